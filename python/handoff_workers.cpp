@@ -1,12 +1,9 @@
 #include "python/handoff_workers.hpp"
 
-#include "client/options.hpp"
 #include "python/gate_calls.hpp"
-#include "python/gil.hpp"
 #include "python/handoff_layout.hpp"
-#include "python/living.hpp"
-#include "python/open_cache.hpp"
 #include "python/raised_error.hpp"
+#include "python/worker_start.hpp"
 
 namespace peercache::python {
 namespace {
@@ -18,44 +15,17 @@ error closed_worker() {
   return {errc::closed, "the worker is closed"};
 }
 
-result<client::worker_options> options_of(const worker_request& request) {
-  auto loaded = load_options(request.options, false);
-  if (!loaded)
-    return loaded.error();
-  const auto reader = client::options_of(loaded->config);
-  client::worker_options options;
-  options.host = request.host;
-  options.name = request.name;
-  options.insecure_cluster = loaded->config.cluster.insecure;
-  options.cluster = reader.cluster;
-  options.rails = reader.rails;
-  options.node_host = reader.node_host;
-  options.node_port = reader.node_port;
-  options.channels_per_peer_max = reader.channels_per_peer_max;
-  options.bounce_bytes = reader.bounce_bytes;
-  return options;
-}
-
-/// Starts a worker without the GIL. Nobody would close one that begins after the interpreter's end
-/// was announced.
 template <class Worker>
 std::shared_ptr<Worker> start(const worker_request& request, const py::dict& described) {
   auto layout = layout_of(described);
-  const auto begin = [&]() -> result<std::shared_ptr<Worker>> {
-    const without_gil outside;
-    if (end_announced())
-      return error{errc::closed, "the interpreter ends"};
-    auto options = options_of(request);
+  return started_outside<Worker>([&]() -> result<std::unique_ptr<Worker>> {
+    auto options = worker_options_of(request.options);
     if (!options)
       return options.error();
-    auto started = Worker::start(*options, std::move(layout));
-    if (!started)
-      return started.error();
-    if (end_announced())
-      return error{errc::closed, "the interpreter ends"};
-    return counted(std::shared_ptr<Worker>{*std::move(started)});
-  };
-  return value_or_raise(begin());
+    options->host = request.host;
+    options->name = request.name;
+    return Worker::start(*options, std::move(layout));
+  });
 }
 
 template <class Worker, class Work>

@@ -1,13 +1,10 @@
 #include "python/native_transfer_engine.hpp"
 
-#include "client/options.hpp"
 #include "config/option_value.hpp"
 #include "python/arguments.hpp"
 #include "python/gate_calls.hpp"
 #include "python/gil.hpp"
-#include "python/living.hpp"
-#include "python/open_cache.hpp"
-#include "python/raised_error.hpp"
+#include "python/worker_start.hpp"
 
 #include <algorithm>
 #include <map>
@@ -24,46 +21,22 @@ constexpr std::int64_t failed = -1, too_long = -2, unknown = -3, overlaps = -7;
 
 constexpr auto rest_of_refused = std::chrono::milliseconds(5);
 
-result<client::worker_options> options_of(const engine_request& request) {
+std::shared_ptr<client::transfer_worker> start(const engine_request& request) {
   std::map<std::string, std::string> given;
   if (request.tcp_only)
     given["data_plane"] = "tcp";
   if (!request.devices.empty())
     given["rdma.devices"] = request.devices;
-  auto loaded = load_options(given, false);
-  if (!loaded)
-    return loaded.error();
-  const auto reader = client::options_of(loaded->config);
-  client::worker_options options;
-  options.host = request.host;
-  options.port = request.port;
-  options.name = "transfer engine";
-  options.insecure_cluster = loaded->config.cluster.insecure;
-  options.cluster = reader.cluster;
-  options.rails = reader.rails;
-  options.channels_per_peer_max = reader.channels_per_peer_max;
-  options.bounce_bytes = reader.bounce_bytes;
-  return options;
-}
-
-/// Starts a worker without the GIL. Nobody would close one that begins after the interpreter's end
-/// was announced.
-std::shared_ptr<client::transfer_worker> start(const engine_request& request) {
-  const auto begin = [&]() -> result<std::shared_ptr<client::transfer_worker>> {
-    const without_gil outside;
-    if (end_announced())
-      return error{errc::closed, "the interpreter ends"};
-    auto options = options_of(request);
+  using worker_type = client::transfer_worker;
+  return started_outside<worker_type>([&]() -> result<std::unique_ptr<worker_type>> {
+    auto options = worker_options_of(given);
     if (!options)
       return options.error();
-    auto started = client::transfer_worker::start(*std::move(options));
-    if (!started)
-      return started.error();
-    if (end_announced())
-      return error{errc::closed, "the interpreter ends"};
-    return counted(std::shared_ptr<client::transfer_worker>{*std::move(started)});
-  };
-  return value_or_raise(begin());
+    options->host = request.host;
+    options->port = request.port;
+    options->name = "transfer engine";
+    return worker_type::start(*std::move(options));
+  });
 }
 
 /// The arguments of one call.

@@ -1,5 +1,6 @@
 #include "client/handoff/decode_worker_impl.hpp"
 
+#include "client/handoff/worker_reader.hpp"
 #include "common/log.hpp"
 
 namespace peercache::client {
@@ -12,14 +13,6 @@ namespace {
 
 error closed_decode_worker() {
   return {errc::closed, "a worker is closed in a forked child"};
-}
-
-client_options reader_of(const worker_options& options) {
-  client_options reader;
-  reader.rails = options.rails;
-  reader.channels_per_peer_max = options.channels_per_peer_max;
-  reader.bounce_bytes = options.bounce_bytes;
-  return reader;
 }
 
 } // namespace
@@ -37,7 +30,7 @@ result<std::unique_ptr<decode_worker>> decode_worker::start(const worker_options
                                                             handoff::kv_layout layout) {
   if (auto possible = handoff::check(layout); !possible)
     return possible.error();
-  auto plane = read_plane::create(reader_of(options), gpu_of(options));
+  auto plane = reader_of(options);
   if (!plane)
     return plane.error();
   handoff::hello self;

@@ -1,6 +1,7 @@
 #include "client/handoff/transfer_worker.hpp"
 
 #include "client/handoff/transfer_worker_impl.hpp"
+#include "client/handoff/worker_reader.hpp"
 #include "common/log.hpp"
 #include "net/socket.hpp"
 
@@ -48,14 +49,6 @@ handoff::link_options transfer_links_of(const worker_options& options) {
   return links;
 }
 
-client_options transfer_reader_of(const worker_options& options) {
-  client_options reader;
-  reader.rails = options.rails;
-  reader.channels_per_peer_max = options.channels_per_peer_max;
-  reader.bounce_bytes = options.bounce_bytes;
-  return reader;
-}
-
 } // namespace
 
 transfer_worker::transfer_worker(std::unique_ptr<impl> made) : impl_(std::move(made)) {}
@@ -74,7 +67,7 @@ result<std::unique_ptr<transfer_worker>> transfer_worker::start(worker_options o
   auto served = memory_server::listen(options, process);
   if (!served)
     return served.error();
-  auto plane = read_plane::create(transfer_reader_of(options), gpu_of(options));
+  auto plane = reader_of(options);
   if (!plane)
     return plane.error();
   auto links = handoff::worker_links::listen(transfer_links_of(options),

@@ -92,6 +92,9 @@ class KVManager(CommonKVManager):
     def forget(self, room: int) -> None:
         """Forgets what SGLang's tables have of an earlier turn of the room."""
         self.request_status.pop(room, None)
+        self.forget_failure(room)
+
+    def forget_failure(self, room: int) -> None:
         with self.failure_lock:
             self.failure_records.pop(room, None)
 

@@ -10,7 +10,7 @@ from peercache import _native
 from peercache.pd.contract import CommonKVReceiver, KVPoll, KVTransferError
 from peercache.pd.layout import pages_of
 from peercache.pd.manager import KVManager
-from peercache.pd.sender import ANOTHER_RANK
+from peercache.pd.room_ends import ANOTHER_RANK, failure_error, or_abort
 
 
 class KVReceiver(CommonKVReceiver):
@@ -85,11 +85,7 @@ class KVReceiver(CommonKVReceiver):
         self._worker.allocate(self.bootstrap_room, prefix_pages, pages, states, self.kv_mgr.aux_row(aux_index))
 
     def _or_fail(self, call: Any) -> None:
-        """Runs a call to the worker; what it refuses fails the room. A room that has ended keeps its end."""
-        try:
-            call()
-        except (_native.Error, ValueError, TypeError, OverflowError) as why:
-            self._worker.abort(self.bootstrap_room, str(why))
+        or_abort(call, lambda why: self._worker.abort(self.bootstrap_room, why))
 
     def poll(self) -> int:
         if self._watch is None:
@@ -120,8 +116,7 @@ class KVReceiver(CommonKVReceiver):
         recorded = self.kv_mgr.failure_of(self.bootstrap_room)
         self.conclude_state = KVPoll.Failed
         self.clear()
-        reason, is_others = failure or (ANOTHER_RANK, True)
-        raise KVTransferError(self.bootstrap_room, recorded or reason, is_others and recorded is None)
+        raise failure_error(self.bootstrap_room, recorded, failure)
 
     def abort(self) -> None:
         """Ends the room; `poll` says Failed when nothing writes to its pages any more."""
@@ -138,5 +133,4 @@ class KVReceiver(CommonKVReceiver):
         self._forget()
         super().clear()
         self.kv_mgr.addr_to_rooms_tracker[self.bootstrap_addr].discard(self.bootstrap_room)
-        with self.kv_mgr.failure_lock:
-            self.kv_mgr.failure_records.pop(self.bootstrap_room, None)
+        self.kv_mgr.forget_failure(self.bootstrap_room)

@@ -7,12 +7,11 @@ import weakref
 from typing import Any, Optional
 
 from peercache import _native
-from peercache.pd.contract import CommonKVSender, KVPoll, KVTransferError, KVTransferMetric
+from peercache.pd.contract import CommonKVSender, KVPoll, KVTransferMetric
 from peercache.pd.layout import Pages, pages_of
 from peercache.pd.manager import KVManager
+from peercache.pd.room_ends import ANOTHER_RANK, failure_error, or_abort
 from peercache.pd.sends import WaitingSend
-
-ANOTHER_RANK = "another rank of the engine has failed"
 
 
 class KVSender(CommonKVSender):
@@ -114,11 +113,7 @@ class KVSender(CommonKVSender):
         )
 
     def _or_fail(self, call: Any) -> None:
-        """Runs a call to the worker; what it refuses fails the room. A room that has ended keeps its end."""
-        try:
-            call()
-        except (_native.Error, ValueError, TypeError, OverflowError) as why:
-            self._worker.abort(self._room, str(why))
+        or_abort(call, lambda why: self._worker.abort(self._room, why))
 
     def poll(self) -> int:
         if self._watch is None:
@@ -157,8 +152,7 @@ class KVSender(CommonKVSender):
         recorded = self.kv_mgr.failure_of(self.bootstrap_room)
         self.conclude_state = KVPoll.Failed
         self.clear()
-        reason, is_others = failure or (ANOTHER_RANK, True)
-        raise KVTransferError(self.bootstrap_room, recorded or reason, is_others and recorded is None)
+        raise failure_error(self.bootstrap_room, recorded, failure)
 
     def abort(self) -> None:
         super().abort()
@@ -170,5 +164,4 @@ class KVSender(CommonKVSender):
             self._metric = self.get_transfer_metric()
             self._forget()
         super().clear()
-        with self.kv_mgr.failure_lock:
-            self.kv_mgr.failure_records.pop(self.bootstrap_room, None)
+        self.kv_mgr.forget_failure(self.bootstrap_room)

@@ -7,6 +7,21 @@
 #include <algorithm>
 
 namespace peercache::actors {
+namespace {
+
+/// Workers name their failures in words of their own: of those that have ended there would be ever
+/// more.
+metrics::samples without_reasons(const metrics::samples& all) {
+  metrics::samples others;
+  for (const auto& [which, value] : all.values())
+    if (which.id != metrics::metric::handoff_last_failure_seconds)
+      others.set(which, value);
+  for (const auto& [which, latency] : all.latencies())
+    others.set(which, latency);
+  return others;
+}
+
+} // namespace
 
 std::optional<std::uint64_t> session_table::open(std::string client_name, session_listener events,
                                                  const lock_held& held) {
@@ -77,7 +92,7 @@ std::string session_table::close(std::uint64_t id) {
   const auto freed = locks_in_use_.erase(found->second.lock_index);
   PEERCACHE_ASSERT(freed == 1);
   series_ -= found->second.totals.size();
-  ended_.add(found->second.totals);
+  ended_.add(without_reasons(found->second.totals));
   ended_.zero_gauges();
   sessions_.erase(found);
   return slots;

@@ -24,7 +24,6 @@ constexpr std::array<std::string_view, 2> sides{"prefill", "decode"};
 struct last_failure {
   std::string node, worker, text;
   std::uint64_t seconds_ago = 0;
-  bool worker_lives = true;
 };
 
 std::vector<last_failure> failures_of(const client::node_status& status, std::uint64_t now) {
@@ -33,9 +32,7 @@ std::vector<last_failure> failures_of(const client::node_status& status, std::ui
     if (which.id != metric::handoff_last_failure_seconds)
       continue;
     const auto at = static_cast<std::uint64_t>(value);
-    // The gauges of a worker that has ended are 0.
-    all.push_back(
-        {status.self.name, which.words[0], which.words[1], now > at ? now - at : 0, at != 0});
+    all.push_back({status.self.name, which.words[0], which.words[1], now > at ? now - at : 0});
   }
   return all;
 }
@@ -104,11 +101,11 @@ public:
 
   nlohmann::json json() const {
     auto last = nlohmann::json::array();
-    for (const auto& each : failures_) {
-      last.push_back({{"node", each.node}, {"worker", each.worker}, {"reason", each.text}});
-      if (each.worker_lives)
-        last.back()["seconds_ago"] = each.seconds_ago;
-    }
+    for (const auto& each : failures_)
+      last.push_back({{"node", each.node},
+                      {"worker", each.worker},
+                      {"reason", each.text},
+                      {"seconds_ago", each.seconds_ago}});
     return {{"workers", json_}, {"last_failures", last}};
   }
   std::string text() {
@@ -116,15 +113,11 @@ public:
       return "no worker that hands prompts over has reported to a node of this cluster\n";
     auto shown = table_.to_string(colour_allowed(stdout));
     std::sort(failures_.begin(), failures_.end(), [](const auto& one, const auto& other) {
-      return std::pair(!one.worker_lives, one.seconds_ago) <
-             std::pair(!other.worker_lives, other.seconds_ago);
+      return one.seconds_ago < other.seconds_ago;
     });
     for (const auto& each : failures_)
-      shown += fmt::format("{} on {}, {}: {}\n", each.worker, each.node,
-                           each.worker_lives
-                               ? human_duration(std::chrono::seconds(each.seconds_ago)) + " ago"
-                               : "before it ended",
-                           each.text);
+      shown += fmt::format("{} on {}, {} ago: {}\n", each.worker, each.node,
+                           human_duration(std::chrono::seconds(each.seconds_ago)), each.text);
     return shown;
   }
 

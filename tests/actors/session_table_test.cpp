@@ -101,6 +101,23 @@ TEST(session_table, totals_include_sessions_that_ended) {
   EXPECT_EQ(table.totals().count(metric::breakers_open), 5u);
 }
 
+/// Workers name what happened to them in words of their own: those of each would be added for ever.
+TEST(session_table, what_sessions_named_in_their_own_words_ends_with_them) {
+  using metrics::metric;
+  session_table table;
+  for (const auto* reason : {"port 1 is lost", "port 2 is lost"}) {
+    const auto id = *table.open("worker", {});
+    metrics::samples said;
+    said.set(metric::handoff_last_failure_seconds, {"decode-7", reason}, 1'700'000'000);
+    said.set(metric::handoff_rooms_total, {"decode", "failed"}, 1);
+    EXPECT_TRUE(table.report(*table.find(id), said));
+    EXPECT_EQ(table.totals().size(), 2u);
+    table.close(id);
+  }
+  EXPECT_EQ(table.totals().size(), 1u);
+  EXPECT_EQ(table.totals().count(metric::handoff_rooms_total, {"decode", "failed"}), 2u);
+}
+
 TEST(session_table, clients_that_name_ever_more_series_are_not_listened_to) {
   using metrics::metric;
   session_table table;

@@ -1,6 +1,7 @@
 #include "config/toml_text.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 namespace peercache::config {
@@ -20,14 +21,24 @@ std::string_view header_fault(std::string_view header) {
   return {};
 }
 
-/// Where a text ends that begins at `begin` with a quotation mark: behind its last mark, or at the
-/// end of the line when it has none.
-std::size_t end_of_text(std::string_view line, std::size_t begin) {
+/// Where a text ends that begins at `begin` with a quotation mark: behind its last mark. Nothing
+/// when it has none on this line.
+std::optional<std::size_t> end_of_text(std::string_view line, std::size_t begin) {
   const char mark = line[begin];
   auto at = begin + 1;
   while (at < line.size() && line[at] != mark)
     at += mark == '"' && line[at] == '\\' ? 2 : 1;
-  return std::min(at + 1, line.size());
+  if (at >= line.size())
+    return std::nullopt;
+  return at + 1;
+}
+
+/// Whether a text may begin at `begin`: where a value or the part of a name does. Elsewhere the
+/// parser takes its mark, and what follows, for characters of a name.
+bool may_begin_text(std::string_view line, std::size_t begin) {
+  const auto before = line.substr(0, begin).find_last_not_of(" \t");
+  return before == std::string_view::npos ||
+         std::string_view("=,[.").find(line[before]) != std::string_view::npos;
 }
 
 /// Judges the characters outside of texts and comments, one after the other.
@@ -65,7 +76,10 @@ std::string_view line_fault(std::string_view line, character_check& check, std::
     if (line.substr(at, 3) == "\"\"\"" || line.substr(at, 3) == "'''")
       return "texts of several lines are not used here";
     if (line[at] == '"' || line[at] == '\'') {
-      at = end_of_text(line, at);
+      const auto end = end_of_text(line, at);
+      if (!end || !may_begin_text(line, at))
+        return "a text stands between two quotation marks, behind `=`, a comma or a bracket";
+      at = *end;
       continue;
     }
     if (const auto fault = check.fault(line[at]); !fault.empty())

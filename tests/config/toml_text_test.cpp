@@ -29,6 +29,8 @@ TEST(toml_text, what_the_parser_stumbles_over_is_refused_with_its_place) {
   EXPECT_TRUE(begins_with(fault_of("[pool]\ngr\xC3\xB6\xC3\x9F\x65 = 2\n"), "p.toml:2:3: only"));
   EXPECT_TRUE(begins_with(fault_of("a = " + std::string(100'000, '[')), "p.toml:1:6: lists in"));
   EXPECT_TRUE(begins_with(fault_of("a = [\n " + std::string(9, ',') + "["), "p.toml:2:11: lists"));
+  EXPECT_TRUE(begins_with(fault_of("a = b'\xC3\xB6'\n"), "p.toml:1:6: a text stands between"));
+  EXPECT_TRUE(begins_with(fault_of("a = 'p\xC3\xB6\n"), "p.toml:1:5: a text stands between"));
   EXPECT_TRUE(begins_with(fault_of("a = \"\"\"\n[=\n\"\"\""), "p.toml:1:5: texts of several"));
 }
 

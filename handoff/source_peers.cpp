@@ -76,6 +76,7 @@ bool source_peers::is_ready(const std::vector<peer_id>& sources) const {
 
 result<void> source_peers::check(const std::vector<peer_id>& sources) const {
   std::vector<source_place> places;
+  places.reserve(sources.size());
   for (const auto peer : sources)
     places.push_back(peers_.at(peer).place);
   return check_sources(places, own_.ranks);

@@ -1,5 +1,6 @@
 #include "actors/join_check.hpp"
 
+#include "common/limits.hpp"
 #include "common/log.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_codec.hpp"
@@ -18,8 +19,10 @@ constexpr auto reached_for = 10s;
 constexpr auto unreached_for = 2s;
 /// How long a sender whose connection stands may take for its hello. Only its own join waits.
 constexpr auto hello_timeout = 5s;
-/// Senders that are looked for or remembered; joins of more are dropped, and come again.
-constexpr std::size_t callers_max = 64;
+/// Senders that are looked for at a time; joins of more are dropped, and come again.
+constexpr std::size_t searches_max = 64;
+/// Senders that are remembered: more than a cluster has members, so that many may join at once.
+constexpr std::size_t callers_max = std::size_t{2} * limits::members_max;
 
 using membership_pointer = membership_actor::stateful_pointer<membership_state>;
 using caller = membership_state::caller;
@@ -50,6 +53,7 @@ void end_search(membership_pointer self, const incarnation& inc, std::string fau
     return;
   auto& whom = found->second;
   whom.asking = false;
+  --self->state.searches;
   whom.fault = std::move(fault);
   whom.until = self->clock().now() + (whom.fault.empty() ? reached_for : unreached_for);
   if (whom.fault.empty())
@@ -60,6 +64,7 @@ void end_search(membership_pointer self, const incarnation& inc, std::string fau
 
 void search_for(membership_pointer self, const discovery::member& who,
                 const join_handler& pass_on) {
+  ++self->state.searches;
   const auto where = "the address that it advertises, " + address_text(who);
   const auto failed = [self, inc = who.inc, where, pass_on](const caf::error&) {
     end_search(self, inc,
@@ -110,14 +115,17 @@ void check_join(membership_pointer self, const discovery::join_packet& join,
   if (who.inc == state.options.self.inc || (known != nullptr && at_same_address(*known, who)))
     return pass_on(join);
   forget_callers(state, who, self->clock().now());
-  if (state.callers.size() >= callers_max && !state.callers.contains(who.inc))
+  if (!state.callers.contains(who.inc) &&
+      (state.searches >= searches_max || state.callers.size() >= callers_max))
     return;
   const auto [at, is_new] = state.callers.try_emplace(who.inc);
   auto& whom = at->second;
   if (!is_new && !at_same_address(whom.join.who, who))
     return; // Two say that they are this process: the first one is being looked for.
   whom.join = join;
-  whom.sender = caf::actor_cast<membership_actor>(self->current_sender());
+  // Whoever passes a join on is not its sender, who sends the same to this node as well.
+  whom.sender = join.forwarded ? membership_actor{}
+                               : caf::actor_cast<membership_actor>(self->current_sender());
   if (is_new)
     search_for(self, who, pass_on);
   else if (!whom.asking && whom.fault.empty())

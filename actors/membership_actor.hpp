@@ -56,7 +56,8 @@ struct membership_state {
   std::unique_ptr<discovery::membership> machine;
   std::map<discovery::endpoint, route> routes;
   std::map<incarnation, caller> callers;
-  log_limit refusals; ///< Lines about callers that were not reached, by address.
+  std::size_t searches = 0; ///< How many of `callers` are being looked for.
+  log_limit refusals;       ///< Lines about callers that were not reached, by address.
   /// Requests that are answered when this node's vote is no longer needed.
   std::vector<caf::typed_response_promise<bool>> goodbyes;
   static inline const char* name = "membership";

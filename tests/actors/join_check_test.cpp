@@ -19,6 +19,7 @@ using listeners = std::map<std::uint16_t, discovery::member>;
 
 struct network {
   listeners there;
+  bool silent = false; ///< Nobody answers, and nobody refuses.
   int dials = 0;
 };
 
@@ -34,6 +35,8 @@ connector_actor::behavior_type dials_in(connector_actor::pointer self, network* 
   return {
       [self, net](dial_atom, const std::string&, std::uint16_t port) -> caf::result<gateway_actor> {
         ++net->dials;
+        if (net->silent)
+          return self->make_response_promise<gateway_actor>();
         const auto found = net->there.find(port);
         if (found == net->there.end())
           return caf::make_error(caf::sec::cannot_connect_to_node);
@@ -158,10 +161,29 @@ TEST_F(join_check, an_incarnation_that_names_another_address_is_looked_for_there
 }
 
 TEST_F(join_check, the_senders_that_are_looked_for_are_limited) {
+  net.silent = true;
   for (std::uint64_t i = 0; i < 200; ++i)
     join(member_at("ghost" + std::to_string(i), 100 + i));
-  EXPECT_EQ(refusals.size(), 64u);
+  EXPECT_EQ(net.dials, 64);
   EXPECT_EQ(members(), 1u);
+}
+
+TEST_F(join_check, who_was_found_takes_no_place_among_those_who_are_looked_for) {
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const auto who = member_at("node" + std::to_string(i), 100 + i);
+    net.there[who.control_port] = who;
+    join(who);
+  }
+  EXPECT_GE(net.dials, 200);
+  EXPECT_GT(members(), 1u);
+}
+
+TEST_F(join_check, who_passes_a_join_on_is_not_told_that_its_sender_is_refused) {
+  caf::anon_send(caller, tell_atom_v,
+                 discovery::encode_packet(join_packet{there, {}, false, true}, "test"));
+  settle();
+  EXPECT_EQ(members(), 1u);
+  EXPECT_TRUE(refusals.empty()) << refusals.front();
 }
 
 TEST_F(join_check, a_node_that_is_in_no_view_tells_nobody_that_a_cluster_refuses_it) {

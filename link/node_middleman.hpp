@@ -15,8 +15,8 @@ namespace peercache::link {
 ///   later.
 /// - A connection that said nothing was kept for ever. Here it ends after 2 s without a header.
 ///
-/// Threads: CAF's. Limits: 4096 connections of a broker. Ownership: the caller hands the module to
-/// the actor system, which owns it.
+/// Threads: CAF's. Limits: 16,384 connections of a broker. Ownership: the caller hands the module
+/// to the actor system, which owns it.
 caf::actor_system::module* make_node_middleman(caf::actor_system& system);
 
 } // namespace peercache::link

@@ -1,6 +1,8 @@
 #include "link/ending_system.hpp"
 
 #include <atomic>
+#include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -28,11 +30,19 @@ void end_system(std::unique_ptr<system_config> config, std::unique_ptr<caf::acto
 
 void end_in_thread(std::packaged_task<void()> end, std::chrono::milliseconds at_most) {
   const auto ended = end.get_future();
+  auto shared = std::make_shared<std::packaged_task<void()>>(std::move(end));
+  std::thread ending;
   systems_ending.fetch_add(1);
-  std::thread ending([end = std::move(end)]() mutable {
-    end();
+  try {
+    ending = std::thread([shared] {
+      (*shared)();
+      systems_ending.fetch_sub(1);
+    });
+  } catch (const std::system_error&) { // The host has no thread for it.
+    (*shared)();
     systems_ending.fetch_sub(1);
-  });
+    return;
+  }
   if (ended.wait_for(at_most) == std::future_status::ready)
     ending.join();
   else

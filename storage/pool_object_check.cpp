@@ -2,6 +2,7 @@
 
 #include "storage/shared_object.hpp"
 
+#include <cerrno>
 #include <fcntl.h>
 #include <new>
 #include <sys/stat.h>
@@ -17,11 +18,12 @@ error gone(const std::string& name) {
                  "the node"};
 }
 
-/// Whether the name leads to the same object as the open file. False as well when it leads nowhere.
+/// Whether the name leads to the same object as the open file. False as well when it leads nowhere;
+/// true when the kernel does not tell, as without a free descriptor.
 bool leads_to(const std::string& name, const struct stat& own) {
   const int found = shared_object::open(name, O_RDWR);
   if (found < 0)
-    return false;
+    return errno != ENOENT && errno != EACCES;
   struct stat named {};
   const bool same =
       ::fstat(found, &named) == 0 && named.st_dev == own.st_dev && named.st_ino == own.st_ino;

@@ -16,9 +16,11 @@
 #include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <sys/resource.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
@@ -87,21 +89,28 @@ std::optional<int> stop_signal_or_failure(const actors::node& node,
   ::_exit(exit_failed);
 }
 
-/// Ends the process with an error line where an exception would end it without one: the host has no
-/// thread or no memory for it.
+void say_what_lacks(const char* why) noexcept {
+  try {
+    log::error("cannot go on: {}; the host gives this process no more threads or memory "
+               "(`ulimit -a`, the cgroup's pids.max and memory.max)",
+               why);
+  } catch (...) { // Not even for a line of the log is there memory.
+    constexpr std::string_view text = "peercache-node: error: out of memory\n";
+    (void)!::write(STDERR_FILENO, text.data(), text.size());
+  }
+}
+
+/// Ends the process with an error line where the host has no thread or no memory for it. Any other
+/// exception that nobody catches is a fault of the program, and aborts.
 [[noreturn]] void end_for_exception() noexcept {
   try {
     if (auto thrown = std::current_exception())
       std::rethrow_exception(thrown);
-  } catch (const std::exception& why) {
-    try {
-      log::error("cannot go on: {}; the host gives this process no more threads or memory "
-                 "(`ulimit -a`, the cgroup's pids.max and memory.max)",
-                 why.what());
-    } catch (...) { // Not even for a line of the log is there memory.
-      constexpr std::string_view text = "peercache-node: error: out of memory\n";
-      (void)!::write(STDERR_FILENO, text.data(), text.size());
-    }
+  } catch (const std::bad_alloc& why) {
+    say_what_lacks(why.what());
+    ::_exit(exit_failed);
+  } catch (const std::system_error& why) {
+    say_what_lacks(why.what());
     ::_exit(exit_failed);
   } catch (...) {
   }

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 /// How long a set waits for space. A pool without a slot to give is full of pages that are being
 /// read, or that other clients fill: these can give way as soon as the node has acknowledged them.
 constexpr auto space_patience = 200ms;
-constexpr auto first_pause = 1ms;
+constexpr auto first_pause = 10ms;
 
 } // namespace
 

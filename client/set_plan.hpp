@@ -23,8 +23,9 @@ namespace peercache::client {
 ///   lease             for each of `without_slot` that a leased slot fits
 ///   ask               the node for the rest; its answer goes to `take_slots`
 ///   to_fill           → filled or too_late, for each; once more after `take_slots`
-///   ask_again         while it `lacks_space` and there is time; then take_slots and to_fill as
-///   before commit            the message to the node take_unfilled     slots that are given back
+///   ask_again         while it `lacks_space` and there is time; then take_slots, to_fill
+///   commit            the message to the node
+///   take_unfilled     slots that are given back
 ///
 /// Threads: one. No clock, no I/O. Lifetime: pages and results outlive the plan. Invariants: a slot
 /// that the plan was given is either in the commit or among the unfilled ones, once; a page that is

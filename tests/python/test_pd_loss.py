@@ -74,7 +74,8 @@ def test_a_room_fails_at_once_when_its_prefill_dies_and_new_ones_work_after_its_
         prefill.kill()
         turn_until(decode, lambda: "decode" in lost.ended)
     assert watch.seconds - watch.stalled < LOSS_SECONDS + LATE_SECONDS
-    assert all(not is_others for _, is_others in lost.ended["decode"])
+    # The engine takes the worst of its ranks: one may not have seen the loss yet when the other has failed the room.
+    assert any(not is_others for _, is_others in lost.ended["decode"])
     again = Prefill(prefill.port)
     try:
         # The first one after the return works: nobody dials the old port.

@@ -160,6 +160,8 @@ public:
       return false; // The broker has ended, and the socket is still in the event loop.
     auto& loop = acceptor_.backend();
     if (parent()->num_connections() >= connections_max) {
+      if (lines_.allows("", std::chrono::steady_clock::now()))
+        log::warn("actors: {} connections are open, further ones are turned away", connections_max);
       ::close(acceptor_.accepted_socket());
       return true;
     }
@@ -188,6 +190,7 @@ public:
 
 private:
   network::acceptor_impl<accepting> acceptor_;
+  log_limit lines_;
 };
 
 class multiplexer final : public network::default_multiplexer {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,6 +43,16 @@ protected:
 TEST_F(pool_object_check, says_when_the_name_is_gone) {
   shared_object::unlink(pool->name());
   EXPECT_NE(fault().find("is gone"), std::string::npos) << fault();
+}
+
+TEST_F(pool_object_check, says_nothing_when_the_host_has_no_descriptor_for_it) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{0, limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto checked = pool->check_object();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_TRUE(checked) << checked.error().message;
 }
 
 TEST_F(pool_object_check, says_when_the_name_is_another_objects) {

@@ -169,6 +169,7 @@ void append(byte_writer& out, const abort& sent) {
   out.number(sent.room.value);
   out.number(sent.id.value);
   out.short_text(std::string_view(sent.reason).substr(0, limits::reason_bytes_max));
+  out.number(sent.heard);
 }
 
 message read_abort(byte_reader& in) {
@@ -176,6 +177,7 @@ message read_abort(byte_reader& in) {
   sent.room.value = in.number<std::uint64_t>();
   sent.id.value = in.number<std::uint64_t>();
   sent.reason = read_text(in);
+  sent.heard = read_bool(in);
   return sent;
 }
 

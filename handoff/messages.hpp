@@ -6,6 +6,7 @@
 #include "handoff/layout_codec.hpp"
 #include "handoff/lease_table.hpp"
 #include "handoff/room_ids.hpp"
+#include "handoff/room_state.hpp"
 #include "handoff/transfer_messages.hpp"
 #include "handoff/transfer_plan.hpp"
 
@@ -28,7 +29,7 @@
 /// no memory for a count whose items the message does not have.
 namespace peercache::handoff {
 
-inline constexpr std::uint32_t handoff_wire_version = 3;
+inline constexpr std::uint32_t handoff_wire_version = 4;
 
 /// The longest message: an offer with all components of states over the longest sequence. Prefill
 /// alone says it.
@@ -101,8 +102,14 @@ struct abort {
   room_id room;
   join_id id;
   std::string reason; ///< For people: at most `limits::reason_bytes_max` bytes.
+  bool heard = false; ///< The failure began at another worker, which tells the reason itself.
   bool operator==(const abort&) const = default;
 };
+
+/// What makes a room fail whose other side has said this.
+constexpr failure_kind kind_of(const abort& said) noexcept {
+  return said.heard ? failure_kind::another_rank : failure_kind::peer_aborted;
+}
 
 /// From either side, again and again: the process lives.
 struct beat {

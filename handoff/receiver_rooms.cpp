@@ -187,8 +187,7 @@ void receiver_rooms::aborted(peer_id peer, const handoff::abort& said) {
     return;
   for (const auto& each : found->second.senders)
     if (each.from.peer == peer)
-      return fail(said.id, found->second, failure_kind::peer_aborted,
-                  "prefill has aborted: " + said.reason);
+      return fail(said.id, found->second, kind_of(said), "prefill has aborted: " + said.reason);
 }
 
 void receiver_rooms::lost(peer_id peer) {
@@ -298,7 +297,8 @@ void receiver_rooms::fail(join_id id, turn& at, failure_kind kind, std::string r
   drop_waiting(id, at);
   if (at.pages) // The senders have been joined.
     for (const auto& each : at.senders)
-      actions_.push_back(outgoing{each.from.peer, handoff::abort{at.room, id, at.failure.reason}});
+      actions_.push_back(outgoing{
+          each.from.peer, handoff::abort{at.room, id, at.failure.reason, at.failure.was_heard()}});
   if (at.reads != 0)
     actions_.push_back(cancel_reads{id});
   if (at.reads == 0 || !guard_on(guard::quiet))

@@ -20,7 +20,7 @@ enum class room_state : std::uint8_t {
 /// What made a room fail, for those who count.
 enum class failure_kind : std::uint8_t {
   aborted,      ///< This worker's engine has given it up.
-  another_rank, ///< Another rank's part of it has failed: this one need not log it.
+  another_rank, ///< Another rank's part of it has failed, which tells why: this one need not.
   memory,       ///< The engine has taken its memory back.
   peer_aborted, ///< The other side has given it up.
   peer_lost,    ///< No connection to a worker of the other side, or no longer.
@@ -37,6 +37,10 @@ struct room_failure {
   failure_kind kind = failure_kind::aborted;
 
   bool from_another_rank() const noexcept { return kind == failure_kind::another_rank; }
+  /// Whether this worker has only heard of it, from its engine or from the other side.
+  bool was_heard() const noexcept {
+    return from_another_rank() || kind == failure_kind::peer_aborted;
+  }
   bool operator==(const room_failure&) const = default;
 };
 

@@ -224,7 +224,8 @@ void sender_rooms::fail(room& at, failure_kind kind, std::string reason) {
   end(at, room_state::failed);
   at.failure = {std::move(reason), kind};
   for (const auto& [process, each] : at.receivers)
-    outgoing_.push_back({each.peer, handoff::abort{at.number, each.said.id, at.failure.reason}});
+    outgoing_.push_back({each.peer, handoff::abort{at.number, each.said.id, at.failure.reason,
+                                                   at.failure.was_heard()}});
 }
 
 } // namespace peercache::handoff

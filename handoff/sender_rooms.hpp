@@ -163,6 +163,11 @@ private:
     }
     bool all_have_joined() const noexcept { return required != 0 && receivers.size() >= required; }
   };
+  /// What is kept of a room that has failed and is forgotten.
+  struct failed_room {
+    participants known;
+    bool was_heard = false; ///< As of its failure.
+  };
   struct held_join {
     peer_id peer;
     join said;
@@ -174,14 +179,14 @@ private:
   bool is_late(peer_id peer, const join& said) const;
   void join_room(room& at, peer_id peer, const join& said);
   void join_again(room& at, const receiver& earlier, peer_id peer, const join& said);
-  void join_failed(participants& known, peer_id peer, const join& said);
+  void join_failed(participants& known, bool was_heard, peer_id peer, const join& said);
   void admit(room& at, peer_id peer, const join& said);
   void advance(room& at);
   void set_state(room& at, room_state state);
   void offer_to_all(const room& at, const offered_pages& pages);
   void end(room& at, room_state state);
   void fail(room& at, failure_kind kind, std::string reason);
-  void refuse(peer_id peer, const join& said, std::string reason);
+  void refuse(peer_id peer, const join& said, std::string reason, bool heard = false);
   void hold(peer_id peer, const join& said);
   void forget_held(room_id number, const incarnation& process) noexcept;
   void remember_failed(const room& at);
@@ -198,7 +203,7 @@ private:
   std::map<room_id, std::map<incarnation, held_join>> held_;
   std::map<incarnation, std::size_t> held_of_;
   std::size_t held_joins_ = 0;
-  std::map<room_id, participants> failed_;
+  std::map<room_id, failed_room> failed_;
   /// Rooms in `failed_`, the oldest first.
   std::deque<room_id> failed_order_;
   std::set<std::pair<incarnation, join_id>> early_aborts_;

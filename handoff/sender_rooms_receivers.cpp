@@ -18,7 +18,7 @@ void sender_rooms::joined(peer_id peer, const join& said) {
   if (auto* at = newest(said.room); at != nullptr)
     return join_room(*at, peer, said);
   if (const auto failed = failed_.find(said.room); failed != failed_.end())
-    return join_failed(failed->second, peer, said);
+    return join_failed(failed->second.known, failed->second.was_heard, peer, said);
   hold(peer, said);
 }
 
@@ -41,7 +41,7 @@ void sender_rooms::join_room(room& at, peer_id peer, const join& said) {
   else if (!at.has_ended())
     admit(at, peer, said);
   else if (at.state == room_state::failed)
-    join_failed(at.known, peer, said);
+    join_failed(at.known, at.failure.was_heard(), peer, said);
   else
     hold(peer, said);
 }
@@ -56,14 +56,15 @@ void sender_rooms::join_again(room& at, const receiver& earlier, peer_id peer, c
 }
 
 /// Answers a join of a room that has failed, unless it is of another turn.
-void sender_rooms::join_failed(participants& known, peer_id peer, const join& said) {
+void sender_rooms::join_failed(participants& known, bool was_heard, peer_id peer,
+                               const join& said) {
   const auto process = processes_.at(peer);
   const auto before = known.find(process);
   if (before != known.end() && before->second < said.id)
     return hold(peer, said);
   if (known.size() < limits::ranks_max)
     known.emplace(process, said.id);
-  refuse(peer, said, "the room has failed at prefill");
+  refuse(peer, said, "the room has failed at prefill", was_heard);
 }
 
 void sender_rooms::admit(room& at, peer_id peer, const join& said) {
@@ -113,13 +114,13 @@ void sender_rooms::aborted(peer_id peer, const handoff::abort& said) {
   auto* at = newest(said.room);
   const auto failed = failed_.find(said.room);
   const auto* known = at != nullptr             ? &at->known
-                      : failed != failed_.end() ? &failed->second
+                      : failed != failed_.end() ? &failed->second.known
                                                 : nullptr;
   const auto id = known == nullptr ? participants::const_iterator{} : known->find(process);
   if (known == nullptr || id == known->end() || id->second < said.id)
     return remember_abort(process, said.id);
   if (at != nullptr && !at->has_ended() && id->second == said.id)
-    fail(*at, failure_kind::peer_aborted, "decode has aborted: " + said.reason);
+    fail(*at, kind_of(said), "decode has aborted: " + said.reason);
 }
 
 void sender_rooms::lost(peer_id peer) {
@@ -140,8 +141,8 @@ void sender_rooms::lost(peer_id peer) {
 
 // -- what is kept
 
-void sender_rooms::refuse(peer_id peer, const join& said, std::string reason) {
-  outgoing_.push_back({peer, handoff::abort{said.room, said.id, std::move(reason)}});
+void sender_rooms::refuse(peer_id peer, const join& said, std::string reason, bool heard) {
+  outgoing_.push_back({peer, handoff::abort{said.room, said.id, std::move(reason), heard}});
 }
 
 void sender_rooms::hold(peer_id peer, const join& said) {
@@ -168,7 +169,7 @@ void sender_rooms::forget_held(room_id number, const incarnation& process) noexc
 }
 
 void sender_rooms::remember_failed(const room& at) {
-  failed_[at.number] = at.known;
+  failed_[at.number] = {at.known, at.failure.was_heard()};
   failed_order_.push_back(at.number);
   if (failed_order_.size() > options_.failed_rooms_kept) {
     failed_.erase(failed_order_.front());

@@ -76,7 +76,7 @@ message random_message(std::mt19937_64& random) {
   case 4:
     return done{{random()}, {random()}, random(), random()};
   case 5:
-    return abort{{random()}, {random()}, "the client has gone"};
+    return abort{{random()}, {random()}, "the client has gone", random() % 2 == 1};
   case 6:
     return refusal{"another cluster"};
   case 7:

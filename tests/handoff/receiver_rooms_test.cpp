@@ -177,7 +177,7 @@ TEST_F(receiver, an_abort_cancels_reads_and_is_seen_when_they_have_ended) {
   const auto actions = rooms_.take_actions();
   ASSERT_THAT(actions, SizeIs(4)) << "three aborts and the cancel";
   EXPECT_EQ(actions[2], receiver_rooms::action(receiver_rooms::outgoing{
-                            carol, handoff::abort{room, {100}, "another rank failed"}}));
+                            carol, handoff::abort{room, {100}, "another rank failed", true}}));
   EXPECT_EQ(actions[3], receiver_rooms::action(receiver_rooms::cancel_reads{{100}}));
   EXPECT_EQ(rooms_.poll(room), transferring);
   EXPECT_FALSE(rooms_.failure(room));
@@ -252,6 +252,11 @@ TEST_F(receiver, a_sender_that_aborts_or_is_lost_fails_the_room) {
   begin();
   rooms_.aborted(bob, {room, {100}, "out of memory"});
   EXPECT_EQ(reason(), "prefill has aborted: out of memory");
+  EXPECT_EQ(rooms_.failure(room)->kind, failure_kind::peer_aborted);
+  rooms_.clear(room);
+  begin();
+  rooms_.aborted(bob, {room, {101}, "out of memory", true});
+  EXPECT_TRUE(rooms_.failure(room)->from_another_rank());
   rooms_.clear(room);
   begin();
   rooms_.lost(carol);

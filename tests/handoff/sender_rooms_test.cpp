@@ -60,8 +60,8 @@ protected:
     return offers;
   }
   std::vector<sender_rooms::outgoing> abort_to(peer_id peer, std::uint64_t id,
-                                               const std::string& why) {
-    return {{peer, handoff::abort{room, {id}, why}}};
+                                               const std::string& why, bool heard = false) {
+    return {{peer, handoff::abort{room, {id}, why, heard}}};
   }
 };
 
@@ -157,9 +157,43 @@ TEST_F(sender, an_abort_revokes_the_lease_before_it_returns) {
   EXPECT_FALSE(leases_.stands(under));
   EXPECT_EQ(rooms_.poll(id_), failed);
   EXPECT_EQ(rooms_.failure(id_), (room_failure{"the client has gone", failure_kind::another_rank}));
-  EXPECT_EQ(rooms_.take_messages(), abort_to(alice, 1, "the client has gone"));
+  EXPECT_EQ(rooms_.take_messages(), abort_to(alice, 1, "the client has gone", true));
   rooms_.abort(id_, "again");
   EXPECT_EQ(reason(), "the client has gone");
+}
+
+TEST_F(sender, receivers_hear_whether_the_failure_began_here) {
+  for (const bool heard : {false, true}) {
+    open(2);
+    rooms_.joined(alice, join_of(1));
+    rooms_.joined(bob, join_of(9));
+    rooms_.aborted(alice, {room, {1}, "no memory", heard});
+    EXPECT_EQ(rooms_.failure(id_)->from_another_rank(), heard);
+    const auto told = rooms_.take_messages();
+    ASSERT_EQ(told.size(), 2u);
+    EXPECT_TRUE(std::get<handoff::abort>(told[1].what).heard) << "alice tells why";
+    rooms_.clear(id_);
+  }
+  open(1);
+  rooms_.joined(bob, join_of(10));
+  rooms_.abort(id_, "no memory");
+  EXPECT_EQ(rooms_.take_messages(), abort_to(bob, 10, "no memory", false));
+}
+
+TEST_F(sender, who_joins_a_failed_room_hears_whether_the_failure_began_here) {
+  std::uint64_t turn = 1;
+  for (const auto kind : {failure_kind::aborted, failure_kind::another_rank})
+    for (const bool cleared : {false, true}) {
+      open(1);
+      rooms_.abort(id_, "why", kind);
+      if (cleared)
+        rooms_.clear(id_);
+      rooms_.joined(alice, join_of(turn));
+      EXPECT_EQ(rooms_.take_messages(), abort_to(alice, turn, "the room has failed at prefill",
+                                                 kind == failure_kind::another_rank));
+      ++turn;
+      rooms_.clear(id_);
+    }
 }
 
 TEST_F(sender, a_clear_revokes_the_lease_before_it_returns) {

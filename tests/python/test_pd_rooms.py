@@ -182,6 +182,23 @@ def test_the_failure_of_one_rank_ends_the_others_which_did_nothing(pairs):
     assert right(pair)
 
 
+def test_a_rank_that_hears_of_another_s_failure_from_prefill_is_muted_too(pairs):
+    pair = pairs(prefill={"tp": 2}, decode={"tp": 2})
+    pair.prefill.chunks_max = 1
+    request = Request(3, 3, 30 * PAGE)
+    pair.begin(request)
+    pair.turn_until(lambda: pair.decode.transfer and pair.prefill.inflight)
+    first, second = pair.decode.transfer[0]["receivers"]
+    senders = pair.prefill.inflight[0]["senders"]
+    second.abort()
+    assert until(lambda: senders[1].poll() == KVPoll.Failed)
+    assert [others for _, others in pair.prefill.failures(senders)] == [True, False]
+    assert until(lambda: first.poll() == KVPoll.Failed)
+    pair.decode.turn()
+    assert [others for _, others in request.ended["decode"]] == [True, False]
+    assert right(pair)
+
+
 def test_failed_is_said_only_when_nothing_is_written_any_more(pairs):
     """Without failure_exception, which would wait: whoever sees Failed may give the pages away."""
     pages = 64

@@ -162,40 +162,6 @@ TEST_F(sender, an_abort_revokes_the_lease_before_it_returns) {
   EXPECT_EQ(reason(), "the client has gone");
 }
 
-TEST_F(sender, receivers_hear_whether_the_failure_began_here) {
-  for (const bool heard : {false, true}) {
-    open(2);
-    rooms_.joined(alice, join_of(1));
-    rooms_.joined(bob, join_of(9));
-    rooms_.aborted(alice, {room, {1}, "no memory", heard});
-    EXPECT_EQ(rooms_.failure(id_)->from_another_rank(), heard);
-    const auto told = rooms_.take_messages();
-    ASSERT_EQ(told.size(), 2u);
-    EXPECT_TRUE(std::get<handoff::abort>(told[1].what).heard) << "alice tells why";
-    rooms_.clear(id_);
-  }
-  open(1);
-  rooms_.joined(bob, join_of(10));
-  rooms_.abort(id_, "no memory");
-  EXPECT_EQ(rooms_.take_messages(), abort_to(bob, 10, "no memory", false));
-}
-
-TEST_F(sender, who_joins_a_failed_room_hears_whether_the_failure_began_here) {
-  std::uint64_t turn = 1;
-  for (const auto kind : {failure_kind::aborted, failure_kind::another_rank})
-    for (const bool cleared : {false, true}) {
-      open(1);
-      rooms_.abort(id_, "why", kind);
-      if (cleared)
-        rooms_.clear(id_);
-      rooms_.joined(alice, join_of(turn));
-      EXPECT_EQ(rooms_.take_messages(), abort_to(alice, turn, "the room has failed at prefill",
-                                                 kind == failure_kind::another_rank));
-      ++turn;
-      rooms_.clear(id_);
-    }
-}
-
 TEST_F(sender, a_clear_revokes_the_lease_before_it_returns) {
   begin();
   send({1}, false);

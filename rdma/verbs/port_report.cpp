@@ -21,6 +21,9 @@ std::uint32_t not_negative(int value) noexcept {
 }
 
 std::string no_devices(int error) {
+  if (error == ELIBACC)
+    return "libibverbs.so.1 is not there: install the packages libibverbs1 and ibverbs-providers "
+           "(rdma-core), or, in a container, hand in the host's";
   if (error == ENOSYS || error == ENOENT)
     return "the kernel has no RDMA support loaded: `modprobe ib_uverbs` and the module of the NIC "
            "(mlx5_ib, irdma, bnxt_re, ...; rdma_rxe for RDMA in software)";

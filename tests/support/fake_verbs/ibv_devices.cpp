@@ -201,3 +201,13 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
 
 // Does nothing: the fake's objects do not wait until their events are acknowledged.
 void ibv_ack_async_event(ibv_async_event*) {}
+
+const char* ibv_event_type_str(ibv_event_type) {
+  return "an event of the fake";
+}
+
+#undef ibv_query_port
+/// The header asks it only for providers without a query_port of their own, which the fake has.
+int ibv_query_port(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) {
+  return ENOSYS;
+}

@@ -18,8 +18,9 @@ std::string_view text_of(PyObject* key) {
       throw py::error_already_set();
     return {text, static_cast<std::size_t>(size)};
   }
-  if (PyBytes_Check(key))
-    return {PyBytes_AS_STRING(key), static_cast<std::size_t>(PyBytes_GET_SIZE(key))};
+  char* content = nullptr;
+  if (PyBytes_Check(key) && PyBytes_AsStringAndSize(key, &content, &size) == 0)
+    return {content, static_cast<std::size_t>(size)};
   throw py::type_error("a key is str or bytes");
 }
 
@@ -29,35 +30,6 @@ bool is_over(std::chrono::steady_clock::time_point limit, std::size_t item) {
   constexpr std::size_t items_per_look = 1024;
   return item % items_per_look == 0 && item != 0 && std::chrono::steady_clock::now() >= limit;
 }
-
-/// Gives the items of a Python sequence one by one, although code of Python's may run in between
-/// and change the sequence. Errors: py::type_error, py::value_error when the sequence has changed.
-class item_list {
-public:
-  item_list(py::handle sequence, const char* what) {
-    // A collection without an order (a set, a dict) is refused: it would give each page some other
-    // page's name.
-    if (PySequence_Check(sequence.ptr()) == 0)
-      throw py::type_error(what);
-    auto* fast = or_park([&] { return PySequence_Fast(sequence.ptr(), what); });
-    if (fast == nullptr)
-      throw py::error_already_set();
-    fast_ = py::reinterpret_steal<py::object>(fast);
-    count_ = PySequence_Fast_GET_SIZE(fast);
-  }
-
-  std::size_t size() const noexcept { return static_cast<std::size_t>(count_); }
-  /// The item as a borrowed reference, valid as long as no code of Python's runs.
-  PyObject* operator[](std::size_t index) const {
-    if (PySequence_Fast_GET_SIZE(fast_.ptr()) != count_)
-      throw py::value_error("a sequence has changed while it was read");
-    return PySequence_Fast_GET_ITEM(fast_.ptr(), static_cast<Py_ssize_t>(index));
-  }
-
-private:
-  py::object fast_;
-  Py_ssize_t count_ = 0;
-};
 
 std::uint64_t checked(unsigned long long number) {
   if (PyErr_Occurred() != nullptr)
@@ -70,11 +42,11 @@ std::uint64_t checked(unsigned long long number) {
 std::uint64_t integer_of(PyObject* number) {
   if (PyLong_CheckExact(number))
     return checked(PyLong_AsUnsignedLongLong(number));
-  const auto held = py::reinterpret_borrow<py::object>(number);
+  const auto held = py::object::borrow(number);
   auto* index = or_park([&] { return PyNumber_Index(held.ptr()); });
   if (index == nullptr)
     throw py::error_already_set();
-  return checked(PyLong_AsUnsignedLongLong(py::reinterpret_steal<py::object>(index).ptr()));
+  return checked(PyLong_AsUnsignedLongLong(py::object::steal(index).ptr()));
 }
 
 /// Whether a number from a signed 64-bit array is negative.
@@ -106,10 +78,10 @@ std::vector<std::uint64_t> from_sequence(py::handle sequence, const char* what) 
   const auto why_not = std::string{what} + " are a sequence of integers";
   if (PyUnicode_Check(sequence.ptr()) || PyBytes_Check(sequence.ptr()))
     throw py::type_error(why_not);
-  const item_list items{sequence, why_not.c_str()};
+  const py::sequence items{sequence, why_not.c_str()};
   std::vector<std::uint64_t> numbers(items.size());
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = integer_of(items[i]);
+    numbers[i] = integer_of(items[i].ptr());
   return numbers;
 }
 
@@ -123,12 +95,12 @@ lent_buffer::lent_buffer(py::handle object, int flags) {
 key_strings take_keys(py::handle keys, std::chrono::steady_clock::time_point limit) {
   if (PyUnicode_Check(keys.ptr()) || PyBytes_Check(keys.ptr()))
     throw py::type_error("keys is a sequence of keys, not one key");
-  const item_list items{keys, "keys is a sequence of str or bytes"};
+  const py::sequence items{keys, "keys is a sequence of str or bytes"};
   key_strings taken;
   taken.asked = items.size();
   taken.ends.reserve(items.size());
   for (std::size_t i = 0; i < items.size() && !is_over(limit, i); ++i) {
-    taken.text += text_of(items[i]);
+    taken.text += text_of(items[i].ptr());
     taken.ends.push_back(taken.text.size());
   }
   return taken;

@@ -2,17 +2,15 @@
 
 #include "common/page_key.hpp"
 #include "common/page_status.hpp"
+#include "python/binding/object.hpp"
 
 #include <chrono>
 #include <cstdint>
-#include <pybind11/pybind11.h>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace peercache::python {
-
-namespace py = pybind11;
 
 /// Key strings, copied out of Python's objects, since other threads of Python may change the list
 /// while a call runs without the GIL.

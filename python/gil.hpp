@@ -1,15 +1,13 @@
 #pragma once
 
 #include "common/interruption.hpp"
+#include "python/binding/object.hpp"
 
 #include <chrono>
 #include <cxxabi.h>
 #include <optional>
-#include <pybind11/pybind11.h>
 
 namespace peercache::python {
-
-namespace py = pybind11;
 
 /// Holds the calling thread, which has outlived the interpreter, until the process is gone.
 [[noreturn]] void park() noexcept;

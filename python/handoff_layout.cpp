@@ -1,13 +1,13 @@
 #include "python/handoff_layout.hpp"
 
 #include "python/arguments.hpp"
+#include "python/binding/convert.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <optional>
-#include <pybind11/stl.h>
 #include <string>
 #include <tuple>
 
@@ -32,7 +32,7 @@ kv_buffer buffer_of(const buffer_form& form) {
 
 std::vector<kv_buffer> buffers_of(py::handle forms) {
   std::vector<kv_buffer> buffers;
-  for (const auto& form : py::cast<std::vector<buffer_form>>(forms))
+  for (const auto& form : py::from_python<std::vector<buffer_form>>(forms))
     buffers.push_back(buffer_of(form));
   return buffers;
 }
@@ -46,7 +46,7 @@ handoff::state_type type_of(const std::string& word) {
 
 std::vector<handoff::state_component> states_of(py::handle forms) {
   std::vector<handoff::state_component> states;
-  for (const auto& [word, tensors] : py::cast<std::vector<component_form>>(forms)) {
+  for (const auto& [word, tensors] : py::from_python<std::vector<component_form>>(forms)) {
     auto& component = states.emplace_back();
     component.type = type_of(word);
     for (const auto& [buffer, dim, outer_count, groups] : tensors)
@@ -58,7 +58,7 @@ std::vector<handoff::state_component> states_of(py::handle forms) {
 handoff::worker_ranks ranks_of(py::handle form) {
   using number = std::uint32_t;
   const auto [tp, tp_size, pp, pp_size, cp, cp_size] =
-      py::cast<std::tuple<number, number, number, number, number, number>>(form);
+      py::from_python<std::tuple<number, number, number, number, number, number>>(form);
   return {tp, tp_size, pp, pp_size, cp, cp_size};
 }
 
@@ -66,7 +66,9 @@ using setter = std::function<void(kv_layout&, py::handle)>;
 
 template <class Field>
 setter plain(Field kv_layout::*field) {
-  return [field](kv_layout& layout, py::handle value) { layout.*field = py::cast<Field>(value); };
+  return [field](kv_layout& layout, py::handle value) {
+    layout.*field = py::from_python<Field>(value);
+  };
 }
 
 std::map<std::string, setter> setters() {
@@ -89,17 +91,20 @@ std::map<std::string, setter> setters() {
 
 } // namespace
 
-kv_layout layout_of(const py::dict& described) {
+kv_layout layout_of(py::handle described) {
+  if (!PyDict_Check(described.ptr()))
+    throw py::type_error("a layout is a dict");
+  using item_form = std::pair<std::string, py::object>;
   const auto known = setters();
   kv_layout layout;
-  for (const auto& [key, value] : described) {
-    const auto name = py::cast<std::string>(key);
+  const auto items = py::checked(PyDict_Items(described.ptr()));
+  for (const auto& [name, value] : py::from_python<std::vector<item_form>>(items)) {
     const auto field = known.find(name);
     if (field == known.end())
       throw py::value_error("a layout has no field '" + name + "'");
     try {
       field->second(layout, value);
-    } catch (const py::cast_error&) {
+    } catch (const py::type_error&) {
       throw py::type_error("the field '" + name + "' of a layout has another form");
     }
   }
@@ -121,12 +126,11 @@ std::vector<std::uint32_t> take_items(py::handle array, const char* what) {
   return items;
 }
 
-std::vector<handoff::state_items> take_states(const py::list& states) {
+std::vector<handoff::state_items> take_states(py::handle states) {
   std::vector<handoff::state_items> taken;
-  for (const auto each : states) {
-    const auto [first, items] = py::cast<std::tuple<std::uint32_t, py::object>>(each);
+  using item_form = std::pair<std::uint32_t, py::object>;
+  for (const auto& [first, items] : py::from_python<std::vector<item_form>>(states))
     taken.push_back({first, take_items(items, "the items of states")});
-  }
   return taken;
 }
 

@@ -2,20 +2,18 @@
 
 #include "handoff/kv_layout.hpp"
 #include "handoff/transfer_plan.hpp"
+#include "python/binding/object.hpp"
 
 #include <cstdint>
-#include <pybind11/pybind11.h>
 #include <vector>
 
 namespace peercache::python {
 
-namespace py = pybind11;
-
 /// The layout that a dict describes, as `_native.pyi` lists its keys; a key that is missing keeps
 /// its default. Needs the GIL. Errors: py::value_error for an unknown key or kind of states,
-/// py::type_error for a value of another form; what no engine can have is `handoff::check`'s to
-/// refuse.
-handoff::kv_layout layout_of(const py::dict& described);
+/// py::type_error for what is no dict and a value of another form; what no engine can have is
+/// `handoff::check`'s to refuse.
+handoff::kv_layout layout_of(py::handle described);
 
 /// The items of an array of non-negative 32-bit integers (numpy.int32) in one row, copied. Needs
 /// the GIL. Errors: py::type_error for another array, py::value_error for a negative number.
@@ -23,6 +21,6 @@ std::vector<std::uint32_t> take_items(py::handle array, const char* what);
 
 /// Items of each component of states, from a sequence of (place of the first item, array). Needs
 /// the GIL. Errors: as `take_items`.
-std::vector<handoff::state_items> take_states(const py::list& states);
+std::vector<handoff::state_items> take_states(py::handle states);
 
 } // namespace peercache::python

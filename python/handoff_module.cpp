@@ -2,62 +2,65 @@
 
 #include "python/handoff_workers.hpp"
 
-#include <pybind11/stl.h>
-
 namespace peercache::python {
 namespace {
 
 using options_form = std::map<std::string, std::string>;
 
 template <class Worker>
-std::unique_ptr<Worker> start_worker(const options_form& options, const std::string& host,
-                                     const std::string& name, const py::dict& layout) {
-  return std::make_unique<Worker>(worker_request{options, host, name}, layout);
+std::unique_ptr<Worker> start_worker(options_form options, std::string host, std::string name,
+                                     py::handle layout) {
+  return std::make_unique<Worker>(
+      worker_request{std::move(options), std::move(host), std::move(name)}, layout);
+}
+
+/// Keeps the GIL: a scheduler polls each room in each turn of its loop, and one load is cheaper
+/// than to give the GIL up.
+int poll_room(const client::room_watch& room) {
+  return static_cast<int>(room.poll());
 }
 
 /// Binds what both workers have.
 template <class Worker>
-py::class_<Worker> bind_worker(py::module_& module, const char* name) {
-  using py::arg;
-  py::class_<Worker> bound(module, name);
-  bound
-      .def(py::init(&start_worker<Worker>), arg("options"), arg("host"), arg("name"), arg("layout"))
-      .def("open", &Worker::open, arg("room"))
-      .def("abort", &Worker::abort, arg("room"), arg("reason"), arg("from_another_rank") = false)
-      .def("clear", &Worker::clear, arg("room"))
-      .def("give_memory_back", &Worker::give_memory_back)
-      .def("lend_memory", &Worker::lend_memory)
-      .def("stats", &Worker::stats)
-      .def("close", &Worker::close)
-      .def_property_readonly("data_plane", &Worker::data_plane)
-      .def_property_readonly("closed", &Worker::closed);
+py::class_builder<Worker> worker_class(const char* name) {
+  const py::parameter not_another_rank{"from_another_rank", py::to_python(false)};
+  py::class_builder<Worker> bound(name);
+  bound.template constructor<&start_worker<Worker>>({"options", "host", "name", "layout"})
+      .template method<&Worker::open>("open", {"room"})
+      .template method<&Worker::abort>("abort", {"room", "reason", not_another_rank})
+      .template method<&Worker::clear>("clear", {"room"})
+      .template method<&Worker::give_memory_back>("give_memory_back")
+      .template method<&Worker::lend_memory>("lend_memory")
+      .template method<&Worker::stats>("stats")
+      .template method<&Worker::close>("close")
+      .template getter<&Worker::data_plane>("data_plane")
+      .template getter<&Worker::closed>("closed");
   return bound;
 }
 
 } // namespace
 
-void bind_handoff(py::module_& module) {
-  using py::arg;
-  // `poll` keeps the GIL: a scheduler polls each room in each turn of its loop, and one load is
-  // cheaper than to give the GIL up.
-  py::class_<client::room_watch>(module, "RoomWatch").def("poll", [](const client::room_watch& at) {
-    return static_cast<int>(at.poll());
-  });
-  bind_worker<native_prefill_worker>(module, "PrefillWorker")
-      .def("prefix_pages", &native_prefill_worker::prefix_pages, arg("room"))
-      .def("init", &native_prefill_worker::init, arg("room"), arg("pages"))
-      .def("send", &native_prefill_worker::send, arg("room"), arg("pages"), arg("last"),
-           arg("states") = py::list{}, arg("aux_row") = 0)
-      .def("failure", &native_prefill_worker::failure, arg("room"))
-      .def("metric", &native_prefill_worker::metric, arg("room"))
-      .def_property_readonly("port", &native_prefill_worker::port);
-  bind_worker<native_decode_worker>(module, "DecodeWorker")
-      .def("connect", &native_decode_worker::connect, arg("room"), arg("sources"))
-      .def("allocate", &native_decode_worker::allocate, arg("room"), arg("prefix_pages"),
-           arg("pages"), arg("states") = py::list{}, arg("aux_row") = 0)
-      .def("end", &native_decode_worker::end, arg("room"), arg("reason"),
-           arg("from_another_rank") = false)
-      .def("take_lost", &native_decode_worker::take_lost);
+void bind_handoff(py::module_builder& module) {
+  using prefill = native_prefill_worker;
+  using decode = native_decode_worker;
+  const py::parameter no_states{"states", py::list{}};
+  const py::parameter first_row{"aux_row", py::to_python(0)};
+  py::class_builder<client::room_watch>("RoomWatch").method<&poll_room>("poll").add_to(module);
+  worker_class<prefill>("PrefillWorker")
+      .method<&prefill::prefix_pages>("prefix_pages", {"room"})
+      .method<&prefill::init>("init", {"room", "pages"})
+      .method<&prefill::send>("send", {"room", "pages", "last", no_states, first_row})
+      .method<&prefill::failure>("failure", {"room"})
+      .method<&prefill::metric>("metric", {"room"})
+      .getter<&prefill::port>("port")
+      .add_to(module);
+  worker_class<decode>("DecodeWorker")
+      .method<&decode::connect>("connect", {"room", "sources"})
+      .method<&decode::allocate>("allocate",
+                                 {"room", "prefix_pages", "pages", no_states, first_row})
+      .method<&decode::end>("end", {"room", "reason", {"from_another_rank", py::to_python(false)}})
+      .method<&decode::take_lost>("take_lost")
+      .add_to(module);
 }
 
 } // namespace peercache::python

@@ -16,7 +16,7 @@ error closed_worker() {
 }
 
 template <class Worker>
-std::shared_ptr<Worker> start(const worker_request& request, const py::dict& described) {
+std::shared_ptr<Worker> start(const worker_request& request, py::handle described) {
   auto layout = layout_of(described);
   return started_outside<Worker>([&]() -> result<std::unique_ptr<Worker>> {
     auto options = worker_options_of(request.options);
@@ -56,8 +56,7 @@ failures failure_of_closed() {
 
 // -- prefill
 
-native_prefill_worker::native_prefill_worker(const worker_request& request,
-                                             const py::dict& layout) {
+native_prefill_worker::native_prefill_worker(const worker_request& request, py::handle layout) {
   auto worker = start<worker_type>(request, layout);
   port_ = worker->port();
   data_plane_ = worker->data_plane();
@@ -81,8 +80,8 @@ void native_prefill_worker::init(std::uint64_t id, std::uint32_t pages) {
                         [&](worker_type& worker) { return worker.init(send_id{id}, pages); }));
 }
 
-void native_prefill_worker::send(std::uint64_t id, py::handle pages, bool last,
-                                 const py::list& states, std::uint32_t aux_row) {
+void native_prefill_worker::send(std::uint64_t id, py::handle pages, bool last, py::handle states,
+                                 std::uint32_t aux_row) {
   const auto items = take_items(pages, "pages");
   auto of_states = take_states(states);
   value_or_raise(borrow(*gate_, result<void>{closed_worker()}, [&](worker_type& worker) {
@@ -125,12 +124,12 @@ py::dict native_prefill_worker::stats() {
   const auto now =
       borrow(*gate_, client::prefill_stats{}, [](worker_type& worker) { return worker.stats(); });
   py::dict all;
-  all["opened"] = now.opened;
-  all["succeeded"] = now.succeeded;
-  all["failed"] = now.failed;
-  all["bytes"] = now.bytes;
-  all["rooms"] = now.rooms;
-  all["peers"] = now.peers;
+  all.set("opened", now.opened);
+  all.set("succeeded", now.succeeded);
+  all.set("failed", now.failed);
+  all.set("bytes", now.bytes);
+  all.set("rooms", now.rooms);
+  all.set("peers", now.peers);
   return all;
 }
 
@@ -140,7 +139,7 @@ void native_prefill_worker::close() {
 
 // -- decode
 
-native_decode_worker::native_decode_worker(const worker_request& request, const py::dict& layout) {
+native_decode_worker::native_decode_worker(const worker_request& request, py::handle layout) {
   auto worker = start<worker_type>(request, layout);
   data_plane_ = worker->data_plane();
   gate_ = std::make_unique<loan_gate<worker_type>>(std::move(worker));
@@ -162,8 +161,7 @@ void native_decode_worker::connect(std::uint64_t room, const std::vector<address
 }
 
 void native_decode_worker::allocate(std::uint64_t room, std::uint32_t prefix_pages,
-                                    py::handle pages, const py::list& states,
-                                    std::uint32_t aux_row) {
+                                    py::handle pages, py::handle states, std::uint32_t aux_row) {
   handoff::allocated_pages allocated{prefix_pages, take_items(pages, "pages"), take_states(states),
                                      aux_row};
   value_or_raise(borrow(*gate_, result<void>{closed_worker()}, [&](worker_type& worker) {
@@ -210,14 +208,14 @@ py::dict native_decode_worker::stats() {
   const auto now =
       borrow(*gate_, client::decode_stats{}, [](worker_type& worker) { return worker.stats(); });
   py::dict all;
-  all["opened"] = now.opened;
-  all["succeeded"] = now.succeeded;
-  all["failed"] = now.failed;
-  all["reads"] = now.reads;
-  all["refused"] = now.refused;
-  all["bytes"] = now.bytes;
-  all["turns"] = now.turns;
-  all["peers"] = now.peers;
+  all.set("opened", now.opened);
+  all.set("succeeded", now.succeeded);
+  all.set("failed", now.failed);
+  all.set("reads", now.reads);
+  all.set("refused", now.refused);
+  all.set("bytes", now.bytes);
+  all.set("turns", now.turns);
+  all.set("peers", now.peers);
   return all;
 }
 

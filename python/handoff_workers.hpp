@@ -3,20 +3,18 @@
 #include "client/handoff/decode_worker.hpp"
 #include "client/handoff/prefill_worker.hpp"
 #include "client/handoff/room_watch.hpp"
+#include "python/binding/type.hpp"
 #include "python/loan_gate.hpp"
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
-#include <pybind11/pybind11.h>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace peercache::python {
-
-namespace py = pybind11;
 
 /// How Python starts a worker.
 struct worker_request {
@@ -40,7 +38,7 @@ class native_prefill_worker {
 public:
   using worker_type = client::prefill_worker;
 
-  native_prefill_worker(const worker_request& request, const py::dict& layout);
+  native_prefill_worker(const worker_request& request, py::handle layout);
   ~native_prefill_worker() { close(); }
   native_prefill_worker(const native_prefill_worker&) = delete;
   native_prefill_worker& operator=(const native_prefill_worker&) = delete;
@@ -49,7 +47,7 @@ public:
   std::pair<std::uint64_t, client::room_watch> open(std::uint64_t room);
   std::optional<std::uint32_t> prefix_pages(std::uint64_t id);
   void init(std::uint64_t id, std::uint32_t pages);
-  void send(std::uint64_t id, py::handle pages, bool last, const py::list& states,
+  void send(std::uint64_t id, py::handle pages, bool last, py::handle states,
             std::uint32_t aux_row);
   void abort(std::uint64_t id, std::string reason, bool from_another_rank);
   void clear(std::uint64_t id);
@@ -79,15 +77,15 @@ public:
   using worker_type = client::decode_worker;
   using address_form = std::pair<std::string, std::uint16_t>;
 
-  native_decode_worker(const worker_request& request, const py::dict& layout);
+  native_decode_worker(const worker_request& request, py::handle layout);
   ~native_decode_worker() { close(); }
   native_decode_worker(const native_decode_worker&) = delete;
   native_decode_worker& operator=(const native_decode_worker&) = delete;
 
   client::room_watch open(std::uint64_t room);
   void connect(std::uint64_t room, const std::vector<address_form>& sources);
-  void allocate(std::uint64_t room, std::uint32_t prefix_pages, py::handle pages,
-                const py::list& states, std::uint32_t aux_row);
+  void allocate(std::uint64_t room, std::uint32_t prefix_pages, py::handle pages, py::handle states,
+                std::uint32_t aux_row);
   void abort(std::uint64_t room, std::string reason, bool from_another_rank);
   std::optional<failure_form> end(std::uint64_t room, std::string reason, bool from_another_rank);
   void clear(std::uint64_t room);
@@ -108,6 +106,6 @@ private:
 };
 
 /// Adds the workers to the module.
-void bind_handoff(py::module_& module);
+void bind_handoff(py::module_builder& module);
 
 } // namespace peercache::python

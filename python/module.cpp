@@ -3,6 +3,7 @@
 
 #include "config/options.hpp"
 #include "config/render.hpp"
+#include "python/binding/type.hpp"
 #include "python/gil.hpp"
 #include "python/handoff_workers.hpp"
 #include "python/living.hpp"
@@ -14,16 +15,33 @@
 
 #include <deque>
 #include <future>
-#include <pybind11/stl.h>
 #include <thread>
 
 namespace peercache::python {
 namespace {
 
-void raise_error(py::handle type, const error& why) {
-  auto raised = type(to_string(why));
-  raised.attr("code") = std::string{to_string(why.code)};
-  PyErr_SetObject(type.ptr(), raised.ptr());
+/// The type of `peercache.Error`. It is never given back: the process may need it until its last
+/// moment.
+py::handle error_type;
+
+void raise_error(const error& why) {
+  const auto reason = py::to_python(to_string(why));
+  const auto raised =
+      py::checked(PyObject_CallFunctionObjArgs(error_type.ptr(), reason.ptr(), nullptr));
+  const auto code = py::to_python(std::string{to_string(why.code)});
+  if (PyObject_SetAttrString(raised.ptr(), "code", code.ptr()) == 0)
+    PyErr_SetObject(error_type.ptr(), raised.ptr());
+}
+
+bool translate_raised_error(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const raised_error& failed) {
+    raise_error(failed.why);
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 std::unique_ptr<native_client> open_client(std::map<std::string, std::string> options,
@@ -44,17 +62,17 @@ std::unique_ptr<native_client> open_client(std::map<std::string, std::string> op
   return std::make_unique<native_client>(value_or_raise(std::move(opened)));
 }
 
-key_space make_space(py::handle fields) {
+std::unique_ptr<key_space> make_space(py::handle fields) {
   const auto strings = take_keys(fields, std::chrono::steady_clock::time_point::max());
   std::vector<std::string_view> views;
   for (std::size_t i = 0; i < strings.size(); ++i)
     views.push_back(strings[i]);
-  return key_space{views};
+  return std::make_unique<key_space>(views);
 }
 
 py::bytes digest_of(const key_space& space, const std::string& key) {
   const auto digest = space.key_of(key);
-  return {reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()};
+  return py::bytes{{reinterpret_cast<const char*>(digest.bytes.data()), digest.bytes.size()}};
 }
 
 /// The keys of the full pages of a prompt, as `chain_keys` makes them. Errors: py::type_error for
@@ -92,21 +110,23 @@ private:
 };
 
 closable& gate_of(py::handle each) {
-  if (py::isinstance<native_prefill_worker>(each))
-    return py::cast<native_prefill_worker&>(each).gate();
-  if (py::isinstance<native_decode_worker>(each))
-    return py::cast<native_decode_worker&>(each).gate();
-  if (py::isinstance<native_transfer_engine>(each))
-    return py::cast<native_transfer_engine&>(each).gate();
-  return py::cast<native_client&>(each).gate();
+  if (py::is_a<native_prefill_worker>(each))
+    return py::from_python<native_prefill_worker>(each).gate();
+  if (py::is_a<native_decode_worker>(each))
+    return py::from_python<native_decode_worker>(each).gate();
+  if (py::is_a<native_transfer_engine>(each))
+    return py::from_python<native_transfer_engine>(each).gate();
+  return py::from_python<native_client>(each).gate();
 }
 
 /// Ends all clients and workers for the interpreter's end: none opens any more, and open ones end
 /// within `seconds` or are left to the end of the process.
-void end_all(const py::list& clients, double seconds) {
+void end_all(py::handle clients, double seconds) {
   announce_end();
+  const auto all = py::from_python<std::vector<py::object>>(clients);
   std::vector<closable*> open;
-  for (const auto each : clients)
+  open.reserve(all.size());
+  for (const auto& each : all)
     open.push_back(&gate_of(each));
   const auto until = std::chrono::steady_clock::now() +
                      std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
@@ -132,7 +152,7 @@ void end_all(const py::list& clients, double seconds) {
     return ending.join();
   ending.detach();
   // The thread goes on with them, so the list keeps one reference for ever.
-  clients.inc_ref();
+  Py_INCREF(clients.ptr());
 }
 
 void forked() {
@@ -145,8 +165,8 @@ void forked() {
 py::list option_table() {
   py::list table;
   for (const auto& option : config::options())
-    table.append(py::make_tuple(std::string{option.name}, config::form_of(option),
-                                std::string{option.meaning}));
+    table.append(py::to_python(std::tuple{std::string{option.name}, config::form_of(option),
+                                          std::string{option.meaning}}));
   return table;
 }
 
@@ -154,7 +174,7 @@ template <class Word>
 py::list words(std::size_t count) {
   py::list list;
   for (std::size_t i = 0; i < count; ++i)
-    list.append(std::string{to_string(static_cast<Word>(i))});
+    list.append(py::text(to_string(static_cast<Word>(i))));
   return list;
 }
 
@@ -163,14 +183,13 @@ py::bytes statuses(const page_results& results) {
   packed.reserve(results.size());
   for (const auto& page : results.pages())
     packed.push_back(static_cast<char>(page.status));
-  return packed;
+  return py::bytes{packed};
 }
 
 py::list successes(const page_results& results) {
-  py::list list(results.size());
-  for (std::size_t i = 0; i < results.size(); ++i)
-    PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i),
-                    py::bool_(is_success(results.pages()[i].status)).release().ptr());
+  py::list list;
+  for (const auto& page : results.pages())
+    list.append(py::to_python(is_success(page.status)));
   return list;
 }
 
@@ -182,96 +201,107 @@ py::list groups(const page_results& results) {
       return page.status != first->status || page.origin != first->origin ||
              page.length_bytes != first->length_bytes;
     });
-    list.append(py::make_tuple(static_cast<int>(first->status), static_cast<int>(first->origin),
-                               first->length_bytes, last - first));
+    list.append(
+        py::to_python(std::tuple{static_cast<int>(first->status), static_cast<int>(first->origin),
+                                 first->length_bytes, last - first}));
     first = last;
   }
   return list;
 }
 
-void bind_results(py::module_& module) {
-  py::class_<page_results>(module, "Results")
-      .def("__len__", &page_results::size)
-      .def_property_readonly("run", &page_results::leading_run)
-      .def_property_readonly("success_bytes", &page_results::success_bytes)
-      .def_property_readonly("ok", &successes)
-      .def_property_readonly("statuses", &statuses)
-      .def_property_readonly("groups", &groups);
+using numbers = std::vector<std::uint64_t>;
+
+std::unique_ptr<page_rows> make_rows(numbers firsts, numbers steps, std::uint64_t page_tokens,
+                                     std::uint64_t pages) {
+  return std::make_unique<page_rows>(std::move(firsts), std::move(steps), page_tokens, pages);
 }
 
-void bind_rows(py::module_& module) {
-  using numbers = std::vector<std::uint64_t>;
-  py::class_<page_rows>(module, "PageRows")
-      .def(py::init<numbers, numbers, std::uint64_t, std::uint64_t>(), py::arg("firsts"),
-           py::arg("steps"), py::arg("page_tokens"), py::arg("pages"))
-      .def("addresses", &page_rows::addresses, py::arg("indices"), py::arg("pages"));
+std::unique_ptr<lent_memory> make_lent_memory() {
+  return std::make_unique<lent_memory>();
 }
 
-void bind_client(py::module_& module) {
-  using py::arg;
-  const auto default_timeout = arg("timeout") = py::none();
-  py::class_<native_client>(module, "Client")
-      .def(py::init(&open_client), arg("options"), arg("embedded") = false,
-           arg("wait_for_node") = true)
-      .def("set", &native_client::set, arg("spaces"), arg("keys"), arg("addresses"), arg("sizes"),
-           default_timeout)
-      .def("get", &native_client::get, arg("spaces"), arg("keys"), arg("addresses"), arg("sizes"),
-           default_timeout)
-      .def("exists", &native_client::exists, arg("spaces"), arg("keys"), default_timeout)
-      .def("remove", &native_client::remove, arg("spaces"), arg("keys"), default_timeout)
-      .def("prefetch", &native_client::prefetch, arg("spaces"), arg("keys"))
-      .def("tiers", &native_client::tiers, arg("spaces"), arg("keys"), default_timeout)
-      .def("flush", &native_client::flush, default_timeout)
-      .def("clear", &native_client::clear, arg("space"), default_timeout)
-      .def("register_memory", &native_client::register_memory, arg("address"), arg("bytes"))
-      .def("unregister_memory", &native_client::unregister_memory, arg("address"))
-      .def("stats", &native_client::stats)
-      .def("members", &native_client::members)
-      .def("call_times", &native_client::call_times)
-      .def("close", &native_client::close)
-      .def_property_readonly("data_plane", &native_client::data_plane)
-      .def_property_readonly("node_address", &native_client::node_address)
-      .def_property_readonly("timeout", &native_client::default_timeout_seconds)
-      .def_property_readonly("closed", &native_client::closed);
+void bind_small(py::module_builder& module) {
+  py::class_builder<key_space>("KeySpace")
+      .constructor<&make_space>({"fields"})
+      .method<&digest_of>("key_of", {"key"})
+      .add_to(module);
+  py::class_builder<page_results>("Results")
+      .length<&page_results::size>()
+      .getter<&page_results::leading_run>("run")
+      .getter<&page_results::success_bytes>("success_bytes")
+      .getter<&successes>("ok")
+      .getter<&statuses>("statuses")
+      .getter<&groups>("groups")
+      .add_to(module);
+  py::class_builder<page_rows>("PageRows")
+      .constructor<&make_rows>({"firsts", "steps", "page_tokens", "pages"})
+      .method<&page_rows::addresses>("addresses", {"indices", "pages"})
+      .add_to(module);
+  py::class_builder<lent_memory>("LentMemory")
+      .constructor<&make_lent_memory>({})
+      .method<&lent_memory::lend>("lend", {"buffer", "writable"})
+      .add_to(module);
 }
 
-void bind_all(py::module_& module) {
-  const auto main_thread = py::module_::import("threading").attr("main_thread")();
-  set_main_thread(main_thread.attr("ident").cast<unsigned long>());
-  // The exception type is never given back: the process may need it until its last moment.
-  static py::handle error_type;
-  error_type = py::exception<raised_error>(module, "Error").release();
-  py::register_exception_translator([](std::exception_ptr thrown) {
-    try {
-      std::rethrow_exception(std::move(thrown));
-    } catch (const raised_error& failed) {
-      raise_error(error_type, failed.why);
-    }
-  });
-  py::class_<key_space>(module, "KeySpace")
-      .def(py::init(&make_space), py::arg("fields"))
-      .def("key_of", &digest_of, py::arg("key"));
-  bind_results(module);
-  bind_rows(module);
+void bind_client(py::module_builder& module) {
+  using client = native_client;
+  const py::parameter timeout{"timeout", py::object::borrow(Py_None)};
+  const std::vector<py::parameter> keys{"spaces", "keys", timeout};
+  const std::vector<py::parameter> pages{"spaces", "keys", "addresses", "sizes", timeout};
+  py::class_builder<client>("Client")
+      .constructor<&open_client>(
+          {"options", {"embedded", py::to_python(false)}, {"wait_for_node", py::to_python(true)}})
+      .method<&client::set>("set", pages)
+      .method<&client::get>("get", pages)
+      .method<&client::exists>("exists", keys)
+      .method<&client::remove>("remove", keys)
+      .method<&client::prefetch>("prefetch", {"spaces", "keys"})
+      .method<&client::tiers>("tiers", keys)
+      .method<&client::flush>("flush", {timeout})
+      .method<&client::clear>("clear", {"space", timeout})
+      .method<&client::register_memory>("register_memory", {"address", "bytes"})
+      .method<&client::unregister_memory>("unregister_memory", {"address"})
+      .method<&client::stats>("stats")
+      .method<&client::members>("members")
+      .method<&client::call_times>("call_times")
+      .method<&client::close>("close")
+      .getter<&client::data_plane>("data_plane")
+      .getter<&client::node_address>("node_address")
+      .getter<&client::default_timeout_seconds>("timeout")
+      .getter<&client::closed>("closed")
+      .add_to(module);
+}
+
+void note_main_thread() {
+  const auto threading = py::checked(PyImport_ImportModule("threading"));
+  const auto thread = py::checked(PyObject_CallMethod(threading.ptr(), "main_thread", nullptr));
+  const auto ident = py::checked(PyObject_GetAttrString(thread.ptr(), "ident"));
+  set_main_thread(py::from_python<unsigned long>(ident));
+}
+
+PyObject* make_module() {
+  note_main_thread();
+  py::module_builder module("peercache._native");
+  error_type = module.exception("Error");
+  py::set_translator(&translate_raised_error);
+  bind_small(module);
   bind_client(module);
   bind_handoff(module);
   bind_transfer_engine(module);
-  py::class_<lent_memory>(module, "LentMemory")
-      .def(py::init<>())
-      .def("lend", &lent_memory::lend, py::arg("buffer"), py::arg("writable"));
-  module.def("chain_keys", &chain_of, py::arg("space"), py::arg("tokens"), py::arg("page_tokens"));
-  module.def("option_table", &option_table);
-  module.def("end_all", &end_all, py::arg("clients"), py::arg("seconds"));
-  module.def("forked", &forked);
-  module.attr("status_words") = words<page_status>(page_status_count);
-  module.attr("origin_words") = words<page_origin>(page_origin_count);
-  module.attr("parts_per_page_max") = limits::parts_per_page_max;
-  module.attr("page_bytes_max") = limits::page_bytes_max;
+  module.function<&chain_of>("chain_keys", {"space", "tokens", "page_tokens"});
+  module.function<&option_table>("option_table");
+  module.function<&end_all>("end_all", {"clients", "seconds"});
+  module.function<&forked>("forked");
+  module.add("status_words", words<page_status>(page_status_count));
+  module.add("origin_words", words<page_origin>(page_origin_count));
+  module.add("parts_per_page_max", py::to_python(limits::parts_per_page_max));
+  module.add("page_bytes_max", py::to_python(limits::page_bytes_max));
+  return module.release();
 }
 
 } // namespace
 } // namespace peercache::python
 
-PYBIND11_MODULE(_native, module) {
-  peercache::python::bind_all(module);
+PyMODINIT_FUNC PyInit__native() {
+  return peercache::python::py::guarded<PyObject*>(nullptr, &peercache::python::make_module);
 }

@@ -1,5 +1,6 @@
 #include "python/native_client.hpp"
 
+#include "python/binding/convert.hpp"
 #include "python/gate_calls.hpp"
 #include "python/gil.hpp"
 
@@ -51,14 +52,14 @@ py::dict named_counts(const std::uint64_t (&counts)[page_status_count]) {
   py::dict named;
   for (std::size_t i = 0; i < page_status_count; ++i)
     if (counts[i] != 0)
-      named[py::str(std::string{to_string(static_cast<page_status>(i))})] = counts[i];
+      named.set(to_string(static_cast<page_status>(i)), counts[i]);
   return named;
 }
 
 py::dict named_origins(const std::uint64_t (&counts)[page_origin_count]) {
   py::dict named;
   for (std::size_t i = 1; i < page_origin_count; ++i)
-    named[py::str(std::string{page_origin_words[i]})] = counts[i];
+    named.set(page_origin_words[i], counts[i]);
   return named;
 }
 
@@ -278,16 +279,16 @@ py::dict native_client::stats() {
   if (!cache)
     return all;
   const auto totals = cache->stats();
-  all["directory_messages"] = totals.directory_messages;
-  all["location_cache_hits"] = totals.location_cache_hits;
-  all["get_pages"] = named_counts(totals.get_pages);
-  all["get_hits"] = named_origins(totals.get_hits);
-  all["get_bytes"] = named_origins(totals.get_bytes);
-  all["set_pages"] = named_counts(totals.set_pages);
-  all["set_bytes"] = totals.set_bytes;
-  all["exists_pages"] = named_counts(totals.exists_pages);
-  all["retries"] = totals.retries;
-  all["view_refreshes"] = totals.view_refreshes;
+  all.set("directory_messages", totals.directory_messages);
+  all.set("location_cache_hits", totals.location_cache_hits);
+  all.set("get_pages", named_counts(totals.get_pages));
+  all.set("get_hits", named_origins(totals.get_hits));
+  all.set("get_bytes", named_origins(totals.get_bytes));
+  all.set("set_pages", named_counts(totals.set_pages));
+  all.set("set_bytes", totals.set_bytes);
+  all.set("exists_pages", named_counts(totals.exists_pages));
+  all.set("retries", totals.retries);
+  all.set("view_refreshes", totals.view_refreshes);
   return all;
 }
 
@@ -295,7 +296,7 @@ py::list native_client::members() {
   py::list list;
   if (const cache_gate::loan cache{gate_}; cache)
     for (const auto& member : cache->view().members)
-      list.append(py::make_tuple(member.name, member.host, member.control_port));
+      list.append(py::to_python(std::tuple{member.name, member.host, member.control_port}));
   return list;
 }
 

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <map>
-#include <pybind11/stl.h>
 #include <vector>
 
 namespace peercache::python {
@@ -174,14 +173,14 @@ py::dict native_transfer_engine::stats() {
   if (!worker)
     return all;
   const auto now = worker->stats();
-  all["done"] = now.done;
-  all["failed"] = now.failed;
-  all["reads"] = now.reads;
-  all["bytes"] = now.bytes;
-  all["calls"] = now.calls;
-  all["requests"] = now.requests;
-  all["leases"] = now.leases;
-  all["ranges"] = now.ranges;
+  all.set("done", now.done);
+  all.set("failed", now.failed);
+  all.set("reads", now.reads);
+  all.set("bytes", now.bytes);
+  all.set("calls", now.calls);
+  all.set("requests", now.requests);
+  all.set("leases", now.leases);
+  all.set("ranges", now.ranges);
   return all;
 }
 
@@ -189,29 +188,34 @@ void native_transfer_engine::close() {
   close_gate(gate_);
 }
 
-void bind_transfer_engine(py::module_& module) {
-  using py::arg;
-  py::class_<native_transfer_engine>(module, "TransferEngine")
-      .def(py::init([](std::string host, std::uint16_t port, std::string devices, bool tcp_only,
-                       double timeout) {
-             return std::make_unique<native_transfer_engine>(
-                 engine_request{std::move(host), port, std::move(devices), tcp_only, timeout});
-           }),
-           arg("host"), arg("port"), arg("devices"), arg("tcp_only"), arg("timeout"))
-      .def("register_memory", &native_transfer_engine::register_memory, arg("address"),
-           arg("bytes"))
-      .def("unregister_memory", &native_transfer_engine::unregister_memory, arg("address"))
-      .def("transfer", &native_transfer_engine::transfer, arg("session"), arg("writes"), arg("own"),
-           arg("others"), arg("lengths"))
-      .def("begin", &native_transfer_engine::begin, arg("session"), arg("writes"), arg("own"),
-           arg("others"), arg("lengths"))
-      .def("wait", &native_transfer_engine::wait, arg("call"))
-      .def("check", &native_transfer_engine::check, arg("call"))
-      .def("stats", &native_transfer_engine::stats)
-      .def("close", &native_transfer_engine::close)
-      .def_property_readonly("port", &native_transfer_engine::port)
-      .def_property_readonly("data_plane", &native_transfer_engine::data_plane)
-      .def_property_readonly("closed", &native_transfer_engine::closed);
+namespace {
+
+std::unique_ptr<native_transfer_engine> open_engine(std::string host, std::uint16_t port,
+                                                    std::string devices, bool tcp_only,
+                                                    double timeout) {
+  return std::make_unique<native_transfer_engine>(
+      engine_request{std::move(host), port, std::move(devices), tcp_only, timeout});
+}
+
+} // namespace
+
+void bind_transfer_engine(py::module_builder& module) {
+  using engine = native_transfer_engine;
+  const std::vector<py::parameter> pieces{"session", "writes", "own", "others", "lengths"};
+  py::class_builder<engine>("TransferEngine")
+      .constructor<&open_engine>({"host", "port", "devices", "tcp_only", "timeout"})
+      .method<&engine::register_memory>("register_memory", {"address", "bytes"})
+      .method<&engine::unregister_memory>("unregister_memory", {"address"})
+      .method<&engine::transfer>("transfer", pieces)
+      .method<&engine::begin>("begin", pieces)
+      .method<&engine::wait>("wait", {"call"})
+      .method<&engine::check>("check", {"call"})
+      .method<&engine::stats>("stats")
+      .method<&engine::close>("close")
+      .getter<&engine::port>("port")
+      .getter<&engine::data_plane>("data_plane")
+      .getter<&engine::closed>("closed")
+      .add_to(module);
 }
 
 } // namespace peercache::python

@@ -1,18 +1,16 @@
 #pragma once
 
 #include "client/handoff/transfer_worker.hpp"
+#include "python/binding/type.hpp"
 #include "python/loan_gate.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <pybind11/pybind11.h>
 #include <string>
 #include <utility>
 
 namespace peercache::python {
-
-namespace py = pybind11;
 
 /// How Python starts a transfer engine.
 struct engine_request {
@@ -81,6 +79,6 @@ private:
 };
 
 /// Makes `TransferEngine` known to the module.
-void bind_transfer_engine(py::module_& module);
+void bind_transfer_engine(py::module_builder& module);
 
 } // namespace peercache::python

@@ -77,7 +77,7 @@ FENCES = {
     ("rocksdb/",): ["storage/disk/offset/"],
     ("toml++/", "toml.hpp"): ["config/"],
     ("CLI/",): ["cli/", "config/"],
-    ("pybind11/",): ["python/"],
+    ("Python.h", "structmember.h"): ["python/binding/"],
     ("prometheus/",): ["metrics/"],
     ("httplib.h",): ["metrics/"],
     ("nlohmann/",): ["bench/", "cli/"],

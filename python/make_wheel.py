@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Builds the wheel of a built `_native` module and installs it beside: no network, no other folder.
 
+The wheel is for every CPython from 3.10 on (the module keeps to the limited API) and for every machine with glibc 2.36
+or newer: the libraries that the module needs are in peercache/libs (scripts/bundle_libraries.py).
+
   <build>/stage   the package as the wheel has it
   <build>/dist    the wheel
   <build>/site    the wheel installed; what tests import
@@ -9,11 +12,14 @@
 import argparse
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parent
+BUNDLE = SOURCE.parent / "scripts" / "bundle_libraries.py"
+PLATFORM = f"manylinux_2_36_{platform.machine()}"
 
 
 def stage(module: pathlib.Path, folder: pathlib.Path) -> None:
@@ -22,7 +28,10 @@ def stage(module: pathlib.Path, folder: pathlib.Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     shutil.copytree(SOURCE / "peercache", folder / "peercache", ignore=ignored)
     shutil.copy(SOURCE / "setup.py", folder / "setup.py")
-    shutil.copy(module, folder / "peercache" / module.name)
+    staged = folder / "peercache" / module.name
+    shutil.copy(module, staged)
+    subprocess.run(["strip", "--strip-unneeded", str(staged)], check=True)
+    subprocess.run([sys.executable, "-B", str(BUNDLE), str(folder / "peercache" / "libs"), str(staged)], check=True)
 
 
 def run(arguments: list[str], folder: pathlib.Path, version: str) -> None:
@@ -45,7 +54,8 @@ def main() -> None:
     stage(options.module, options.build / "stage")
     for folder in (dist, site):
         shutil.rmtree(folder, ignore_errors=True)
-    run([options.python, "setup.py", "-q", "bdist_wheel", "--dist-dir", str(dist)],
+    run([options.python, "setup.py", "-q", "bdist_wheel", "--py-limited-api", "cp310", "--plat-name", PLATFORM,
+         "--dist-dir", str(dist)],
         options.build / "stage", options.version)
     (wheel,) = dist.glob("*.whl")
     run([options.python, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile",

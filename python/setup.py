@@ -19,9 +19,9 @@ setup(
     description="Shared KV cache for LLM inference clusters: client and SGLang HiCache backend",
     license="Apache-2.0",
     packages=find_packages(include=["peercache", "peercache.*"]),
-    package_data={"peercache": ["*.so", "*.pyi", "py.typed", "as_mooncake/mooncake/*.py"]},
+    package_data={"peercache": ["*.so", "libs/*", "*.pyi", "py.typed", "as_mooncake/mooncake/*.py"]},
     entry_points={"sglang.srt.plugins": ["peercache = peercache.pd.plugin:load"]},
-    python_requires=">=3.9",
+    python_requires=">=3.10",
     distclass=BuiltElsewhere,
     zip_safe=False,
 )

@@ -143,7 +143,7 @@ void keep(clearing_pointer self) {
     own.why_not_kept = why_not;
     finish_step(self, own.keeping);
   };
-  self->request(state.options.disk, local_timeout, clear_atom_v, std::move(bytes))
+  self->request(state.options.disk, local_timeout, clear_atom_v, std::move(bytes), from_here{})
       .then(done, [done](const caf::error&) { done("its disk has ended"); });
 }
 
@@ -151,7 +151,7 @@ void keep(clearing_pointer self) {
 void withdraw_old(clearing_pointer self) {
   ++self->state.withdrawing;
   const auto done = [self] { finish_step(self, self->state.withdrawing); };
-  self->request(self->state.options.pool, local_timeout, clear_atom_v)
+  self->request(self->state.options.pool, local_timeout, clear_atom_v, from_here{})
       .then([done](std::uint64_t) { done(); }, [done](const caf::error&) { done(); });
 }
 
@@ -297,7 +297,7 @@ caf::result<clear_report> on_clear(clearing_pointer self, std::uint64_t space,
   take_stock(self, rose);
   tell_whom_it_concerns(self);
   if (state.open.size() == 1) // Another open clear has started the timer.
-    self->send(self, turn_atom_v);
+    self->send(self, turn_atom_v, from_here{});
   settle_clears(self);
   return promise;
 }
@@ -341,26 +341,26 @@ clearing_actor::behavior_type run_clearing(clearing_pointer self, clearing_optio
   PEERCACHE_ASSERT(state.options.caught_up && state.options.note && state.options.keep_at_end &&
                    state.options.unix_seconds);
   state.spaces = std::move(state.options.spaces);
-  self->delayed_send(self, state.options.beat, beat_atom_v);
+  self->set_default_handler(caf::drop);
+  self->delayed_send(self, state.options.beat, beat_atom_v, from_here{});
   return {
-      [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone) {
-        return on_clear(self, space, within_ms, gone);
-      },
-      [self](tell_atom, const std::string& bytes) { return on_tell(self, bytes); },
-      [self](drain_atom) { self->state.spaces.end(); },
-      [self](leave_atom) { return on_leave(self); },
+      [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone,
+             from_here) { return on_clear(self, space, within_ms, gone); },
+      [self](tell_atom, const std::string& bytes, from_here) { return on_tell(self, bytes); },
+      [self](drain_atom, from_here) { self->state.spaces.end(); },
+      [self](leave_atom, from_here) { return on_leave(self); },
       [self](stats_atom) { return self->state.samples(); },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
-      [self](beat_atom) {
+      [self](beat_atom, from_here) {
         look_whether_to_wait_on(self);
         answer_tellers(self, true);
         tell_whom_it_concerns(self);
-        self->delayed_send(self, self->state.options.beat, beat_atom_v);
+        self->delayed_send(self, self->state.options.beat, beat_atom_v, from_here{});
       },
-      [self](turn_atom) {
+      [self](turn_atom, from_here) {
         settle_clears(self);
         if (!self->state.open.empty())
-          self->delayed_send(self, look_again, turn_atom_v);
+          self->delayed_send(self, look_again, turn_atom_v, from_here{});
       },
   };
 }

@@ -129,7 +129,7 @@ void give(directory_pointer self, directory::hand_over::order&& order) {
     if (!self->state.giving)
       return;
     self->state.giving->settled(taken);
-    self->send(self, pump_atom_v);
+    self->send(self, pump_atom_v, from_here{});
   };
   if (owner == nullptr || !owner->linked())
     return settled(0);
@@ -187,7 +187,7 @@ void sweep_later(directory_pointer self, const std::string& batch) {
   state.sweep_is_due =
       directory::has_foreign_keys(batch, [&](const page_key& key) { return state.owns(key); });
   if (state.sweep_is_due)
-    self->delayed_send(self, state.options.grace, beat_atom_v);
+    self->delayed_send(self, state.options.grace, beat_atom_v, from_here{});
 }
 
 /// Passes withdrawals on to the new owners that may have been given the withdrawn records already.
@@ -233,10 +233,10 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       [&state](list_atom, const std::string& request) {
         return to_caf(directory::list_records(state.shard, request));
       },
-      [self](drain_atom, bool leaving, std::uint32_t within_ms) {
+      [self](drain_atom, bool leaving, std::uint32_t within_ms, from_here) {
         return begin_to_give(self, leaving, within_ms);
       },
-      [self](pump_atom) { give_on(self); },
+      [self](pump_atom, from_here) { give_on(self); },
       [&state](stats_atom) -> caf::result<metrics::samples, directory_report> {
         return {state.samples(), state.report()};
       },
@@ -245,13 +245,13 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
         if (!self->state.adopt(next) || !changed)
           return;
         self->state.changed_at = self->clock().now();
-        self->delayed_send(self, self->state.options.grace, beat_atom_v);
+        self->delayed_send(self, self->state.options.grace, beat_atom_v, from_here{});
       },
-      [&state](leave_atom, const std::string& without) {
+      [&state](leave_atom, const std::string& without, from_here) {
         if (auto view = discovery::decode_view(without))
           state.leave(*view);
       },
-      [self](beat_atom) {
+      [self](beat_atom, from_here) {
         self->state.sweep_is_due = false;
         // Keys that the last view took away are kept for `grace` after that view, however many
         // views came shortly before it.

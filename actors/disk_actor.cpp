@@ -30,11 +30,11 @@ void take_turn(disk_pointer self, disk_turn& turn) {
     state.waiting.erase(found);
   }
   for (auto& left : turn.gone)
-    self->send(state.pool, gone_atom_v, left.ticket, std::move(left.keys));
+    self->send(state.pool, gone_atom_v, left.ticket, std::move(left.keys), from_here{});
   if (!turn.stored.empty())
-    self->send(state.pool, stored_atom_v, std::move(turn.stored));
+    self->send(state.pool, stored_atom_v, std::move(turn.stored), from_here{});
   if (turn.scanned)
-    self->send(state.pool, walk_atom_v);
+    self->send(state.pool, walk_atom_v, from_here{});
 }
 
 caf::result<std::string> load(disk_pointer self, const std::string& wanted) {
@@ -83,21 +83,22 @@ disk_actor::behavior_type run_disk_actor(disk_pointer self, disk_service* disk,
   PEERCACHE_ASSERT(disk != nullptr);
   self->state.disk = disk;
   self->state.pool = pool;
+  self->set_default_handler(caf::drop);
   return {
-      [self](write_atom, const std::string& pages) { self->state.disk->write(pages); },
-      [self](load_atom, const std::string& wanted) { return load(self, wanted); },
-      [self](walk_atom, std::uint64_t after, std::uint32_t count) {
+      [self](write_atom, const std::string& pages, from_here) { self->state.disk->write(pages); },
+      [self](load_atom, const std::string& wanted, from_here) { return load(self, wanted); },
+      [self](walk_atom, std::uint64_t after, std::uint32_t count, from_here) {
         return walk(self, after, count);
       },
-      [self](remove_atom, const std::string& keys) { return remove(self, keys); },
-      [self](clear_atom) { self->state.disk->forget_old(); },
-      [self](clear_atom, const std::string& known) { return keep_cleared(self, known); },
-      [self](ack_atom, std::uint64_t ticket) { self->state.disk->acknowledge(ticket); },
-      [self](verify_atom) {
+      [self](remove_atom, const std::string& keys, from_here) { return remove(self, keys); },
+      [self](clear_atom, from_here) { self->state.disk->forget_old(); },
+      [self](clear_atom, const std::string& known, from_here) { return keep_cleared(self, known); },
+      [self](ack_atom, std::uint64_t ticket, from_here) { self->state.disk->acknowledge(ticket); },
+      [self](verify_atom, from_here) {
         self->state.disk->verify();
         return self->state.disk->on();
       },
-      [self](evict_atom, std::uint64_t bytes) {
+      [self](evict_atom, std::uint64_t bytes, from_here) {
         self->state.disk->make_room(bytes);
         return self->state.disk->on();
       },

@@ -72,7 +72,7 @@ bool grant(gateway_pointer self, std::uint64_t id, const std::string& slots) {
     return true;
   }
   if (!slots.empty())
-    self->send(self->state.options.pool, abandon_atom_v, slots);
+    self->send(self->state.options.pool, abandon_atom_v, slots, from_here{});
   return false;
 }
 
@@ -106,13 +106,13 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
     std::string slots;
     for (std::size_t i = 0; i < taken.size() / sizeof(filled_slot); ++i)
       append_record(slots, record_at<filled_slot>(taken, i).slot);
-    self->send(state.options.pool, abandon_atom_v, std::move(slots));
+    self->send(state.options.pool, abandon_atom_v, std::move(slots), from_here{});
     return refused("commit of slots that the session does not hold");
   }
   auto promise = self->make_response_promise<std::string, std::string>();
   const auto pages = taken.size() / sizeof(filled_slot);
   self->request(state.options.pool, pool_timeout, commit_atom_v, std::move(taken), mode,
-                more ? next_lengths : std::string())
+                more ? next_lengths : std::string(), from_here{})
       .then(
           [self, id, promise, pages](std::string& statuses, std::string& slots) mutable {
             PEERCACHE_ASSERT(statuses.size() == pages); // One for each page.
@@ -134,7 +134,7 @@ caf::result<std::string> reserve_answer(gateway_pointer self, std::uint64_t id,
   if (!has_pool(self->state, *session))
     return refused(not_mapped);
   auto promise = self->make_response_promise<std::string>();
-  self->request(self->state.options.pool, pool_timeout, reserve_atom_v, lengths)
+  self->request(self->state.options.pool, pool_timeout, reserve_atom_v, lengths, from_here{})
       .then(
           [self, id, promise](std::string& slots) mutable {
             if (grant(self, id, slots))
@@ -155,12 +155,12 @@ void abandon_for(gateway_pointer self, std::uint64_t id, const std::string& slot
     if (auto slot = record_at<slot_id>(slots, i); sessions.returned(*session, slot))
       append_record(taken, slot);
   if (!taken.empty())
-    self->send(self->state.options.pool, abandon_atom_v, std::move(taken));
+    self->send(self->state.options.pool, abandon_atom_v, std::move(taken), from_here{});
 }
 
 void close_session(gateway_pointer self, std::uint64_t id) {
   if (auto slots = self->state.sessions.close(id); !slots.empty())
-    self->send(self->state.options.pool, abandon_atom_v, std::move(slots));
+    self->send(self->state.options.pool, abandon_atom_v, std::move(slots), from_here{});
 }
 
 /// Frees the slots of silent sessions whose process is dead by the kernel's word. A lost connection
@@ -268,19 +268,19 @@ caf::result<std::string> promote_for(gateway_pointer self, const std::string& pa
   auto& state = self->state;
   if (!state.options.promoter || state.withdraws)
     return std::string(record_count<promoted_page>(pages).value_or(0), '\0');
-  return self->delegate(state.options.promoter, promote_atom_v, pages, within_ms);
+  return self->delegate(state.options.promoter, promote_atom_v, pages, within_ms, from_here{});
 }
 
 caf::result<bool> verify_disk(gateway_pointer self) {
   if (!self->state.options.disk)
     return false;
-  return self->delegate(self->state.options.disk, verify_atom_v);
+  return self->delegate(self->state.options.disk, verify_atom_v, from_here{});
 }
 
 caf::result<bool> evict_disk(gateway_pointer self, std::uint64_t bytes) {
   if (!self->state.options.disk)
     return false;
-  return self->delegate(self->state.options.disk, evict_atom_v, bytes);
+  return self->delegate(self->state.options.disk, evict_atom_v, bytes, from_here{});
 }
 
 void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& totals) {
@@ -294,7 +294,7 @@ void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& total
 /// Has the promoter bring pages from disk into the pool ahead of need, without an answer.
 void warm(gateway_pointer self, const std::string& pages) {
   if (self->state.options.promoter && !self->state.leaving)
-    self->send(self->state.options.promoter, warm_atom_v, pages);
+    self->send(self->state.options.promoter, warm_atom_v, pages, from_here{});
 }
 
 void look_at_pool(gateway_state& state) {
@@ -309,7 +309,7 @@ void on_beat(gateway_pointer self) {
   bury_dead_sessions(self);
   send_late_clients_away(self);
   self->state.tell_readiness();
-  self->delayed_send(self, beat, beat_atom_v);
+  self->delayed_send(self, beat, beat_atom_v, from_here{});
 }
 
 } // namespace
@@ -321,7 +321,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
   self->set_default_handler(caf::drop); // A published actor does not answer unknown messages.
   self->set_down_handler(
       [self](const caf::down_msg& down) { self->state.sessions.went_silent(down.source); });
-  self->delayed_send(self, beat, beat_atom_v);
+  self->delayed_send(self, beat, beat_atom_v, from_here{});
   return {
       [self](hello_atom, std::uint32_t version, const std::string& cluster,
              const std::string& who) { return greet(self, version, cluster, who); },
@@ -343,10 +343,10 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         take_report(self, id, totals);
       },
       [self](used_atom, std::string& pages) {
-        self->send(self->state.options.pool, used_atom_v, std::move(pages));
+        self->send(self->state.options.pool, used_atom_v, std::move(pages), from_here{});
       },
       [self](remove_atom, const std::string& keys) {
-        return self->delegate(self->state.options.pool, remove_atom_v, keys);
+        return self->delegate(self->state.options.pool, remove_atom_v, keys, from_here{});
       },
       [self](promote_atom, const std::string& pages, std::uint32_t within_ms) {
         return promote_for(self, pages, within_ms);
@@ -360,11 +360,11 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         return clear_for(self, space, within_ms, gone);
       },
       [self](tell_atom, const std::string& known) { return hear_of_clears(self, known); },
-      [self](tell_atom) { let_early_clients_in(self); },
+      [self](tell_atom, from_here) { let_early_clients_in(self); },
       [self](drain_atom) { return leave(self); },
       [self](drain_atom, bool drained) { return set_drained(self, drained); },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
-      [self](beat_atom) { on_beat(self); },
+      [self](beat_atom, from_here) { on_beat(self); },
   };
 }
 

@@ -19,7 +19,7 @@ void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
   PEERCACHE_ASSERT(within.count() >= 0); // A negative number of them would travel as weeks.
   const auto begun = self->clock().now();
   self->request(self->state.options.pool, caf::infinite, write_atom_v,
-                static_cast<std::uint32_t>(within.count()))
+                static_cast<std::uint32_t>(within.count()), from_here{})
       .then(
           [self, begun, done](std::uint64_t written, std::uint64_t left) {
             const auto took =
@@ -43,7 +43,7 @@ void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::millisecon
                      const std::function<void(std::uint64_t)>& done) {
   PEERCACHE_ASSERT(within.count() >= 0);
   self->request(self->state.options.directory, within + 1s, drain_atom_v, leaving,
-                static_cast<std::uint32_t>(within.count()))
+                static_cast<std::uint32_t>(within.count()), from_here{})
       .then([done](std::uint64_t records) { done(records); },
             [done](const caf::error&) { done(0); });
 }
@@ -52,11 +52,11 @@ void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::millisecon
 void withdraw_and_leave(gateway_pointer self, const std::function<void()>& finish) {
   PEERCACHE_ASSERT(self->state.leaving); // Whoever drains only keeps its pages.
   self->state.withdraws = true;
-  self->request(self->state.options.pool, caf::infinite, drain_atom_v)
+  self->request(self->state.options.pool, caf::infinite, drain_atom_v, from_here{})
       .then(
           [self, finish](bool) {
             self->request(self->state.options.membership, self->state.options.vote_timeout,
-                          leave_atom_v)
+                          leave_atom_v, from_here{})
                 .then([finish](bool) { finish(); }, [finish](caf::error&) { finish(); });
           },
           [finish](caf::error&) { finish(); });
@@ -98,7 +98,7 @@ caf::result<std::uint64_t> set_drained(gateway_pointer self, bool drained) {
       promise.deliver(refused("another request took this one back"));
       return;
     }
-    self->request(self->state.options.membership, 2s, drain_atom_v, drained)
+    self->request(self->state.options.membership, 2s, drain_atom_v, drained, from_here{})
         .then([promise, records](bool) mutable { promise.deliver(records); },
               [promise](caf::error& why) mutable { promise.deliver(std::move(why)); });
   };

@@ -120,14 +120,14 @@ caf::result<clear_report> clear_for(gateway_pointer self, std::uint64_t space,
   const auto& clearing = self->state.options.clearing;
   if (!clearing)
     return refused("this node clears nothing");
-  return self->delegate(clearing, clear_atom_v, space, within_ms, gone);
+  return self->delegate(clearing, clear_atom_v, space, within_ms, gone, from_here{});
 }
 
 caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string& known) {
   const auto& clearing = self->state.options.clearing;
   if (!clearing)
     return refused("this node clears nothing");
-  return self->delegate(clearing, tell_atom_v, known);
+  return self->delegate(clearing, tell_atom_v, known, from_here{});
 }
 
 } // namespace peercache::actors

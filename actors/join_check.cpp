@@ -79,7 +79,8 @@ void search_for(membership_pointer self, const discovery::member& who,
                    : "another process answers at " + where + ": check its net.advertise",
                pass_on);
   };
-  self->request(self->state.options.connector, 30s, dial_atom_v, who.host, who.control_port)
+  self->request(self->state.options.connector, 30s, dial_atom_v, who.host, who.control_port,
+                from_here{})
       .then(
           [self, greeted, failed](const gateway_actor& gateway) {
             const auto& own = self->state.options;

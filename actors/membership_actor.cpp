@@ -73,7 +73,7 @@ void dial(membership_pointer self, const discovery::endpoint& to) {
   PEERCACHE_ASSERT(!state.routes[to].dialing); // Only one dial to an address at a time.
   state.routes[to].dialing = true;
   auto failed = [self, to](const caf::error& why) { dial_failed(self, to, why); };
-  self->request(state.options.connector, 30s, dial_atom_v, to.host, to.port)
+  self->request(state.options.connector, 30s, dial_atom_v, to.host, to.port, from_here{})
       .then(
           [self, to, failed](const gateway_actor& gateway) {
             auto& own = self->state.options;
@@ -107,7 +107,7 @@ void adopt(membership_pointer self, const discovery::view& latest) {
     log::warn("membership: this view is a fragment: {} of {} masters are not in it; it is whole "
               "again when most of them have been started again",
               latest.masters_lost(), latest.former_masters.size());
-  self->send(state.options.links, view_atom_v, discovery::encode_view(latest));
+  self->send(state.options.links, view_atom_v, discovery::encode_view(latest), from_here{});
 }
 
 void carry_out(membership_pointer self, const std::vector<discovery::action>& actions) {
@@ -183,17 +183,18 @@ membership_actor::behavior_type run_membership(membership_pointer self,
   self->set_down_handler([self](const caf::down_msg& down) { peer_lost(self, down.source); });
   return {
       [self](packet_atom, const std::string& bytes) { receive_packet(self, bytes); },
-      [self](beat_atom) {
+      [self](beat_atom, from_here) {
         step(self, [](auto& machine, auto now) { return machine.tick(now); });
-        self->delayed_send(self, self->state.options.machine.heartbeat / 4, beat_atom_v);
+        self->delayed_send(self, self->state.options.machine.heartbeat / 4, beat_atom_v,
+                           from_here{});
       },
-      [self](leave_atom) -> caf::result<bool> {
+      [self](leave_atom, from_here) -> caf::result<bool> {
         auto goodbye = self->make_response_promise<bool>();
         self->state.goodbyes.push_back(goodbye);
         step(self, [](auto& machine, auto now) { return machine.leave(now); });
         return goodbye;
       },
-      [self](drain_atom, bool draining) {
+      [self](drain_atom, bool draining, from_here) {
         step(self, [&](auto& machine, auto now) { return machine.set_draining(draining, now); });
         return true;
       },

@@ -59,16 +59,16 @@ void metrics_state::publish(const node_report& node) {
 metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics_state> self,
                                          metrics_options options) {
   self->state.options = std::move(options);
-  self->send(self, beat_atom_v);
+  self->send(self, beat_atom_v, from_here{});
   return {
-      [self](beat_atom) {
+      [self](beat_atom, from_here) {
         auto& own = self->state.options;
         auto failed = [self](const caf::error& why) {
           log::warn("metrics: no report: {}", self->system().render(why));
         };
         self->request(own.gateway, std::chrono::seconds(3), status_atom_v)
             .then([self](const node_report& node) { self->state.publish(node); }, failed);
-        self->delayed_send(self, own.interval, beat_atom_v);
+        self->delayed_send(self, own.interval, beat_atom_v, from_here{});
       },
   };
 }

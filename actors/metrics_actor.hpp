@@ -18,7 +18,7 @@ namespace peercache::actors {
 
 using metrics_actor = caf::typed_actor<
     // Itself: asks the others for their totals and publishes the text of the next scrapes.
-    caf::reacts_to<beat_atom>>;
+    caf::reacts_to<beat_atom, from_here>>;
 
 /// What the HTTP threads read: whole values, replaced twice a second.
 struct http_board {

@@ -218,7 +218,7 @@ result<void> node::impl::open_ports() {
 void node::impl::drain() {
   auto until = std::chrono::steady_clock::now() + config_.drain.timeout;
   *stopping_at_ = "writing pages to disk, giving records and withdrawals to other nodes";
-  caf::anon_send(clearing_, drain_atom_v);
+  caf::anon_send(clearing_, drain_atom_v, from_here{});
   caf::scoped_actor self{*system_};
   self->request(gateway_, config_.drain.timeout, drain_atom_v)
       .receive([](bool) {},
@@ -314,7 +314,8 @@ void node::impl::stop() {
     // The goodbye tells the others that clears need not wait for this node.
     *stopping_at_ = "saying goodbye";
     caf::scoped_actor self{*system_};
-    self->request(clearing_, 1s, leave_atom_v).receive([](bool) {}, [](const caf::error&) {});
+    self->request(clearing_, 1s, leave_atom_v, from_here{})
+        .receive([](bool) {}, [](const caf::error&) {});
   }
   end_actors();
   *stopping_at_ = "closing connections";

@@ -70,7 +70,7 @@ void node::impl::spawn_actors() {
   if (http_)
     spawn_metrics();
   supervise();
-  caf::anon_send(membership_, beat_atom_v);
+  caf::anon_send(membership_, beat_atom_v, from_here{});
 }
 
 /// Watches all that was spawned. An actor that has ended already is noticed too.
@@ -132,7 +132,7 @@ void node::impl::spawn_pool() {
   disk_actor_ = system.spawn(run_disk_actor, disk_.get(), pool_);
   if (!disk_->on())
     return;
-  caf::anon_send(pool_, hello_atom_v, disk_actor_);
+  caf::anon_send(pool_, hello_atom_v, disk_actor_, from_here{});
   promoter_options promotes;
   promotes.pool = pool_;
   promotes.disk = disk_actor_;
@@ -153,7 +153,7 @@ void node::impl::spawn_adoption() {
       *system_, [remains, slots = memory_->slots(), pool = pool_, stop = &stop_adoption_] {
         storage::remains_check check(slots, remains->extents);
         compare_remains(check, *stop, [&pool](std::string compared) {
-          caf::anon_send(pool, adopt_atom_v, std::move(compared));
+          caf::anon_send(pool, adopt_atom_v, std::move(compared), from_here{});
         });
       });
 }
@@ -167,9 +167,9 @@ void node::impl::spawn_membership() {
   membership.connector = connector_;
   membership.links = links_;
   membership.on_expelled = [directory = directory_](const discovery::view& without) {
-    caf::anon_send(directory, leave_atom_v, discovery::encode_view(without));
+    caf::anon_send(directory, leave_atom_v, discovery::encode_view(without), from_here{});
   };
-  membership.on_rejoined = [pool = pool_] { caf::anon_send(pool, publish_atom_v); };
+  membership.on_rejoined = [pool = pool_] { caf::anon_send(pool, publish_atom_v, from_here{}); };
   membership_ = system_->spawn(run_membership, std::move(membership));
 }
 
@@ -183,7 +183,7 @@ void node::impl::spawn_clearing(const std::shared_ptr<peer>& own) {
   options.disk = disk_actor_;
   options.caught_up = [caught_up = caught_up_, own] {
     caught_up->store(true);
-    caf::anon_send(own->gateway, tell_atom_v);
+    caf::anon_send(own->gateway, tell_atom_v, from_here{});
   };
   options.note = [memory = &*memory_](const life_record& life) {
     memory->note().write(encode_record(life, storage::pool_note::bytes_max));

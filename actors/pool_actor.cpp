@@ -111,8 +111,20 @@ void scrub(pool_pointer self) {
   auto& state = self->state;
   if (!state.scrubbing && state.pool->scrub(scrub_step_bytes)) {
     state.scrubbing = true;
-    self->send(self, scrub_atom_v);
+    self->send(self, scrub_atom_v, from_here{});
   }
+}
+
+auto remove_and_scrub(pool_pointer self, const std::string& keys) {
+  auto answer = remove_pages(self, keys);
+  scrub(self);
+  return answer;
+}
+
+void scrub_on(pool_pointer self) {
+  PEERCACHE_ASSERT(self->state.scrubbing); // One such message is on its way.
+  self->state.scrubbing = false;
+  scrub(self);
 }
 
 void beat(pool_pointer self) {
@@ -129,7 +141,7 @@ void beat(pool_pointer self) {
   state.publishing->compare_on(now);
   carry_out_orders(self);
   send_to_disk(self);
-  self->delayed_send(self, state.options.beat, beat_atom_v);
+  self->delayed_send(self, state.options.beat, beat_atom_v, from_here{});
 }
 
 directory::publisher_options publisher_options_of(const pool_actor_options& options) {
@@ -160,52 +172,52 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       std::make_unique<directory::publisher>(publisher_options_of(options), *state.pool);
   state.disk = pool_disk(options.disk, state.publishing->marks());
   state.adoption = {.options = options.adoption, .begun = self->clock().now()};
-  self->delayed_send(self, options.beat, beat_atom_v);
+  self->set_default_handler(caf::drop);
+  self->delayed_send(self, options.beat, beat_atom_v, from_here{});
   return {
-      [self](reserve_atom, const std::string& lengths) { return self->state.reserve(lengths); },
+      [self](reserve_atom, const std::string& lengths, from_here) {
+        return self->state.reserve(lengths);
+      },
       [self](commit_atom, const std::string& filled, std::uint8_t mode,
-             const std::string& next_lengths) {
-        return commit(self, filled, mode_of(mode), next_lengths);
+             const std::string& next_lengths,
+             from_here) { return commit(self, filled, mode_of(mode), next_lengths); },
+      [self](abandon_atom, const std::string& slots, from_here) { self->state.abandon(slots); },
+      [self](used_atom, const std::string& pages, from_here) { self->state.count_uses(pages); },
+      [self](remove_atom, const std::string& keys, from_here) {
+        return remove_and_scrub(self, keys);
       },
-      [self](abandon_atom, const std::string& slots) { self->state.abandon(slots); },
-      [self](used_atom, const std::string& pages) { self->state.count_uses(pages); },
-      [self](remove_atom, const std::string& keys) {
-        auto answer = remove_pages(self, keys);
-        scrub(self);
-        return answer;
+      [self](locate_atom, const std::string& keys, from_here) {
+        return locate_pages(self->state, keys);
       },
-      [self](locate_atom, const std::string& keys) { return locate_pages(self->state, keys); },
-      [self](restore_atom, const std::string& filled) { return restore_pages(self, filled); },
-      [self](stored_atom, const std::string& pages) { note_stored(self, pages); },
-      [self](gone_atom, std::uint64_t ticket, const std::string& keys) {
+      [self](restore_atom, const std::string& filled, from_here) {
+        return restore_pages(self, filled);
+      },
+      [self](stored_atom, const std::string& pages, from_here) { note_stored(self, pages); },
+      [self](gone_atom, std::uint64_t ticket, const std::string& keys, from_here) {
         self->state.publishing->gone(ticket, keys);
         carry_out_orders(self);
       },
-      [self](walk_atom) {
+      [self](walk_atom, from_here) {
         self->state.publishing->publish_disk();
         carry_out_orders(self);
       },
-      [self](hello_atom, const disk_actor& disk) { self->state.disk.actor = disk; },
-      [self](publish_atom) {
+      [self](hello_atom, const disk_actor& disk, from_here) { self->state.disk.actor = disk; },
+      [self](publish_atom, from_here) {
         self->state.publishing->publish_again(self->clock().now());
         carry_out_orders(self);
       },
-      [self](write_atom, std::uint32_t within_ms) { return write_out(self, within_ms); },
-      [self](clear_atom) { return give_up_old(self); },
-      [self](clear_atom, std::uint32_t from) { go_on_giving_up(self, from); },
-      [self](drain_atom) { return withdraw_everything(self); },
+      [self](write_atom, std::uint32_t within_ms, from_here) { return write_out(self, within_ms); },
+      [self](clear_atom, from_here) { return give_up_old(self); },
+      [self](clear_atom, std::uint32_t from, from_here) { go_on_giving_up(self, from); },
+      [self](drain_atom, from_here) { return withdraw_everything(self); },
       [self](stats_atom) { return self->state.samples(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },
-      [self](adopt_atom, const std::string& compared) {
+      [self](adopt_atom, const std::string& compared, from_here) {
         adopt_pages(self, compared);
         scrub(self);
       },
-      [self](scrub_atom) {
-        PEERCACHE_ASSERT(self->state.scrubbing); // One such message is on its way.
-        self->state.scrubbing = false;
-        scrub(self);
-      },
-      [self](beat_atom) { beat(self); },
+      [self](scrub_atom, from_here) { scrub_on(self); },
+      [self](beat_atom, from_here) { beat(self); },
   };
 }
 

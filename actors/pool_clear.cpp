@@ -27,13 +27,13 @@ void end_walk(pool_pointer self) {
   state.publishing->drop_disk_records(
       [&](const page_key& key) { return state.options.epochs.is_old(key); });
   if (state.disk.on())
-    self->send(state.disk.actor, clear_atom_v);
+    self->send(state.disk.actor, clear_atom_v, from_here{});
   for (auto& each : std::exchange(clearing.waiting, std::exchange(clearing.next, {})))
     each.deliver(clearing.pages);
   clearing.pages = 0;
   clearing.walking = !clearing.waiting.empty();
   if (clearing.walking)
-    self->send(self, clear_atom_v, std::uint32_t{0});
+    self->send(self, clear_atom_v, std::uint32_t{0}, from_here{});
 }
 
 } // namespace
@@ -69,7 +69,7 @@ void go_on_giving_up(pool_pointer self, std::uint32_t from) {
     carry_out_orders(self);
   }
   if (next != 0)
-    self->send(self, clear_atom_v, next);
+    self->send(self, clear_atom_v, next, from_here{});
   else
     end_walk(self);
 }

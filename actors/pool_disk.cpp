@@ -44,7 +44,7 @@ void send_to_disk(pool_pointer self) {
   auto& disk = self->state.disk;
   if (auto pages = disk.take_kept(); !pages.empty()) {
     PEERCACHE_ASSERT(disk.actor); // Only the disk actor gives pins and room back.
-    self->send(disk.actor, write_atom_v, std::move(pages));
+    self->send(disk.actor, write_atom_v, std::move(pages), from_here{});
   }
 }
 
@@ -113,7 +113,7 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
     return promise;
   }
   send_to_disk(self); // Queued pages are written before the removal, never after it.
-  self->request(state.disk.actor, disk_timeout, remove_atom_v, keys)
+  self->request(state.disk.actor, disk_timeout, remove_atom_v, keys, from_here{})
       .then(
           [self, promise, statuses, keys](const std::string& had) mutable {
             PEERCACHE_ASSERT(had.size() == statuses.size()); // One of each for a key.

@@ -48,7 +48,8 @@ void carry_out(pool_pointer self, directory::publisher::list& order) {
 
 void carry_out(pool_pointer self, directory::publisher::walk_disk& order) {
   PEERCACHE_ASSERT(self->state.disk.actor); // The disk says hello first.
-  self->request(self->state.disk.actor, caf::infinite, walk_atom_v, order.after, order.pages)
+  self->request(self->state.disk.actor, caf::infinite, walk_atom_v, order.after, order.pages,
+                from_here{})
       .then(
           [self, id = order.id](const std::string& pages, std::uint64_t last) {
             self->state.publishing->walked(id, pages, last);
@@ -61,7 +62,7 @@ void carry_out(pool_pointer self, directory::publisher::walk_disk& order) {
 }
 
 void carry_out(pool_pointer self, directory::publisher::acknowledge& order) {
-  self->send(self->state.disk.actor, ack_atom_v, order.ticket);
+  self->send(self->state.disk.actor, ack_atom_v, order.ticket, from_here{});
 }
 
 void carry_out(pool_pointer self, directory::publisher::settled& order) {

@@ -98,11 +98,11 @@ void restore(promoter_pointer self, const group_ptr& group, const std::string& l
   }
   auto& options = self->state.options;
   if (!empty.empty())
-    self->send(options.pool, abandon_atom_v, std::move(empty));
+    self->send(options.pool, abandon_atom_v, std::move(empty), from_here{});
   auto places = std::make_shared<std::vector<std::optional<page_location>>>(group->jobs.size());
   if (filled.empty())
     return finish(self, *group, *places);
-  self->request(options.pool, no_timeout, restore_atom_v, std::move(filled))
+  self->request(options.pool, no_timeout, restore_atom_v, std::move(filled), from_here{})
       .then(
           [self, group, places, indices](const std::string& answer) {
             const auto found = places_in(answer, indices.size());
@@ -126,7 +126,7 @@ void load(promoter_pointer self, const group_ptr& group, const std::string& slot
                     wanted_page{group->jobs[i].key, group->slots[i], group->jobs[i].length_bytes});
   }
   const auto pages = record_count<wanted_page>(wanted).value_or(0);
-  self->request(self->state.options.disk, no_timeout, load_atom_v, std::move(wanted))
+  self->request(self->state.options.disk, no_timeout, load_atom_v, std::move(wanted), from_here{})
       .then([self, group](const std::string& loaded) { restore(self, group, loaded); },
             [self, group, pages](const caf::error&) {
               restore(self, group, std::string(pages * sizeof(loaded_page), '\0'));
@@ -144,7 +144,7 @@ void pump(promoter_pointer self) {
     std::string lengths;
     for (const auto& job : group->jobs)
       append_record(lengths, job.length_bytes);
-    self->request(state.options.pool, no_timeout, reserve_atom_v, std::move(lengths))
+    self->request(state.options.pool, no_timeout, reserve_atom_v, std::move(lengths), from_here{})
         .then([self, group](const std::string& slots) { load(self, group, slots); },
               [self, group](const caf::error&) {
                 finish(self, *group, std::vector<std::optional<page_location>>(group->jobs.size()));
@@ -203,10 +203,10 @@ caf::result<std::string> promote(promoter_pointer self, const std::string& wante
   request.left = count;
   // After `within_ms` the request is answered with the pages that are in the pool by then, because
   // the reader waits no longer.
-  self->delayed_send(self, std::chrono::milliseconds(within_ms), beat_atom_v, id);
+  self->delayed_send(self, std::chrono::milliseconds(within_ms), beat_atom_v, id, from_here{});
   const auto until = now_ms(self) + within_ms;
   auto promise = request.promise;
-  self->request(state.options.pool, no_timeout, locate_atom_v, keys_of(wanted))
+  self->request(state.options.pool, no_timeout, locate_atom_v, keys_of(wanted), from_here{})
       .then([self, id, wanted, until](
                 const std::string& in_pool) { ask_for_missing(self, id, wanted, in_pool, until); },
             [self, id](const caf::error&) { self->state.deliver(id); });
@@ -258,17 +258,18 @@ promoter_actor::behavior_type run_promoter(promoter_pointer self, promoter_optio
   state.pages = promotions(options.bytes_max);
   state.options = std::move(options);
   PEERCACHE_ASSERT(state.options.pool && state.options.disk);
+  self->set_default_handler(caf::drop);
   return {
-      [self](promote_atom, const std::string& wanted, std::uint32_t within_ms) {
+      [self](promote_atom, const std::string& wanted, std::uint32_t within_ms, from_here) {
         return promote(self, wanted, within_ms);
       },
-      [self](warm_atom, const std::string& wanted) { warm(self, wanted); },
+      [self](warm_atom, const std::string& wanted, from_here) { warm(self, wanted); },
       [self](stats_atom) {
         auto now = self->state.totals;
         now.set(metric::disk_promotes_on_their_way, self->state.pages.on_their_way());
         return now;
       },
-      [self](beat_atom, std::uint64_t request) { self->state.deliver(request); },
+      [self](beat_atom, std::uint64_t request, from_here) { self->state.deliver(request); },
   };
 }
 

@@ -60,7 +60,7 @@ result<std::unique_ptr<admin_client>> admin_client::connect(const std::string& h
   result<void> outcome;
   auto failed = [&](const caf::error& why) { outcome = connect_fault(host, port, fault_of(why)); };
   caf::scoped_actor self{system};
-  self->request(connector, timeout, dial_atom_v, *address, port)
+  self->request(connector, timeout, dial_atom_v, *address, port, from_here{})
       .receive([&](gateway_actor& found) { body->gateway = std::move(found); }, failed);
   const auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
   if (outcome)

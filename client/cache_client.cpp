@@ -312,7 +312,8 @@ void cache_client::prefetch(std::span<const page_key> keys) {
     std::string batch;
     for (const auto& key : now.pages())
       link::append_record(batch, key);
-    caf::anon_send(impl_->session.actor(), link::lookup_atom_v, std::move(batch));
+    caf::anon_send(impl_->session.actor(), link::lookup_atom_v, std::move(batch),
+                   link::from_here{});
   }
 }
 

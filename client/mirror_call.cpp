@@ -124,7 +124,7 @@ void mirror_call::run() {
   job.bytes = bytes_;
   job.mode = link::commit_mode::mirror;
   if (client_.session.board().commits.push(std::move(job)))
-    caf::anon_send(client_.session.actor(), link::commit_atom_v);
+    caf::anon_send(client_.session.actor(), link::commit_atom_v, link::from_here{});
 }
 
 } // namespace peercache::client

@@ -179,7 +179,8 @@ session::session(const client_options& options, close_signal& closing,
 session::~session() {
   {
     caf::scoped_actor self{*system_};
-    self->request(actor_, 500ms, link::leave_atom_v).receive([](bool) {}, [](caf::error&) {});
+    self->request(actor_, 500ms, link::leave_atom_v, link::from_here{})
+        .receive([](bool) {}, [](caf::error&) {});
     self->send_exit(actor_, caf::exit_reason::user_shutdown);
     self->send_exit(connector_, caf::exit_reason::user_shutdown);
     self->send_exit(links_, caf::exit_reason::user_shutdown);
@@ -208,7 +209,9 @@ bool session::refresh_view(const link::gateway_actor& whom, const directory::vie
   auto asked = self->request(whom, std::max(left, 1ms), link::view_atom_v);
   const auto at_close = self.fail_at_close({asked.id()});
   asked.receive(
-      [this](const std::string& view) { caf::anon_send(links_, link::view_atom_v, view); },
+      [this](const std::string& view) {
+        caf::anon_send(links_, link::view_atom_v, view, link::from_here{});
+      },
       [&](const caf::error&) { self.spoil(); });
   return board_->wait_view(wanted, until);
 }

@@ -83,16 +83,17 @@ private:
 
 /// The session's own actor, as the callers' threads see it.
 using session_actor =
-    caf::typed_actor<caf::reacts_to<link::view_atom, std::string>, caf::reacts_to<link::beat_atom>,
+    caf::typed_actor<caf::reacts_to<link::view_atom, std::string>,
+                     caf::reacts_to<link::beat_atom, link::from_here>,
                      // Callers: ask to send the commits in the board's queue.
-                     caf::reacts_to<link::commit_atom>,
+                     caf::reacts_to<link::commit_atom, link::from_here>,
                      // Callers: ask for slots, which the actor requests from the node.
                      caf::reacts_to<link::reserve_atom, slot_request_ptr>,
                      // Callers: find out where these pages (packed keys) are, ahead of need.
-                     caf::reacts_to<link::lookup_atom, std::string>,
+                     caf::reacts_to<link::lookup_atom, std::string, link::from_here>,
                      // The session's destructor: asks to say goodbye to the node. Answers when that
                      // is done.
-                     caf::replies_to<link::leave_atom>::with<bool>>;
+                     caf::replies_to<link::leave_atom, link::from_here>::with<bool>>;
 
 /// The CAF half of a client: an actor system, the session with this host's node, links to all
 /// members. Threads: any, except construction and destruction. Destruction: takes a second at most,

@@ -70,7 +70,7 @@ void opened(session_pointer self, const gateway_actor& gateway, const session_we
   }
   self->monitor(gateway);
   state.options.board->set_pool(std::move(*pool));
-  self->send(state.options.links, view_atom_v, welcome.view);
+  self->send(state.options.links, view_atom_v, welcome.view, from_here{});
 }
 
 void failed(session_pointer self, const caf::error& why) {
@@ -100,7 +100,7 @@ void connect(session_pointer self) {
   auto& state = self->state;
   state.connecting = true;
   self->request(state.options.connector, 30s, dial_atom_v, state.options.node_host,
-                state.options.node_port)
+                state.options.node_port, from_here{})
       .then([self](const gateway_actor& gateway) { greet(self, gateway); },
             [self](const caf::error& why) { failed(self, why); });
 }
@@ -322,7 +322,7 @@ void beat(session_pointer self) {
     connect(self);
   if (pool && state.beats % beats_per_report == 0)
     self->send(pool->gateway, report_atom_v, pool->session, state.options.report_totals());
-  self->delayed_send(self, beat_interval, beat_atom_v);
+  self->delayed_send(self, beat_interval, beat_atom_v, from_here{});
 }
 
 } // namespace
@@ -330,26 +330,27 @@ void beat(session_pointer self) {
 session_actor::behavior_type run_session_actor(session_pointer self,
                                                session_actor_options options) {
   self->state.options = std::move(options);
+  self->set_default_handler(caf::drop);
   self->set_down_handler([self](const caf::down_msg& down) {
     if (auto pool = self->state.options.board->pool();
         pool && pool->gateway.address() == down.source)
       node_lost(self);
   });
-  self->send(self, beat_atom_v);
+  self->send(self, beat_atom_v, from_here{});
   return {
       [self](view_atom, const std::string& view) {
         // Only tests set this fault: see common/guards.hpp.
         if (auto late_ms = fault_setting(fault::views_late_ms); late_ms != 0)
           self->delayed_send(self->state.options.links, std::chrono::milliseconds(late_ms),
-                             view_atom_v, view);
+                             view_atom_v, view, from_here{});
         else
-          self->send(self->state.options.links, view_atom_v, view);
+          self->send(self->state.options.links, view_atom_v, view, from_here{});
       },
-      [self](beat_atom) { beat(self); },
-      [self](commit_atom) { send_next(self); },
+      [self](beat_atom, from_here) { beat(self); },
+      [self](commit_atom, from_here) { send_next(self); },
       [self](reserve_atom, const slot_request_ptr& request) { reserve(self, request); },
-      [self](lookup_atom, const std::string& keys) { prefetch(self, keys); },
-      [self](leave_atom) {
+      [self](lookup_atom, const std::string& keys, from_here) { prefetch(self, keys); },
+      [self](leave_atom, from_here) {
         say_goodbye(self);
         return true;
       },

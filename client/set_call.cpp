@@ -176,7 +176,7 @@ void set_call::commit() {
   job.mode = client_.options.duplicate == duplicate_mode::skip ? link::commit_mode::skip
                                                                : link::commit_mode::store;
   if (board.commits.push(std::move(job)))
-    caf::anon_send(client_.session.actor(), link::commit_atom_v);
+    caf::anon_send(client_.session.actor(), link::commit_atom_v, link::from_here{});
 }
 
 } // namespace peercache::client

@@ -109,7 +109,7 @@ void look_after_dials(connector_pointer self) {
   });
   PEERCACHE_ASSERT(next == waiting.size()); // Each dial had the news of its own socket.
   if (!dials.empty())
-    self->delayed_send(self, look_again, beat_atom_v);
+    self->delayed_send(self, look_again, beat_atom_v, from_here{});
 }
 
 } // namespace
@@ -126,7 +126,8 @@ connector_state::dial::~dial() {
 connector_actor::behavior_type run_connector(connector_pointer self, milliseconds timeout) {
   self->state.timeout = timeout;
   return {
-      [self](dial_atom, const std::string& host, std::uint16_t port) -> caf::result<gateway_actor> {
+      [self](dial_atom, const std::string& host, std::uint16_t port,
+             from_here) -> caf::result<gateway_actor> {
         connector_state::dial started;
         started.port = port;
         started.until = steady_clock::now() + self->state.timeout;
@@ -138,10 +139,10 @@ connector_actor::behavior_type run_connector(connector_pointer self, millisecond
         auto promise = started.promise;
         self->state.dials.push_back(std::move(started));
         if (self->state.dials.size() == 1)
-          self->send(self, beat_atom_v);
+          self->send(self, beat_atom_v, from_here{});
         return promise;
       },
-      [self](beat_atom) { look_after_dials(self); },
+      [self](beat_atom, from_here) { look_after_dials(self); },
   };
 }
 

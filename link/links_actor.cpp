@@ -106,7 +106,7 @@ void dial(links_pointer self, const incarnation& inc, links_state::link& known) 
   known.dialing = true;
   auto failed = [self, inc](const caf::error& why) { dial_failed(self, inc, why); };
   self->request(options.connector, std::chrono::seconds(30), dial_atom_v, known.handles.self.host,
-                known.handles.self.control_port)
+                known.handles.self.control_port, from_here{})
       .then(
           [self, inc, failed](const gateway_actor& gateway) {
             auto& opts = self->state.options;
@@ -131,23 +131,24 @@ void dial_whoever_is_missing(links_pointer self) {
 links_actor::behavior_type run_links(links_pointer self, links_options options) {
   self->state.options = std::move(options);
   PEERCACHE_ASSERT(self->state.options.publish && self->state.options.retry.count() > 0);
+  self->set_default_handler(caf::drop);
   self->set_down_handler([self](const caf::down_msg& down) {
     auto& state = self->state;
     if (state.lost(down.source, self->clock().now()))
       state.options.publish(state.snapshot());
   });
-  self->delayed_send(self, self->state.options.retry / 2, beat_atom_v);
+  self->delayed_send(self, self->state.options.retry / 2, beat_atom_v, from_here{});
   return {
-      [self](view_atom, const std::string& encoded) {
+      [self](view_atom, const std::string& encoded, from_here) {
         auto next = discovery::decode_view(encoded);
         if (!next || !self->state.adopt(std::move(*next), self->clock().now()))
           return;
         self->state.options.publish(self->state.snapshot());
         dial_whoever_is_missing(self);
       },
-      [self](beat_atom) {
+      [self](beat_atom, from_here) {
         dial_whoever_is_missing(self);
-        self->delayed_send(self, self->state.options.retry / 2, beat_atom_v);
+        self->delayed_send(self, self->state.options.retry / 2, beat_atom_v, from_here{});
       },
   };
 }

@@ -13,9 +13,9 @@ namespace peercache::link {
 /// Keeps one connection to each member of the view; a callback hears of every change.
 using links_actor = caf::typed_actor<
     // Membership (in a node) or session (in a client): tells a new view; connect to its members.
-    caf::reacts_to<view_atom, std::string>,
+    caf::reacts_to<view_atom, std::string, from_here>,
     // Itself: dials members without a connection again.
-    caf::reacts_to<beat_atom>>;
+    caf::reacts_to<beat_atom, from_here>>;
 
 struct links_options {
   std::string cluster;

@@ -70,7 +70,8 @@ void greet(reporter_pointer self, const link::gateway_actor& gateway) {
 void look_for_node(reporter_pointer self) {
   auto& state = self->state;
   state.connecting = true;
-  self->request(state.connector, 30s, link::dial_atom_v, state.options.host, state.options.port)
+  self->request(state.connector, 30s, link::dial_atom_v, state.options.host, state.options.port,
+                link::from_here{})
       .then([self](const link::gateway_actor& gateway) { greet(self, gateway); },
             [self](const caf::error& why) { not_connected(self, why); });
 }
@@ -89,14 +90,14 @@ reporter::behavior_type run_reporter(reporter_pointer self, const node_reporter_
       self->send(self->state.gateway, link::leave_atom_v, self->state.session);
     self->quit(message.reason);
   });
-  self->send(self, link::beat_atom_v);
+  self->send(self, link::beat_atom_v, link::from_here{});
   return {[](link::view_atom, const std::string&) {},
-          [self](link::beat_atom) {
+          [self](link::beat_atom, link::from_here) {
             if (self->state.gateway)
               tell(self);
             else if (!self->state.connecting)
               look_for_node(self);
-            self->delayed_send(self, report_interval, link::beat_atom_v);
+            self->delayed_send(self, report_interval, link::beat_atom_v, link::from_here{});
           }};
 }
 

@@ -13,25 +13,26 @@ using clearing_actor = caf::typed_actor<
     // Gateway, for clients and the CLI: clear this space (space_id) within so many milliseconds.
     // The nodes named in the text, one a line, are gone for good. Answers when the clear is
     // certain, or when the time is up.
-    caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string>::with<clear_report>,
+    caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string,
+                    from_here>::with<clear_report>,
     // Gateway, for other nodes: tells the spaces that they know to be cleared
     // (cleared_spaces::tell). Answers the spaces that this node knows, once it remembers them and
     // no cleared page is in its memory.
-    caf::replies_to<tell_atom, std::string>::with<std::string>,
+    caf::replies_to<tell_atom, std::string, from_here>::with<std::string>,
     // The node, before it drains for its end: no further clear by way of this node is certain. So
     // nodes that are stopped together need not wait for each other when they start.
-    caf::reacts_to<drain_atom>,
+    caf::reacts_to<drain_atom, from_here>,
     // The node, at its end: nobody reads its pages any more. Answers when the other nodes have
     // heard so, or half a second later. False when that could not be kept for this node's next
     // process; then the other nodes were not told either.
-    caf::replies_to<leave_atom>::with<bool>,
+    caf::replies_to<leave_atom, from_here>::with<bool>,
     // Gateway: asks how many clears there were, and what keeps the next one from being certain.
     caf::replies_to<stats_atom>::with<metrics::samples>,
     // Own membership: tells the members that are to hear of clears.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: tells members that have not heard of a clear.
-    caf::reacts_to<beat_atom>,
+    caf::reacts_to<beat_atom, from_here>,
     // Itself: answers the requests to clear whose time is up.
-    caf::reacts_to<turn_atom>>;
+    caf::reacts_to<turn_atom, from_here>>;
 
 } // namespace peercache::link

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "link/protocol/atoms.hpp"
+#include "link/protocol/internal.hpp"
 #include "link/protocol/reports.hpp"
 #include "link/protocol/samples_wire.hpp"
 
@@ -31,7 +32,7 @@ using directory_actor = caf::typed_actor<
     // Gateway of this node: give the records to the nodes that will own their keys, within so many
     // milliseconds. `true`: without the records of this node, which leaves. Answers how many
     // records were given away.
-    caf::replies_to<drain_atom, bool, std::uint32_t>::with<std::uint64_t>,
+    caf::replies_to<drain_atom, bool, std::uint32_t, from_here>::with<std::uint64_t>,
     // Gateway: asks for the shard's numbers, and for what is no metric.
     caf::replies_to<stats_atom>::with<metrics::samples, directory_report>,
     // Own membership only: tells the members of the cluster. The shard forgets the records of nodes
@@ -39,11 +40,11 @@ using directory_actor = caf::typed_actor<
     caf::reacts_to<topology_atom, topology_ptr>,
     // Own membership only: the cluster goes on without this node since this view (encoded). The
     // shard forgets everything, for it hears of no changes until a newer view has this node inside.
-    caf::reacts_to<leave_atom, std::string>,
+    caf::reacts_to<leave_atom, std::string, from_here>,
     // Itself: goes on giving the records to the nodes that will own their keys.
-    caf::reacts_to<pump_atom>,
+    caf::reacts_to<pump_atom, from_here>,
     // Itself, some time after a new view: forgets keys that other nodes own now.
-    caf::reacts_to<beat_atom>>;
+    caf::reacts_to<beat_atom, from_here>>;
 
 } // namespace peercache::link
 

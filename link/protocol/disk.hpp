@@ -1,6 +1,7 @@
 #pragma once
 
 #include "link/protocol/atoms.hpp"
+#include "link/protocol/internal.hpp"
 #include "link/protocol/reports.hpp"
 #include "link/protocol/samples_wire.hpp"
 
@@ -39,26 +40,27 @@ using disk_turn_ptr = std::shared_ptr<disk_turn>;
 /// (link/protocol/disk_wire.hpp).
 using disk_actor = caf::typed_actor<
     // Pool: write these pages (kept_page). Their slots are unpinned once each write is decided.
-    caf::reacts_to<write_atom, std::string>,
+    caf::reacts_to<write_atom, std::string, from_here>,
     // Promoter: read these pages into their slots (wanted_page). The slots belong to the disk until
     // the answer, which has a loaded_page for each.
-    caf::replies_to<load_atom, std::string>::with<std::string>,
+    caf::replies_to<load_atom, std::string, from_here>::with<std::string>,
     // Pool: show so many pages that are on disk, from after this place on (0: from the first one).
     // Answers stored_pages, and the last one's place, or 0 at the end.
-    caf::replies_to<walk_atom, std::uint64_t, std::uint32_t>::with<std::string, std::uint64_t>,
+    caf::replies_to<walk_atom, std::uint64_t, std::uint32_t, from_here>::with<std::string,
+                                                                              std::uint64_t>,
     // Pool: forget these keys. Answers one page_status byte a key.
-    caf::replies_to<remove_atom, std::string>::with<std::string>,
+    caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
     // Pool: forget pages that are older than the last clear of their space.
-    caf::reacts_to<clear_atom>,
+    caf::reacts_to<clear_atom, from_here>,
     // Clearing: keep these bytes for the next process (storage/disk/cleared_file.hpp). Answers
     // nothing once they are durable, else the reason why they are not.
-    caf::replies_to<clear_atom, std::string>::with<std::string>,
+    caf::replies_to<clear_atom, std::string, from_here>::with<std::string>,
     // Pool: tells that the directory knows that the pages of this ticket are gone.
-    caf::reacts_to<ack_atom, std::uint64_t>,
+    caf::reacts_to<ack_atom, std::uint64_t, from_here>,
     // Gateway: read everything once and compare checksums. Answers when that has begun.
-    caf::replies_to<verify_atom>::with<bool>,
+    caf::replies_to<verify_atom, from_here>::with<bool>,
     // Gateway: evict until so many bytes of the tier are free. Answers when that has begun.
-    caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
+    caf::replies_to<evict_atom, std::uint64_t, from_here>::with<bool>,
     // Gateway: asks for the tier's numbers, and for what is no metric.
     caf::replies_to<stats_atom>::with<metrics::samples, disk_report>,
     // The disk's thread: tells what happened in one turn.
@@ -68,14 +70,14 @@ using disk_actor = caf::typed_actor<
 using promoter_actor = caf::typed_actor<
     // Gateway, for clients anywhere: bring these pages (promoted_page) into the pool, within so
     // many milliseconds. Answers like a directory look-up; a page without a location is a miss.
-    caf::replies_to<promote_atom, std::string, std::uint32_t>::with<std::string>,
+    caf::replies_to<promote_atom, std::string, std::uint32_t, from_here>::with<std::string>,
     // Gateway, for clients anywhere: bring these pages into the pool if there is nothing better to
     // do.
-    caf::reacts_to<warm_atom, std::string>,
+    caf::reacts_to<warm_atom, std::string, from_here>,
     // Gateway: asks for the promoter's numbers.
     caf::replies_to<stats_atom>::with<metrics::samples>,
     // Itself: ends the request of this number, whose time is over.
-    caf::reacts_to<beat_atom, std::uint64_t>>;
+    caf::reacts_to<beat_atom, std::uint64_t, from_here>>;
 
 } // namespace peercache::link
 

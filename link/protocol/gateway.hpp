@@ -6,14 +6,14 @@
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 12;
+inline constexpr std::uint32_t wire_version = 13;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
     // Gateway: tells the cluster's new view, encoded.
     caf::reacts_to<view_atom, std::string>,
     // Itself: reconnects, reports its totals.
-    caf::reacts_to<beat_atom>>;
+    caf::reacts_to<beat_atom, from_here>>;
 
 /// The answer to a hello: the node that answers, and its actors.
 struct peer_welcome {
@@ -96,18 +96,18 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<tell_atom, std::string>::with<std::string>,
     // Own clearing: this node may have caught up with the clears that it missed; then clients can
     // be let in.
-    caf::reacts_to<tell_atom>,
+    caf::reacts_to<tell_atom, from_here>,
     // Own membership: tells a new view, for the sessions.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: checks the sessions whose process may be gone.
-    caf::reacts_to<beat_atom>>;
+    caf::reacts_to<beat_atom, from_here>>;
 
 /// Opens connections with a deadline of our own; no other actor is blocked by them.
 using connector_actor = caf::typed_actor<
     // Actors of this process: connect to this host and port. Answers the gateway published there,
     // or an error within the connect time-out.
-    caf::replies_to<dial_atom, std::string, std::uint16_t>::with<gateway_actor>,
+    caf::replies_to<dial_atom, std::string, std::uint16_t, from_here>::with<gateway_actor>,
     // Itself: checks the connections that are being made.
-    caf::reacts_to<beat_atom>>;
+    caf::reacts_to<beat_atom, from_here>>;
 
 } // namespace peercache::link

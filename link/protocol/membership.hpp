@@ -10,13 +10,13 @@ using membership_actor = caf::typed_actor<
     // Other nodes' membership actors: send one message of the membership protocol.
     caf::reacts_to<packet_atom, std::string>,
     // The node, once everything is wired: start. Then itself: time passes.
-    caf::reacts_to<beat_atom>,
+    caf::reacts_to<beat_atom, from_here>,
     // Gateway: this node is leaving; tell the masters. Answers once the cluster can do without its
     // vote. While other masters are out of reach no answer may come.
-    caf::replies_to<leave_atom>::with<bool>,
+    caf::replies_to<leave_atom, from_here>::with<bool>,
     // Gateway: this node is to give its keys away (`true`), or to own some again. Answers once the
     // masters were asked; a view says when it is done.
-    caf::replies_to<drain_atom, bool>::with<bool>,
+    caf::replies_to<drain_atom, bool, from_here>::with<bool>,
     // Gateway: asks what this node believes of the cluster.
     caf::replies_to<stats_atom>::with<metrics::samples>,
     // Gateway: asks for the encoded view.

@@ -10,47 +10,47 @@ namespace peercache::link {
 using pool_actor = caf::typed_actor<
     // Gateway: reserve slots for pages of these lengths. Answers one slot a page; `no_slot` where
     // no room could be made.
-    caf::replies_to<reserve_atom, std::string>::with<std::string>,
+    caf::replies_to<reserve_atom, std::string, from_here>::with<std::string>,
     // Gateway: these slots are filled; reserve slots of these lengths for next time. The number is
     // a commit_mode. Answers one page_status byte a page, and slots as `reserve` does, once each
     // page is recorded by a directory owner or all of its owners have answered. `unreachable`: the
     // page is in the pool, and no owner knows it.
-    caf::replies_to<commit_atom, std::string, std::uint8_t, std::string>::with<std::string,
-                                                                               std::string>,
+    caf::replies_to<commit_atom, std::string, std::uint8_t, std::string,
+                    from_here>::with<std::string, std::string>,
     // Gateway: gives back reserved slots that will never be filled.
-    caf::reacts_to<abandon_atom, std::string>,
+    caf::reacts_to<abandon_atom, std::string, from_here>,
     // Gateway: tells pages (used_page) that other hosts READ; pages that are still here count as
     // used.
-    caf::reacts_to<used_atom, std::string>,
+    caf::reacts_to<used_atom, std::string, from_here>,
     // Gateway: forget and withdraw the pages of these keys. Answers one page_status byte a key.
-    caf::replies_to<remove_atom, std::string>::with<std::string>,
+    caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
     // Promoter: asks where the pages of these keys are in the pool. Answers like a directory
     // look-up.
-    caf::replies_to<locate_atom, std::string>::with<std::string>,
+    caf::replies_to<locate_atom, std::string, from_here>::with<std::string>,
     // Promoter: these slots (filled_slot) hold pages that came from disk; publish them. Answers
     // like `locate`.
-    caf::replies_to<restore_atom, std::string>::with<std::string>,
+    caf::replies_to<restore_atom, std::string, from_here>::with<std::string>,
     // Disk: tells that these pages (stored_page) are on disk now.
-    caf::reacts_to<stored_atom, std::string>,
+    caf::reacts_to<stored_atom, std::string, from_here>,
     // Disk: the pages of these keys are no longer on disk; acknowledge this ticket, if it is not 0.
-    caf::reacts_to<gone_atom, std::uint64_t, std::string>,
+    caf::reacts_to<gone_atom, std::uint64_t, std::string, from_here>,
     // Disk: its scan is done; publish the pages that it has.
-    caf::reacts_to<walk_atom>,
+    caf::reacts_to<walk_atom, from_here>,
     // The node, at its start: tells which actor is the disk's.
-    caf::reacts_to<hello_atom, disk_actor>,
+    caf::reacts_to<hello_atom, disk_actor, from_here>,
     // Own membership: the cluster had expelled this node and took it back; publish everything
     // again.
-    caf::reacts_to<publish_atom>,
+    caf::reacts_to<publish_atom, from_here>,
     // Gateway: write the pages that are in memory only to disk, for so many milliseconds at most.
     // Answers how many pages were written, and how many are left.
-    caf::replies_to<write_atom, std::uint32_t>::with<std::uint64_t, std::uint64_t>,
+    caf::replies_to<write_atom, std::uint32_t, from_here>::with<std::uint64_t, std::uint64_t>,
     // Clearing: give up pages that are older than the last clear of their space. Answers how many
     // there were, when none is in memory any more; those on disk go later.
-    caf::replies_to<clear_atom>::with<std::uint64_t>,
+    caf::replies_to<clear_atom, from_here>::with<std::uint64_t>,
     // Itself: goes on giving up cleared pages, from this granule on.
-    caf::reacts_to<clear_atom, std::uint32_t>,
+    caf::reacts_to<clear_atom, std::uint32_t, from_here>,
     // Gateway: withdraw everything from the directory; the node is leaving.
-    caf::replies_to<drain_atom>::with<bool>,
+    caf::replies_to<drain_atom, from_here>::with<bool>,
     // Gateway: asks for the pool's numbers.
     caf::replies_to<stats_atom>::with<metrics::samples>,
     // Own membership: tells the members and the owners of each key; publish again the pages that
@@ -58,11 +58,11 @@ using pool_actor = caf::typed_actor<
     caf::reacts_to<topology_atom, topology_ptr>,
     // The node's start: hands over pages (compared_page) that the process before left, already
     // compared with their checksums. An empty message ends the adoption.
-    caf::reacts_to<adopt_atom, std::string>,
+    caf::reacts_to<adopt_atom, std::string, from_here>,
     // Itself: goes on zeroing the memory of removed pages.
-    caf::reacts_to<scrub_atom>,
+    caf::reacts_to<scrub_atom, from_here>,
     // Itself: evicts ahead of need, and publishes again the pages that no directory owner has
     // acknowledged.
-    caf::reacts_to<beat_atom>>;
+    caf::reacts_to<beat_atom, from_here>>;
 
 } // namespace peercache::link

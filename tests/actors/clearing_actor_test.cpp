@@ -30,7 +30,7 @@ TEST_F(clearing_test, a_node_confirms_when_its_pool_has_withdrawn_what_is_older)
   pass(300ms);
   EXPECT_FALSE(answer());
   EXPECT_GT(nodes["b"].epoch(), 0u) << "it holds for clients there at once";
-  caf::anon_send(nodes["b"].pool, beat_atom_v);
+  caf::anon_send(nodes["b"].pool, beat_atom_v, from_here{});
   settle();
   const auto report = answer();
   ASSERT_TRUE(report);
@@ -55,7 +55,7 @@ TEST_F(clearing_test, what_a_node_tells_before_its_pool_has_withdrawn_confirms_n
     pass(100ms);
   EXPECT_FALSE(answer());
   nodes["b"].withdrawals.waits = false;
-  caf::anon_send(nodes["b"].pool, beat_atom_v);
+  caf::anon_send(nodes["b"].pool, beat_atom_v, from_here{});
   settle();
   pass(200ms);
   const auto report = answer();
@@ -85,7 +85,7 @@ TEST_F(clearing_test, a_member_that_is_silent_is_named) {
   EXPECT_FALSE(report.certain);
   EXPECT_EQ(report.unaware, strings{"c"});
   EXPECT_NE(report.why_not.find("c did not confirm"), std::string::npos) << report.why_not;
-  caf::anon_send(nodes["c"].pool, beat_atom_v);
+  caf::anon_send(nodes["c"].pool, beat_atom_v, from_here{});
   nodes["c"].withdrawals.waits = false;
   settle();
   EXPECT_TRUE(clear("a").certain);
@@ -136,7 +136,7 @@ TEST_F(clearing_test, who_leaves_in_good_order_is_not_waited_for) {
   start("a");
   start("b");
   show_all(view_of(1, {"a", "b"}));
-  EXPECT_TRUE(ask<bool>(nodes["b"].clearing, leave_atom_v));
+  EXPECT_TRUE(ask<bool>(nodes["b"].clearing, leave_atom_v, from_here{}));
   EXPECT_TRUE(nodes["b"].closed()) << "no client of its host reads its pool any more";
   show("a", view_of(2, {"a"}));
   settle();
@@ -307,7 +307,7 @@ protected:
     start("a");
     start("b");
     show_all(view_of(1, {"a", "b"}));
-    EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
+    EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v, from_here{}));
     show("b", view_of(2, {"b"}));
     settle();
   }

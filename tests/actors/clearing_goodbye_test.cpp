@@ -12,7 +12,7 @@ TEST_F(clearing_test, a_node_that_cannot_remember_that_it_left_does_not_say_good
   start("b");
   show_all(view_of(1, {"a", "b"}));
   nodes["b"].why_not_kept = "no space left";
-  EXPECT_FALSE(*ask<bool>(nodes["b"].clearing, leave_atom_v));
+  EXPECT_FALSE(*ask<bool>(nodes["b"].clearing, leave_atom_v, from_here{}));
   EXPECT_TRUE(nodes["b"].closed());
   show("a", view_of(2, {"a"}));
   settle();
@@ -25,9 +25,9 @@ TEST_F(clearing_test, those_who_leave_at_once_leave_nobody_behind) {
   show_all(view_of(1, {"a", "b"}));
   show("a", view_of(2, {"a", "b"}, {"b"})); // b's goodbye does not arrive at a.
   settle();
-  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
+  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v, from_here{}));
   EXPECT_EQ(nodes["a"].noted.names(), "b") << "it goes on, for all that is known";
-  EXPECT_TRUE(*ask<bool>(nodes["b"].clearing, leave_atom_v));
+  EXPECT_TRUE(*ask<bool>(nodes["b"].clearing, leave_atom_v, from_here{}));
   EXPECT_EQ(nodes["b"].noted.names(), "") << "a has answered that it leaves";
 }
 
@@ -37,10 +37,10 @@ TEST_F(clearing_test, those_who_are_about_to_leave_are_not_left_behind) {
     start(name);
   show_all(view_of(1, {"a", "b", "c"}));
   nodes["b"].store->holds_clears = true; // b's disk has stopped.
-  caf::anon_send(nodes["b"].clearing, drain_atom_v);
+  caf::anon_send(nodes["b"].clearing, drain_atom_v, from_here{});
   show("b", view_of(2, {"a", "b"}));
   settle();
-  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v));
+  EXPECT_TRUE(*ask<bool>(nodes["a"].clearing, leave_atom_v, from_here{}));
   EXPECT_EQ(nodes["a"].noted.names(), "c");
   const auto report = clear("b");
   EXPECT_FALSE(report.certain) << "a would not know of it";
@@ -58,9 +58,9 @@ TEST_F(clearing_test, a_node_that_left_shows_no_page_to_anybody_whatever_it_hear
   show("a", view_of(2, {"a", "b"}, {"b"})); // Node a cannot tell b anything but what b asks.
   settle();
   ASSERT_TRUE(nodes["b"].closed()) << "a answers when its pool has withdrawn what is older";
-  caf::anon_send(nodes["a"].pool, beat_atom_v); // The answer is on its way ...
-  auto leaving =
-      self->request(nodes["b"].clearing, caf::infinite, leave_atom_v); // ... as b leaves.
+  caf::anon_send(nodes["a"].pool, beat_atom_v, from_here{}); // The answer is on its way ...
+  auto leaving = self->request(nodes["b"].clearing, caf::infinite, leave_atom_v,
+                               from_here{}); // ... as b leaves.
   settle();
   leaving.receive([](bool) {}, [](const caf::error&) { ADD_FAILURE(); });
   EXPECT_FALSE(nodes["b"].caught_up);

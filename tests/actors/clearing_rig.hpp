@@ -24,38 +24,38 @@ struct played_pool {
 };
 
 inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool* pool) {
-  return {[](reserve_atom, const std::string&) { return std::string{}; },
-          [](commit_atom, const std::string&, std::uint8_t,
-             const std::string&) -> caf::result<std::string, std::string> {
+  return {[](reserve_atom, const std::string&, from_here) { return std::string{}; },
+          [](commit_atom, const std::string&, std::uint8_t, const std::string&,
+             from_here) -> caf::result<std::string, std::string> {
             return {std::string{}, std::string{}};
           },
-          [](abandon_atom, const std::string&) {},
-          [](used_atom, const std::string&) {},
-          [](remove_atom, const std::string&) { return std::string{}; },
-          [](locate_atom, const std::string&) { return std::string{}; },
-          [](restore_atom, const std::string&) { return std::string{}; },
-          [](stored_atom, const std::string&) {},
-          [](gone_atom, std::uint64_t, const std::string&) {},
-          [](walk_atom) {},
-          [](hello_atom, const disk_actor&) {},
-          [](publish_atom) {},
-          [](write_atom, std::uint32_t) -> caf::result<std::uint64_t, std::uint64_t> {
+          [](abandon_atom, const std::string&, from_here) {},
+          [](used_atom, const std::string&, from_here) {},
+          [](remove_atom, const std::string&, from_here) { return std::string{}; },
+          [](locate_atom, const std::string&, from_here) { return std::string{}; },
+          [](restore_atom, const std::string&, from_here) { return std::string{}; },
+          [](stored_atom, const std::string&, from_here) {},
+          [](gone_atom, std::uint64_t, const std::string&, from_here) {},
+          [](walk_atom, from_here) {},
+          [](hello_atom, const disk_actor&, from_here) {},
+          [](publish_atom, from_here) {},
+          [](write_atom, std::uint32_t, from_here) -> caf::result<std::uint64_t, std::uint64_t> {
             return {std::uint64_t{0}, std::uint64_t{0}};
           },
-          [self, pool](clear_atom) -> caf::result<std::uint64_t> {
+          [self, pool](clear_atom, from_here) -> caf::result<std::uint64_t> {
             ++pool->asked;
             if (!pool->waits)
               return std::uint64_t{0};
             pool->held.push_back(self->make_response_promise<std::uint64_t>());
             return pool->held.back();
           },
-          [](clear_atom, std::uint32_t) {},
-          [](drain_atom) { return true; },
+          [](clear_atom, std::uint32_t, from_here) {},
+          [](drain_atom, from_here) { return true; },
           [](stats_atom) { return metrics::samples{}; },
           [pool](topology_atom, const topology_ptr&) { ++pool->views; },
-          [](adopt_atom, const std::string&) {},
-          [](scrub_atom) {},
-          [pool](beat_atom) { // The test has the pool answer the held requests.
+          [](adopt_atom, const std::string&, from_here) {},
+          [](scrub_atom, from_here) {},
+          [pool](beat_atom, from_here) { // The test has the pool answer the held requests.
             for (auto& each : std::exchange(pool->held, {}))
               each.deliver(std::uint64_t{0});
           }};

@@ -77,7 +77,7 @@ protected:
 
   /// Tells the shard that its cluster goes on without the shard's node, in the view of `without`.
   void expel(const directory_actor& shard, const topology_ptr& without) {
-    caf::anon_send(shard, leave_atom_v, discovery::encode_view(without->view));
+    caf::anon_send(shard, leave_atom_v, discovery::encode_view(without->view), from_here{});
     settle();
   }
 
@@ -88,7 +88,7 @@ protected:
   slot_id reserve(std::uint32_t length_bytes = 4096) {
     std::string lengths;
     append_record(lengths, length_bytes);
-    auto slots = ask<std::string>(pool, reserve_atom_v, lengths);
+    auto slots = ask<std::string>(pool, reserve_atom_v, lengths, from_here{});
     return record_at<slot_id>(*slots, 0);
   }
 
@@ -104,7 +104,7 @@ protected:
                      std::uint32_t length_bytes = 4096) {
     auto pending =
         self->request(pool, caf::infinite, commit_atom_v, fill_slot(key, slot, length_bytes),
-                      static_cast<std::uint8_t>(mode), std::string{});
+                      static_cast<std::uint8_t>(mode), std::string{}, from_here{});
     settle();
     auto status = page_status::pending;
     pending.receive([&](const std::string& statuses,

@@ -114,12 +114,14 @@ TEST_F(directory_actor_test, gives_its_records_to_those_who_will_own_them) {
            count_of(shard_third, metric::directory_records);
   };
   ASSERT_EQ(theirs(), 0u);
-  auto leaving = ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000});
+  auto leaving =
+      ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000}, from_here{});
   ASSERT_TRUE(leaving);
   EXPECT_GT(*leaving, mine / 3);
   EXPECT_LT(*leaving, mine) << "without those of the node that leaves";
   EXPECT_EQ(theirs(), *leaving);
-  auto staying = ask<std::uint64_t>(shard_here, drain_atom_v, false, std::uint32_t{1000});
+  auto staying =
+      ask<std::uint64_t>(shard_here, drain_atom_v, false, std::uint32_t{1000}, from_here{});
   ASSERT_TRUE(staying);
   EXPECT_EQ(*staying, mine);
   EXPECT_EQ(theirs(), mine);
@@ -131,9 +133,11 @@ TEST_F(directory_actor_test, a_drain_ends_although_nobody_takes_its_records) {
   tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 2));
   for (int i = 0; i < 100; ++i)
     ask<std::string>(shard_here, publish_atom_v, publication(key_named(std::to_string(i)), there));
-  EXPECT_EQ(*ask<std::uint64_t>(shard_here, drain_atom_v, false, std::uint32_t{1000}), 0u);
+  EXPECT_EQ(*ask<std::uint64_t>(shard_here, drain_atom_v, false, std::uint32_t{1000}, from_here{}),
+            0u);
   tell_everyone(topology_of({{here, shard_here}}, 3));
-  EXPECT_EQ(*ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000}), 0u);
+  EXPECT_EQ(*ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000}, from_here{}),
+            0u);
 }
 
 TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_view) {

@@ -25,10 +25,11 @@ protected:
   }
 
   using response = decltype(self->request(pool, caf::infinite, commit_atom_v, std::string{},
-                                          std::uint8_t{}, std::string{}));
+                                          std::uint8_t{}, std::string{}, from_here{}));
   response begin_commit(const page_key& key) {
-    auto pending = self->request(pool, caf::infinite, commit_atom_v, fill_slot(key, reserve()),
-                                 static_cast<std::uint8_t>(commit_mode::skip), std::string{});
+    auto pending =
+        self->request(pool, caf::infinite, commit_atom_v, fill_slot(key, reserve()),
+                      static_cast<std::uint8_t>(commit_mode::skip), std::string{}, from_here{});
     settle();
     return pending;
   }
@@ -52,7 +53,7 @@ TEST_F(frozen_owner_test,
   ASSERT_EQ(answer_to(stored), page_status::stored);
   std::string keys;
   append_record(keys, key_named("a"));
-  auto removal = self->request(pool, caf::infinite, remove_atom_v, keys);
+  auto removal = self->request(pool, caf::infinite, remove_atom_v, keys, from_here{});
   settle();
   ASSERT_FALSE(is_answered());
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());

@@ -13,9 +13,9 @@ namespace {
 
 membership_actor::behavior_type fake_membership(membership_actor::pointer, bool* drains) {
   return {[](packet_atom, const std::string&) {},
-          [](beat_atom) {},
-          [](leave_atom) { return true; },
-          [drains](drain_atom, bool draining) {
+          [](beat_atom, from_here) {},
+          [](leave_atom, from_here) { return true; },
+          [drains](drain_atom, bool draining, from_here) {
             *drains = draining;
             return true;
           },
@@ -23,8 +23,8 @@ membership_actor::behavior_type fake_membership(membership_actor::pointer, bool*
           [](view_atom) { return std::string{}; }};
 }
 
-session_listener::behavior_type fake_client(session_listener::pointer, std::string* last_view) {
-  return {[last_view](view_atom, const std::string& view) { *last_view = view; }, [](beat_atom) {}};
+session_listener::behavior_type fake_client(session_listener::pointer, std::string* last) {
+  return {[last](view_atom, const std::string& to) { *last = to; }, [](beat_atom, from_here) {}};
 }
 
 class gateway_actor_test : public cluster_fixture {
@@ -366,7 +366,7 @@ TEST_F(gateway_actor_test, lets_no_client_in_before_it_has_caught_up) {
   first.receive([&](const session_welcome&) { ++let_in; }, [](const caf::error&) {});
   EXPECT_EQ(let_in, 0) << "its answer would open a session that nobody uses";
   caught_up = true;
-  caf::anon_send(gateway, tell_atom_v);
+  caf::anon_send(gateway, tell_atom_v, from_here{});
   settle();
   again.receive([&](const session_welcome&) { ++let_in; }, [](const caf::error&) {});
   EXPECT_EQ(let_in, 1);

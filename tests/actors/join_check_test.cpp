@@ -32,23 +32,23 @@ caf::behavior greets(caf::event_based_actor*, const discovery::member& who) {
 }
 
 connector_actor::behavior_type dials_in(connector_actor::pointer self, network* net) {
-  return {
-      [self, net](dial_atom, const std::string&, std::uint16_t port) -> caf::result<gateway_actor> {
-        ++net->dials;
-        if (net->silent)
-          return self->make_response_promise<gateway_actor>();
-        const auto found = net->there.find(port);
-        if (found == net->there.end())
-          return caf::make_error(caf::sec::cannot_connect_to_node);
-        return caf::actor_cast<gateway_actor>(self->home_system().spawn(greets, found->second));
-      },
-      [](beat_atom) {}};
+  return {[self, net](dial_atom, const std::string&, std::uint16_t port,
+                      from_here) -> caf::result<gateway_actor> {
+            ++net->dials;
+            if (net->silent)
+              return self->make_response_promise<gateway_actor>();
+            const auto found = net->there.find(port);
+            if (found == net->there.end())
+              return caf::make_error(caf::sec::cannot_connect_to_node);
+            return caf::actor_cast<gateway_actor>(self->home_system().spawn(greets, found->second));
+          },
+          [](beat_atom, from_here) {}};
 }
 
 /// The argument is not used: for a function without any CAF 0.17 binds a reference to a null
 /// pointer.
 links_actor::behavior_type no_links(links_actor::pointer, const network*) {
-  return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
+  return {[](view_atom, const std::string&, from_here) {}, [](beat_atom, from_here) {}};
 }
 
 /// The membership actor of another node: sends joins, and notes the refusals that come back.
@@ -99,7 +99,7 @@ protected:
     options.on_expelled = [](const discovery::view&) {};
     options.on_rejoined = [] {};
     const auto made = system.spawn(run_membership, std::move(options));
-    caf::anon_send(made, beat_atom_v);
+    caf::anon_send(made, beat_atom_v, from_here{});
     settle();
     return made;
   }

@@ -9,14 +9,14 @@ namespace peercache::actors {
 namespace {
 
 connector_actor::behavior_type unreachable_everywhere(connector_actor::pointer, caf::sec why) {
-  return {[why](dial_atom, const std::string&, std::uint16_t) -> caf::result<gateway_actor> {
-            return caf::make_error(why);
-          },
-          [](beat_atom) {}};
+  return {[why](dial_atom, const std::string&, std::uint16_t,
+                from_here) -> caf::result<gateway_actor> { return caf::make_error(why); },
+          [](beat_atom, from_here) {}};
 }
 
 links_actor::behavior_type no_links(links_actor::pointer, int* views) {
-  return {[views](view_atom, const std::string&) { ++*views; }, [](beat_atom) {}};
+  return {[views](view_atom, const std::string&, from_here) { ++*views; },
+          [](beat_atom, from_here) {}};
 }
 
 /// One membership actor that founds a cluster of its own; the fixture notes, in order, what the
@@ -71,7 +71,7 @@ protected:
 };
 
 TEST_F(membership_actor_test, a_node_says_when_the_cluster_goes_on_without_it_and_when_it_is_back) {
-  caf::anon_send(membership, beat_atom_v);
+  caf::anon_send(membership, beat_atom_v, from_here{});
   settle();
   ASSERT_EQ(count_of(membership, metric::members), 1u) << "founded";
   hear(view_of({here, there}, 10));
@@ -84,18 +84,18 @@ TEST_F(membership_actor_test, a_node_says_when_the_cluster_goes_on_without_it_an
 }
 
 TEST_F(membership_actor_test, a_node_that_drains_says_so_in_its_view) {
-  caf::anon_send(membership, beat_atom_v);
+  caf::anon_send(membership, beat_atom_v, from_here{});
   settle();
   auto draining = [&] { return count_of(membership, metric::draining); };
   EXPECT_FALSE(draining());
-  EXPECT_TRUE(ask<bool>(membership, drain_atom_v, true));
+  EXPECT_TRUE(ask<bool>(membership, drain_atom_v, true, from_here{}));
   EXPECT_TRUE(draining());
-  EXPECT_TRUE(ask<bool>(membership, drain_atom_v, false));
+  EXPECT_TRUE(ask<bool>(membership, drain_atom_v, false, from_here{}));
   EXPECT_FALSE(draining());
 }
 
 TEST_F(membership_actor_test, a_master_has_left_once_it_hears_of_the_view_without_it) {
-  caf::anon_send(membership, beat_atom_v);
+  caf::anon_send(membership, beat_atom_v, from_here{});
   settle();
   auto third = member_named("third", 3);
   auto three = view_of({here, there, third}, 10);
@@ -104,7 +104,9 @@ TEST_F(membership_actor_test, a_master_has_left_once_it_hears_of_the_view_withou
   bool left = false;
   system.spawn(
       [](caf::event_based_actor* gateway, const membership_actor& whom, bool* done) {
-        gateway->request(whom, caf::infinite, leave_atom_v).then([done](bool) { *done = true; });
+        gateway->request(whom, caf::infinite, leave_atom_v, from_here{}).then([done](bool) {
+          *done = true;
+        });
       },
       membership, &left);
   settle();
@@ -114,10 +116,10 @@ TEST_F(membership_actor_test, a_master_has_left_once_it_hears_of_the_view_withou
 }
 
 TEST_F(membership_actor_test, who_has_no_vote_has_left_at_once) {
-  caf::anon_send(membership, beat_atom_v);
+  caf::anon_send(membership, beat_atom_v, from_here{});
   settle();
   hear(view_of({here, there}, 10));
-  EXPECT_TRUE(ask<bool>(membership, leave_atom_v));
+  EXPECT_TRUE(ask<bool>(membership, leave_atom_v, from_here{}));
 }
 
 } // namespace

@@ -85,8 +85,9 @@ TEST_F(pool_actor_test, the_newest_page_of_a_key_is_the_one_that_is_known) {
   tell_everyone(both());
   const auto set = [&](std::uint32_t length_bytes) {
     const auto filled = fill_slot(key_named("a"), reserve(length_bytes), length_bytes);
-    auto pending = self->request(pool, caf::infinite, commit_atom_v, filled,
-                                 static_cast<std::uint8_t>(commit_mode::skip), std::string{});
+    auto pending =
+        self->request(pool, caf::infinite, commit_atom_v, filled,
+                      static_cast<std::uint8_t>(commit_mode::skip), std::string{}, from_here{});
     settle();
     auto status = page_status::pending;
     pending.receive([&](const std::string& statuses,
@@ -190,7 +191,7 @@ TEST_F(pool_actor_test, a_removed_page_is_gone_everywhere) {
   std::string keys;
   append_record(keys, key_named("a"));
   append_record(keys, key_named("b"));
-  auto statuses = ask<std::string>(pool, remove_atom_v, keys);
+  auto statuses = ask<std::string>(pool, remove_atom_v, keys, from_here{});
   EXPECT_EQ(static_cast<page_status>(statuses->at(0)), page_status::hit);
   EXPECT_EQ(static_cast<page_status>(statuses->at(1)), page_status::not_found);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
@@ -252,14 +253,14 @@ TEST_F(pool_actor_test, a_drain_withdraws_every_page) {
   tell_everyone(both());
   for (int i = 0; i < 10; ++i)
     put(key_named(std::to_string(i)));
-  EXPECT_TRUE(ask<bool>(pool, drain_atom_v));
+  EXPECT_TRUE(ask<bool>(pool, drain_atom_v, from_here{}));
   EXPECT_EQ(count_of(shard_there, metric::directory_records), 0u);
 }
 
 TEST_F(pool_actor_test, what_was_withdrawn_stays_so_while_the_node_waits_to_leave) {
   tell_everyone(both());
   put(key_named("before"));
-  EXPECT_TRUE(ask<bool>(pool, drain_atom_v));
+  EXPECT_TRUE(ask<bool>(pool, drain_atom_v, from_here{}));
   tell_everyone(both(5)); // Some views were missed; the node is still in this one.
   put(key_named("after"));
   pass(std::chrono::seconds(1));
@@ -277,7 +278,7 @@ TEST_F(pool_actor_test, a_page_that_went_while_a_shard_was_out_is_no_duplicate_a
   settle();
   std::string keys;
   append_record(keys, key_named("a"));
-  ask<std::string>(pool, remove_atom_v, keys);
+  ask<std::string>(pool, remove_atom_v, keys, from_here{});
   put(key_named("b"));
   tell_everyone(both(3));
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
@@ -314,7 +315,7 @@ TEST_F(pool_actor_test, an_expelled_node_publishes_everything_again) {
   settle();
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
   tell_everyone(both(3));
-  caf::anon_send(pool, publish_atom_v);
+  caf::anon_send(pool, publish_atom_v, from_here{});
   settle();
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
 }

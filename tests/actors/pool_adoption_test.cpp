@@ -38,7 +38,7 @@ protected:
     pages->claim(remains);
     pool = system.spawn(run_pool, options, std::move(pages));
     if (with_disk)
-      caf::anon_send(pool, hello_atom_v, actor);
+      caf::anon_send(pool, hello_atom_v, actor, from_here{});
     settle();
   }
 
@@ -46,7 +46,7 @@ protected:
     storage::remains_check check(memory.slots(), remains.extents);
     const std::atomic<bool> never{false};
     compare_remains(check, never, [this](std::string compared) {
-      caf::anon_send(pool, adopt_atom_v, std::move(compared));
+      caf::anon_send(pool, adopt_atom_v, std::move(compared), from_here{});
     });
     settle();
   }

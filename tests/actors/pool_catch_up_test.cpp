@@ -32,7 +32,7 @@ protected:
 
   /// Asks the pool to write all pages out, and calls `meanwhile` before the pool's answer.
   outcome write_out(std::uint32_t within_ms, const std::function<void()>& meanwhile) {
-    auto pending = self->request(pool, caf::infinite, write_atom_v, within_ms);
+    auto pending = self->request(pool, caf::infinite, write_atom_v, within_ms, from_here{});
     settle();
     meanwhile();
     outcome said;
@@ -58,7 +58,7 @@ TEST_F(pool_catch_up_test, what_found_the_queue_full_is_written_when_it_is_empty
 TEST_F(pool_catch_up_test, what_the_disk_gave_up_for_others_is_not_written_again_at_leisure) {
   put_some(3);
   write_all();
-  caf::anon_send(pool, gone_atom_v, std::uint64_t{7}, keys_of({"page 0", "page 1"}));
+  caf::anon_send(pool, gone_atom_v, std::uint64_t{7}, keys_of({"page 0", "page 1"}), from_here{});
   for (int i = 0; i < 40; ++i)
     pass(60ms);
   EXPECT_EQ(kept(), 0u);
@@ -164,9 +164,12 @@ TEST_F(pool_catch_up_test, a_pool_without_a_disk_has_nothing_to_write) {
 // -- a node that leaves
 
 membership_actor::behavior_type membership_of_one(membership_actor::pointer, bool* left) {
-  return {[](packet_atom, const std::string&) {},        [](beat_atom) {},
-          [left](leave_atom) { return *left = true; },   [](drain_atom, bool) { return true; },
-          [](stats_atom) { return metrics::samples{}; }, [](view_atom) { return std::string{}; }};
+  return {[](packet_atom, const std::string&) {},
+          [](beat_atom, from_here) {},
+          [left](leave_atom, from_here) { return *left = true; },
+          [](drain_atom, bool, from_here) { return true; },
+          [](stats_atom) { return metrics::samples{}; },
+          [](view_atom) { return std::string{}; }};
 }
 
 class node_with_a_disk : public pool_catch_up_test {

@@ -28,7 +28,7 @@ protected:
                             memory.slots(),
                             storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
                             taken_in));
-    caf::anon_send(pool, hello_atom_v, actor);
+    caf::anon_send(pool, hello_atom_v, actor, from_here{});
     tell_everyone(both());
   }
 
@@ -39,7 +39,7 @@ protected:
   }
   std::uint64_t pages() { return count_of(pool, metric::pool_pages); }
   std::uint64_t give_up() {
-    const auto pages_given_up = ask<std::uint64_t>(pool, clear_atom_v);
+    const auto pages_given_up = ask<std::uint64_t>(pool, clear_atom_v, from_here{});
     EXPECT_TRUE(pages_given_up);
     return *pages_given_up;
   }
@@ -91,7 +91,7 @@ TEST_F(pool_clear_test, a_page_on_its_way_from_the_disk_is_not_taken_in) {
   std::string filled;
   append_record(filled, filled_slot{key_in("a", 1), 7, reserve(), 4096});
   epochs.raise(space_named("a"), 1);
-  const auto answer = ask<std::string>(pool, restore_atom_v, filled);
+  const auto answer = ask<std::string>(pool, restore_atom_v, filled, from_here{});
   ASSERT_TRUE(answer);
   std::array<directory::page_location, limits::locations_per_key_max> found;
   std::size_t count = 9;
@@ -118,8 +118,8 @@ TEST_F(pool_clear_test, a_page_that_is_pinned_by_its_reader_is_given_up_all_the_
 TEST_F(pool_clear_test, who_asks_during_a_walk_is_answered_after_another_one) {
   ASSERT_EQ(put(key_in("a", 1)), page_status::stored);
   epochs.raise(space_named("a"), 1);
-  auto first = self->request(pool, caf::infinite, clear_atom_v);
-  auto second = self->request(pool, caf::infinite, clear_atom_v);
+  auto first = self->request(pool, caf::infinite, clear_atom_v, from_here{});
+  auto second = self->request(pool, caf::infinite, clear_atom_v, from_here{});
   settle();
   std::vector<std::uint64_t> given_up;
   for (auto* each : {&first, &second})

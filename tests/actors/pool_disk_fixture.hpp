@@ -51,8 +51,8 @@ inline std::string remove_answer(played_disk& disk, const std::string& keys) {
 
 inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const played_disk_ptr& disk) {
   return {
-      [disk](write_atom, const std::string& pages) { disk->kept += pages; },
-      [self, disk](load_atom, const std::string& wanted) -> caf::result<std::string> {
+      [disk](write_atom, const std::string& pages, from_here) { disk->kept += pages; },
+      [self, disk](load_atom, const std::string& wanted, from_here) -> caf::result<std::string> {
         ++disk->loads;
         if (!disk->holds_loads)
           return load_answer(*disk, wanted);
@@ -60,13 +60,14 @@ inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const playe
         disk->held.emplace_back(wanted, promise);
         return promise;
       },
-      [disk](walk_atom, std::uint64_t, std::uint32_t) -> caf::result<std::string, std::uint64_t> {
+      [disk](walk_atom, std::uint64_t, std::uint32_t,
+             from_here) -> caf::result<std::string, std::uint64_t> {
         std::string all;
         for (const auto& [key, page] : disk->pages)
           append_record(all, page);
         return {all, std::uint64_t{0}};
       },
-      [self, disk](remove_atom, const std::string& keys) -> caf::result<std::string> {
+      [self, disk](remove_atom, const std::string& keys, from_here) -> caf::result<std::string> {
         disk->kept_at_removal = record_count<kept_page>(disk->kept).value_or(0);
         if (!disk->holds_removals)
           return remove_answer(*disk, keys);
@@ -74,8 +75,8 @@ inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const playe
         disk->held_removals.emplace_back(keys, promise);
         return promise;
       },
-      [disk](clear_atom) { ++disk->clears; },
-      [self, disk](clear_atom, const std::string& known) -> caf::result<std::string> {
+      [disk](clear_atom, from_here) { ++disk->clears; },
+      [self, disk](clear_atom, const std::string& known, from_here) -> caf::result<std::string> {
         if (disk->holds_clears) {
           disk->held_clears.push_back(self->make_response_promise<std::string>());
           return disk->held_clears.back();
@@ -84,9 +85,9 @@ inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const playe
           disk->cleared = known;
         return disk->why_not_kept;
       },
-      [disk](ack_atom, std::uint64_t ticket) { disk->acknowledged.push_back(ticket); },
-      [](verify_atom) { return true; },
-      [](evict_atom, std::uint64_t) { return true; },
+      [disk](ack_atom, std::uint64_t ticket, from_here) { disk->acknowledged.push_back(ticket); },
+      [](verify_atom, from_here) { return true; },
+      [](evict_atom, std::uint64_t, from_here) { return true; },
       [](stats_atom) -> caf::result<metrics::samples, disk_report> {
         return {metrics::samples{}, disk_report{}};
       },
@@ -133,7 +134,7 @@ protected:
     promotes.pool = pool;
     promotes.disk = actor;
     promoter = system.spawn(run_promoter, promotes);
-    caf::anon_send(pool, hello_atom_v, actor);
+    caf::anon_send(pool, hello_atom_v, actor, from_here{});
     settle();
   }
 
@@ -149,7 +150,7 @@ protected:
       gate.leave(4096);
     }
     disk->kept.clear();
-    caf::anon_send(pool, stored_atom_v, stored);
+    caf::anon_send(pool, stored_atom_v, stored, from_here{});
     settle();
   }
 
@@ -186,7 +187,8 @@ protected:
 
   std::vector<std::vector<directory::page_location>> promote(std::vector<std::string> names,
                                                              std::uint32_t within_ms = 1000) {
-    const auto answer = ask<std::string>(promoter, promote_atom_v, wanted(names), within_ms);
+    const auto answer =
+        ask<std::string>(promoter, promote_atom_v, wanted(names), within_ms, from_here{});
     return places_of(*answer, names.size());
   }
 

@@ -34,12 +34,12 @@ TEST_F(pool_disk_test, pages_that_a_set_pushes_out_at_once_are_counted_unless_th
   std::string lengths;
   for (int i = 0; i < 4; ++i)
     append_record(lengths, std::uint32_t{4096});
-  ask<std::string>(pool, reserve_atom_v, lengths);
+  ask<std::string>(pool, reserve_atom_v, lengths, from_here{});
   EXPECT_EQ(gate.skipped(storage::write_skip::evicted), 0u);
   gate.set_open(false);
   for (int i = 0; i < 70; ++i)
     put(key_named("page " + std::to_string(i)));
-  ask<std::string>(pool, reserve_atom_v, lengths);
+  ask<std::string>(pool, reserve_atom_v, lengths, from_here{});
   EXPECT_GE(gate.skipped(storage::write_skip::evicted), 3u);
 }
 
@@ -60,7 +60,8 @@ TEST_F(pool_disk_test, an_evicted_page_that_is_on_disk_is_known_there) {
   write_all();
   fill(70);
   EXPECT_EQ(tier_of("a"), directory::tier::disk);
-  EXPECT_TRUE(places_of(*ask<std::string>(pool, locate_atom_v, keys_of({"a"})), 1)[0].empty());
+  EXPECT_TRUE(
+      places_of(*ask<std::string>(pool, locate_atom_v, keys_of({"a"}), from_here{}), 1)[0].empty());
 }
 
 TEST_F(pool_disk_test, a_page_that_is_durable_after_its_eviction_is_known_then) {
@@ -74,7 +75,7 @@ TEST_F(pool_disk_test, a_page_that_is_durable_after_its_eviction_is_known_then) 
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
   std::string stored;
   append_record(stored, stored_page{kept.key, 5, kept.length_bytes, 0});
-  caf::anon_send(pool, stored_atom_v, stored);
+  caf::anon_send(pool, stored_atom_v, stored, from_here{});
   settle();
   EXPECT_EQ(tier_of("a"), directory::tier::disk);
 }
@@ -104,7 +105,7 @@ TEST_F(pool_disk_test, with_on_evict_batches_lose_no_page_once_their_size_is_kno
     std::string lengths;
     for (int i = 0; i < batch; ++i)
       append_record(lengths, std::uint32_t{4096});
-    const auto slots = ask<std::string>(pool, reserve_atom_v, lengths);
+    const auto slots = ask<std::string>(pool, reserve_atom_v, lengths, from_here{});
     for (int i = 0; i < batch; ++i)
       ASSERT_EQ(commit(key_named(std::to_string(round * batch + i)),
                        record_at<slot_id>(*slots, static_cast<std::size_t>(i))),
@@ -150,7 +151,7 @@ TEST_F(pool_disk_test, a_promoted_page_does_not_make_room_for_the_next_ones) {
   fill(70);
   for (int round = 0; round < rounds; ++round) {
     EXPECT_EQ(promote({name(round)})[0].size(), 1u) << round;
-    ask<std::string>(pool, remove_atom_v, keys_of({name(round)}));
+    ask<std::string>(pool, remove_atom_v, keys_of({name(round)}), from_here{});
     fill(1);
   }
 }
@@ -163,7 +164,7 @@ TEST_F(pool_disk_test, many_readers_of_one_cold_page_cost_one_read) {
   disk->holds_loads = true;
   constexpr int readers = 1000;
   for (int i = 0; i < readers; ++i)
-    self->send(promoter, promote_atom_v, wanted({"a"}), std::uint32_t{1000});
+    self->send(promoter, promote_atom_v, wanted({"a"}), std::uint32_t{1000}, from_here{});
   settle();
   disk->holds_loads = false;
   ASSERT_EQ(disk->held.size(), 1u);
@@ -184,7 +185,7 @@ TEST_F(pool_disk_test, a_disk_that_does_not_answer_is_a_miss_at_the_deadline) {
   put(in_memory);
   disk->holds_loads = true;
   auto pending = self->request(promoter, caf::infinite, promote_atom_v, wanted({"a", "c"}),
-                               std::uint32_t{200});
+                               std::uint32_t{200}, from_here{});
   settle();
   pass(std::chrono::milliseconds(250));
   pending.receive(
@@ -212,7 +213,7 @@ TEST_F(pool_disk_test, a_page_that_leaves_the_disk_is_withdrawn_and_then_acknowl
   fill(70);
   put(key_named("in memory"));
   write_all();
-  caf::anon_send(pool, gone_atom_v, std::uint64_t{7}, keys_of({"a", "in memory"}));
+  caf::anon_send(pool, gone_atom_v, std::uint64_t{7}, keys_of({"a", "in memory"}), from_here{});
   settle();
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
@@ -225,7 +226,7 @@ TEST_F(pool_disk_test, a_page_that_leaves_the_disk_is_withdrawn_and_then_acknowl
 
 TEST_F(pool_disk_test, after_its_scan_the_disk_is_published) {
   disk->pages[key_named("old")] = {key_named("old"), 5, 4096, 0};
-  caf::anon_send(pool, walk_atom_v);
+  caf::anon_send(pool, walk_atom_v, from_here{});
   settle();
   const auto found = locations(shard_there, key_named("old"));
   ASSERT_EQ(found.size(), 1u);
@@ -238,7 +239,7 @@ TEST_F(pool_disk_test, after_its_scan_the_disk_is_published) {
 TEST_F(pool_disk_test, a_new_owner_is_told_of_the_pages_on_disk) {
   tell_everyone(topology_of({{here, shard_here}}, 2));
   disk->pages[key_named("old")] = {key_named("old"), 5, 4096, 0};
-  caf::anon_send(pool, walk_atom_v);
+  caf::anon_send(pool, walk_atom_v, from_here{});
   settle();
   tell_everyone(both(3));
   pass(std::chrono::milliseconds(100));
@@ -251,7 +252,8 @@ TEST_F(pool_disk_test, a_removed_page_is_gone_from_disk_too) {
   write_all();
   fill(70);
   EXPECT_EQ(tier_of("a"), directory::tier::disk);
-  const auto statuses = ask<std::string>(pool, remove_atom_v, keys_of({"a", "unknown"}));
+  const auto statuses =
+      ask<std::string>(pool, remove_atom_v, keys_of({"a", "unknown"}), from_here{});
   EXPECT_EQ(static_cast<page_status>(statuses->at(0)), page_status::hit);
   EXPECT_EQ(static_cast<page_status>(statuses->at(1)), page_status::not_found);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
@@ -265,8 +267,8 @@ TEST_F(pool_disk_test, what_is_to_be_written_is_handed_over_before_anything_is_r
     const auto filled = fill_slot(key_named("a" + std::to_string(i)), reserve());
     // This commit makes room in the pool, and waits for the directory's answer.
     self->send(pool, commit_atom_v, filled, static_cast<std::uint8_t>(commit_mode::skip),
-               std::string{});
-    self->send(pool, remove_atom_v, keys_of({"unknown"}));
+               std::string{}, from_here{});
+    self->send(pool, remove_atom_v, keys_of({"unknown"}), from_here{});
     settle();
     ASSERT_EQ(kept(), disk->kept_at_removal) << "it would be on disk though it was removed, " << i;
     pass(std::chrono::milliseconds(60));
@@ -277,12 +279,13 @@ TEST_F(pool_disk_test, what_is_to_be_written_is_handed_over_before_anything_is_r
 TEST_F(pool_disk_test, a_removed_page_is_not_published_by_what_waits) {
   put(key_named("a"));
   disk->holds_removals = true;
-  self->send(pool, remove_atom_v, keys_of({"a"}));
+  self->send(pool, remove_atom_v, keys_of({"a"}), from_here{});
   settle();
   tell_everyone(topology_of({{here, {}}, {there, {}}}, 2)); // No owner can be told.
   std::string stored;
   append_record(stored, stored_page{key_named("a"), 5, 4096, 0});
-  caf::anon_send(pool, stored_atom_v, stored); // The disk had sent this message before.
+  caf::anon_send(pool, stored_atom_v, stored,
+                 from_here{}); // The disk had sent this message before.
   settle();
   answer_held();
   tell_everyone(both(3));
@@ -294,7 +297,7 @@ TEST_F(pool_disk_test, a_disk_that_ends_before_it_has_answered_may_still_have_th
   put(key_named("a"));
   write_all();
   disk->holds_removals = true;
-  auto answer = self->request(pool, caf::infinite, remove_atom_v, keys_of({"a"}));
+  auto answer = self->request(pool, caf::infinite, remove_atom_v, keys_of({"a"}), from_here{});
   settle();
   disk->ends = true;
   answer_held();
@@ -309,7 +312,7 @@ TEST_F(pool_disk_test, a_page_that_is_set_while_it_is_being_removed_is_found) {
   put(key_named("a"));
   write_all();
   disk->holds_removals = true;
-  self->send(pool, remove_atom_v, keys_of({"a"}));
+  self->send(pool, remove_atom_v, keys_of({"a"}), from_here{});
   settle();
   put(key_named("a"));
   answer_held();
@@ -320,7 +323,7 @@ TEST_F(pool_disk_test, a_page_that_is_set_while_it_is_being_removed_is_found) {
 TEST_F(pool_disk_test, an_owner_without_a_connection_hears_of_the_disk_when_it_has_one) {
   tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 2));
   disk->pages[key_named("old")] = {key_named("old"), 5, 4096, 0};
-  caf::anon_send(pool, walk_atom_v);
+  caf::anon_send(pool, walk_atom_v, from_here{});
   settle();
   for (int i = 0; i < 20; ++i)
     pass(std::chrono::milliseconds(60));
@@ -336,7 +339,7 @@ TEST_F(pool_disk_test, of_more_pages_than_a_batch_may_have_the_first_are_warmed)
   std::vector<std::string> names = {"a"};
   for (std::uint32_t i = 0; i < limits::batch_pages_max; ++i)
     names.push_back("unknown " + std::to_string(i));
-  caf::anon_send(promoter, warm_atom_v, wanted(names));
+  caf::anon_send(promoter, warm_atom_v, wanted(names), from_here{});
   settle();
   EXPECT_EQ(tier_of("a"), directory::tier::memory);
 }
@@ -346,7 +349,7 @@ TEST_F(pool_disk_test, pages_that_nobody_waits_for_are_warmed_together) {
     put(key_named(name));
   write_all();
   fill(70);
-  caf::anon_send(promoter, warm_atom_v, wanted({"a", "b", "c"}));
+  caf::anon_send(promoter, warm_atom_v, wanted({"a", "b", "c"}), from_here{});
   settle();
   for (const auto* name : {"a", "b", "c"})
     EXPECT_EQ(tier_of(name), directory::tier::memory) << name;

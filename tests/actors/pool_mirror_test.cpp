@@ -50,7 +50,7 @@ TEST_F(pool_mirror_test, a_page_that_leaves_makes_room_for_another) {
     ASSERT_EQ(mirror(key_named(std::to_string(i))), page_status::stored);
   std::string keys;
   append_record(keys, key_named("0"));
-  ask<std::string>(pool, remove_atom_v, keys);
+  ask<std::string>(pool, remove_atom_v, keys, from_here{});
   EXPECT_EQ(count(metric::mirrored_bytes), 3 * 4096u);
   EXPECT_EQ(mirror(key_named("next")), page_status::stored);
 }

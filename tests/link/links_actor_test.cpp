@@ -10,12 +10,12 @@ namespace {
 connector_actor::behavior_type
 slow_connector(connector_actor::pointer self,
                std::vector<caf::typed_response_promise<gateway_actor>>* dials) {
-  return {[self, dials](dial_atom, const std::string&, std::uint16_t) {
+  return {[self, dials](dial_atom, const std::string&, std::uint16_t, from_here) {
             dials->push_back(self->make_response_promise<gateway_actor>());
             return dials->back();
           },
           // CAF lets only the actor that made a promise keep it.
-          [dials](beat_atom) {
+          [dials](beat_atom, from_here) {
             dials->back().deliver(caf::make_error(caf::sec::cannot_connect_to_node));
           }};
 }
@@ -40,14 +40,14 @@ protected:
   }
 
   void fail_last_dial() {
-    caf::anon_send(connector, beat_atom_v);
+    caf::anon_send(connector, beat_atom_v, from_here{});
     settle();
   }
 };
 
 TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried) {
   auto cluster = topology_of({{member_named("dead", 1), {}}}, 1);
-  caf::anon_send(links, view_atom_v, discovery::encode_view(cluster->view));
+  caf::anon_send(links, view_atom_v, discovery::encode_view(cluster->view), from_here{});
   settle();
   ASSERT_EQ(published.size(), 1u);
   EXPECT_FALSE(published.back()->peers.at(0).tried) << "it may be linked in a moment";

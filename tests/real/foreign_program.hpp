@@ -19,7 +19,7 @@ namespace peercache::real {
 using namespace link;
 
 inline session_listener::behavior_type deaf(session_listener::pointer) {
-  return {[](view_atom, const std::string&) {}, [](beat_atom) {}};
+  return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
 }
 
 /// A CAF program that connects to the nodes' gateways, as any program may.

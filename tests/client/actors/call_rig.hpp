@@ -85,7 +85,7 @@ protected:
   /// only there an answer can be given.
   void in_gateway(played_node& node, std::function<void()> action) {
     node.says.at_beat = std::move(action);
-    caf::anon_send(node.gateway, link::beat_atom_v);
+    caf::anon_send(node.gateway, link::beat_atom_v, link::from_here{});
     {
       caf::scoped_actor self{client->session.system()};
       self->request(node.gateway, caf::infinite, link::status_atom_v)

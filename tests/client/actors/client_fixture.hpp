@@ -18,12 +18,15 @@ namespace peercache::client {
 
 inline link::connector_actor::behavior_type run_fake_connector(link::connector_actor::pointer,
                                                                const link::gateway_actor* gateway) {
-  return {[gateway](link::dial_atom, const std::string&, std::uint16_t) { return *gateway; },
-          [](link::beat_atom) {}};
+  return {[gateway](link::dial_atom, const std::string&, std::uint16_t, link::from_here) {
+            return *gateway;
+          },
+          [](link::beat_atom, link::from_here) {}};
 }
 
 inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointer, int* views) {
-  return {[views](link::view_atom, const std::string&) { ++*views; }, [](link::beat_atom) {}};
+  return {[views](link::view_atom, const std::string&, link::from_here) { ++*views; },
+          [](link::beat_atom, link::from_here) {}};
 }
 
 /// A session's actor with everything around it, on the test's own thread: the node is a fake
@@ -70,7 +73,7 @@ protected:
   /// Answers the newest commit.
   void answer_commit(const std::string& statuses, const std::string& slots = {}) {
     node.at_beat = [&] { node.commits.back().deliver(statuses, slots); };
-    caf::anon_send(gateway, link::beat_atom_v);
+    caf::anon_send(gateway, link::beat_atom_v, link::from_here{});
     settle();
   }
   /// Answers the newest commit: all its pages are stored.
@@ -81,7 +84,7 @@ protected:
   /// Answers the newest request for slots.
   void answer_reservation(const std::string& slots) {
     node.at_beat = [&] { node.reservations.back().deliver(slots); };
-    caf::anon_send(gateway, link::beat_atom_v);
+    caf::anon_send(gateway, link::beat_atom_v, link::from_here{});
     settle();
   }
 
@@ -120,7 +123,7 @@ protected:
     job.mode = first % 2 == 0 ? link::commit_mode::skip : link::commit_mode::store;
     ASSERT_TRUE(board->window.enter(job.bytes, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))
-      caf::anon_send(actor, link::commit_atom_v);
+      caf::anon_send(actor, link::commit_atom_v, link::from_here{});
     settle();
   }
 

@@ -136,11 +136,11 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
         return node->clear_answer;
       },
       [](tell_atom, const std::string&) { return std::string{}; },
-      [](tell_atom) {},
+      [](tell_atom, from_here) {},
       [](drain_atom) { return true; },
       [](drain_atom, bool drained) { return std::uint64_t{drained ? 7u : 0u}; },
       [](topology_atom, const topology_ptr&) {},
-      [node](beat_atom) { node->at_beat(); },
+      [node](beat_atom, from_here) { node->at_beat(); },
   };
 }
 
@@ -164,14 +164,14 @@ inline link::directory_actor::behavior_type run_fake_shard(link::directory_actor
       [shard](lookup_atom, const std::string&) { return shard->answer; },
       [](compare_atom, const std::string&) { return std::uint64_t{0}; },
       [](list_atom, const std::string&) { return std::string{}; },
-      [](drain_atom, bool, std::uint32_t) { return std::uint64_t{0}; },
-      [](pump_atom) {},
+      [](drain_atom, bool, std::uint32_t, from_here) { return std::uint64_t{0}; },
+      [](pump_atom, from_here) {},
       [](stats_atom) -> caf::result<metrics::samples, directory_report> {
         return {metrics::samples{}, directory_report{}};
       },
       [](topology_atom, const topology_ptr&) {},
-      [](leave_atom, const std::string&) {},
-      [](beat_atom) {}};
+      [](leave_atom, const std::string&, from_here) {},
+      [](beat_atom, from_here) {}};
 }
 
 } // namespace peercache::client

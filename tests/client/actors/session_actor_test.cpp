@@ -48,7 +48,7 @@ TEST_F(session_actor_test, a_flush_counts_no_mirrored_pages_which_nobody_has_set
   job.mode = link::commit_mode::mirror;
   ASSERT_TRUE(board->window.enter(0, std::chrono::steady_clock::now()));
   ASSERT_TRUE(board->commits.push(std::move(job)));
-  caf::anon_send(actor, link::commit_atom_v);
+  caf::anon_send(actor, link::commit_atom_v, link::from_here{});
   settle();
   answer_commit({static_cast<char>(page_status::no_space)});
   EXPECT_EQ(flush_failures(), 0u);
@@ -222,7 +222,7 @@ TEST_F(session_actor_test, a_prefetch_takes_no_more_answers_than_it_asked_questi
   link(directory);
   std::string keys;
   link::append_record(keys, key_space{}.key_of("one"));
-  caf::anon_send(actor, link::lookup_atom_v, keys);
+  caf::anon_send(actor, link::lookup_atom_v, keys, link::from_here{});
   settle();
   EXPECT_EQ(remembered, std::vector<page_key>{key_space{}.key_of("one")});
   unlink();
@@ -266,7 +266,7 @@ TEST_F(session_actor_test, leases_outside_the_pool_are_not_taken) {
       link::append_record(job.next_lengths, std::uint32_t{4096});
     ASSERT_TRUE(board->window.enter(0, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))
-      caf::anon_send(actor, link::commit_atom_v);
+      caf::anon_send(actor, link::commit_atom_v, link::from_here{});
     settle();
     answer_commit(std::string(1, static_cast<char>(page_status::stored)), slots);
   };

@@ -1,0 +1,80 @@
+// What a program that speaks CAF's protocol can say to actors whose handles it has got: a message
+// that only this process may send ends in an element (`from_here`) that cannot be received.
+
+#include "cluster_fixture.hpp"
+
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+
+namespace peercache::actors {
+namespace {
+
+class stranger_messages : public cluster_fixture {
+protected:
+  void SetUp() override {
+    tell_everyone(both());
+    ASSERT_EQ(put(key_named("a")), page_status::stored);
+  }
+
+  /// Says to an actor what no type of ours allows, as bytes from elsewhere can.
+  template <class Handle, class... Args>
+  void say(const Handle& whom, Args... args) {
+    caf::anon_send(caf::actor_cast<caf::actor>(whom), std::move(args)...);
+    settle();
+  }
+
+  std::size_t places_of_a() {
+    return locations(shard_here, key_named("a")).size() +
+           locations(shard_there, key_named("a")).size();
+  }
+};
+
+TEST_F(stranger_messages, do_not_make_a_shard_forget_its_records) {
+  const auto without = discovery::encode_view(topology_of({{there, shard_there}}, 9)->view);
+  const auto before = places_of_a();
+  ASSERT_GT(before, 0u);
+  for (const auto& shard : {shard_here, shard_there}) {
+    say(shard, leave_atom_v, without);
+    say(shard, drain_atom_v, true, std::uint32_t{1000});
+    say(shard, beat_atom_v);
+  }
+  EXPECT_EQ(places_of_a(), before);
+  say(shard_here, leave_atom_v, without, from_here{});
+  say(shard_there, leave_atom_v, without, from_here{});
+  EXPECT_EQ(places_of_a(), 0u) << "the node itself can say so";
+}
+
+TEST_F(stranger_messages, take_nothing_out_of_a_pool_and_put_nothing_into_it) {
+  const auto slot = reserve();
+  const auto pages = [this] { return count_of(pool, metric::pool_pages); };
+  const auto before = pages();
+  std::string a;
+  append_record(a, key_named("a"));
+  say(pool, remove_atom_v, a);
+  say(pool, drain_atom_v);
+  say(pool, clear_atom_v);
+  say(pool, commit_atom_v, fill_slot(key_named("b"), slot), std::uint8_t{0}, std::string{});
+  say(pool, restore_atom_v, fill_slot(key_named("b"), slot));
+  EXPECT_EQ(pages(), before);
+  EXPECT_GT(places_of_a(), 0u);
+  say(pool, remove_atom_v, a, from_here{});
+  EXPECT_EQ(pages(), before - 1) << "the gateway can say so";
+}
+
+/// A stranger could send the element if bytes could become one.
+TEST_F(stranger_messages, cannot_have_the_element_of_internal_ones) {
+  std::vector<char> bytes;
+  caf::binary_serializer sink{system, bytes};
+  const auto refused = [&] {
+    try {
+      return static_cast<bool>(sink(caf::make_message(beat_atom_v, from_here{})));
+    } catch (const std::exception&) {
+      return true;
+    }
+  };
+  EXPECT_TRUE(refused());
+  EXPECT_EQ(system.types().make_value("peercache::link::from_here"), nullptr);
+}
+
+} // namespace
+} // namespace peercache::actors

@@ -4,8 +4,10 @@
 #include "common/assert.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
+#include "common/log_limit.hpp"
 #include "directory/wire.hpp"
 #include "link/protocol/gateway.hpp"
+#include "link/protocol/internal.hpp"
 #include "net/frame_channel.hpp"
 #include "net/socket.hpp"
 
@@ -20,6 +22,7 @@ namespace frames = net::frames;
 namespace {
 
 constexpr std::size_t read_bytes_max = 65536;
+constexpr std::chrono::milliseconds look_every{250};
 
 /// Returns the bytes of a question and of the longest answer that it may get.
 std::uint64_t bytes_of_question(std::size_t question_bytes) noexcept {
@@ -38,11 +41,28 @@ static_assert(read_bytes_max < lookup_connections::held_bytes_max &&
 
 } // namespace
 
-bool lookup_connections::add(handle from) {
+bool lookup_connections::add(handle from, time_point now) {
   if (connections_.size() >= connections_max)
     return false;
-  connections_[from].number = ++last_number_;
+  auto& added = connections_[from];
+  added.number = ++last_number_;
+  added.moved_at = now;
   return true;
+}
+
+bool lookup_connections::greeted(handle which) const {
+  const auto found = connections_.find(which);
+  return found != connections_.end() && found->second.greeted;
+}
+
+std::vector<lookup_connections::handle> lookup_connections::overdue(time_point now) const {
+  std::vector<handle> late;
+  for (const auto& [which, known] : connections_) {
+    const auto patience = known.greeted ? idle_patience : greeting_patience;
+    if (now - known.moved_at >= patience)
+      late.push_back(which);
+  }
+  return late;
 }
 
 std::uint64_t lookup_connections::number_of(handle which) const {
@@ -72,7 +92,7 @@ void lookup_connections::release(connection& whose, std::uint64_t bytes) noexcep
   total_bytes_ -= bytes;
 }
 
-bool lookup_connections::receive(handle from, const char* bytes, std::size_t count,
+bool lookup_connections::receive(handle from, const char* bytes, std::size_t count, time_point now,
                                  std::vector<std::string>& questions) {
   auto found = connections_.find(from);
   if (found == connections_.end())
@@ -87,12 +107,14 @@ bool lookup_connections::receive(handle from, const char* bytes, std::size_t cou
     if (!rest.starts_with(greeting_))
       return false;
     known.greeted = true;
+    known.moved_at = now;
     rest.remove_prefix(frames::greeting_bytes);
   }
   std::string_view payload;
   bool too_long = false;
   while (frames::take_frame(rest, payload, too_long)) {
     questions.emplace_back(payload);
+    known.moved_at = now;
     hold(known, bytes_of_question(payload.size()));
   }
   release(known, known.received.size() - rest.size());
@@ -110,9 +132,12 @@ bool lookup_connections::answered(handle which, std::uint64_t number, std::size_
   return true;
 }
 
-void lookup_connections::taken(handle by, std::size_t bytes) {
-  if (auto found = connections_.find(by); found != connections_.end())
-    release(found->second, bytes);
+void lookup_connections::taken(handle by, std::size_t bytes, time_point now) {
+  const auto found = connections_.find(by);
+  if (found == connections_.end())
+    return;
+  release(found->second, bytes);
+  found->second.moved_at = now;
 }
 
 std::optional<lookup_connections::handle> lookup_connections::one_too_many() const {
@@ -132,6 +157,27 @@ struct broker_body {
   caf::io::broker* self;
   directory_actor directory;
   lookup_connections connections;
+  log_limit lines{};
+
+  static lookup_connections::time_point now() { return std::chrono::steady_clock::now(); }
+
+  void welcome(caf::io::connection_handle handle) {
+    if (!connections.add(handle, now())) {
+      if (lines.allows("full", now()))
+        log::warn("lookup: {} connections are open, further ones are turned away",
+                  lookup_connections::connections_max);
+      return drop(handle);
+    }
+    self->ack_writes(handle, true);
+    // CAF makes room at once for as many bytes as it may read.
+    self->configure_read(handle, caf::io::receive_policy::at_most(frames::greeting_bytes));
+  }
+
+  void drop_overdue() {
+    for (const auto& handle : connections.overdue(now()))
+      drop(handle);
+    self->delayed_send(self, look_every, beat_atom_v, from_here{});
+  }
 
   /// Closes a connection at once and frees its buffers. CAF's own close waits until the peer has
   /// taken all of its answers, which may be never.
@@ -143,12 +189,16 @@ struct broker_body {
 
   void receive(const caf::io::new_data_msg& data) {
     std::vector<std::string> questions;
-    if (!connections.receive(data.handle, data.buf.data(), data.buf.size(), questions)) {
+    const bool stranger = !connections.greeted(data.handle);
+    if (!connections.receive(data.handle, data.buf.data(), data.buf.size(), now(), questions)) {
       log::debug("lookup: closed a connection that breaks the rules, or asks and does not read");
       return drop(data.handle);
     }
+    if (stranger && connections.greeted(data.handle))
+      self->configure_read(data.handle, caf::io::receive_policy::at_most(read_bytes_max));
     while (auto most = connections.one_too_many()) {
-      log::warn("lookup: too many look-ups wait, closed the connection with most of them");
+      if (lines.allows("waits", now()))
+        log::warn("lookup: too many look-ups wait, closed the connection with most of them");
       drop(*most);
     }
     for (auto& question : questions)
@@ -189,16 +239,13 @@ caf::behavior run_lookup_broker(caf::io::broker* self, lookup_broker_options opt
       self, options.directory,
       lookup_connections{frames::greeting(wire_version, options.cluster, options.inc)}}};
   self->add_doorman(std::move(options.doorman));
+  self->delayed_send(self, look_every, beat_atom_v, from_here{});
   return {
-      [body](const caf::io::new_connection_msg& news) {
-        if (!body->connections.add(news.handle))
-          return body->drop(news.handle);
-        body->self->ack_writes(news.handle, true);
-        body->self->configure_read(news.handle, caf::io::receive_policy::at_most(read_bytes_max));
-      },
+      [body](const caf::io::new_connection_msg& news) { body->welcome(news.handle); },
+      [body](beat_atom, from_here) { body->drop_overdue(); },
       [body](const caf::io::new_data_msg& data) { body->receive(data); },
       [body](const caf::io::data_transferred_msg& gone) {
-        body->connections.taken(gone.handle, gone.written);
+        body->connections.taken(gone.handle, gone.written, broker_body::now());
       },
       [body](const caf::io::connection_closed_msg& gone) { body->connections.remove(gone.handle); },
       [](const caf::io::acceptor_closed_msg&) {},

@@ -7,6 +7,7 @@
 #include <caf/io/broker.hpp>
 #include <caf/io/doorman.hpp>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -25,7 +26,9 @@ struct lookup_broker_options {
 /// CAF's own protocol they cost four to six round trips of a plain socket (docs/flows.md), over
 /// these frames one and a bit.
 ///
-/// Threads: CAF's multiplexer. Limits: `connections_max`; bytes held for one connection
+/// Threads: CAF's multiplexer. Limits: `connections_max`; the time to a whole greeting
+/// (`greeting_patience`) and without a whole question (`idle_patience`); bytes held for one
+/// connection
 /// (`held_bytes_max`) and for all (`total_bytes_max`). Both count received bytes, the longest
 /// answer that each open question may get, and answers that the peer has not taken yet. A peer that
 /// asks for more than it reads loses its connection and nothing else. It is not made to wait
@@ -34,7 +37,11 @@ struct lookup_broker_options {
 class lookup_connections {
 public:
   using handle = caf::io::connection_handle;
+  using time_point = std::chrono::steady_clock::time_point;
 
+  static constexpr std::chrono::seconds greeting_patience{2};
+  /// Clients look whether an idle connection was closed before they use it.
+  static constexpr std::chrono::seconds idle_patience{300};
   static constexpr std::size_t connections_max = 4096;
   /// Bytes for one connection: twice what the largest call of a client needs, because a client asks
   /// its next question only after the answers.
@@ -43,16 +50,18 @@ public:
 
   explicit lookup_connections(std::string greeting) : greeting_(std::move(greeting)) {}
 
-  bool add(handle from);
+  bool add(handle from, time_point now);
   void remove(handle gone);
   /// Returns the number of the connection that has this handle now; 0: there is none. CAF gives a
   /// handle to the next connection as soon as it is free: only the number tells the two connections
   /// apart.
   std::uint64_t number_of(handle which) const;
 
+  /// Whether the peer has said its whole greeting: before, nothing else of it is to be read.
+  bool greeted(handle which) const;
   /// Takes received bytes and puts the questions that are complete into `questions`. False: close
   /// the connection.
-  bool receive(handle from, const char* bytes, std::size_t count,
+  bool receive(handle from, const char* bytes, std::size_t count, time_point now,
                std::vector<std::string>& questions);
 
   /// To be called when a question of connection `number` is answered and a frame of `frame_bytes`
@@ -60,10 +69,13 @@ public:
   bool answered(handle which, std::uint64_t number, std::size_t question_bytes,
                 std::size_t frame_bytes);
   /// To be called when the peer has taken `bytes` of its answers.
-  void taken(handle by, std::size_t bytes);
+  void taken(handle by, std::size_t bytes, time_point now);
 
   /// While all connections together hold too much, returns the one that holds most, to be closed.
   std::optional<handle> one_too_many() const;
+
+  /// Returns the connections whose greeting is late, or that are idle for too long: to be closed.
+  std::vector<handle> overdue(time_point now) const;
 
   std::uint64_t held_bytes() const noexcept { return total_bytes_; }
 
@@ -72,6 +84,8 @@ private:
     std::uint64_t number = 0;
     std::string received;
     bool greeted = false;
+    /// When the connection began, or the peer asked a whole question or took of its answers.
+    time_point moved_at;
     std::uint64_t held_bytes = 0;
   };
 

@@ -6,10 +6,11 @@ std::unique_ptr<net::frame_channel> lookup_channels::lease(const link::peer& own
   {
     std::lock_guard guard{lock_};
     auto found = idle_.find(owner.self.inc);
-    if (found != idle_.end() && !found->second.empty()) {
+    while (found != idle_.end() && !found->second.empty()) {
       auto channel = std::move(found->second.back());
       found->second.pop_back();
-      return channel;
+      if (channel->lives()) // A node closes connections that are idle for long.
+        return channel;
     }
   }
   auto opened =

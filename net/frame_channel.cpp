@@ -66,6 +66,12 @@ frame_channel::open(const std::string& host, std::uint16_t port, std::string gre
   return std::unique_ptr<frame_channel>{new frame_channel{std::move(*socket), std::move(greeting)}};
 }
 
+bool frame_channel::lives() const noexcept {
+  char next;
+  const auto got = ::recv(fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOTCONN));
+}
+
 void frame_channel::ask(std::string_view question, std::size_t frame_bytes) {
   PEERCACHE_ASSERT(unanswered_ == 0 && frame_bytes > 0);
   answer_.clear();

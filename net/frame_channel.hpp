@@ -49,6 +49,9 @@ public:
   static result<std::unique_ptr<frame_channel>> open(const std::string& host, std::uint16_t port,
                                                      std::string greeting);
 
+  /// Whether the server, as far as the kernel has heard, still has its end of the connection.
+  bool lives() const noexcept;
+
   /// Asks `question`, cut into frames of at most `frame_bytes`. @pre the question before is
   /// answered; frame_bytes > 0
   void ask(std::string_view question, std::size_t frame_bytes);

@@ -114,6 +114,21 @@ unique_fd accept_from(const unique_fd& listener, const socket_options& opts) {
   return fd;
 }
 
+std::string peer_address(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    return {};
+  const auto bytes_of = [](const auto& part) {
+    return std::string(reinterpret_cast<const char*>(&part), sizeof part);
+  };
+  if (address.ss_family == AF_INET)
+    return bytes_of(reinterpret_cast<const sockaddr_in&>(address).sin_addr);
+  if (address.ss_family == AF_INET6)
+    return bytes_of(reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+  return {};
+}
+
 std::uint16_t local_port(const unique_fd& socket) {
   sockaddr_storage at{};
   socklen_t size = sizeof at;

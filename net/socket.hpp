@@ -65,6 +65,9 @@ unique_fd accept_from(const unique_fd& listener, const socket_options& opts);
 
 std::uint16_t local_port(const unique_fd& socket);
 
+/// The address of the other end, in bytes that compare, without its port; empty when there is none.
+std::string peer_address(int fd);
+
 /// Makes the kernel ask a silent peer's host after each `quiet` whether it still lives; the
 /// connection of a host that does not ends within about twice that time.
 void keep_alive(int fd, std::chrono::seconds quiet) noexcept;

@@ -16,11 +16,12 @@ protected:
   lookup_connections connections{greeting};
   caf::io::connection_handle handle = caf::io::connection_handle::from_int(7);
   std::vector<std::string> questions;
+  lookup_connections::time_point now{std::chrono::hours(1)};
 
-  void SetUp() override { ASSERT_TRUE(connections.add(handle)); }
+  void SetUp() override { ASSERT_TRUE(connections.add(handle, now)); }
 
   bool receive(const std::string& bytes) {
-    return connections.receive(handle, bytes.data(), bytes.size(), questions);
+    return connections.receive(handle, bytes.data(), bytes.size(), now, questions);
   }
 
   std::uint64_t number() const { return connections.number_of(handle); }
@@ -44,9 +45,49 @@ TEST_F(lookup_connections_test, questions_come_out_however_the_bytes_arrive) {
 TEST_F(lookup_connections_test, another_greeting_is_turned_away_at_its_first_wrong_byte) {
   EXPECT_FALSE(receive("GET / HTTP/1.1"));
   handle = caf::io::connection_handle::from_int(8);
-  ASSERT_TRUE(connections.add(handle));
+  ASSERT_TRUE(connections.add(handle, now));
   EXPECT_FALSE(receive(frames::greeting(1, "test", {9, 9})));
   EXPECT_TRUE(questions.empty());
+}
+
+TEST_F(lookup_connections_test, a_greeting_that_is_late_is_overdue_however_it_trickles) {
+  using namespace std::chrono_literals;
+  EXPECT_TRUE(receive(greeting.substr(0, 5)));
+  now += 1900ms;
+  EXPECT_TRUE(receive(greeting.substr(5, 5)));
+  EXPECT_TRUE(connections.overdue(now).empty());
+  EXPECT_FALSE(connections.greeted(handle));
+  now += 100ms;
+  EXPECT_EQ(connections.overdue(now), std::vector{handle});
+}
+
+TEST_F(lookup_connections_test, who_asks_nothing_and_takes_nothing_for_long_is_overdue) {
+  const auto later = [this] { now += lookup_connections::idle_patience - std::chrono::seconds(1); };
+  const auto overdue = [this] { return connections.overdue(now) == std::vector{handle}; };
+  later();
+  EXPECT_TRUE(overdue()) << "it has not even greeted";
+  EXPECT_TRUE(receive(greeting));
+  later();
+  EXPECT_FALSE(overdue());
+  EXPECT_TRUE(receive(framed("one")));
+  later();
+  EXPECT_FALSE(overdue());
+  ASSERT_TRUE(connections.answered(handle, number(), 3, 10));
+  connections.taken(handle, 5, now);
+  later();
+  EXPECT_FALSE(overdue());
+  now += std::chrono::seconds(1);
+  EXPECT_TRUE(overdue());
+}
+
+TEST_F(lookup_connections_test, a_question_that_trickles_does_not_keep_its_connection) {
+  EXPECT_TRUE(receive(greeting));
+  const auto question = framed(std::string(1000, 'q'));
+  for (std::size_t i = 0; connections.overdue(now).empty(); ++i) {
+    ASSERT_LT(i, question.size() - 1);
+    ASSERT_TRUE(receive(question.substr(i, 1)));
+    now += std::chrono::seconds(30);
+  }
 }
 
 TEST_F(lookup_connections_test, a_length_beyond_the_limit_ends_the_connection) {
@@ -74,8 +115,8 @@ TEST_F(lookup_connections_test, a_peer_that_takes_its_answers_asks_for_ever) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(receive(framed(long_question())));
     connections.answered(handle, number(), long_question().size(), 1u << 20);
-    connections.taken(handle, 1u << 19);
-    connections.taken(handle, 1u << 19);
+    connections.taken(handle, 1u << 19, now);
+    connections.taken(handle, 1u << 19, now);
   }
   EXPECT_EQ(connections.held_bytes(), 0u);
 }
@@ -97,7 +138,7 @@ TEST_F(lookup_connections_test, an_answer_for_a_connection_that_is_gone_is_not_i
   auto gone = number();
   connections.remove(handle);
   EXPECT_FALSE(connections.answered(handle, gone, 3, 10));
-  ASSERT_TRUE(connections.add(handle)) << "CAF names connections by their socket";
+  ASSERT_TRUE(connections.add(handle, now)) << "CAF names connections by their socket";
   EXPECT_FALSE(connections.answered(handle, gone, 3, 10));
   EXPECT_EQ(connections.held_bytes(), 0u);
   ASSERT_TRUE(receive(greeting + framed("one")));
@@ -108,7 +149,7 @@ TEST_F(lookup_connections_test, whoever_holds_most_goes_when_all_hold_too_much) 
   ASSERT_TRUE(receive(greeting + framed("modest")));
   for (int i = 100; connections.one_too_many() == std::nullopt; ++i) {
     handle = caf::io::connection_handle::from_int(i);
-    ASSERT_TRUE(connections.add(handle));
+    ASSERT_TRUE(connections.add(handle, now));
     ASSERT_TRUE(receive(greeting + framed(long_question())));
   }
   EXPECT_GE(connections.one_too_many()->id(), 100);
@@ -119,8 +160,9 @@ TEST_F(lookup_connections_test, whoever_holds_most_goes_when_all_hold_too_much) 
 
 TEST_F(lookup_connections_test, there_is_a_limit_of_connections) {
   for (std::size_t i = 1; i < lookup_connections::connections_max; ++i)
-    ASSERT_TRUE(connections.add(caf::io::connection_handle::from_int(static_cast<int>(100 + i))));
-  EXPECT_FALSE(connections.add(caf::io::connection_handle::from_int(99)));
+    ASSERT_TRUE(
+        connections.add(caf::io::connection_handle::from_int(static_cast<int>(100 + i)), now));
+  EXPECT_FALSE(connections.add(caf::io::connection_handle::from_int(99), now));
 }
 
 } // namespace

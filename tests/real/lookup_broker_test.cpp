@@ -95,6 +95,33 @@ TEST_F(lookup_broker_test, a_peer_that_asks_and_does_not_read_loses_its_connecti
   EXPECT_EQ(::poll(&closed, 1, 5000), 1);
 }
 
+/// Whether the other side closes the connection within 10 s.
+bool is_closed_by_peer(int fd) {
+  pollfd closed{fd, POLLRDHUP, 0};
+  return ::poll(&closed, 1, 10'000) == 1;
+}
+
+TEST_F(lookup_broker_test, who_does_not_greet_is_cut_off) {
+  const auto mute = connect(4096);
+  const auto slow = connect(4096);
+  ASSERT_EQ(::send(slow.get(), greeting().data(), 5, MSG_NOSIGNAL), 5);
+  EXPECT_TRUE(is_closed_by_peer(mute.get()));
+  EXPECT_TRUE(is_closed_by_peer(slow.get()));
+}
+
+TEST_F(lookup_broker_test, a_client_sees_that_its_idle_connection_was_closed) {
+  const auto stranger = frames::greeting(wire_version, "another cluster", inc);
+  auto channel = net::frame_channel::open("127.0.0.1", port, stranger);
+  ASSERT_TRUE(channel);
+  EXPECT_TRUE((*channel)->lives());
+  (*channel)->ask("k", 4096);
+  pollfd ready{(*channel)->fd(), POLLOUT, 0};
+  ASSERT_EQ(::poll(&ready, 1, 5000), 1);
+  (*channel)->advance();
+  EXPECT_TRUE(is_closed_by_peer((*channel)->fd()));
+  EXPECT_FALSE((*channel)->lives());
+}
+
 TEST_F(lookup_broker_test, a_peer_that_does_not_read_holds_up_no_other) {
   auto faulty = connect(4096);
   std::string flood = greeting();

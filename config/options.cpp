@@ -233,7 +233,9 @@ void add_data_and_set(std::vector<option>& table) {
         .default_value = 5000ms,
         .min = 100ms,
         .max = 300'000ms,
-        .meaning = "A reader that takes no bytes for this long loses its connection and its pins.",
+        .meaning =
+            "A reader that takes less than 1 MiB a second for this long loses its connection "
+            "and its pins.",
         .store = into([](node_config & c) -> auto& { return c.data.send_timeout; })},
        {.name = "set.duplicate",
         .type = type::choice,

@@ -59,7 +59,8 @@ page_status tcp_answer::pin(const request_record& record, outgoing_page& page) {
   page.from =
       memory_rows::one_piece(reinterpret_cast<std::uint64_t>(bytes.data()), record.length_bytes);
   page.pinned = true;
-  shared_.pinned_bytes += record.length_bytes;
+  pinned_bytes_ += record.length_bytes;
+  shared_.pins.take(peer_, record.length_bytes);
   // Tests only: without this guard the slot may be reused while its bytes are sent.
   if (!guard_on(guard::pin))
     release(page);
@@ -181,8 +182,8 @@ void tcp_answer::release(outgoing_page& page) noexcept {
   if (!std::exchange(page.pinned, false))
     return;
   shared_.serves.pool->unpin(page.slot);
-  PEERCACHE_ASSERT(shared_.pinned_bytes >= page.length_bytes);
-  shared_.pinned_bytes -= page.length_bytes;
+  pinned_bytes_ -= page.length_bytes;
+  shared_.pins.give_back(peer_, page.length_bytes);
 }
 
 } // namespace peercache::rdma

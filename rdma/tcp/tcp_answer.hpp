@@ -4,11 +4,13 @@
 #include "rdma/page_source.hpp"
 #include "rdma/served_spans.hpp"
 #include "rdma/tcp/tcp_options.hpp"
+#include "rdma/tcp/tcp_pin_room.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <sys/uio.h>
 #include <vector>
 
@@ -36,7 +38,7 @@ struct tcp_server_state {
   /// Host memory through which a device's memory goes; what a socket does not take is copied again.
   std::vector<std::byte> staging;
   const std::uint64_t cluster;
-  std::uint64_t pinned_bytes = 0; ///< Bytes that all sessions together have pinned.
+  tcp_pin_room pins{options.pinned_bytes_max};
   std::uint64_t payloads = 0;
   std::uint64_t bytes_sent = 0;
 };
@@ -48,11 +50,14 @@ struct tcp_server_state {
 /// object ends. Invariant: a verdict is made when the socket has taken all payloads.
 class tcp_answer {
 public:
-  explicit tcp_answer(tcp_server_state& shared) : shared_(shared) {}
+  /// @param peer the host that reads, as `tcp_pin_room` knows it; outlives the answer
+  tcp_answer(tcp_server_state& shared, const std::string& peer) : shared_(shared), peer_(peer) {}
   ~tcp_answer();
   tcp_answer(const tcp_answer&) = delete;
   tcp_answer& operator=(const tcp_answer&) = delete;
 
+  /// Bytes of the answer's pages that are pinned still.
+  std::uint64_t pinned_bytes() const noexcept { return pinned_bytes_; }
   bool sending() const noexcept { return at_ < pages_.size() || text_sent_ < text_.size(); }
 
   /// Starts with the answer to a hello. @pre !sending()
@@ -95,6 +100,8 @@ private:
                                     std::size_t bytes_max) const noexcept;
 
   tcp_server_state& shared_;
+  const std::string& peer_;
+  std::uint64_t pinned_bytes_ = 0;
   /// The hello's answer, or an answer's header and statuses; at last the verdicts.
   std::vector<std::byte> text_;
   std::size_t text_sent_ = 0;

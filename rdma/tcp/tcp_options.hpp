@@ -54,11 +54,15 @@ struct tcp_page_server_options {
   device_memory* device = nullptr;
   std::uint32_t connections_max = 4096;
   /// Limit of the bytes pinned over all connections; each connection pins the pages of one request
-  /// at a time.
+  /// at a time. Peers share them (tcp_pin_room.hpp).
   std::uint64_t pinned_bytes_max = 256u << 20;
   std::chrono::milliseconds hello_timeout{2000};
-  /// How long a reader may take no byte of an answer before its connection ends.
+  /// How long a reader may take its answer at less than `send_rate_min` before its connection ends.
   std::chrono::milliseconds send_timeout{2000};
+  std::uint64_t send_rate_min = 1u << 20; ///< In bytes per second.
+  /// How long a reader may be that slow while others wait for room among the pinned bytes, before
+  /// it may go, the one of the peer that pins most first.
+  std::chrono::milliseconds send_timeout_of_full{500};
   std::chrono::milliseconds idle_timeout{300'000};
   net::socket_options socket;
   /// Takes over a connection that has said a whole verbs hello, which nobody has judged yet. Called

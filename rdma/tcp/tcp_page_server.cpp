@@ -1,6 +1,10 @@
 #include "rdma/tcp/tcp_page_server.hpp"
 
 #include "common/assert.hpp"
+#include "common/log.hpp"
+
+#include <cerrno>
+#include <utility>
 
 namespace peercache::rdma {
 
@@ -41,6 +45,8 @@ bool tcp_page_server::poll(clock::time_point now) {
   if (now >= reap_at_) {
     reap_at_ = now + session_reap_every;
     reap(now);
+    if (!wants_pin_room_.empty())
+      make_pin_room(now);
   }
   return moved;
 }
@@ -70,6 +76,9 @@ void tcp_page_server::accept_waiting(clock::time_point now) {
       // When no descriptor was left, the connection stays in the backlog and no new event tells of
       // it, so the next poll must accept again.
       accept_again_ = errno != EAGAIN && errno != EWOULDBLOCK;
+      if ((errno == EMFILE || errno == ENFILE) && lines_.allows("", now))
+        log::warn("page server: no descriptor is left, connections have to wait; raise the limit "
+                  "of open files (ulimit -n, LimitNOFILE)");
       return;
     }
     if (sessions_.size() >= shared_.options.connections_max) {
@@ -136,6 +145,24 @@ void tcp_page_server::wait(clock::duration at_most) {
 void tcp_page_server::reap(clock::time_point now) {
   stats_.reaped +=
       std::erase_if(sessions_, [now](const auto& entry) { return entry.second->overdue(now); });
+}
+
+/// Ends a slow reader for those that wait for room: of the peer that pins most, the one that pins
+/// most.
+void tcp_page_server::make_pin_room(clock::time_point now) {
+  const auto rank = [this](const tcp_server_session& session) {
+    return std::pair(shared_.pins.of(session.peer()), session.pinned_bytes());
+  };
+  auto worst = sessions_.end();
+  for (auto each = sessions_.begin(); each != sessions_.end(); ++each)
+    if (each->second->pinned_bytes() > 0 &&
+        each->second->slow_for(now) >= shared_.options.send_timeout_of_full &&
+        (worst == sessions_.end() || rank(*each->second) > rank(*worst->second)))
+      worst = each;
+  if (worst == sessions_.end())
+    return;
+  sessions_.erase(worst);
+  ++stats_.reaped;
 }
 
 tcp_page_server_stats tcp_page_server::stats() const noexcept {

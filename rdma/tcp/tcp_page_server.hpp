@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/log_limit.hpp"
 #include "common/result.hpp"
 #include "rdma/page_source.hpp"
 #include "rdma/tcp/tcp_options.hpp"
@@ -18,7 +19,7 @@ struct tcp_page_server_stats {
   std::uint64_t turned_away = 0;
   /// Connections that said a verbs hello and went to `on_verbs_hello`.
   std::uint64_t given_away = 0;
-  std::uint64_t reaped = 0; ///< Connections ended for no hello, a stalled reader, or idleness.
+  std::uint64_t reaped = 0; ///< Connections ended for no hello, a slow reader, or idleness.
   std::uint64_t payloads = 0;
   std::uint64_t bytes_sent = 0;
 };
@@ -30,7 +31,8 @@ struct tcp_page_server_stats {
 /// for any. Starts none. Ownership: what is served is lent and outlives the server. A page of a
 /// pool is pinned while its answer is sent. Errors: a faulty peer loses its connection. Limits:
 /// connections, pinned bytes, 16 KiB of requests per accepted connection; requests above a limit
-/// wait in the sockets.
+/// wait in the sockets. A reader that takes its answer too slowly ends, the sooner when others wait
+/// for the bytes that it pins.
 class tcp_page_server {
 public:
   static result<std::unique_ptr<tcp_page_server>> listen(const tcp_page_server_options& opts,
@@ -51,7 +53,7 @@ public:
 
   std::uint16_t port() const { return net::local_port(listener_); }
   std::size_t connections() const noexcept { return sessions_.size(); }
-  std::uint64_t pinned_bytes() const noexcept { return shared_.pinned_bytes; }
+  std::uint64_t pinned_bytes() const noexcept { return shared_.pins.used(); }
   tcp_page_server_stats stats() const noexcept;
 
 private:
@@ -65,6 +67,7 @@ private:
   bool run_sessions(clock::time_point now);
   void give_away(tcp_server_session& session);
   void reap(clock::time_point now);
+  void make_pin_room(clock::time_point now);
 
   tcp_server_state shared_;
   net::event_poll events_;
@@ -79,6 +82,7 @@ private:
   std::vector<std::uint64_t> wants_pin_room_;
   std::uint64_t next_id_ = 1;
   clock::time_point reap_at_{};
+  log_limit lines_;
   tcp_page_server_stats stats_;
 };
 

@@ -78,7 +78,7 @@ enum class hello_verdict : std::uint8_t {
 ///        4      2  version     the server's
 ///        6      1  verdict     hello_verdict
 ///        7      1  reserved
-///        8     16  inc         the incarnation that serves
+///        8     16  inc         the incarnation that serves; zero in a refusal
 struct hello_answer {
   std::uint32_t magic = hello_magic;
   std::uint16_t version = tcp_wire_version;

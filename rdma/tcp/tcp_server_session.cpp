@@ -27,7 +27,8 @@ bool begins_with(std::span<const std::byte> bytes, std::size_t have, std::uint32
 
 tcp_server_session::tcp_server_session(tcp_server_state& shared, net::unique_fd fd,
                                        clock::time_point now)
-    : shared_(shared), moved_at_(now), answer_(shared), fd_(std::move(fd)) {}
+    : shared_(shared), moved_at_(now), peer_(net::peer_address(fd.get())), answer_(shared, peer_),
+      fd_(std::move(fd)) {}
 
 void tcp_server_session::on_events(std::uint32_t events) noexcept {
   hung_up_ |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
@@ -35,12 +36,24 @@ void tcp_server_session::on_events(std::uint32_t events) noexcept {
   writable_ |= hung_up_ || (events & EPOLLOUT) != 0;
 }
 
-bool tcp_server_session::overdue(clock::time_point now) const noexcept {
+bool tcp_server_session::overdue(clock::time_point now) noexcept {
   const auto quiet = now - moved_at_;
   const auto& options = shared_.options;
   if (phase_ != phase::serving)
     return quiet >= options.hello_timeout;
-  return quiet >= (answer_.sending() ? options.send_timeout : options.idle_timeout);
+  return answer_.sending() ? slow_for(now) >= options.send_timeout : quiet >= options.idle_timeout;
+}
+
+clock::duration tcp_server_session::slow_for(clock::time_point now) noexcept {
+  if (!answer_.sending())
+    return clock::duration::zero();
+  const std::chrono::duration<double> elapsed = now - slow_since_;
+  const auto sent = static_cast<double>(answer_bytes_sent_ - slow_from_);
+  if (sent > 0 && sent >= elapsed.count() * static_cast<double>(shared_.options.send_rate_min)) {
+    slow_since_ = now;
+    slow_from_ = answer_bytes_sent_;
+  }
+  return now - slow_since_;
 }
 
 tcp_server_session::progress tcp_server_session::step(clock::time_point now,
@@ -57,6 +70,8 @@ tcp_server_session::progress tcp_server_session::step(clock::time_point now,
     if (phase_ == phase::refusing)
       return progress::ended;
     const auto end_before = in_end_;
+    slow_since_ = now; // An answer that begins here is not slow yet.
+    slow_from_ = answer_bytes_sent_;
     if (!receive() || !(phase_ == phase::greeting ? take_hello() : take_request()))
       return progress::ended;
     if (phase_ == phase::given_away)
@@ -139,7 +154,6 @@ verbs_hello tcp_server_session::verbs_greeting() const noexcept {
 void tcp_server_session::answer_verbs_hello() {
   verbs_answer answer;
   answer.verdict = verbs_verdict::no_device;
-  answer.inc = shared_.options.inc;
   phase_ = phase::refusing;
   in_begin_ = in_end_ = 0;
   answer_.begin(answer);
@@ -150,8 +164,9 @@ void tcp_server_session::answer_hello() {
   std::memcpy(&greeting, hello_.data(), sizeof greeting);
   hello_answer answer;
   answer.verdict = judge(greeting, shared_.cluster, shared_.options.inc, shared_.serves.service());
-  answer.inc = shared_.options.inc;
   const bool accepted = answer.verdict == hello_verdict::accepted;
+  if (accepted) // Who is refused, and told, would be accepted the next time.
+    answer.inc = shared_.options.inc;
   phase_ = accepted ? phase::serving : phase::refusing;
   if (accepted)
     in_ = std::make_unique<std::array<std::byte, in_bytes_max>>();
@@ -180,8 +195,7 @@ bool tcp_server_session::take_request() {
   std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < header.page_count && service == data_service::pool; ++i)
     bytes += records[i].length_bytes;
-  out_of_pin_room_ =
-      shared_.pinned_bytes != 0 && shared_.pinned_bytes + bytes > shared_.options.pinned_bytes_max;
+  out_of_pin_room_ = bytes != 0 && !shared_.pins.has_room(peer_, bytes);
   if (out_of_pin_room_)
     return true;
   in_begin_ += frame_bytes;

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace peercache::rdma {
 
@@ -33,9 +34,15 @@ public:
   void on_events(std::uint32_t events) noexcept;
   progress step(clock::time_point now, std::size_t bytes_max);
 
-  /// Whether the session has to end: it said no hello, took no byte of an answer, or was idle, for
+  /// Whether the session has to end: it said no hello, was idle, or took its answer too slowly, for
   /// longer than its time-out.
-  bool overdue(clock::time_point now) const noexcept;
+  bool overdue(clock::time_point now) noexcept;
+  /// For how long the reader has been taking its answer at less than the slowest rate, as far as
+  /// calls of this can tell; zero when there is no answer.
+  clock::duration slow_for(clock::time_point now) noexcept;
+  std::uint64_t pinned_bytes() const noexcept { return answer_.pinned_bytes(); }
+  /// The host that reads.
+  const std::string& peer() const noexcept { return peer_; }
 
   /// The socket of a session that said a verbs hello. @pre `step` returned `given_away`
   net::unique_fd take_socket() noexcept { return std::move(fd_); }
@@ -65,6 +72,10 @@ private:
   bool hung_up_ = false;
   bool ended_ = false; ///< The peer has closed its side: it sends no more.
   clock::time_point moved_at_;
+  const std::string peer_;
+  /// Since when, and since which byte, the reader takes its answer at less than the slowest rate.
+  clock::time_point slow_since_;
+  std::uint64_t slow_from_ = 0;
 
   /// The bytes of the hello, a TCP or a verbs one.
   std::array<std::byte, sizeof(verbs_hello)> hello_;

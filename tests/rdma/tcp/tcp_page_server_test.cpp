@@ -151,7 +151,7 @@ TEST_F(tcp_page_server_test, pinned_bytes_have_a_limit_and_who_waits_is_served_l
   EXPECT_EQ(pool.pins(), 0);
 }
 
-TEST_F(tcp_page_server_test, another_cluster_or_version_is_told_so_and_closed) {
+TEST_F(tcp_page_server_test, another_cluster_or_version_is_told_so_and_nothing_else) {
   serve();
   for (const bool other_version : {true, false}) {
     hello say;
@@ -167,6 +167,7 @@ TEST_F(tcp_page_server_test, another_cluster_or_version_is_told_so_and_closed) {
     }));
     EXPECT_EQ(answer.verdict,
               other_version ? hello_verdict::incompatible : hello_verdict::other_cluster);
+    EXPECT_EQ(answer.inc, incarnation{}) << "it would know how to be accepted";
     EXPECT_TRUE(closes(peer));
   }
 }

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "common/assert.hpp"
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+namespace peercache::rdma {
+
+/// How many bytes of a pool the readers of a page server may have pinned, and who has.
+///
+/// All peers are given what they ask for while there is room. A peer that has something may have no
+/// more than is free behind it: one peer gets a half of all, two get a third each, and there is
+/// always room for one more. The last eighth is for small requests, so that a few large pages which
+/// go slowly keep nobody from the rest. Who finds no room waits.
+///
+/// Pure. Threads: the server's. Units: bytes. Limits: a peer is remembered while it has something.
+class tcp_pin_room {
+public:
+  static constexpr std::uint64_t small_request_bytes = 2u << 20;
+
+  explicit tcp_pin_room(std::uint64_t bytes_max) noexcept : bytes_max_(bytes_max) {}
+
+  /// Whether the peer may pin so many bytes now. Whatever its length, a request has room when
+  /// nothing else is pinned.
+  bool has_room(const std::string& peer, std::uint64_t bytes) const {
+    if (used_ == 0)
+      return true;
+    const auto of_small = bytes_max_ / 8;
+    const bool small = bytes <= small_request_bytes;
+    if (used_ + bytes > (small ? bytes_max_ : bytes_max_ - of_small))
+      return false;
+    const auto has = of(peer);
+    return has == 0 || has + bytes <= bytes_max_ - used_ + (small ? of_small : 0);
+  }
+  void take(const std::string& peer, std::uint64_t bytes) {
+    used_ += bytes;
+    peers_[peer] += bytes;
+  }
+  /// @pre the peer has so many
+  void give_back(const std::string& peer, std::uint64_t bytes) noexcept {
+    const auto found = peers_.find(peer);
+    PEERCACHE_ASSERT(found != peers_.end() && found->second >= bytes && used_ >= bytes);
+    used_ -= bytes;
+    if ((found->second -= bytes) == 0)
+      peers_.erase(found);
+  }
+
+  std::uint64_t used() const noexcept { return used_; }
+  std::uint64_t of(const std::string& peer) const {
+    const auto found = peers_.find(peer);
+    return found != peers_.end() ? found->second : 0;
+  }
+
+private:
+  std::uint64_t bytes_max_;
+  std::uint64_t used_ = 0;
+  std::unordered_map<std::string, std::uint64_t> peers_;
+};
+
+} // namespace peercache::rdma

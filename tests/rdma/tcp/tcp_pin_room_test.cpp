@@ -1,0 +1,57 @@
+#include "rdma/tcp/tcp_pin_room.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace peercache::rdma {
+namespace {
+
+constexpr std::uint64_t mib = 1u << 20;
+
+class tcp_pin_room_test : public testing::Test {
+protected:
+  /// Takes requests of this length for the peer until there is no room, and returns their bytes.
+  std::uint64_t fill(const std::string& peer, std::uint64_t request_bytes) {
+    const auto before = room.of(peer);
+    while (room.has_room(peer, request_bytes))
+      room.take(peer, request_bytes);
+    return room.of(peer) - before;
+  }
+  tcp_pin_room room{256 * mib};
+};
+
+TEST_F(tcp_pin_room_test, one_peer_gets_a_half_and_leaves_the_others_room) {
+  EXPECT_EQ(fill("a", 8 * mib), 128 * mib);
+  EXPECT_GE(fill("b", 8 * mib), 56 * mib);
+  for (const auto* late : {"c", "d", "e"})
+    EXPECT_TRUE(room.has_room(late, 8 * mib)) << late;
+}
+
+TEST_F(tcp_pin_room_test, large_requests_leave_room_for_small_ones_of_the_same_peer_and_of_others) {
+  for (int i = 0; i < 10; ++i)
+    fill("peer " + std::to_string(i), 32 * mib);
+  EXPECT_FALSE(room.has_room("late", 32 * mib));
+  EXPECT_TRUE(room.has_room("late", mib));
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(room.has_room("peer " + std::to_string(i), mib)) << i;
+}
+
+TEST_F(tcp_pin_room_test, no_more_than_the_limit_is_pinned) {
+  for (int i = 0; i < 1000; ++i)
+    fill("peer " + std::to_string(i), mib);
+  EXPECT_LE(room.used(), 256 * mib);
+  EXPECT_GT(room.used(), 250 * mib);
+}
+
+TEST_F(tcp_pin_room_test, a_request_that_is_longer_than_all_room_is_served_alone) {
+  EXPECT_TRUE(room.has_room("a", 300 * mib));
+  room.take("b", 1);
+  EXPECT_FALSE(room.has_room("a", 300 * mib));
+  room.give_back("b", 1);
+  EXPECT_EQ(room.used(), 0u);
+  EXPECT_TRUE(room.has_room("a", 300 * mib));
+}
+
+} // namespace
+} // namespace peercache::rdma

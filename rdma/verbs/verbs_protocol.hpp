@@ -104,7 +104,7 @@ inline constexpr std::size_t verbs_verdicts = 6;
 ///        4      2  version       the server's
 ///        6      1  verdict       verbs_verdict
 ///        7      1  rail          the one that serves
-///        8     16  inc           the incarnation that serves
+///        8     16  inc           the incarnation that serves; zero in a refusal
 ///       24     40  end           the server's queue pair; its depths and MTU are the agreed ones
 ///       64      8  table_address of the slot table, which is where a pool's region begins, or of
 ///                                the table of leases

@@ -97,6 +97,16 @@ verbs_rail_server::~verbs_rail_server() {
   device_->own();
 }
 
+namespace {
+
+/// What tells a reader from others: its name, and the host that the kernel says it is on. By the
+/// name alone anybody could end another's sessions.
+std::string reader_of(const verbs_arrival& who) {
+  return name_of(who.greeting.name) + '\0' + net::peer_address(who.socket.get());
+}
+
+} // namespace
+
 bool verbs_rail_server::poll(clock::time_point now) {
   if (!std::exchange(owns_device_, true))
     device_->own();
@@ -154,7 +164,7 @@ void verbs_rail_server::admit_one(clock::time_point now, verbs_arrival each) {
   }
   if (const auto verdict = verdict_of(each.greeting); verdict != verbs_verdict::accepted)
     return refuse(each.socket, verdict);
-  end_older(name_of(each.greeting.name), each.greeting.reader);
+  end_older(reader_of(each), each.greeting.reader);
   if (sessions_.size() >= options_.sessions_max || stats_.half_open >= options_.half_open_max)
     return refuse(each.socket, verbs_verdict::busy);
   auto answer = answer_of(verbs_verdict::accepted);
@@ -191,7 +201,7 @@ void verbs_rail_server::add(clock::time_point now, verbs_arrival from, verbs::qu
     return;
   ++stats_.verdicts[static_cast<std::size_t>(verbs_verdict::accepted)];
   ++stats_.half_open;
-  auto name = name_of(from.greeting.name);
+  auto name = reader_of(from);
   auto& of_reader = readers_[name];
   of_reader.inc = from.greeting.reader;
   of_reader.sessions.push_back(id);
@@ -211,10 +221,10 @@ verbs_answer verbs_rail_server::answer_of(verbs_verdict verdict) const {
   answer.verdict = verdict;
   answer.rail = options_.rail;
   answer.rails = options_.rails;
+  if (verdict != verbs_verdict::accepted)
+    return answer; // A reader that is not accepted learns neither the incarnation nor an address.
   answer.inc = options_.inc;
   answer.name = padded_name(options_.node);
-  if (verdict != verbs_verdict::accepted)
-    return answer; // A reader that is not accepted learns no address of the pool.
   answer.table_address = reinterpret_cast<std::uint64_t>(pool_.region.data());
   answer.pages_address = reinterpret_cast<std::uint64_t>(pool_.pages);
   answer.granules = pool_.granules;
@@ -353,7 +363,8 @@ void verbs_rail_server::end_all(session_end why) {
 void verbs_rail_server::end_older(const std::string& name, const incarnation& reader) {
   const auto found = readers_.find(name);
   // A reader without a name ends no older session, since nothing says that the session is its own.
-  if (name.empty() || found == readers_.end() || found->second.inc == reader)
+  if (name.empty() || name.front() == '\0' || found == readers_.end() ||
+      found->second.inc == reader)
     return;
   for (const auto id : std::vector(found->second.sessions))
     end(id, session_end::replaced);
@@ -371,7 +382,8 @@ void verbs_rail_server::publish(clock::time_point now) {
   made->stats.verdicts[static_cast<std::size_t>(verbs_verdict::busy)] += overflows;
   made->stats.regions = regions_.progress();
   for (const auto& [name, each] : readers_)
-    made->readers.push_back({name, each.inc, static_cast<std::uint32_t>(each.sessions.size())});
+    made->readers.push_back({name.substr(0, name.find('\0')), each.inc,
+                             static_cast<std::uint32_t>(each.sessions.size())});
   latest_.store(std::move(made));
 }
 

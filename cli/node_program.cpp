@@ -2,6 +2,7 @@
 
 #include "cli/node_process.hpp"
 #include "cli/usage.hpp"
+#include "common/hash_seed.hpp"
 #include "common/log.hpp"
 #include "config/cli_options.hpp"
 #include "config/load.hpp"
@@ -206,6 +207,7 @@ int run_node_program(int argc, char** argv, const actors::node_decorators& decor
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::set_terminate(end_for_exception);
+  hash_seed::draw();
   CLI::App app(
       "One node of a PeerCache cluster: the page pool of this host and its part of the directory.",
       "peercache-node");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "common/hash_seed.hpp"
+
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -57,5 +59,7 @@ struct std::hash<peercache::node_id> {
 
 template <>
 struct std::hash<peercache::incarnation> {
-  std::size_t operator()(const peercache::incarnation& x) const noexcept { return x.low; }
+  std::size_t operator()(const peercache::incarnation& x) const noexcept {
+    return peercache::hash_seed::mix(x.high, x.low);
+  }
 };

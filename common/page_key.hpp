@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/hash_seed.hpp"
 #include "common/result.hpp"
 
 #include <array>
@@ -55,5 +56,9 @@ result<page_key> parse_page_key(std::string_view hex);
 
 template <>
 struct std::hash<peercache::page_key> {
-  std::size_t operator()(const peercache::page_key& key) const noexcept { return key.prefix(); }
+  std::size_t operator()(const peercache::page_key& key) const noexcept {
+    std::array<std::uint64_t, 4> words;
+    std::memcpy(words.data(), key.bytes.data(), sizeof words);
+    return peercache::hash_seed::mix(words[0], words[1], words[2], words[3]);
+  }
 };

@@ -3,18 +3,12 @@
 #include "common/assert.hpp"
 #include "directory/shard.hpp"
 
-#include <bit>
-#include <cstring>
+#include <functional>
 
 namespace peercache::directory {
 
 std::uint32_t shard::hash_of(const page_key& key) noexcept {
-  // Keys are uniform already, but a shard owns arcs of their prefixes: the multiplication spreads
-  // the keys of any such subset over the index.
-  std::uint64_t second;
-  std::memcpy(&second, key.bytes.data() + 8, sizeof second);
-  auto mixed = (key.prefix() ^ std::rotl(second, 29)) * 0x9e3779b97f4a7c15ull;
-  return static_cast<std::uint32_t>(mixed >> 32);
+  return static_cast<std::uint32_t>(std::hash<page_key>{}(key) >> 32);
 }
 
 shard::record& shard::at(record_index i) noexcept {

@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 
+#include <functional>
 #include <utility>
 
 namespace peercache::storage {
@@ -16,8 +17,7 @@ page_index::page_index(slot_table slots)
     : slots_(slots), cells_(std::size_t{1} << bits_at_start), bits_(bits_at_start) {}
 
 std::uint32_t page_index::tag_of(const page_key& key) noexcept {
-  // A key is a digest already; the multiplication spreads keys that are not.
-  return static_cast<std::uint32_t>((key.prefix() * 0x9E3779B97F4A7C15u) >> 32);
+  return static_cast<std::uint32_t>(std::hash<page_key>{}(key) >> 32);
 }
 
 std::optional<slot_id> page_index::find(const page_key& key) const noexcept {

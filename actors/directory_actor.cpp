@@ -208,6 +208,7 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
               const directory_options& options) {
   PEERCACHE_ASSERT(options.replicas >= 1 && options.replicas <= discovery::hash_ring::replicas_max);
   self->state.options = options;
+  self->state.shard.set_locations_max(options.records_max);
   self->set_default_handler(caf::drop);
   auto& state = self->state;
   return {

@@ -15,6 +15,7 @@ namespace peercache::actors {
 struct directory_options {
   node_id self;
   std::uint32_t replicas = 2;
+  std::uint64_t records_max = 64u << 20; ///< Records beyond this number are refused.
   /// Time for which the shard keeps keys that a new view gives to other nodes: readers with the
   /// older view still ask here.
   std::chrono::milliseconds grace = discovery::foreign_keys_kept;

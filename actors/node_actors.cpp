@@ -34,6 +34,7 @@ void node::impl::spawn_actors() {
   directory_options directory;
   directory.self = self_.id;
   directory.replicas = config_.directory.replicas;
+  directory.records_max = config_.directory.records_max;
   directory.epochs = memory_->epochs();
   directory_ = system.spawn(run_directory, directory);
   lookup_broker_options lookups;

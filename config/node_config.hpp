@@ -104,6 +104,7 @@ struct node_config {
 
   struct directory_section {
     std::uint32_t replicas = 0;
+    std::uint64_t records_max = 0;
     std::uint64_t republish_rate = 0; ///< Records that are republished in a second; 0: no limit.
     std::uint64_t repair_rate = 0;    ///< Bytes that repair compares in a second; 0: no repair.
     bool operator==(const directory_section&) const = default;

@@ -22,10 +22,18 @@ bool makes_sense(const page_location& location) noexcept {
   return location.where == tier::disk || location.gen.readable();
 }
 
+/// Places of records are numbers of 32 bits.
+constexpr std::size_t locations_possible = std::size_t{1} << 30;
+
 } // namespace
 
+void shard::set_locations_max(std::size_t most) noexcept {
+  PEERCACHE_ASSERT(most > 0);
+  locations_max_ = std::min(most, locations_possible);
+}
+
 shard::shard(std::size_t locations_max)
-    : locations_max_(std::min<std::size_t>(locations_max, std::size_t{1} << 30)),
+    : locations_max_(std::min(locations_max, locations_possible)),
       index_(index_buckets_min, bucket{0, no_record}),
       home_shift_(32 - static_cast<unsigned>(std::countr_zero(index_buckets_min))) {
   PEERCACHE_ASSERT(locations_max > 0);

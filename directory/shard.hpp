@@ -51,6 +51,9 @@ public:
   /// @param locations_max records beyond this number are refused
   explicit shard(std::size_t locations_max = 64u << 20);
 
+  /// Sets the number of records beyond which further ones are refused; what is there stays.
+  void set_locations_max(std::size_t most) noexcept;
+
   /// Records one location. Before the first `set_members` nobody is a member, and every publish is
   /// answered with `unknown_holder`.
   publish_outcome publish(const page_key& key, const page_location& location, publish_mode mode);
@@ -163,7 +166,7 @@ private:
   template <class Drop>
   std::size_t drop_records(Drop drop);
 
-  const std::size_t locations_max_;
+  std::size_t locations_max_;
   std::size_t keys_ = 0;
   std::size_t locations_ = 0;
 

@@ -24,6 +24,19 @@ TEST_F(directory_actor_test, answers_a_malformed_batch_with_an_error) {
   EXPECT_FALSE(ask<std::string>(shard_here, lookup_atom_v, std::string(33, 'x')));
 }
 
+TEST_F(directory_actor_test, takes_no_more_records_than_its_option_says) {
+  directory_options options;
+  options.self = here.id;
+  options.records_max = 3;
+  auto shard = system.spawn(run_directory, options);
+  caf::anon_send(shard, topology_atom_v, topology_of({{here, shard}}, 1));
+  std::string outcomes;
+  for (const auto* name : {"a", "b", "c", "d"})
+    outcomes += *ask<std::string>(shard, publish_atom_v, publication(key_named(name), here));
+  EXPECT_EQ(outcomes, std::string("\0\0\0\3", 4)) << "the last one is refused";
+  stop(shard);
+}
+
 TEST_F(directory_actor_test, knows_nobody_before_the_first_view) {
   auto outcome = ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
   EXPECT_EQ(static_cast<directory::publish_outcome>(outcome->at(0)),

@@ -96,6 +96,7 @@ heartbeat = "100ms"
 expiry = "3s"
 [directory]
 replicas = 4
+records_max = 1234
 republish_rate = 14
 repair_rate = "13MiB"
 [pool]
@@ -201,7 +202,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
                         .max_masters = 5,
                         .heartbeat = milliseconds(100),
                         .expiry = milliseconds(3000)};
-  expected.directory = {4, 14, 13u << 20};
+  expected.directory = {4, 1234, 14, 13u << 20};
   expected.pool = {.size_bytes = 3ull << 30,
                    .huge_pages = huge_pages::size_1gib,
                    .prefault_threads = 7,

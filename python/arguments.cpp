@@ -106,6 +106,16 @@ key_strings take_keys(py::handle keys, std::chrono::steady_clock::time_point lim
   return taken;
 }
 
+bool holds_objects(const Py_buffer& view) {
+  bool in_name = false; // Names of fields stand between colons.
+  for (const char c : std::string_view{view.format == nullptr ? "" : view.format}) {
+    in_name ^= c == ':';
+    if (c == 'O' && !in_name)
+      return true;
+  }
+  return false;
+}
+
 bool is_row_of_integers(const Py_buffer& view, std::size_t bytes_each) {
   const std::string_view format = view.format == nullptr ? "" : view.format;
   const auto kind = format.substr(std::min(format.size(), format.find_first_not_of("<=@")));

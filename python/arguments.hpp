@@ -50,6 +50,9 @@ private:
 /// py::type_error; py::value_error when the sequence changes meanwhile.
 key_strings take_keys(py::handle keys, std::chrono::steady_clock::time_point limit);
 
+/// Whether the buffer holds references to objects of Python's, or has fields that are such.
+bool holds_objects(const Py_buffer& view);
+
 /// Whether the buffer holds integers of `bytes_each`, one behind the other without gaps.
 bool is_row_of_integers(const Py_buffer& view, std::size_t bytes_each);
 

@@ -99,9 +99,15 @@ std::vector<std::string> chain_of(const key_space& space, py::handle tokens,
 class lent_memory {
 public:
   /// Holds the object's memory and returns its (address, bytes). Errors: what the object raises
-  /// when its bytes are not contiguous, or not writable.
+  /// when its bytes are not contiguous, or not writable; py::type_error for memory that holds
+  /// references to objects, which other bytes would make pointers to nowhere.
   std::pair<std::uint64_t, std::uint64_t> lend(py::handle object, bool writable) {
-    const auto& view = lent_.emplace_back(object, writable ? PyBUF_WRITABLE : PyBUF_SIMPLE).view();
+    const int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+    const auto& view = lent_.emplace_back(object, flags).view();
+    if (holds_objects(view)) {
+      lent_.pop_back();
+      throw py::type_error("memory for pages holds bytes or numbers, not objects");
+    }
     return {reinterpret_cast<std::uint64_t>(view.buf), static_cast<std::uint64_t>(view.len)};
   }
 

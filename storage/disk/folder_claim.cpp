@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <sys/file.h>
@@ -125,6 +126,13 @@ result<void> check_owner(int folder, const std::string& path, const folder_owner
 result<folder_claim> folder_claim::take(const std::string& folder, const folder_owner& owner) {
   if ((owner.cluster + owner.node).find('\n') != std::string::npos)
     return {errc::invalid_argument, "a cluster's or node's name has a line break"};
+  std::error_code none;
+  if (std::filesystem::is_symlink(folder, none))
+    return {errc::incompatible,
+            "the folder '" + folder +
+                "' is a link: whoever can change it says "
+                "where pages are kept. Put a folder in its place; disk.path itself "
+                "may be a link"};
   auto opened = make_folders(folder);
   if (!opened)
     return opened.error();

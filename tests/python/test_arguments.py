@@ -204,6 +204,18 @@ def test_memory_that_is_not_one_piece_or_read_only_is_refused(client, cut):
                 client.set(SPACE, ["cut"], [memory])
 
 
+@pytest.mark.parametrize("kind", ["O", [("number", "i4"), ("object", "O")]])
+def test_memory_of_objects_is_refused(client, kind):
+    memory = numpy.zeros(512, dtype=kind)
+    for call in (client.get, client.set):
+        with pytest.raises(TypeError, match="not objects"):
+            call(SPACE, ["objects"], [memory])
+    with pytest.raises(TypeError, match="not objects"):
+        client.register(memory)
+    named = numpy.zeros(512, dtype=[("Object", "i8")])
+    assert client.set(SPACE, ["numbers"], [named])[0].ok
+
+
 # Deadlines of calls with many arguments
 
 

@@ -143,6 +143,17 @@ TEST(folder_claim, where_no_folder_can_be_the_reason_is_said) {
   expect_refused(place.path("a"), {"two\nlines", "n"}, errc::invalid_argument, {"line break"});
 }
 
+TEST(folder_claim, a_link_in_the_place_of_the_folder_is_not_followed_and_one_above_it_is) {
+  const device_folder folder;
+  const std::string elsewhere = folder.path() + "/elsewhere";
+  std::filesystem::create_directory(elsewhere);
+  std::filesystem::create_directory_symlink(elsewhere, folder.path() + "/node-1");
+  expect_refused(folder.path() + "/node-1", us, errc::incompatible, {"is a link", "disk.path"});
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere));
+  std::filesystem::create_directory_symlink(elsewhere, folder.path() + "/disk");
+  EXPECT_TRUE(folder_claim::take(folder.path() + "/disk/node-1", us));
+}
+
 TEST(folder_claim, a_link_in_the_place_of_its_files_is_not_followed) {
   const device_folder place;
   std::ofstream(place.path("precious")) << "precious";

@@ -1,0 +1,389 @@
+// Hostile programs at the ports of three nodes, while a client of ours goes on working. Each test
+// is one kind of attack; scripts/attack runs them all.
+
+#include "directory/wire.hpp"
+#include "discovery/packet_codec.hpp"
+#include "foreign_program.hpp"
+#include "net/frame_channel.hpp"
+#include "net/socket.hpp"
+#include "rdma/tcp/tcp_protocol.hpp"
+
+#include <atomic>
+#include <fstream>
+#include <httplib.h>
+#include <map>
+#include <netinet/in.h>
+#include <poll.h>
+#include <random>
+#include <sstream>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+namespace peercache::real::attack_test {
+
+namespace {
+
+using sockets = std::vector<net::unique_fd>;
+
+/// A client that gets pages over and over, in a thread of its own.
+class good_client {
+public:
+  struct tally {
+    std::uint64_t gets = 0, hits = 0, wrong = 0, late = 0;
+    std::map<std::string, std::uint64_t> misses; ///< By their reason.
+  };
+
+  using round = std::function<void(std::uint32_t, tally&)>;
+  explicit good_client(round one)
+      : thread_([this, one = std::move(one)] {
+          // However short the attack is, the share of hits is one of many calls.
+          for (std::uint32_t i = 0; i < gets_min || !done_.load(); ++i)
+            one(i, tally_);
+        }) {}
+  /// Ends the work and returns what came of it.
+  tally stop() {
+    done_ = true;
+    thread_.join();
+    return tally_;
+  }
+
+private:
+  static constexpr std::uint32_t gets_min = 500;
+
+  std::atomic<bool> done_{false};
+  tally tally_;
+  std::thread thread_; ///< The last member: its thread uses the others.
+};
+
+class attack : public foreign_program {
+protected:
+  void SetUp() override {
+    rlimit files{};
+    ::getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+    foreign_program::SetUp();
+    if (HasFatalFailure())
+      return;
+    owner_ = client_of(0, milliseconds(10'000));
+    reader_ = client_of(2, milliseconds(1000));
+    ASSERT_TRUE(owner_ && reader_);
+    put(*owner_, 0, pages);
+    ASSERT_TRUE(within(milliseconds(10'000),
+                       [this] { return count_existing(*reader_, 0, pages) == pages; }));
+    // Connections that are made at the first use are made now.
+    for (std::uint32_t id = 0; id < pages; ++id)
+      ASSERT_EQ(get(*reader_, id).result.status, page_status::hit);
+    good_.emplace([this](std::uint32_t i, good_client::tally& sum) { get_one(i % pages, sum); });
+  }
+
+  void TearDown() override {
+    if (good_)
+      expect_unhurt();
+    owner_.reset();
+    reader_.reset();
+    foreign_program::TearDown();
+  }
+
+  /// Asks the directory for a page of the node under attack, and gets it, from another host's
+  /// client.
+  void get_one(std::uint32_t id, good_client::tally& sum) {
+    ++sum.gets;
+    sum.hits += count_existing(*reader_, id, 1);
+    const auto read = get(*reader_, id, milliseconds(1000));
+    const bool hit = read.result.status == page_status::hit;
+    ++sum.gets;
+    sum.hits += hit;
+    sum.wrong += hit && read.check.wrong_bytes != 0;
+    sum.late += !took_at_most(milliseconds(1050), read);
+    if (!hit)
+      ++sum.misses[to_string(read.result.status)];
+  }
+
+  void expect_unhurt() {
+    const auto sum = good_->stop();
+    good_.reset();
+    EXPECT_EQ(sum.wrong, 0u);
+    EXPECT_EQ(sum.late, 0u);
+    EXPECT_GE(static_cast<double>(sum.hits), 0.99 * static_cast<double>(sum.gets))
+        << sum.hits << " of " << sum.gets << ", misses: " << testing::PrintToString(sum.misses);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(node(i).process().wait(milliseconds(0)), std::nullopt) << "node " << i << " ended";
+      httplib::Client http{"127.0.0.1", node(i).ports().http_port};
+      const auto answer = http.Get("/readyz");
+      EXPECT_TRUE(answer && answer->status == 200) << "node " << i;
+    }
+  }
+
+  static net::unique_fd connect_to(std::uint16_t port) {
+    net::unique_fd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    return fd;
+  }
+  sockets connect_many(std::uint16_t port, std::size_t count) {
+    sockets all;
+    for (std::size_t i = 0; i < count; ++i)
+      all.push_back(connect_to(port));
+    return all;
+  }
+  static void say(const net::unique_fd& to, std::string_view bytes) {
+    ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  static bool is_closed(const net::unique_fd& fd) {
+    for (char bytes[4096];;)
+      if (const auto got = ::recv(fd.get(), bytes, sizeof bytes, MSG_DONTWAIT); got <= 0)
+        return got == 0 || errno != EAGAIN;
+  }
+  void expect_cut_off(const sockets& all) {
+    EXPECT_TRUE(within(milliseconds(10'000), [&] { return std::ranges::all_of(all, is_closed); }))
+        << std::ranges::count_if(all, is_closed) << " of " << all.size() << " are closed";
+  }
+
+  std::uint16_t control_port() { return node(0).ports().control_port; }
+  std::uint16_t data_port() { return node(0).ports().data_port; }
+  std::uint16_t http_port() { return node(0).ports().http_port; }
+  std::uint16_t lookup_port() {
+    const auto welcome = ask<peer_welcome>(gateways_.front(), hello_atom_v, wire_version, cluster(),
+                                           std::string{"me"});
+    EXPECT_TRUE(welcome);
+    return welcome ? welcome->lookup_port : std::uint16_t{0};
+  }
+  std::vector<std::uint16_t> all_ports() {
+    return {control_port(), lookup_port(), data_port(), http_port()};
+  }
+
+  std::uint64_t rss_kib() {
+    std::ifstream file("/proc/" + std::to_string(node(0).process().pid()) + "/status");
+    for (std::string line; std::getline(file, line);)
+      if (line.starts_with("VmRSS:"))
+        return std::stoull(line.substr(6));
+    return 0;
+  }
+  /// Processor time of all threads of the first node so far, in clock ticks.
+  std::uint64_t cpu_ticks() {
+    std::ifstream file("/proc/" + std::to_string(node(0).process().pid()) + "/stat");
+    std::string stat{std::istreambuf_iterator<char>(file), {}};
+    std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+    std::string skipped;
+    for (int i = 0; i < 11; ++i)
+      fields >> skipped;
+    std::uint64_t user = 0, system = 0;
+    fields >> user >> system;
+    return user + system;
+  }
+
+  void forge(const membership_actor& whom, const discovery::packet& said) {
+    caf::anon_send(whom, packet_atom_v, discovery::encode_packet(said, cluster()));
+  }
+  membership_actor membership_of(std::size_t i) {
+    const auto welcome =
+        ask<peer_welcome>(gateways_[i], hello_atom_v, wire_version, cluster(), std::string{"me"});
+    EXPECT_TRUE(welcome);
+    return welcome->membership;
+  }
+  discovery::view current_view() {
+    const auto encoded = ask<std::string>(gateways_.front(), view_atom_v);
+    auto view = discovery::decode_view(encoded.value_or(""));
+    EXPECT_TRUE(view);
+    return *view;
+  }
+
+  static constexpr std::uint32_t pages = 300; ///< Pages in the pool of the node under attack.
+  std::unique_ptr<client::cache_client> owner_, reader_;
+  std::optional<good_client> good_;
+};
+
+TEST_F(attack, idle_connections_on_every_port_are_cut_off_and_cost_little) {
+  constexpr std::size_t each = 1200;
+  const auto before = rss_kib();
+  for (const auto port : {control_port(), lookup_port(), data_port()}) {
+    const auto idle = connect_many(port, each);
+    expect_cut_off(idle);
+  }
+  EXPECT_LT(rss_kib(), before + 3 * each * 1024 / 64) << "16 KiB for each at most";
+}
+
+TEST_F(attack, greeted_connections_that_ask_nothing_cost_no_processor_time) {
+  auto idle = connect_many(lookup_port(), 1000);
+  for (const auto& each : idle)
+    say(each, net::frames::greeting(wire_version, cluster(),
+                                    current_view().find_name(node(0).launch().name)->inc));
+  expect_unhurt(); // The good client ends, so that what is left is the connections' cost.
+  const auto measure = [this] {
+    const auto before = cpu_ticks();
+    std::this_thread::sleep_for(std::chrono::seconds(2)); // The time that the share is taken of.
+    return static_cast<double>(cpu_ticks() - before) /
+           static_cast<double>(2 * ::sysconf(_SC_CLK_TCK));
+  };
+  const auto with = measure();
+  EXPECT_EQ(std::ranges::count_if(idle, is_closed), 0);
+  idle.clear();
+  EXPECT_LT(with, measure() + 0.05);
+}
+
+TEST_F(attack, random_bytes_on_every_port) {
+  std::mt19937_64 random(7);
+  for (const auto port : all_ports())
+    for (int i = 0; i < 150; ++i) {
+      const auto one = connect_to(port);
+      std::string noise(random() % 300, '\0');
+      for (auto& c : noise)
+        c = static_cast<char>(random());
+      say(one, noise);
+    }
+}
+
+TEST_F(attack, lengths_that_are_only_announced_cost_no_memory) {
+  const auto before = rss_kib();
+  sockets liars;
+  for (int i = 0; i < 10; ++i) {
+    liars.push_back(connect_to(control_port()));
+    std::string header(caf::io::basp::header_size, '\0');
+    header[0] = 1; // client_handshake
+    header.replace(4, 4, 4, '\xff');
+    say(liars.back(), header);
+    liars.push_back(connect_to(lookup_port()));
+    say(liars.back(), std::string(36, '\xff'));
+    liars.push_back(connect_to(data_port()));
+    say(liars.back(), std::string(48, '\xff'));
+    liars.push_back(connect_to(http_port()));
+    say(liars.back(), "POST / HTTP/1.1\r\nContent-Length: 4000000000\r\n\r\n");
+  }
+  expect_cut_off(liars);
+  EXPECT_LT(rss_kib(), before + liars.size() * 1024);
+}
+
+TEST_F(attack, slow_and_greedy_http_clients) {
+  sockets dripping = connect_many(http_port(), 100);
+  std::string ranges = "GET /metrics HTTP/1.1\r\nHost: x\r\nRange: bytes=0-";
+  while (ranges.size() < 8000)
+    ranges += ",0-";
+  const auto before = rss_kib();
+  for (int i = 0; i < 18; ++i) {
+    dripping.push_back(connect_to(http_port()));
+    say(dripping.back(), ranges + "\r\n\r\n");
+  }
+  for (int i = 0; i < 20; ++i) {
+    for (const auto& each : dripping)
+      say(each, "x");
+    httplib::Client http{"127.0.0.1", http_port()};
+    http.set_read_timeout(1);
+    const auto answer = http.Get("/healthz");
+    EXPECT_TRUE(answer && answer->status == 200);
+  }
+  EXPECT_LT(rss_kib(), before + 118 * 1024);
+  expect_cut_off(dripping);
+}
+
+/// The bytes with which a reader asks the page server for this page.
+std::string request_for(const page_key& key, const directory::page_location& where,
+                        const std::string& cluster) {
+  rdma::hello hello;
+  hello.cluster = rdma::cluster_digest(cluster);
+  hello.inc = where.holder;
+  const rdma::request_header header{rdma::request_magic, 1, 1};
+  const rdma::request_record record{key, where.gen, where.slot, where.length_bytes, {}};
+  std::string request;
+  const auto add = [&](const auto& piece) {
+    request.append(reinterpret_cast<const char*>(&piece), sizeof piece);
+  };
+  add(hello);
+  add(header);
+  add(record);
+  return request;
+}
+
+TEST_F(attack, readers_that_take_their_pages_slowly) {
+  // Together they ask for more bytes than the node may pin, and take next to nothing of them.
+  constexpr std::uint32_t large_id = 100'000;
+  constexpr std::size_t readers = 20;
+  std::vector<std::byte> bytes(16u << 20);
+  client::const_part part{bytes.data(), static_cast<std::uint32_t>(bytes.size())};
+  client::set_page page{key_of(large_id), {&part, 1}};
+  client::page_result stored;
+  owner_->set({&page, 1}, {&stored, 1});
+  ASSERT_EQ(stored.status, page_status::stored);
+  std::optional<directory::page_location> where;
+  ASSERT_TRUE(within(milliseconds(5000), [&] {
+    for (const auto& shard : shards_)
+      if (auto known = location_of(shard, page.key))
+        where = known;
+    return where.has_value();
+  }));
+  const auto request = request_for(page.key, *where, cluster());
+  sockets slow(readers);
+  for (int round = 0; round < 30; ++round) {
+    for (auto& each : slow) {
+      char some[1000];
+      if (!each || ::recv(each.get(), some, sizeof some, MSG_DONTWAIT) == 0) {
+        each = connect_to(data_port());
+        say(each, request);
+      }
+    }
+    std::this_thread::sleep_for(milliseconds(100)); // A reader is slow by waiting.
+  }
+}
+
+TEST_F(attack, forged_views_ballots_and_joins) {
+  using namespace discovery;
+  const auto view = current_view();
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto victim = membership_of(i);
+    auto last = view;
+    last.term = std::uint64_t{1} << 62;
+    forge(victim, view_packet{last});
+    auto latest = view;
+    latest.version = std::uint64_t{1} << 62;
+    forge(victim, view_packet{latest});
+    const auto& other = view.members[(i + 1) % 3];
+    forge(victim, prepare_packet{control_endpoint(other),
+                                 other.id,
+                                 view.stamp(),
+                                 {std::uint64_t{1} << 62, other.inc}});
+    for (int ghost = 0; ghost < 50; ++ghost) {
+      join_packet join;
+      join.who = other;
+      join.who.name = "ghost-" + std::to_string(ghost);
+      join.who.id = node_id_of(join.who.name);
+      join.who.control_port = 1;
+      join.who.inc = ghost % 2 == 0 ? other.inc : incarnation::random();
+      join.known = view.stamp();
+      forge(victim, join);
+    }
+  }
+  // The cluster still decides: a node that dies is expelled and taken in again.
+  const auto members = [this] { return current_view().members.size(); };
+  ASSERT_TRUE(within(milliseconds(5000), [&] { return members() == 3; })) << members();
+  EXPECT_EQ(current_view().term, view.term);
+}
+
+TEST_F(attack, messages_that_only_the_node_itself_may_send) {
+  const auto encoded = discovery::encode_view(current_view());
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto shard = caf::actor_cast<caf::actor>(shards_[i]);
+    const auto membership = caf::actor_cast<caf::actor>(membership_of(i));
+    const auto gateway = caf::actor_cast<caf::actor>(gateways_[i]);
+    caf::anon_send(shard, leave_atom_v, encoded);
+    caf::anon_send(shard, drain_atom_v, true, std::uint32_t{1000});
+    caf::anon_send(membership, leave_atom_v);
+    caf::anon_send(membership, drain_atom_v, true);
+    caf::anon_send(gateway, tell_atom_v);
+    for (int n = 0; n < 2000; ++n) {
+      caf::anon_send(shard, beat_atom_v);
+      caf::anon_send(membership, beat_atom_v);
+      caf::anon_send(gateway, beat_atom_v);
+    }
+  }
+  EXPECT_EQ(count_existing(*owner_, 0, pages), pages);
+  EXPECT_EQ(current_view().members.size(), 3u);
+}
+
+} // namespace
+
+} // namespace peercache::real::attack_test

@@ -73,7 +73,7 @@ struct join {
   join_id id;
   std::uint32_t prefix_pages = 0; ///< Pages that decode has already; offers begin behind them.
   std::uint32_t page_count = 0;   ///< Pages that decode has allocated behind the prefix.
-  bool dummy = false;             ///< Nothing will be read: no offers are wanted, nor `done` given.
+  bool dummy = false; ///< Nothing will be read: no offers are wanted, and `done` says 0 bytes.
   /// Decode workers, this one included, that join the room at this prefill worker.
   std::uint32_t receivers = 1;
   bool operator==(const join&) const = default;

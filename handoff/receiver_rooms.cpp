@@ -283,9 +283,8 @@ void receiver_rooms::advance(join_id id, turn& at, time_point now) {
   drop_waiting(id, at);
   for (const auto& each : at.senders) {
     at.metric.bytes += each.judged;
-    if (!each.from.plan->role().dummy())
-      actions_.push_back(
-          outgoing{each.from.peer, done{at.room, id, each.judged, at.metric.microseconds}});
+    actions_.push_back(
+        outgoing{each.from.peer, done{at.room, id, each.judged, at.metric.microseconds}});
   }
 }
 

@@ -67,6 +67,8 @@ result<send_id> sender_rooms::open(room_id number, std::optional<std::uint32_t> 
     for (const auto& [process, held] : std::map(waiting->second)) {
       forget_held(number, process);
       join_room(made, held.peer, held.said);
+      if (held.done)
+        finished(held.peer, done{number, held.said.id});
     }
   return id;
 }
@@ -196,7 +198,7 @@ void sender_rooms::advance(room& at) {
                   "prefill has " + std::to_string(*at.pages) + " pages and decode has allocated " +
                       std::to_string(each.said.page_count));
   if (at.last_sent && std::all_of(at.receivers.begin(), at.receivers.end(),
-                                  [](const auto& each) { return each.second.over(); }))
+                                  [](const auto& each) { return each.second.done; }))
     end(at, room_state::success);
 }
 

@@ -34,7 +34,7 @@ struct send_id {
 ///
 /// - `bootstrapping`: until `required` receivers have joined.
 /// - `waiting_for_input`: until the engine's `init` and first `send`.
-/// - `transferring`: until the last pages are offered and each receiver that reads is done.
+/// - `transferring`: until the last pages are offered and each receiver is done.
 /// - `success`, `failed`: the lease is revoked.
 ///
 /// The engine may give a room's pages to somebody else as soon as it has seen `success` or
@@ -54,8 +54,12 @@ struct send_id {
 ///   of that process. Messages with another id change nothing; a join with an older one, or with
 ///   the same one again, is answered with an abort and changes nothing either.
 /// - A join with a newer id says that the earlier one of this process is over. The receiver's part
-///   in the open room ends: well if it is done, or a dummy, else the room fails. The join never
-///   enters that room; it is held for the next `open`.
+///   in the open room ends: well if it is done, else the room fails. The join never enters that
+///   room; it is held for the next `open`.
+/// - A dummy is done without an offer, and says so: a room ends well with the joins of its own turn
+///   alone.
+/// - A held join is forgotten when its receiver gives it up, and when one is done whose room has
+///   failed here.
 /// - A join that comes before its room is held as well. A join of a room that has failed, from a
 ///   process that had no part in it, is answered with an abort, also after the room was cleared.
 /// - An abort that comes before its join, over another connection, is remembered: the join is
@@ -139,8 +143,6 @@ private:
     peer_id peer; ///< The connection over which it has joined.
     join said;
     bool done = false;
-
-    bool over() const noexcept { return done || said.dummy; }
   };
   /// Processes that have joined a room, or were refused, with the id of each.
   using participants = std::map<incarnation, join_id>;
@@ -171,6 +173,7 @@ private:
   struct held_join {
     peer_id peer;
     join said;
+    bool done = false; ///< A dummy of a room that this worker opens later than others.
   };
 
   room* find(send_id id) noexcept;
@@ -188,6 +191,7 @@ private:
   void fail(room& at, failure_kind kind, std::string reason);
   void refuse(peer_id peer, const join& said, std::string reason, bool heard = false);
   void hold(peer_id peer, const join& said);
+  held_join* find_held(const incarnation& process, room_id number, join_id id) noexcept;
   void forget_held(room_id number, const incarnation& process) noexcept;
   void remember_failed(const room& at);
   void remember_abort(const incarnation& process, join_id id);

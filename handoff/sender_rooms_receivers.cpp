@@ -50,7 +50,7 @@ void sender_rooms::join_room(room& at, peer_id peer, const join& said) {
 void sender_rooms::join_again(room& at, const receiver& earlier, peer_id peer, const join& said) {
   if (said.id <= earlier.said.id)
     return refuse(peer, said, "this receiver has joined the room already");
-  if (!at.has_ended() && !earlier.over())
+  if (!at.has_ended() && !earlier.done)
     fail(at, failure_kind::protocol, "decode has begun the room again before it was done");
   hold(peer, said);
 }
@@ -90,13 +90,21 @@ void sender_rooms::admit(room& at, peer_id peer, const join& said) {
 }
 
 void sender_rooms::finished(peer_id peer, const done& said) {
+  const auto& process = processes_.at(peer);
   auto* at = newest(said.room);
+  if (auto* held = find_held(process, said.room, said.id); held != nullptr) {
+    held->done = held->said.dummy;
+    // The room may have failed with the late join of a turn before in its place.
+    if (at != nullptr ? at->state == room_state::failed : failed_.contains(said.room))
+      forget_held(said.room, process);
+    return;
+  }
   if (at == nullptr || at->has_ended())
     return;
-  const auto found = at->receivers.find(processes_.at(peer));
+  const auto found = at->receivers.find(process);
   if (found == at->receivers.end() || found->second.said.id != said.id || found->second.done)
     return;
-  if (!at->last_sent || found->second.said.dummy)
+  if (!at->last_sent && !found->second.said.dummy)
     return fail(*at, failure_kind::protocol,
                 "a receiver is done before the last pages were offered");
   found->second.done = true;
@@ -107,10 +115,8 @@ void sender_rooms::finished(peer_id peer, const done& said) {
 
 void sender_rooms::aborted(peer_id peer, const handoff::abort& said) {
   const auto process = processes_.at(peer);
-  if (const auto waiting = held_.find(said.room); waiting != held_.end())
-    if (const auto held = waiting->second.find(process);
-        held != waiting->second.end() && held->second.said.id == said.id)
-      return forget_held(said.room, process);
+  if (find_held(process, said.room, said.id) != nullptr)
+    return forget_held(said.room, process);
   auto* at = newest(said.room);
   const auto failed = failed_.find(said.room);
   const auto* known = at != nullptr             ? &at->known
@@ -155,6 +161,15 @@ void sender_rooms::hold(peer_id peer, const join& said) {
   ++held_of_[process];
   ++held_joins_;
   held_[said.room].emplace(process, held_join{peer, said});
+}
+
+sender_rooms::held_join* sender_rooms::find_held(const incarnation& process, room_id number,
+                                                 join_id id) noexcept {
+  const auto waiting = held_.find(number);
+  if (waiting == held_.end())
+    return nullptr;
+  const auto held = waiting->second.find(process);
+  return held == waiting->second.end() || held->second.said.id != id ? nullptr : &held->second;
 }
 
 void sender_rooms::forget_held(room_id number, const incarnation& process) noexcept {

@@ -138,13 +138,14 @@ TEST_F(sender, waits_for_all_receivers_to_join_and_to_be_done) {
   EXPECT_EQ(rooms_.metric(id_).microseconds, 8u);
 }
 
-TEST_F(sender, dummies_join_and_end_by_themselves) {
+TEST_F(sender, dummies_join_and_are_done_without_an_offer) {
   open(1);
   rooms_.joined(alice, join_of(1, 0, true));
   ASSERT_TRUE(rooms_.init(id_, 5));
   send({1, 2}, false);
   EXPECT_EQ(rooms_.poll(id_), transferring);
   send({3, 4, 5}, true);
+  rooms_.finished(alice, {room, {1}});
   EXPECT_EQ(rooms_.poll(id_), success);
   EXPECT_THAT(rooms_.take_messages(), IsEmpty()) << "a dummy gets no offers";
 }

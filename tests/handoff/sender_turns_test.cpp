@@ -95,14 +95,39 @@ TEST_F(sender_turns, a_join_again_fails_a_room_whose_receiver_is_not_done) {
   EXPECT_EQ(rooms_.poll(open()), waiting_for_input);
 }
 
-TEST_F(sender_turns, a_dummy_that_joins_again_has_had_its_part) {
+TEST_F(sender_turns, a_dummy_that_is_done_may_join_again) {
   const auto first = open();
   rooms_.joined(alice, join_of(1, true));
+  rooms_.finished(alice, done{number, {1}});
   rooms_.joined(alice, join_of(2, true));
-  EXPECT_EQ(rooms_.poll(first), waiting_for_input);
+  EXPECT_EQ(rooms_.poll(first), waiting_for_input) << "its last pages are not sent yet";
   send_all(first);
   EXPECT_EQ(rooms_.poll(first), success);
   EXPECT_EQ(rooms_.held_joins(), 1u);
+  rooms_.finished(alice, done{number, {2}});
+  rooms_.clear(first);
+  const auto second = open();
+  send_all(second);
+  EXPECT_EQ(rooms_.poll(second), success) << "decode was done before the room was opened";
+}
+
+/// The dummy's own join comes when the room has failed with the late one of a turn before.
+TEST_F(sender_turns, a_late_join_of_a_dummy_leaves_no_join_behind) {
+  for (const bool cleared : {false, true}) {
+    const auto room = open();
+    const std::uint64_t late = cleared ? 3 : 1;
+    rooms_.joined(alice, join_of(late, true));
+    send_all(room);
+    EXPECT_EQ(rooms_.poll(room), transferring) << "the dummy's turn is not over";
+    rooms_.aborted(alice, handoff::abort{number, {late}, "the client has gone"});
+    if (cleared)
+      rooms_.clear(room);
+    rooms_.joined(alice, join_of(late + 1, true));
+    EXPECT_EQ(rooms_.held_joins(), 1u);
+    rooms_.finished(alice, done{number, {late + 1}});
+    EXPECT_EQ(rooms_.held_joins(), 0u);
+    rooms_.clear(room);
+  }
 }
 
 TEST_F(sender_turns, a_join_of_an_earlier_turn_changes_nothing) {

@@ -64,7 +64,7 @@ void handoff_world::connect_decode(request& at) {
   std::vector<std::vector<receiver_rooms::source>> sources(decode_.size());
   for (std::size_t to = 0; to < decode_.size(); ++to)
     for (std::size_t from = 0; from < prefill_.size(); ++from) {
-      if (!are_partners(from, to))
+      if (!model_.are_partners(from, to))
         continue;
       const auto* over = known_to_decode(from, to);
       if (over == nullptr)
@@ -88,8 +88,12 @@ void handoff_world::allocate_decode(request& at) {
   if (mine.pages.empty())
     return;
   mine.allocated = true;
+  const auto states_of = [&](const decode_rank& rank) {
+    return rank.memory.states_of(mine.pages, at.prefix, at.window);
+  };
   for (auto& each : decode_)
-    if (!each->rooms.allocate(at.number, {at.prefix, mine.pages, {}, mine.pages[0]}) &&
+    if (!each->rooms.allocate(at.number,
+                              {at.prefix, mine.pages, states_of(*each), mine.pages[0]}) &&
         each->rooms.poll(at.number) != room_state::failed)
       wrong("pages are not taken");
 }
@@ -117,6 +121,9 @@ void handoff_world::leave_decode(request& at, bool good) {
     each->rooms.clear(at.number);
   at.decode.at = phase::over;
   ++(good ? counts_.succeeded : counts_.failed);
+  counts_.with_states += good && (model_.mamba || model_.swa) ? 1 : 0;
+  counts_.with_stages += good && model_.prefill_stages != 1 ? 1 : 0;
+  counts_.with_cp_shares += good && model_.all_cp_ranks_send ? 1 : 0;
   if (good && !ending_ && requests_.size() < 12 && chance(3))
     start_again(at.number);
 }
@@ -127,7 +134,9 @@ void handoff_world::check_bytes(const request& at) {
     for (std::uint32_t i = 0; i < pages.size(); ++i)
       if (!each->memory.has(pages[i], at.serial, at.prefix + i))
         wrong("a room succeeded with a wrong byte");
-    if (pages.empty() || !each->memory.has_aux(pages[0], at.serial))
+    if (pages.empty() || !each->memory.has_states(pages, at.serial, at.prefix, at.window))
+      wrong("a room succeeded with a wrong state");
+    else if (!each->memory.has_aux(pages[0], at.serial))
       wrong("a room succeeded with a wrong aux row");
   }
 }
@@ -197,17 +206,23 @@ void handoff_world::send_chunk(request& at) {
   auto& mine = at.prefill;
   if (mine.last || chance(2))
     return;
-  const auto left = static_cast<std::uint32_t>(mine.pages.size()) - mine.sent;
+  const auto pages = static_cast<std::uint32_t>(mine.pages.size());
+  const auto left = pages - mine.sent;
+  const auto window = std::min(pages, at.window + static_cast<std::uint32_t>(at.serial % 2));
   const auto count = static_cast<std::uint32_t>(random_() % (left + 1));
   const auto chunk = std::span(mine.pages).subspan(mine.sent, count);
   mine.last = count == left && chance(2);
   for (std::size_t rank = 0; rank < prefill_.size(); ++rank) {
     auto& worker = *prefill_[rank];
     for (std::uint32_t i = 0; i < count; ++i)
-      worker.memory.fill(chunk[i], at.serial, mine.first + mine.sent + i);
-    if (mine.last)
-      worker.memory.fill_aux(mine.pages[0], at.serial);
-    if (!worker.rooms.send(mine.ids[rank], chunk, mine.last, {}, mine.pages[0]))
+      if (model_.computes(static_cast<std::uint32_t>(rank), mine.sent + i, pages))
+        worker.memory.fill(chunk[i], at.serial, mine.first + mine.sent + i);
+    std::vector<state_items> states;
+    if (mine.last) {
+      worker.memory.fill_last(mine.pages, at.serial, mine.first, window);
+      states = worker.memory.states_of(mine.pages, mine.first, window);
+    }
+    if (!worker.rooms.send(mine.ids[rank], chunk, mine.last, std::move(states), mine.pages[0]))
       wrong("a chunk is not taken");
   }
   mine.sent += count;

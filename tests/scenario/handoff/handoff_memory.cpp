@@ -8,12 +8,16 @@ namespace peercache::handoff::test {
 namespace {
 
 constexpr std::uint32_t word_bytes = 8;
-constexpr std::uint32_t model_heads = 2;
-
-/// Aux rows are no place of a sequence.
-constexpr std::uint32_t aux_place = 99;
 
 } // namespace
+
+std::span<std::uint64_t> rank_memory::buffer::item(std::uint32_t number) {
+  return std::span(words).subspan(std::size_t{number} * item_words, item_words);
+}
+
+std::span<const std::uint64_t> rank_memory::buffer::item(std::uint32_t number) const {
+  return std::span(words).subspan(std::size_t{number} * item_words, item_words);
+}
 
 std::uint64_t rank_memory::buffer::address() const noexcept {
   return reinterpret_cast<std::uintptr_t>(words.data());
@@ -23,75 +27,158 @@ bool rank_memory::buffer::has(std::uint64_t asked) const noexcept {
   return asked >= address() && asked < address() + words.size() * word_bytes;
 }
 
-rank_memory::rank_memory(const small_model& model, std::uint32_t rank, bool prefill)
-    : model_(model), rank_(rank),
-      heads_(model.mla ? 1 : model_heads / (prefill ? model.prefill_ranks : model.decode_ranks)),
-      prefill_(prefill) {
-  for (int kv = 0; kv < (model.mla ? 1 : 2); ++kv)
-    add_buffer(page_tokens * heads_);
-  add_buffer(1);
+rank_memory::rank_memory(const small_model& model, std::uint32_t worker, bool prefill)
+    : model_(model), ranks_(model.ranks_of(worker, prefill)), prefill_(prefill) {
+  const bool all_layers = ranks_.pp_size != model.prefill_stages;
+  const auto first = all_layers ? 0 : ranks_.pp;
+  const auto end = all_layers ? model.prefill_stages : ranks_.pp + 1;
+  const auto each_layer = [&](kind of, std::uint32_t item_words) {
+    for (auto layer = first; layer < end; ++layer)
+      add_buffer(of, layer, item_words);
+  };
+  const auto heads = model.mla ? 1 : small_model::heads / ranks_.tp_size;
+  each_layer(kind::k, small_model::page_tokens * heads);
+  if (!model.mla)
+    each_layer(kind::v, small_model::page_tokens * heads);
+  if (model.mamba)
+    each_layer(kind::mamba, small_model::mamba_groups * small_model::heads / ranks_.tp_size);
+  if (model.swa)
+    each_layer(kind::swa, 1);
+  add_buffer(kind::aux, 0, 1);
 }
 
-void rank_memory::add_buffer(std::uint32_t item_words) {
+void rank_memory::add_buffer(kind of, std::uint32_t layer, std::uint32_t item_words) {
   buffers_.push_back(
-      {std::vector<std::uint64_t>(std::size_t{page_count} * item_words), item_words});
+      {std::vector<std::uint64_t>(std::size_t{page_count} * item_words), item_words, of, layer});
 }
 
 kv_layout rank_memory::layout() const {
   kv_layout made;
   made.dtype = "bfloat16";
-  made.page_tokens = page_tokens;
+  made.page_tokens = small_model::page_tokens;
   made.mla = model_.mla;
-  made.ranks = {rank_, prefill_ ? model_.prefill_ranks : model_.decode_ranks, 0, 1, 0, 1};
+  made.hybrid_mla = model_.mla && model_.mamba;
+  made.ranks = ranks_;
   if (prefill_) {
-    made.kv_heads = model_.mla ? 0 : model_heads;
-    made.end_layer = made.model_layers = 1;
+    made.all_cp_ranks_send = model_.all_cp_ranks_send;
+    made.kv_heads = model_.mla ? 0 : small_model::heads;
+    made.first_layer = ranks_.pp;
+    made.end_layer = ranks_.pp + 1;
+    made.model_layers = model_.prefill_stages;
   }
   for (const auto& each : buffers_) {
-    const kv_buffer told{each.address(), each.words.size() * word_bytes,
-                         each.item_words * word_bytes, no_layer};
-    (&each == &buffers_.back() ? made.aux : made.buffers).push_back(told);
+    const auto bytes = each.item_words * word_bytes;
+    if (each.is_kv())
+      made.buffers.push_back({each.address(), each.words.size() * word_bytes, bytes, each.layer});
+    else if (each.of == kind::aux)
+      made.aux.push_back({each.address(), each.words.size() * word_bytes, bytes, no_layer});
+    else
+      add_state(made, each);
   }
   return made;
 }
 
-std::uint64_t rank_memory::value(std::uint64_t serial, std::uint32_t place, std::size_t kv,
+/// Buffers of one kind follow one another.
+void rank_memory::add_state(kv_layout& layout, const buffer& from) const {
+  const auto type = from.of == kind::mamba ? state_type::mamba : state_type::swa;
+  if (layout.states.empty() || layout.states.back().type != type)
+    layout.states.push_back({type, {}});
+  state_tensor tensor;
+  tensor.buffer = {from.address(), from.words.size() * word_bytes, from.item_words * word_bytes,
+                   from.layer};
+  if (type == state_type::mamba) {
+    tensor.dim = from.item_words;
+    tensor.outer_count = 1;
+    tensor.conv_groups.assign(small_model::mamba_groups, small_model::heads);
+  }
+  layout.states.back().tensors.push_back(std::move(tensor));
+}
+
+std::vector<state_items> rank_memory::states_of(std::span<const std::uint32_t> pages,
+                                                std::uint32_t first_page,
+                                                std::uint32_t window) const {
+  std::vector<state_items> states;
+  if (model_.mamba)
+    states.push_back({0, {pages[0]}});
+  const auto of_window = pages.last(window);
+  if (model_.swa)
+    states.push_back({first_page + static_cast<std::uint32_t>(pages.size()) - window,
+                      {of_window.begin(), of_window.end()}});
+  return states;
+}
+
+std::uint64_t rank_memory::value(const buffer& in, std::uint64_t serial, std::uint32_t place,
                                  std::uint32_t word) const noexcept {
-  const auto token = word / heads_;
-  const auto head = model_.mla ? 0 : rank_ * heads_ + word % heads_;
-  return (serial << 32) + (place << 8) + (kv << 4) + token * model_heads + head + 1;
+  // A rank has its share of the units of each group, one after the other.
+  const auto local = small_model::heads / ranks_.tp_size;
+  const bool whole = in.of == kind::swa || in.of == kind::aux || (model_.mla && in.is_kv());
+  const auto unit =
+      whole ? word : word / local * small_model::heads + ranks_.tp * local + word % local;
+  return (serial << 32) + (place << 12) + (static_cast<std::uint32_t>(in.of) << 8) +
+         (in.layer << 4) + unit + 1;
 }
 
-void rank_memory::fill(std::uint32_t page, std::uint64_t serial, std::uint32_t place) {
-  for (std::size_t kv = 0; kv + 1 < buffers_.size(); ++kv) {
-    auto& at = buffers_[kv];
-    for (std::uint32_t word = 0; word < at.item_words; ++word)
-      at.words[std::size_t{page} * at.item_words + word] = value(serial, place, kv, word);
-  }
+void rank_memory::fill(buffer& in, std::uint32_t item, std::uint64_t serial, std::uint32_t place) {
+  const auto words = in.item(item);
+  for (std::uint32_t word = 0; word < words.size(); ++word)
+    words[word] = value(in, serial, place, word);
 }
 
-void rank_memory::fill_aux(std::uint32_t row, std::uint64_t serial) {
-  buffers_.back().words[row] = (serial << 32) + aux_place;
-}
-
-bool rank_memory::has(std::uint32_t page, std::uint64_t serial, std::uint32_t place) const {
-  for (std::size_t kv = 0; kv + 1 < buffers_.size(); ++kv) {
-    const auto& at = buffers_[kv];
-    for (std::uint32_t word = 0; word < at.item_words; ++word)
-      if (at.words[std::size_t{page} * at.item_words + word] != value(serial, place, kv, word))
-        return false;
-  }
+bool rank_memory::has(const buffer& in, std::uint32_t item, std::uint64_t serial,
+                      std::uint32_t place) const {
+  const auto words = in.item(item);
+  for (std::uint32_t word = 0; word < words.size(); ++word)
+    if (words[word] != value(in, serial, place, word))
+      return false;
   return true;
 }
 
+void rank_memory::fill(std::uint32_t page, std::uint64_t serial, std::uint32_t place) {
+  for (auto& each : buffers_)
+    if (each.is_kv())
+      fill(each, page, serial, place);
+}
+
+void rank_memory::fill_last(std::span<const std::uint32_t> pages, std::uint64_t serial,
+                            std::uint32_t first_page, std::uint32_t window) {
+  if (ranks_.cp != 0)
+    return;
+  // A decode with all stages in one takes the aux row from the last of prefill's.
+  const bool has_row = model_.decode_stages != 1 || ranks_.pp + 1 == ranks_.pp_size;
+  for (auto& each : buffers_)
+    if (each.of == kind::mamba || (each.of == kind::aux && has_row))
+      fill(each, pages[0], serial, 0);
+    else if (each.of == kind::swa)
+      for (auto i = pages.size() - window; i < pages.size(); ++i)
+        fill(each, pages[i], serial, first_page + static_cast<std::uint32_t>(i));
+}
+
+bool rank_memory::has(std::uint32_t page, std::uint64_t serial, std::uint32_t place) const {
+  return std::all_of(buffers_.begin(), buffers_.end(), [&](const buffer& each) {
+    return !each.is_kv() || has(each, page, serial, place);
+  });
+}
+
+bool rank_memory::has_states(std::span<const std::uint32_t> pages, std::uint64_t serial,
+                             std::uint32_t first_page, std::uint32_t window) const {
+  bool all = true;
+  for (const auto& each : buffers_)
+    if (each.of == kind::mamba)
+      all &= has(each, pages[0], serial, 0);
+    else if (each.of == kind::swa)
+      for (auto i = pages.size() - window; i < pages.size(); ++i)
+        all &= has(each, pages[i], serial, first_page + static_cast<std::uint32_t>(i));
+  return all;
+}
+
 bool rank_memory::has_aux(std::uint32_t row, std::uint64_t serial) const {
-  return buffers_.back().words[row] == (serial << 32) + aux_place;
+  return has(buffers_.back(), row, serial, 0);
 }
 
 void rank_memory::scramble(std::uint32_t page, std::mt19937_64& random) {
   for (auto& at : buffers_)
-    for (std::uint32_t word = 0; word < at.item_words; ++word)
-      at.words[std::size_t{page} * at.item_words + word] = random();
+    for (auto& word : at.item(page))
+      word = random();
 }
 
 std::size_t rank_memory::buffer_at(std::uint64_t address) const {

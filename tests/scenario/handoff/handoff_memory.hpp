@@ -1,6 +1,7 @@
 #pragma once
 
-#include "handoff/kv_layout.hpp"
+#include "handoff/transfer_plan.hpp"
+#include "tests/scenario/handoff/handoff_model.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -10,54 +11,67 @@
 
 namespace peercache::handoff::test {
 
-/// The model that both engines run: two tokens a page, two heads or MLA, one layer.
-struct small_model {
-  bool mla = false;
-  std::uint32_t prefill_ranks = 1;
-  std::uint32_t decode_ranks = 1;
-};
-
-/// KV pages and aux rows of one rank, in words of eight bytes: one for each head of each token.
-/// Each word that the model computes names its request, so that no two requests have an equal one.
-/// Addresses are those of the words.
+/// KV pages, states and aux rows of one worker, in words of eight bytes: one for each head of each
+/// token. Each word that the model computes names its request, so that no two requests have an
+/// equal one. Addresses are those of the words.
+///
+/// A request's states have the numbers of its pages: the first one's is that of its item of mamba
+/// and of its aux row, and each page of its window has its own. So whoever has a page has all that
+/// is of its number.
 class rank_memory {
 public:
-  static constexpr std::uint32_t page_count = 10; ///< The number of aux rows is the same.
-  static constexpr std::uint32_t page_tokens = 2;
+  static constexpr std::uint32_t page_count = 10; ///< As many items has each kind of state.
 
-  rank_memory(const small_model& model, std::uint32_t rank, bool prefill);
+  rank_memory(const small_model& model, std::uint32_t worker, bool prefill);
 
   kv_layout layout() const;
+  /// States of a room with these pages, the first of which is at `first_page` of the sequence.
+  std::vector<state_items> states_of(std::span<const std::uint32_t> pages, std::uint32_t first_page,
+                                     std::uint32_t window) const;
   /// Writes what the model computes at `place` of the sequence of the request `serial`.
   void fill(std::uint32_t page, std::uint64_t serial, std::uint32_t place);
-  void fill_aux(std::uint32_t row, std::uint64_t serial);
+  /// As `fill`, for what is complete after the last page: states and aux row. A worker that none of
+  /// them is taken from writes none.
+  void fill_last(std::span<const std::uint32_t> pages, std::uint64_t serial,
+                 std::uint32_t first_page, std::uint32_t window);
   bool has(std::uint32_t page, std::uint64_t serial, std::uint32_t place) const;
+  bool has_states(std::span<const std::uint32_t> pages, std::uint64_t serial,
+                  std::uint32_t first_page, std::uint32_t window) const;
   bool has_aux(std::uint32_t row, std::uint64_t serial) const;
-  /// Writes what some other owner of the page, and of the aux row of its number, has there.
+  /// Writes what some other owner of the page, and of all that has its number, has there.
   void scramble(std::uint32_t page, std::mt19937_64& random);
 
   /// Words from this address on. @pre they lie in one buffer
   std::span<std::uint64_t> words_at(std::uint64_t address, std::uint32_t bytes);
-  /// The page, or the aux row, in which this address lies.
+  /// The number of the page, or of the item, in which this address lies.
   std::uint32_t page_at(std::uint64_t address) const;
 
 private:
+  enum class kind : std::uint8_t { k, v, mamba, swa, aux };
   struct buffer {
     std::vector<std::uint64_t> words;
     std::uint32_t item_words = 0;
+    kind of = kind::k;
+    std::uint32_t layer = 0;
+
+    bool is_kv() const noexcept { return of == kind::k || of == kind::v; }
+    std::span<std::uint64_t> item(std::uint32_t number);
+    std::span<const std::uint64_t> item(std::uint32_t number) const;
     std::uint64_t address() const noexcept;
     bool has(std::uint64_t asked) const noexcept;
   };
-  void add_buffer(std::uint32_t item_words);
+  void add_buffer(kind of, std::uint32_t layer, std::uint32_t item_words);
+  void add_state(kv_layout& layout, const buffer& from) const;
   std::size_t buffer_at(std::uint64_t address) const;
-  std::uint64_t value(std::uint64_t serial, std::uint32_t place, std::size_t kv,
+  std::uint64_t value(const buffer& in, std::uint64_t serial, std::uint32_t place,
                       std::uint32_t word) const noexcept;
+  void fill(buffer& in, std::uint32_t item, std::uint64_t serial, std::uint32_t place);
+  bool has(const buffer& in, std::uint32_t item, std::uint64_t serial, std::uint32_t place) const;
 
   small_model model_;
-  std::uint32_t rank_;
-  std::uint32_t heads_; ///< Heads of this rank.
+  worker_ranks ranks_;
   bool prefill_;
-  std::deque<buffer> buffers_; ///< K and V, or MLA's; then the aux rows.
+  std::deque<buffer> buffers_; ///< K and V of each layer, or MLA's; states; the aux rows.
 };
 
 /// Which request has which pages of one engine. Its ranks have them in common.

@@ -5,16 +5,10 @@
 /// Connections between the workers of `handoff_world`, and what travels over them.
 namespace peercache::handoff::test {
 
-bool handoff_world::are_partners(std::size_t prefill, std::size_t decode) const {
-  const auto p = prefill_.size();
-  const auto d = decode_.size();
-  return p >= d ? prefill / (p / d) == decode : decode / (d / p) == prefill;
-}
-
 std::uint32_t handoff_world::receivers_of(std::size_t prefill) const {
   std::uint32_t count = 0;
   for (std::size_t decode = 0; decode < decode_.size(); ++decode)
-    count += are_partners(prefill, decode) ? 1 : 0;
+    count += model_.are_partners(prefill, decode) ? 1 : 0;
   return count;
 }
 
@@ -37,8 +31,8 @@ const handoff_world::connection* handoff_world::known_to_decode(std::size_t pref
 void handoff_world::connect_workers() {
   for (std::size_t prefill = 0; prefill < prefill_.size(); ++prefill)
     for (std::size_t decode = 0; decode < decode_.size(); ++decode) {
-      if (!are_partners(prefill, decode) || prefill_[prefill]->frozen || decode_[decode]->frozen ||
-          known_to_decode(prefill, decode) != nullptr || chance(2))
+      if (!model_.are_partners(prefill, decode) || prefill_[prefill]->frozen ||
+          decode_[decode]->frozen || known_to_decode(prefill, decode) != nullptr || chance(2))
         continue;
       const peer_id id{next_connection_++};
       connections_.push_back(

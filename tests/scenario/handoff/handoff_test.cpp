@@ -23,20 +23,23 @@ TEST(handoff, never_succeeds_with_a_wrong_byte_nor_writes_to_what_was_given_back
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     handoff_world world(seed);
     ASSERT_EQ(world.run(), "") << "seed " << seed;
-    all.succeeded += world.counted().succeeded;
-    all.failed += world.counted().failed;
-    all.retracted += world.counted().retracted;
-    all.timed_out += world.counted().timed_out;
+    all += world.counted();
   }
   std::printf(
       "[ measured ] %llu worlds: %llu rooms succeeded, %llu failed, %llu came again after a "
-      "success, %llu ends by time\n",
+      "success, %llu ends by time; %llu had states, %llu pipeline stages, %llu CP shares\n",
       static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(all.succeeded),
       static_cast<unsigned long long>(all.failed), static_cast<unsigned long long>(all.retracted),
-      static_cast<unsigned long long>(all.timed_out));
+      static_cast<unsigned long long>(all.timed_out),
+      static_cast<unsigned long long>(all.with_states),
+      static_cast<unsigned long long>(all.with_stages),
+      static_cast<unsigned long long>(all.with_cp_shares));
   EXPECT_GT(all.succeeded, 5 * seeds);
   EXPECT_GT(all.failed, 2 * seeds);
   EXPECT_GT(all.retracted, seeds);
+  EXPECT_GT(all.with_states, seeds);
+  EXPECT_GT(all.with_stages, seeds / 2);
+  EXPECT_GT(all.with_cp_shares, seeds / 10);
 }
 
 TEST(handoff, the_seed_of_the_environment_goes_well) {

@@ -28,12 +28,22 @@ handoff_world::decode_rank::decode_rank(const small_model& model, std::uint32_t 
                                         incarnation named)
     : process(named), memory(model, rank, false), rooms(small_reads(), next_turn) {}
 
+handoff_world::counts& handoff_world::counts::operator+=(const counts& more) {
+  succeeded += more.succeeded;
+  failed += more.failed;
+  retracted += more.retracted;
+  timed_out += more.timed_out;
+  with_states += more.with_states;
+  with_stages += more.with_stages;
+  with_cp_shares += more.with_cp_shares;
+  return *this;
+}
+
 handoff_world::handoff_world(std::uint64_t seed)
-    : random_(seed), model_{chance(4), chance(2) ? 1u : 2u, chance(2) ? 1u : 2u},
-      one_sided_(chance(2)) {
-  for (std::uint32_t rank = 0; rank < model_.prefill_ranks; ++rank)
+    : random_(seed), model_(random_), one_sided_(chance(2)) {
+  for (std::uint32_t rank = 0; rank < model_.workers(true); ++rank)
     prefill_.push_back(std::make_unique<prefill_rank>(model_, rank, next_process()));
-  for (std::uint32_t rank = 0; rank < model_.decode_ranks; ++rank)
+  for (std::uint32_t rank = 0; rank < model_.workers(false); ++rank)
     decode_.push_back(std::make_unique<decode_rank>(model_, rank, next_process()));
 }
 
@@ -118,6 +128,7 @@ void handoff_world::add_request(room_id number) {
   made.serial = next_serial_++;
   made.prefix = static_cast<std::uint32_t>(random_() % 3);
   made.length = static_cast<std::uint32_t>(1 + random_() % 4);
+  made.window = static_cast<std::uint32_t>(random_() % (made.length + 1));
   requests_.push_back(std::move(made));
 }
 
@@ -171,14 +182,15 @@ void handoff_world::kill_decode() {
 
 /// Others find out that a frozen rank is silent, and end its connections.
 void handoff_world::freeze_or_wake() {
-  auto turn = [this](auto& rank) {
-    rank.frozen = rank.frozen ? !chance(3) : chance(6);
+  // An engine stands still when one of its ranks does.
+  auto turn = [this](auto& rank, std::size_t ranks) {
+    rank.frozen = rank.frozen ? !chance(3) : chance(6 * static_cast<unsigned>(ranks));
     return rank.frozen && chance(3);
   };
   const auto prefill = random_() % prefill_.size();
   const auto decode = random_() % decode_.size();
-  const bool prefill_silent = turn(*prefill_[prefill]);
-  const bool decode_silent = turn(*decode_[decode]);
+  const bool prefill_silent = turn(*prefill_[prefill], prefill_.size());
+  const bool decode_silent = turn(*decode_[decode], decode_.size());
   for (auto& each : connections_)
     if ((prefill_silent && each.prefill == prefill) || (decode_silent && each.decode == decode))
       cut(each);

@@ -17,8 +17,9 @@
 
 namespace peercache::handoff::test {
 
-/// One prefill and one decode engine of one or two ranks each, with schedulers that take and give
-/// back memory as SGLang's do, a network and a data plane, all in one thread and from one seed.
+/// One prefill and one decode engine of one or several ranks each, with schedulers that take and
+/// give back memory as SGLang's do, a network and a data plane, all in one thread and from one
+/// seed.
 ///
 /// - Real: `sender_rooms`, `receiver_rooms`, the messages' codec, `lease_table`, `transfer_plan`,
 ///   and `served_spans`, which judges leases.
@@ -41,6 +42,10 @@ public:
     std::uint64_t succeeded = 0, failed = 0;
     std::uint64_t retracted = 0; ///< Requests whose number was that of a success.
     std::uint64_t timed_out = 0; ///< Ends by an engine's time-out, at either side.
+    /// Successes by what their engines have, which is at most one of pipeline stages and shares.
+    std::uint64_t with_states = 0, with_stages = 0, with_cp_shares = 0;
+
+    counts& operator+=(const counts& more);
   };
   const counts& counted() const noexcept { return counts_; }
 
@@ -92,6 +97,7 @@ private:
     room_id number;
     std::uint64_t serial = 0; ///< No other request has the same.
     std::uint32_t prefix = 0, length = 0;
+    std::uint32_t window = 0; ///< Pages of the sliding window at decode; prefill may have one more.
     struct at_decode {
       phase at = phase::waiting;
       bool connected = false, allocated = false;
@@ -143,7 +149,6 @@ private:
 
   // -- network
   std::uint32_t receivers_of(std::size_t prefill) const;
-  bool are_partners(std::size_t prefill, std::size_t decode) const;
   void connect_workers();
   connection* connection_of(peer_id id);
   const connection* known_to_decode(std::size_t prefill, std::size_t decode) const;

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "handoff/kv_layout.hpp"
+
+#include <cstdint>
+#include <random>
+
+namespace peercache::handoff::test {
+
+/// The model that both engines run, and how they share it out: two tokens a page, two heads or MLA,
+/// one layer for each of prefill's pipeline stages, states of mamba and of a sliding window.
+struct small_model {
+  static constexpr std::uint32_t page_tokens = 2;
+  static constexpr std::uint32_t heads = 2;
+  static constexpr std::uint32_t mamba_groups = 2; ///< Each of as many units as there are heads.
+
+  /// One of the models for which `transfer_plan` has a plan.
+  explicit small_model(std::mt19937_64& random);
+
+  bool mla = false;
+  std::uint32_t prefill_tp = 1, decode_tp = 1;
+  std::uint32_t prefill_stages = 1, decode_stages = 1;
+  std::uint32_t prefill_cp = 1;
+  bool all_cp_ranks_send = false;
+  bool mamba = false, swa = false;
+
+  /// Workers of an engine: one for each of its ranks.
+  std::uint32_t workers(bool prefill) const noexcept;
+  worker_ranks ranks_of(std::uint32_t worker, bool prefill) const noexcept;
+  /// Whether this worker of prefill has anything for that one of decode.
+  bool are_partners(std::uint32_t prefill, std::uint32_t decode) const noexcept;
+  /// Whether a worker of prefill computes the n-th of a room's pages, as many as `pages`.
+  bool computes(std::uint32_t worker, std::uint32_t nth, std::uint32_t pages) const noexcept;
+};
+
+} // namespace peercache::handoff::test

@@ -20,6 +20,7 @@ from sglang.srt.plugins.hook_registry import HookRegistry  # noqa: E402
 from sglang.srt.server_args import ServerArgs  # noqa: E402
 
 from pd_memory import Model, RankMemory  # noqa: E402
+from pd_states import ITEMS, places_of  # noqa: E402
 from peercache.pd import plugin  # noqa: E402
 
 plugin.load()
@@ -55,10 +56,11 @@ class Rank:
         (self.manager.prefill or self.manager.decode).close()
 
 
-def ranks_of(model, mode, port, tp=1, pp=1, **more):
-    """All ranks of an engine: each pipeline stage's tensor parallel ranks."""
+def ranks_of(model, mode, port, tp=1, pp=1, cp_size=1, **more):
+    """All ranks of an engine: each pipeline stage's tensor parallel ranks, of each context parallel rank."""
     return [
-        Rank(RankMemory(model, t, tp, stage, pp), mode, port, **more) for stage in range(pp) for t in range(tp)
+        Rank(RankMemory(model, t, tp, stage, pp), mode, port, cp=cp, cp_size=cp_size, **more)
+        for cp in range(cp_size) for stage in range(pp) for t in range(tp)
     ]
 
 
@@ -107,6 +109,9 @@ class Scheduler:
         self.rng, self.failure_prob = random.Random(seed), failure_prob
         self.pages = Pool(ranks[0].memory.pages, self.rng)
         self.rows = Pool(ranks[0].memory.rows, self.rng)
+        self.model = ranks[0].memory.model
+        self.window_tokens = self.model.window_tokens
+        self.states = [Pool(ITEMS, self.rng) for _ in self.model.states]
         self.page_tokens = ranks[0].memory.model.page_tokens
 
     def poll(self, handles, legal):
@@ -128,6 +133,24 @@ class Scheduler:
                 raised.append((error.failure_reason, error.is_from_another_rank))
         assert len(raised) == len(handles), "failure_exception always raises"
         return raised
+
+    def take_states(self, request):
+        """The items of a request: (first place, items) of each component."""
+        states = []
+        for kind, pool in zip(self.model.states, self.states):
+            first, count = places_of(kind, request.prefix_tokens, request.tokens, self.page_tokens,
+                                     self.window_tokens)
+            states.append((first, pool.take(count)))
+        return states
+
+    def give_states_back(self, states):
+        for pool, (_, items) in zip(self.states, states):
+            pool.give_back(items)
+
+    @staticmethod
+    def indices_of(states):
+        """As SGLang gives them; nothing for an engine without states."""
+        return [items for _, items in states] or None
 
     def write_all(self, request, pages, first, end):
         for rank in self.ranks:
@@ -167,10 +190,13 @@ class PrefillScheduler(Scheduler):
 
     def _begin(self, entry):
         request, senders = entry["request"], entry["senders"]
-        prefixes = {sender.pop_decode_prefix_len() for sender in senders}
+        # Context parallel ranks that send nothing are not told.
+        told = [sender for sender, rank in zip(senders, self.ranks) if not rank.manager.is_dummy_cp_rank]
+        prefixes = {sender.pop_decode_prefix_len() for sender in told}
         assert prefixes == {request.prefix_tokens}
         entry["pages"] = self.pages.take(-(-request.tokens // self.page_tokens))
         (entry["row"],) = self.rows.take(1)
+        entry["states"] = self.take_states(request)
         # Decode's prefix is in prefill's cache as well, as far as this test is concerned.
         self.write_all(request, entry["pages"], 0, request.prefix_tokens)
         entry["at"], entry["chunks"], entry["sent_all"] = request.prefix_tokens, 0, False
@@ -214,11 +240,12 @@ class PrefillScheduler(Scheduler):
         if last:
             for rank in self.ranks:
                 rank.memory.write_row(entry["row"], request.room, request.seed % 1000)
+                rank.memory.states.write(request.seed, entry["states"])
         for sender in entry["senders"]:
             if event is not None:
                 sender._early_send_wait_event = event
             if sender.should_send_kv_chunk(len(pages), last):
-                sender.send(pages, None, num_kv_tokens=end - entry["at"])
+                sender.send(pages, self.indices_of(entry["states"]) if last else None, num_kv_tokens=end - entry["at"])
         entry["at"], entry["sent_all"] = end, last
         entry["chunks"] += 1
 
@@ -233,8 +260,10 @@ class PrefillScheduler(Scheduler):
         """The next request may have these pages: they get other bytes at once."""
         for rank in self.ranks:
             rank.memory.poison(entry["pages"])
+            rank.memory.states.poison(entry["states"])
         self.inflight.remove(entry)
         self.pages.give_back(entry["pages"])
+        self.give_states_back(entry["states"])
         self.rows.give_back([entry["row"]])
 
 
@@ -275,11 +304,13 @@ class DecodeScheduler(Scheduler):
         request = entry["request"]
         entry["pages"] = self.pages.take(-(-(request.tokens - request.prefix_tokens) // self.page_tokens))
         (entry["row"],) = self.rows.take(1)
+        entry["states"] = self.take_states(request)
         for rank in self.ranks:
             rank.memory.poison(entry["pages"])
             rank.memory.write_row(entry["row"], 0, 0)
         for receiver in entry["receivers"]:
-            receiver.send_metadata(entry["pages"], int(entry["row"]), None, decode_prefix_len=request.prefix_tokens)
+            receiver.send_metadata(entry["pages"], int(entry["row"]), self.indices_of(entry["states"]),
+                                   decode_prefix_len=request.prefix_tokens)
         entry["turns"] = 0
         self.transfer.append(entry)
 
@@ -314,6 +345,7 @@ class DecodeScheduler(Scheduler):
         for rank in self.ranks:
             kv = rank.memory.model.kv(request.seed, request.tokens)
             self.wrong += rank.memory.wrong(kv, entry["pages"], request.prefix_tokens, request.tokens)
+            self.wrong += rank.memory.states.wrong(request.seed, entry["states"])
             self.wrong += bool((rank.memory.bootstrap_room[entry["row"]] != request.room).any())
             self.wrong += bool((rank.memory.output_ids[entry["row"]] != request.seed % 1000).any())
 
@@ -321,10 +353,13 @@ class DecodeScheduler(Scheduler):
         """The pages are somebody else's, who sees whether anything is still written to them."""
         for rank in self.ranks:
             rank.memory.poison(entry["pages"])
+            rank.memory.states.poison(entry["states"])
         deadline = time.monotonic() + 0.002
         while time.monotonic() < deadline:
-            self.touched += sum(not rank.memory.is_poisoned(entry["pages"]) for rank in self.ranks)
+            self.touched += sum(not rank.memory.is_poisoned(entry["pages"])
+                                or not rank.memory.states.is_poisoned(entry["states"]) for rank in self.ranks)
         self.pages.give_back(entry["pages"])
+        self.give_states_back(entry["states"])
         self.rows.give_back([entry["row"]])
 
 

@@ -4,6 +4,7 @@ layer, K or V, the head and the token."""
 from dataclasses import dataclass, field
 
 import numpy as np
+from pd_states import POISON, StateMemory
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,12 @@ class Model:
     page_tokens: int = 4
     is_mla: bool = False
     pages: int = 512  # Of each rank.
+    states: tuple = ()
+    window_tokens: int = 10
+
+    @property
+    def is_hybrid_mla(self):
+        return self.is_mla and "mamba" in self.states
 
     def kv(self, seed, tokens):
         """The KV of a request: [K and V, or one latent][layer][token][head][byte]."""
@@ -26,7 +33,6 @@ class Model:
 
 
 ROW_IDS, ROW_ROOM = 16, 8
-POISON = 0xEE
 
 
 @dataclass
@@ -51,6 +57,7 @@ class RankMemory:
         shape = self.pages, model.page_tokens, heads, model.head_bytes
         kinds = 1 if model.is_mla else 2
         self.buffers = [np.full(shape, POISON, np.uint8) for _ in range(kinds * per_stage)]
+        self.states = StateMemory(model.states, self.layers, self.tp, self.tp_size)
         self.output_ids = np.zeros((self.rows, ROW_IDS), np.int32)
         self.bootstrap_room = np.zeros((self.rows, ROW_ROOM), np.int64)
 
@@ -101,8 +108,8 @@ class RankMemory:
         kv_args.aux_data_ptrs = [r.ctypes.data for r in rows]
         kv_args.aux_data_lens = [r.nbytes for r in rows]
         kv_args.aux_item_lens = [r[0].nbytes for r in rows]
-        kv_args.state_types, kv_args.state_data_ptrs = [], []
-        kv_args.state_data_lens, kv_args.state_item_lens = [], []
-        kv_args.is_hybrid_mla_backend, kv_args.system_dp_rank, kv_args.pp_rank = False, 0, self.pp
+        self.states.add_to(kv_args)
+        kv_args.is_hybrid_mla_backend = self.model.is_hybrid_mla
+        kv_args.system_dp_rank, kv_args.pp_rank = 0, self.pp
         kv_args.gpu_id, kv_args.ib_device = 0, None
         return kv_args

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 from local_nodes import until
-from pd_engines import KVPoll, Model, Pair, PrefillScheduler, Rank, Request, kv_class, runtime_context, utils
+from pd_engines import KVPoll, Model, Pair, PrefillScheduler, Rank, Request, kv_class, utils
 from pd_memory import POISON, RankMemory
 
 PAGE = Model().page_tokens
@@ -64,10 +64,7 @@ def test_latents_of_mla_arrive_and_dummies_end(pairs, shape):
 
 def test_context_parallel_ranks_that_send_nothing_end_by_themselves(pairs):
     pair = pairs(prefill={"cp_size": 2})
-    other = Rank(RankMemory(Model()), utils.DisaggregationMode.PREFILL, pair.server.port, cp=1, cp_size=2)
-    pair.prefill.ranks.append(other)
-    runtime_context.set_parallel(runtime_context.Parallel())
-    assert other.manager.is_dummy_cp_rank
+    assert pair.prefill.ranks[1].manager.is_dummy_cp_rank
     assert pair.run(*requests(4)) == ["ok"] * 4
     assert right(pair)
 

@@ -1,0 +1,105 @@
+"""States of a rank of a PD engine: mamba's (one item of each request, each rank has its part of it), and pages of a
+sliding window or of an index. Each byte follows from the request, the layer and the place."""
+
+import numpy as np
+
+ITEMS = 64
+POISON = 0xEE
+
+# Tensors of mamba: rows, widths over all ranks of the groups of a row, bytes of a unit. The first is a convolution.
+MAMBA = (3, (4, 4, 8), 4), (1, (8,), 16)
+PAGE_BYTES = {"swa": 32, "dsa": 24}
+
+
+class Tensor:
+    """One tensor of a component, of one layer."""
+
+    def __init__(self, kind, layer, shape, tp, tp_size):
+        self.kind, self.layer, self.shape = kind, layer, shape
+        self.part = None
+        if kind == "mamba":
+            ends = np.cumsum((0,) + shape[1])
+            self.part = np.concatenate([
+                np.arange(begin + tp * width // tp_size, begin + (tp + 1) * width // tp_size)
+                for begin, width in zip(ends, shape[1])
+            ])
+            item = shape[0], len(self.part), shape[2]
+        else:
+            item = (PAGE_BYTES[kind],)
+        self.items = np.full((ITEMS, *item), POISON, np.uint8)
+
+    def value(self, seed, place):
+        """What the model computes: of mamba for the request, else for the page at this place of its sequence."""
+        name = [seed, sum(self.kind.encode()), self.layer, place]
+        if self.part is None:
+            return np.random.default_rng(name).integers(1, 255, self.items.shape[1:], dtype=np.uint8)
+        rows, groups, unit = self.shape
+        whole = np.random.default_rng([*name, unit]).integers(1, 255, (rows, sum(groups), unit), dtype=np.uint8)
+        return whole[:, self.part]
+
+
+class StateMemory:
+    """All components of one rank. Items of a request are lists (first place, items), one for each component."""
+
+    def __init__(self, kinds, layers, tp, tp_size):
+        self.kinds = kinds
+        self.components = [
+            [Tensor(kind, layer, shape, tp, tp_size) for shape in self._shapes(kind) for layer in layers]
+            for kind in kinds
+        ]
+
+    @staticmethod
+    def _shapes(kind):
+        return MAMBA if kind == "mamba" else (None,)
+
+    def _places(self, states):
+        for tensors, (first, items) in zip(self.components, states):
+            for tensor in tensors:
+                for i, item in enumerate(items):
+                    yield tensor, item, first + i
+
+    def write(self, seed, states):
+        for tensor, item, place in self._places(states):
+            tensor.items[item] = tensor.value(seed, place)
+
+    def wrong(self, seed, states):
+        return sum(
+            not np.array_equal(tensor.items[item], tensor.value(seed, place))
+            for tensor, item, place in self._places(states)
+        )
+
+    def poison(self, states):
+        for tensor, item, _ in self._places(states):
+            tensor.items[item] = POISON
+
+    def is_poisoned(self, states):
+        return all((tensor.items[item] == POISON).all() for tensor, item, _ in self._places(states))
+
+    def add_to(self, kv_args):
+        """Fills SGLang's lists in: one entry of each for each component."""
+        kv_args.state_types = list(self.kinds)
+
+        def of_each(what):
+            return [[what(tensor) for tensor in tensors] for tensors in self.components]
+
+        kv_args.state_data_ptrs = of_each(lambda tensor: tensor.items.ctypes.data)
+        kv_args.state_data_lens = of_each(lambda tensor: tensor.items.nbytes)
+        kv_args.state_item_lens = of_each(lambda tensor: tensor.items[0].nbytes)
+        kv_args.state_layer_ids = of_each(lambda tensor: tensor.layer)
+        is_mamba = [kind == "mamba" for kind in self.kinds]
+        dims = of_each(lambda tensor: 0 if tensor.part is None else len(tensor.part))
+        outers = of_each(lambda tensor: 1 if tensor.part is None else tensor.shape[0])
+        groups = of_each(lambda tensor: list(tensor.shape[1]) if tensor.part is not None and len(tensor.shape[1]) > 1
+                         else None)
+        kv_args.state_dim_per_tensor = [of if yes else [] for of, yes in zip(dims, is_mamba)]
+        kv_args.state_slice_outer_counts = [of if yes else [] for of, yes in zip(outers, is_mamba)]
+        kv_args.state_conv_shard_groups = [of if yes else [] for of, yes in zip(groups, is_mamba)]
+
+
+def places_of(kind, prefix_tokens, tokens, page_tokens, window_tokens):
+    """(first place, number of items) of a request's component, as SGLang's schedulers choose them."""
+    end = -(-tokens // page_tokens)
+    if kind == "mamba":
+        return 0, 1
+    first = max(prefix_tokens, tokens - window_tokens) // page_tokens if kind == "swa" else 0
+    return first, end - first

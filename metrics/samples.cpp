@@ -23,6 +23,11 @@ std::uint64_t rounded(double value) {
                         : std::numeric_limits<std::uint64_t>::max();
 }
 
+/// Whether the metric's value is a moment, which is no sum of others.
+bool is_moment(metric id) noexcept {
+  return id == metric::handoff_last_failure_seconds;
+}
+
 } // namespace
 
 series series_of(metric id, label_words words) {
@@ -82,7 +87,7 @@ void samples::take(const samples& newer) {
 void samples::add(const samples& more) {
   for (const auto& [which, value] : more.values_)
     if (auto* there = room(values_, which))
-      *there += value;
+      *there = is_moment(which.id) ? std::max(*there, value) : *there + value;
   for (const auto& [which, latency] : more.latencies_)
     if (auto* there = room(latencies_, which))
       there->merge(latency);

@@ -65,7 +65,8 @@ public:
 
   /// Takes all values of `newer` over; series that `newer` does not have stay as they are.
   void take(const samples& newer);
-  /// Adds all values and latencies of `more`: what several counted, together.
+  /// Adds all values and latencies of `more`: what several counted, together. Of moments (seconds
+  /// since 1970) the latest one counts.
   void add(const samples& more);
   /// Sets all gauges to 0: whoever counted is gone, and what it did still counts.
   void zero_gauges();

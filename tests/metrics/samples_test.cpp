@@ -66,6 +66,17 @@ TEST(samples, newer_ones_replace_what_they_have_and_leave_the_rest) {
   EXPECT_EQ(now.latency(metric::op_seconds, {"get"}).count, 2u);
 }
 
+TEST(samples, of_moments_the_latest_counts) {
+  samples first, second;
+  first.set(metric::handoff_last_failure_seconds, {"decode-1", "no memory"}, 1'700'000'000);
+  second.set(metric::handoff_last_failure_seconds, {"decode-1", "no memory"}, 1'700'000'007);
+  for (auto [earlier, later] : {std::pair(first, second), {second, first}}) {
+    earlier.add(later);
+    EXPECT_EQ(earlier.count(metric::handoff_last_failure_seconds, {"decode-1", "no memory"}),
+              1'700'000'007u);
+  }
+}
+
 TEST(samples, those_of_several_add_up_with_their_latencies) {
   samples sum, more;
   sum.set(metric::sessions, 1);

@@ -37,6 +37,8 @@ struct handoff_plan {
   std::uint64_t memory_bytes = 256u << 20; ///< KV of each rank, about.
   std::uint32_t tokens_max = 8192;
   bool verbs = false; ///< Pages travel over verbs; else over TCP.
+  /// How much later than it was said decode hears what prefill says; pages are not late.
+  std::chrono::milliseconds messages_later{0};
   process_faults faults;
   std::chrono::milliseconds seconds_max{3'600'000};
   /// A room of which nobody has moved for so long counts as stuck, and ends the run.

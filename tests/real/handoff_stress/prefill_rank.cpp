@@ -1,10 +1,12 @@
 #include "client/handoff/prefill_worker.hpp"
 #include "handoff_ranks.hpp"
+#include "late_relay.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 namespace peercache::handoff_stress {
 
@@ -20,7 +22,10 @@ public:
                std::uint64_t begun)
       : engine_rank(plan, board, rank, begun),
         worker_(started(prefill_worker::start(options_of(plan), memory_.layout()))) {
-    own_cell().port.store(worker_->port(), std::memory_order_release);
+    auto port = worker_->port();
+    if (plan.messages_later.count() != 0)
+      port = relay_.emplace(port, plan.messages_later).port();
+    own_cell().port.store(port, std::memory_order_release);
   }
 
 private:
@@ -104,6 +109,7 @@ private:
   std::uint64_t rooms_left() const override { return worker_->stats().rooms; }
 
   std::unique_ptr<prefill_worker> worker_;
+  std::optional<late_relay> relay_; ///< Decode connects to it, where messages come late.
   std::array<sending, cells_max> sending_;
 };
 

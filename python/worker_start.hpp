@@ -17,22 +17,26 @@ namespace peercache::python {
 /// Errors: `invalid_argument`.
 result<client::worker_options> worker_options_of(const std::map<std::string, std::string>& given);
 
-/// Starts a worker without the GIL: `start` returns it as a `result` of a unique_ptr. Nobody would
-/// close one that begins after the interpreter's end was announced. Errors: `peercache.Error`.
+/// Starts a worker without the GIL: `start` returns it as a `result` of a unique_ptr. In the main
+/// thread handlers of signals run meanwhile; what one has raised is thrown, and the worker ends:
+/// nobody would be given it. Nobody would close one that begins after the interpreter's end was
+/// announced either. Errors: `peercache.Error`.
 template <class Worker, class Start>
 std::shared_ptr<Worker> started_outside(Start&& start) {
   const auto begin = [&]() -> result<std::shared_ptr<Worker>> {
-    const without_gil outside;
+    const outside_call outside;
     if (end_announced())
       return error{errc::closed, "the interpreter ends"};
     result<std::unique_ptr<Worker>> started = start();
     if (!started)
       return started.error();
-    if (end_announced())
+    if (end_announced() || interruption::look())
       return error{errc::closed, "the interpreter ends"};
     return counted(std::shared_ptr<Worker>{*std::move(started)});
   };
-  return value_or_raise(begin());
+  auto begun = begin();
+  raise_from_handlers();
+  return value_or_raise(std::move(begun));
 }
 
 } // namespace peercache::python

@@ -47,7 +47,7 @@ result<std::unique_ptr<decode_worker>> decode_worker::start(const worker_options
   if (auto begun = made->spawn(); !begun)
     return begun.error();
   std::unique_ptr<decode_worker> worker{new decode_worker(std::move(made))};
-  if (auto lent = worker->lend_memory(); !lent)
+  if (auto lent = worker->impl_->lend_memory(true); !lent)
     return lent.error();
   log::info("handoff: decode worker {} has begun; {}", to_string(self.process),
             worker->data_plane());
@@ -129,7 +129,7 @@ void decode_worker::give_memory_back() {
 result<void> decode_worker::lend_memory() {
   if (!impl_->home.is_here())
     return closed_decode_worker();
-  return impl_->lend_memory();
+  return impl_->lend_memory(false);
 }
 
 std::vector<lost_worker> decode_worker::take_lost() {

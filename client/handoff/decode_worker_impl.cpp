@@ -95,10 +95,11 @@ void decode_worker::impl::give_memory_back() {
       plane->unregister_buffer(each.data());
 }
 
-result<void> decode_worker::impl::lend_memory() {
+result<void> decode_worker::impl::lend_memory(bool starting) {
   std::lock_guard moving{memory_lock};
   for (std::size_t i = 0; !registered && i < memory.size(); ++i) {
-    auto added = plane->register_buffer(memory[i]);
+    auto added = starting && interruption::look() ? result<void>(interrupted_start())
+                                                  : plane->register_buffer(memory[i]);
     if (added)
       continue;
     while (i-- > 0)

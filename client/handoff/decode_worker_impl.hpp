@@ -33,7 +33,9 @@ public:
   result<void> spawn();
   void close();
   void give_memory_back();
-  result<void> lend_memory();
+  /// @param starting whether an interruption of this thread ends it between two buffers: nobody
+  ///   else has the worker yet
+  result<void> lend_memory(bool starting);
   /// Waits until no read of the room is under way. @pre the room has failed, or ended
   void wait_until_quiet(handoff::room_id room);
 

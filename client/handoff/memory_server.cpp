@@ -1,5 +1,6 @@
 #include "client/handoff/memory_server.hpp"
 
+#include "common/interruption.hpp"
 #include "handoff/links/link_options.hpp"
 #include "rdma/server_loop.hpp"
 
@@ -51,9 +52,11 @@ result<void> memory_server::add_one(std::span<std::byte> memory) {
   return added;
 }
 
-result<void> memory_server::add(const std::vector<std::span<std::byte>>& memory) {
+result<void> memory_server::add(const std::vector<std::span<std::byte>>& memory,
+                                bool until_interrupted) {
   for (std::size_t i = 0; i < memory.size(); ++i) {
-    auto added = add_one(memory[i]);
+    auto added = until_interrupted && interruption::look() ? result<void>(interrupted_start())
+                                                           : add_one(memory[i]);
     if (added)
       continue;
     remove({memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(i)});

@@ -36,7 +36,9 @@ public:
   const std::string& choice() const noexcept { return rails_->choice(); }
 
   /// Lets all of this memory be read, or none of it.
-  result<void> add(const std::vector<std::span<std::byte>>& memory);
+  /// @param until_interrupted whether an interruption of the caller's thread ends it between two
+  ///   spans, as `closed`; whoever interrupts must not need what the caller has locked
+  result<void> add(const std::vector<std::span<std::byte>>& memory, bool until_interrupted = false);
   /// When it returns, no server and no device reads this memory.
   void remove(const std::vector<std::span<std::byte>>& memory);
 

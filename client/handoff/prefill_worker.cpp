@@ -109,10 +109,12 @@ public:
       served->remove(memory);
   }
 
-  result<void> lend_memory() {
+  /// @param starting whether an interruption of this thread ends it between two buffers: nobody
+  ///   else has the worker yet
+  result<void> lend_memory(bool starting) {
     std::lock_guard moving{memory_lock};
     if (!registered)
-      if (auto added = served->add(memory); !added)
+      if (auto added = served->add(memory, starting); !added)
         return added;
     registered = true;
     std::lock_guard guard{lock};
@@ -240,7 +242,7 @@ result<std::unique_ptr<prefill_worker>> prefill_worker::start(const worker_optio
       std::make_unique<impl>(std::move(*served), std::move(*links), std::move(layout), process);
   made->spawn(options);
   std::unique_ptr<prefill_worker> worker{new prefill_worker(std::move(made))};
-  if (auto lent = worker->lend_memory(); !lent)
+  if (auto lent = worker->impl_->lend_memory(true); !lent)
     return lent.error();
   log::info("handoff: prefill worker {} listens on {}:{}; {}", to_string(process), options.host,
             worker->port(), worker->data_plane());
@@ -334,7 +336,7 @@ void prefill_worker::give_memory_back() {
 result<void> prefill_worker::lend_memory() {
   if (!impl_->home.is_here())
     return closed_worker();
-  return impl_->lend_memory();
+  return impl_->lend_memory(false);
 }
 
 prefill_stats prefill_worker::stats() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/result.hpp"
 #include "rdma/cuda_memory.hpp"
 #include "rdma/device_memory.hpp"
 #include "rdma/verbs/rail_choice.hpp"
@@ -11,6 +12,11 @@
 #include <string>
 
 namespace peercache::client {
+
+/// Why a worker does not start whose starting thread is interrupted (common/interruption.hpp).
+inline error interrupted_start() {
+  return {errc::closed, "the worker's start was interrupted"};
+}
 
 /// Options of a worker that hands prompts over: a process of an engine, prefill or decode.
 struct worker_options {

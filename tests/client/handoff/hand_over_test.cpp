@@ -1,3 +1,4 @@
+#include "common/interruption.hpp"
 #include "tests/client/handoff/refused_epoll.hpp"
 #include "tests/client/handoff/worker_rig.hpp"
 
@@ -196,6 +197,23 @@ TEST(worker, listens_for_other_hosts_only_when_it_is_told_to) {
   options.host = "0.0.0.0";
   options.insecure_cluster = true;
   EXPECT_TRUE(prefill_worker::start(options, memory.layout()));
+}
+
+TEST(worker, whose_start_is_interrupted_does_not_start) {
+  const worker_memory memory;
+  {
+    const interruption stop([] { return true; });
+    ASSERT_TRUE(eventually([] { return interruption::look(); }));
+    const auto prefill = prefill_worker::start(tcp_options(), memory.layout());
+    ASSERT_FALSE(prefill);
+    EXPECT_EQ(prefill.error().code, errc::closed);
+    const auto decode = decode_worker::start(tcp_options(), memory.layout());
+    ASSERT_FALSE(decode);
+    EXPECT_EQ(decode.error().code, errc::closed);
+  }
+  const interruption none([] { return false; });
+  EXPECT_TRUE(prefill_worker::start(tcp_options(), memory.layout()));
+  EXPECT_TRUE(decode_worker::start(tcp_options(), memory.layout()));
 }
 
 TEST(worker, of_an_impossible_layout_does_not_start) {

@@ -141,11 +141,16 @@ result<handoff_plan> parse_plan(int argc, char** argv) {
   handoff_plan plan;
   std::string model = models[0].name, tp = "1:1", without, control, plane = "tcp";
   std::vector<std::string> states;
-  std::uint64_t seconds = 0, memory_mib = 256, kill_ms = 0, freeze_ms = 0;
+  std::uint64_t seconds = 0, memory_mib = 256, kill_ms = 0, freeze_ms = 0, patience = 30;
   CLI::App app("Prompts handed over between processes; every byte is compared.", "stress handoff");
   app.add_option("--rooms", plan.rooms, "Rooms until the end");
   app.add_option("--seed", plan.seed, "What differs between two runs besides the machine's mood");
   app.add_option("--seconds", seconds, "End after so many seconds at the latest");
+  app.add_option(
+         "--patience", patience,
+         "A room that has not ended after so many seconds is stuck [30]; the longest prompts "
+         "take that long on a machine that has other work")
+      ->check(CLI::Range(1, 3600));
   app.add_option("--model", model, "llama-3.1-8b, qwen3-32b-tp4 or deepseek-v3");
   app.add_option("--tp", tp, "Ranks of prefill and of decode: 1:1, 2:2, 2:1 or 1:2");
   app.add_option("--states", states, "States that rooms have: mamba, swa, dsa")->delimiter(',');
@@ -168,6 +173,7 @@ result<handoff_plan> parse_plan(int argc, char** argv) {
     return {errc::invalid_argument, wrong.what()};
   }
   plan.memory_bytes = memory_mib << 20;
+  plan.patience = std::chrono::seconds(patience);
   plan.verbs = plane == "verbs";
   plan.faults = {std::chrono::milliseconds(kill_ms), std::chrono::milliseconds(freeze_ms)};
   if (auto chosen = choose_model(plan, model); !chosen)

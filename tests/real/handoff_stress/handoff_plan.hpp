@@ -41,7 +41,7 @@ struct handoff_plan {
   std::chrono::milliseconds messages_later{0};
   process_faults faults;
   std::chrono::milliseconds seconds_max{3'600'000};
-  /// A room of which nobody has moved for so long counts as stuck, and ends the run.
+  /// A room that has not ended so long after it was posted counts as stuck, and ends the run.
   std::chrono::milliseconds patience{30'000};
   bool stop_at_wrong = false;
   /// Rooms of a guard's profile: some MiB each, and given up while they are read, by one side.

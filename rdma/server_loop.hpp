@@ -9,20 +9,22 @@ namespace peercache::rdma {
 
 /// How long a server's thread goes on polling after something has moved, before it sleeps: the next
 /// request of a batch is near.
-inline constexpr clock::duration server_spin = std::chrono::microseconds(20);
+inline constexpr auto server_spin = std::chrono::microseconds(20);
 inline constexpr clock::duration server_sleep_max = std::chrono::milliseconds(100);
 
 /// The loop of a server's thread (`tcp_page_server`, `verbs_rail_server`): polls, and sleeps when
-/// nothing moves, until `stop` is set. Whoever sets `stop` wakes the server after it.
+/// nothing has moved for `spin`, until `stop` is set. Whoever sets `stop` wakes the server after
+/// it.
 /// @param each_turn called with the time of each turn, at least every `server_sleep_max`
 template <class Server, class EachTurn>
-void run_server(Server& server, const std::atomic<bool>& stop, EachTurn&& each_turn) {
+void run_server(Server& server, const std::atomic<bool>& stop, EachTurn&& each_turn,
+                clock::duration spin = server_spin) {
   auto moved_at = clock::now();
   while (!stop.load(std::memory_order_acquire)) {
     const auto now = clock::now();
     if (server.poll(now))
       moved_at = now;
-    else if (now - moved_at > server_spin)
+    else if (now - moved_at >= spin)
       server.wait(server_sleep_max);
     each_turn(now);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "client/handoff/loop_spin.hpp"
 #include "handoff/links/worker_links.hpp"
 
 #include <atomic>
@@ -21,7 +22,7 @@ void run_links(handoff::worker_links& links, const std::atomic<bool>& stop, std:
                Turn&& turn) {
   using std::chrono::steady_clock;
   // The answer to what was sent is near: a sleep would cost more than it takes.
-  constexpr auto spin = std::chrono::microseconds(50);
+  const auto spin = loop_spin(own_processors(), std::chrono::microseconds(50));
   constexpr auto sleep_max = std::chrono::milliseconds(100);
   auto lock = at_work != nullptr ? std::unique_lock(*at_work) : std::unique_lock<std::mutex>();
   auto moved_at = steady_clock::now();
@@ -34,7 +35,7 @@ void run_links(handoff::worker_links& links, const std::atomic<bool>& stop, std:
       lock.unlock();
       links.sleep(sleep);
       lock.lock();
-    } else if (now - moved_at > spin) {
+    } else if (now - moved_at >= spin) {
       links.wait(now, sleep_max);
     }
   }

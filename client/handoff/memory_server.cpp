@@ -1,5 +1,6 @@
 #include "client/handoff/memory_server.hpp"
 
+#include "client/handoff/loop_spin.hpp"
 #include "common/interruption.hpp"
 #include "handoff/links/link_options.hpp"
 #include "rdma/server_loop.hpp"
@@ -76,7 +77,11 @@ void memory_server::remove(const std::vector<std::span<std::byte>>& memory) {
 
 std::vector<std::function<void()>> memory_server::bodies() {
   std::vector<std::function<void()>> all;
-  all.emplace_back([this] { rdma::run_server(*pages_, stop_, [](rdma::clock::time_point) {}); });
+  const auto spin = loop_spin(own_processors(), rdma::server_spin);
+  all.emplace_back([this, spin] {
+    rdma::run_server(
+        *pages_, stop_, [](rdma::clock::time_point) {}, spin);
+  });
   for (std::size_t rail = 0; rail < rails_->rails(); ++rail)
     all.emplace_back([this, rail] { rails_->run(rail); });
   if (rails_->rails() != 0)

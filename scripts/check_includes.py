@@ -81,6 +81,7 @@ FENCES = {
     ("prometheus/",): ["metrics/"],
     ("httplib.h",): ["metrics/"],
     ("nlohmann/",): ["bench/", "cli/"],
+    ("openssl/",): ["net/tls_"],
     ("blake3.h",): ["common/"],
     ("xxhash.h",): ["common/"],
     ("spdlog/",): ["common/"],

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace peercache::net {
+
+/// What a certificate lets its holder be.
+enum class tls_role : std::uint8_t {
+  node,   ///< A node; may ask what clients ask, too.
+  client, ///< An engine's client or the command line.
+};
+
+/// Who holds a certificate, as its subject alternative name says: the URI
+/// `peercache://CLUSTER/node/NAME` or `peercache://CLUSTER/client/NAME`. In cluster and name, bytes
+/// other than letters, digits, `.`, `_`, `~` and `-` are percent-encoded.
+struct tls_identity {
+  std::string cluster;
+  tls_role role = tls_role::client;
+  std::string name;
+  bool operator==(const tls_identity&) const = default;
+};
+
+std::string_view word_of(tls_role role) noexcept;
+std::string uri_of(const tls_identity& who);
+/// Reads what `uri_of` writes, and nothing else.
+std::optional<tls_identity> identity_of(std::string_view uri);
+
+} // namespace peercache::net

@@ -1,0 +1,164 @@
+#include "net/tls_context.hpp"
+
+#include "common/log.hpp"
+#include "net/tls_certificate.hpp"
+
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/stat.h>
+#include <utility>
+
+namespace peercache::net {
+
+namespace {
+
+/// How often a connection may cause a look at the files.
+constexpr std::chrono::seconds file_look_every{1};
+
+using context_ptr = std::shared_ptr<SSL_CTX>;
+
+/// Names the state that the files are in: another text when one was written or replaced.
+std::string state_of(const tls_files& files) {
+  std::string text;
+  for (const auto* path : {&files.certificate, &files.key, &files.authority}) {
+    struct stat info {};
+    if (::stat(path->c_str(), &info) != 0)
+      info = {};
+    text += fmt::format("{}:{}:{}:{}.{};", info.st_dev, info.st_ino, info.st_size,
+                        info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+  }
+  return text;
+}
+
+context_ptr make_context() {
+  context_ptr made(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
+  PEERCACHE_ASSERT(made);
+  SSL_CTX_set_min_proto_version(made.get(), TLS1_3_VERSION);
+  SSL_CTX_set_options(made.get(), SSL_OP_NO_TICKET);
+  SSL_CTX_set_num_tickets(made.get(), 0);
+  SSL_CTX_set_session_cache_mode(made.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_mode(made.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                   SSL_MODE_RELEASE_BUFFERS);
+  return made;
+}
+
+/// Whether the own certificate is one that others of the cluster, with the same CA, would take.
+result<void> check_own(SSL_CTX* context, const tls_files& files) {
+  X509* own = SSL_CTX_get0_certificate(context);
+  STACK_OF(X509)* between = nullptr;
+  SSL_CTX_get0_chain_certs(context, &between);
+  const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> check(X509_STORE_CTX_new(),
+                                                                              &X509_STORE_CTX_free);
+  if (!check ||
+      X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context), own, between) != 1)
+    return {errc::out_of_memory, with_tls_reason(files.certificate)};
+  if (X509_verify_cert(check.get()) != 1) {
+    const char* why = X509_verify_cert_error_string(X509_STORE_CTX_get_error(check.get()));
+    ERR_clear_error();
+    return {errc::invalid_argument,
+            fmt::format("{} is not valid for {}: {}", files.certificate, files.authority, why)};
+  }
+  return {};
+}
+
+struct read_files {
+  context_ptr context;
+  tls_identity self;
+};
+
+result<read_files> read(const tls_files& files) {
+  if (files.certificate.empty() || files.key.empty() || files.authority.empty())
+    return {errc::invalid_argument, "it takes a certificate, its key and the CA's certificate "
+                                    "(`tls.cert`, `tls.key` and `tls.ca`)"};
+  auto key = read_key(files.key);
+  if (!key)
+    return key.error();
+  auto made = make_context();
+  if (SSL_CTX_use_certificate_chain_file(made.get(), files.certificate.c_str()) != 1)
+    return {errc::invalid_argument,
+            with_tls_reason(files.certificate + " cannot be read as a certificate in PEM form")};
+  if (SSL_CTX_use_PrivateKey(made.get(), key->get()) != 1)
+    return {errc::invalid_argument,
+            with_tls_reason(files.key + " is not the key of " + files.certificate)};
+  if (SSL_CTX_load_verify_file(made.get(), files.authority.c_str()) != 1)
+    return {errc::invalid_argument,
+            with_tls_reason(files.authority + " cannot be read as certificates in PEM form")};
+  if (auto fits = check_own(made.get(), files); !fits)
+    return fits.error();
+  auto self = identity_in(*SSL_CTX_get0_certificate(made.get()), files.cluster);
+  if (!self)
+    return {errc::invalid_argument,
+            fmt::format("{} is of no node or client of the cluster `{}`; it needs a URI such as {} "
+                        "in its subject alternative name (`peercache ca issue` writes it)",
+                        files.certificate, files.cluster,
+                        uri_of({files.cluster, tls_role::node, "NAME"}))};
+  return read_files{std::move(made), std::move(*self)};
+}
+
+} // namespace
+
+tls_context::tls_context(tls_files files, tls_identity self, shared_context read, std::string seen)
+    : files_(std::move(files)), self_(std::move(self)), context_(std::move(read)),
+      seen_(std::move(seen)) {}
+
+result<std::shared_ptr<tls_context>> tls_context::open(tls_files files) {
+  auto seen = state_of(files);
+  auto first = read(files);
+  if (!first)
+    return error{first.error().code, "TLS: " + first.error().message};
+  return std::shared_ptr<tls_context>(new tls_context(std::move(files), std::move(first->self),
+                                                      std::move(first->context), std::move(seen)));
+}
+
+result<std::shared_ptr<tls_context>> tls_context::open_if_given(const tls_paths& paths,
+                                                                const std::string& cluster) {
+  if (!paths.given())
+    return std::shared_ptr<tls_context>();
+  return open({paths, cluster});
+}
+
+bool tls_context::look_again() {
+  const std::lock_guard guard(lock_);
+  auto seen = state_of(files_); // Read before the files, so that a later change is seen later.
+  if (seen == seen_)
+    return false;
+  seen_ = std::move(seen);
+  auto next = read(files_);
+  if (next && next->self.role != self_.role)
+    next = error{errc::invalid_argument,
+                 fmt::format("{} is a {}'s, and was a {}'s", files_.certificate,
+                             word_of(next->self.role), word_of(self_.role))};
+  if (!next) {
+    log::warn("tls: the certificate, key and CA that were read before stay in use: {}",
+              next.error().message);
+    return false;
+  }
+  context_ = std::move(next->context);
+  log::info("tls: read {}, {} and {} again", files_.certificate, files_.key, files_.authority);
+  return true;
+}
+
+tls_context::shared_context tls_context::current() {
+  const auto now = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard guard(lock_);
+    if (now < next_look_)
+      return context_;
+    next_look_ = now + file_look_every;
+  }
+  look_again();
+  const std::lock_guard guard(lock_);
+  return context_;
+}
+
+tls_session tls_context::dialled(int fd) {
+  return {current().get(), fd, tls_session::side::dials, files_.cluster, tls_peers::nodes};
+}
+
+tls_session tls_context::accepted(int fd) {
+  return {current().get(), fd, tls_session::side::accepts, files_.cluster,
+          tls_peers::nodes_and_clients};
+}
+
+} // namespace peercache::net

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "common/tls_paths.hpp"
+#include "net/tls_session.hpp"
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace peercache::net {
+
+/// The files that a process shows and believes, and the cluster that it is of.
+struct tls_files : tls_paths {
+  std::string cluster;
+};
+
+/// What all connections of a process share: TLS 1.3 alone, a certificate on both sides, no resumed
+/// sessions (each connection is judged by the files of its day).
+///
+/// The files are read again when they have changed, at the next connection or `look_again`. Files
+/// that do not fit each other, or are not there for a moment, change nothing: what was read before
+/// stays in use, and a line of the log says why. Connections that stand are not judged again.
+///
+/// Threads: any. Errors: `open` fails when the files do not fit; afterwards there are none.
+class tls_context {
+public:
+  static result<std::shared_ptr<tls_context>> open(tls_files files);
+  /// Does as `open` does; null when no path is given, and connections are to be plain.
+  static result<std::shared_ptr<tls_context>> open_if_given(const tls_paths& paths,
+                                                            const std::string& cluster);
+
+  tls_session dialled(int fd);
+  tls_session accepted(int fd);
+
+  /// Reads the files if they are others than those read last. True when they are in use now.
+  bool look_again();
+
+  const tls_identity& self() const noexcept { return self_; }
+
+private:
+  using shared_context = std::shared_ptr<ssl_ctx_st>;
+  tls_context(tls_files files, tls_identity self, shared_context read, std::string seen);
+  shared_context current();
+
+  const tls_files files_;
+  const tls_identity self_;
+  std::mutex lock_; ///< Guards the rest: connections are made by several threads.
+  shared_context context_;
+  std::string seen_; ///< Names the state of the files when they were last read.
+  std::chrono::steady_clock::time_point next_look_{};
+};
+
+} // namespace peercache::net

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "net/tls_identity.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+
+struct ssl_ctx_st;
+
+namespace peercache::net {
+
+/// The peers that one side of a connection lets in.
+enum class tls_peers : std::uint8_t {
+  nodes,             ///< For who dials: nodes alone have ports.
+  nodes_and_clients, ///< For who accepts.
+};
+
+/// The TLS of one connection over a non-blocking socket. Both sides show a certificate, and whose
+/// identity (tls_identity) is not of the own cluster, or not of the wanted role, is refused in the
+/// handshake. `send` and `receive` shake hands as far as they can before they move bytes.
+///
+/// Threads: one at a time. Ownership: `fd` is borrowed, and stays open for as long as the session.
+/// Errors: -1 with errno as sockets have it: EAGAIN when nothing can be done without blocking (wait
+/// for `awaited`), EPROTO when the peer or its bytes were refused (`refusal` says why), otherwise
+/// what the socket said. No signal is raised when the peer is gone.
+class tls_session {
+public:
+  enum class step : std::uint8_t { working, established, refused };
+  enum class side : std::uint8_t { dials, accepts };
+
+  /// @param context as tls_context hands it out; the session keeps it alive
+  tls_session(ssl_ctx_st* context, int fd, side which, std::string cluster, tls_peers wanted);
+  tls_session(tls_session&&) noexcept;
+  tls_session& operator=(tls_session&&) noexcept;
+  ~tls_session();
+
+  /// Goes on with the handshake. `refused` stays; the connection is of no use then.
+  step shake_hands() noexcept;
+  bool established() const noexcept;
+  /// The events to poll(2) for before the next call, after EAGAIN or `working`.
+  short awaited() const noexcept;
+
+  /// Sends some of the bytes, as ::send does. After EAGAIN the next call has the same bytes, and
+  /// maybe more behind them.
+  ssize_t send(const void* bytes, std::size_t count) noexcept;
+  /// Receives what is there, `count` bytes at most; 0 when the peer has ended the session.
+  ssize_t receive(void* bytes, std::size_t count) noexcept;
+  /// Bytes that `receive` gives although the socket has none: no event tells of them.
+  std::size_t buffered_bytes() const noexcept;
+
+  /// Why the peer was refused, or refused this side.
+  const std::string& refusal() const noexcept;
+  /// Who the peer is. @pre established()
+  const tls_identity& peer() const noexcept;
+
+private:
+  friend struct tls_socket;
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+} // namespace peercache::net

@@ -1,0 +1,74 @@
+#include "net/tls_authority.hpp"
+#include "net/tls_identity.hpp"
+#include "tests/support/certificates.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+namespace peercache::net::tls_authority_test {
+namespace {
+
+using testing::HasSubstr;
+
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? info.st_mode & 0777 : 0;
+}
+
+TEST(tls_authority, keys_are_for_their_owner_alone) {
+  certificates ca;
+  const auto files = ca.node();
+  EXPECT_EQ(mode_of(files.key), 0600u);
+  EXPECT_EQ(mode_of(ca.folder() + "/ca/ca.key"), 0600u);
+  EXPECT_EQ(mode_of(files.certificate) & 0444u, 0444u & mode_of(files.certificate));
+}
+
+TEST(tls_authority, a_ca_is_not_replaced) {
+  certificates ca;
+  auto again = tls_authority::make(ca.folder() + "/ca", "peercache");
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().code, errc::refused);
+}
+
+TEST(tls_authority, an_opened_ca_issues_for_the_cluster_that_it_was_made_for) {
+  certificates ca("prod/eu west");
+  auto opened = tls_authority::open(ca.folder() + "/ca");
+  ASSERT_TRUE(opened);
+  auto made = opened->issue(tls_role::node, "n1", ca.folder() + "/out");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->uri, "peercache://prod%2Feu%20west/node/n1");
+  EXPECT_TRUE(
+      tls_context::open({{made->certificate, made->key, opened->certificate()}, "prod/eu west"}));
+}
+
+TEST(tls_authority, a_name_that_is_no_file_name_is_refused) {
+  certificates ca;
+  for (const std::string name : {"", ".", "..", "a/b", "a b", "a\n"})
+    EXPECT_FALSE(ca.authority().issue(tls_role::node, name, ca.folder())) << name;
+}
+
+TEST(tls_authority, a_folder_without_a_ca_is_named) {
+  auto opened = tls_authority::open("/nowhere");
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("/nowhere/ca.crt"));
+  EXPECT_THAT(opened.error().message, HasSubstr("peercache ca init"));
+}
+
+TEST(tls_identity, a_uri_says_what_it_was_made_of) {
+  for (const auto& who : {tls_identity{"c", tls_role::node, "n"},
+                          tls_identity{"a/node/b", tls_role::client, "c/node/d"},
+                          tls_identity{"100%", tls_role::node, "%2F"}})
+    EXPECT_EQ(identity_of(uri_of(who)), who) << uri_of(who);
+}
+
+TEST(tls_identity, other_uris_are_nobody) {
+  for (const std::string uri :
+       {"", "peercache://", "peercache://c", "peercache://c/node", "peercache://c/node/",
+        "peercache:///node/n", "peercache://c/king/n", "peercache://c/node/n/x",
+        "peercache://c/node/%6E", "peercache://c/node/%2f", "peercache://c/node/%2",
+        "https://c/node/n", "peercache://c/NODE/n"})
+    EXPECT_FALSE(identity_of(uri)) << uri;
+}
+
+} // namespace
+} // namespace peercache::net::tls_authority_test

@@ -1,0 +1,129 @@
+#include "net/tls_handshakes.hpp"
+
+#include "common/log.hpp"
+
+#include <algorithm>
+#include <array>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <utility>
+
+namespace peercache::net {
+
+namespace {
+
+/// How late an overdue connection may be closed.
+constexpr std::chrono::milliseconds late_look_every{250};
+
+std::string address_of_peer(int fd) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof at;
+  std::array<char, NI_MAXHOST> text{};
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0 ||
+      getnameinfo(reinterpret_cast<sockaddr*>(&at), size, text.data(), text.size(), nullptr, 0,
+                  NI_NUMERICHOST) != 0)
+    return "somebody who is gone";
+  return text.data();
+}
+
+} // namespace
+
+result<std::unique_ptr<tls_handshakes>>
+tls_handshakes::create(std::shared_ptr<tls_context> context) {
+  auto events = event_poll::create();
+  if (!events)
+    return events.error();
+  return std::unique_ptr<tls_handshakes>(
+      new tls_handshakes(std::move(context), std::move(*events)));
+}
+
+void tls_handshakes::add(unique_fd socket, on_established done) {
+  if (open_.fetch_add(1) >= open_max || stopped_) {
+    open_.fetch_sub(1);
+    return;
+  }
+  {
+    const std::lock_guard guard(lock_);
+    new_.push_back({std::move(socket), std::move(done), clock::now() + patience, std::nullopt});
+  }
+  events_.wake();
+}
+
+void tls_handshakes::stop() noexcept {
+  stopped_ = true;
+  events_.wake();
+}
+
+void tls_handshakes::run() {
+  while (!stopped_) {
+    const auto sleep = open_ == 0 ? clock::duration(std::chrono::minutes(1)) : late_look_every;
+    const auto events = events_.collect(sleep);
+    const auto now = clock::now();
+    for (const auto& event : events)
+      if (const std::uint64_t id = event.data.u64; id != event_poll::wake_id)
+        go_on(id, now);
+    take_new();
+    drop_late(now);
+  }
+}
+
+void tls_handshakes::take_new() {
+  std::vector<connection> taken;
+  {
+    const std::lock_guard guard(lock_);
+    taken.swap(new_);
+  }
+  for (auto& each : taken) {
+    const auto id = next_id_++;
+    // An edge that has passed is reported when the socket is added.
+    if (events_.add(each.socket.get(), id))
+      connections_.emplace(id, std::move(each));
+    else
+      open_.fetch_sub(1);
+  }
+}
+
+void tls_handshakes::go_on(std::uint64_t id, clock::time_point now) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end())
+    return;
+  auto& known = found->second;
+  if (!known.session) {
+    // Memory for TLS is not taken on behalf of somebody who has said nothing.
+    char first = 0;
+    const auto got = ::recv(known.socket.get(), &first, 1, MSG_PEEK);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+      return;
+    if (got > 0)
+      known.session.emplace(context_->accepted(known.socket.get()));
+  }
+  const auto step = known.session ? known.session->shake_hands() : tls_session::step::refused;
+  if (step == tls_session::step::working)
+    return;
+  if (step == tls_session::step::established) {
+    events_.remove(known.socket.get());
+    known.done(std::move(known.socket), std::move(*known.session));
+  } else if (known.session) { // Who has hung up without a byte was a probe, and no line is due.
+    tell(known, known.session->refusal(), now);
+  }
+  connections_.erase(found);
+  open_.fetch_sub(1);
+}
+
+void tls_handshakes::drop_late(clock::time_point now) {
+  open_ -= std::erase_if(connections_, [&](const auto& entry) {
+    if (entry.second.until > now)
+      return false;
+    tell(entry.second, "no handshake within 2 s", now);
+    return true;
+  });
+}
+
+void tls_handshakes::tell(const connection& refused, const std::string& why,
+                          clock::time_point now) {
+  const auto address = address_of_peer(refused.socket.get());
+  if (lines_.allows(address, now))
+    log::warn("tls: refused a connection from {}: {}", address, peer_text(why));
+}
+
+} // namespace peercache::net

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "common/log_limit.hpp"
+#include "common/result.hpp"
+#include "net/socket.hpp"
+#include "net/tls_context.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace peercache::net {
+
+/// Shakes hands with who connects to this process, apart from the threads that serve those who are
+/// known: a stranger costs them neither time nor an entry. Who is refused causes one line of the
+/// log a minute for its address.
+///
+/// Threads: `add` and `stop` any, `run` the one thread that does the work. Ownership: `add` takes
+/// the socket; a callback gets it back once TLS stands, otherwise it is closed here. Callbacks are
+/// called by the thread of `run` and are freed there, or by the destructor. Limits:
+/// `open_max` connections, each for `patience`; further ones are closed.
+class tls_handshakes {
+public:
+  using clock = std::chrono::steady_clock;
+  using on_established = std::function<void(unique_fd socket, tls_session session)>;
+
+  static constexpr std::size_t open_max = 4096;
+  static constexpr std::chrono::seconds patience{2};
+
+  /// Fails only when the process may have no more descriptors.
+  static result<std::unique_ptr<tls_handshakes>> create(std::shared_ptr<tls_context> context);
+
+  void add(unique_fd socket, on_established done);
+  void run();
+  void stop() noexcept;
+  /// Connections that are neither known nor refused yet.
+  std::size_t open() const noexcept { return open_.load(); }
+
+private:
+  struct connection {
+    unique_fd socket;
+    on_established done;
+    clock::time_point until;
+    std::optional<tls_session> session; ///< None until the other side has sent a byte.
+  };
+
+  tls_handshakes(std::shared_ptr<tls_context> context, event_poll events)
+      : context_(std::move(context)), events_(std::move(events)) {}
+  void take_new();
+  void go_on(std::uint64_t id, clock::time_point now);
+  void drop_late(clock::time_point now);
+  void tell(const connection& refused, const std::string& why, clock::time_point now);
+
+  const std::shared_ptr<tls_context> context_;
+  event_poll events_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<std::size_t> open_{0};
+  std::mutex lock_; ///< Guards `new_`, which other threads fill.
+  std::vector<connection> new_;
+  std::unordered_map<std::uint64_t, connection> connections_;
+  std::uint64_t next_id_ = 0;
+  log_limit lines_;
+};
+
+} // namespace peercache::net

@@ -57,13 +57,17 @@ bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_lo
 
 } // namespace frames
 
-result<std::unique_ptr<frame_channel>>
-frame_channel::open(const std::string& host, std::uint16_t port, std::string greeting) {
+result<std::unique_ptr<frame_channel>> frame_channel::open(const std::string& host,
+                                                           std::uint16_t port, std::string greeting,
+                                                           tls_context* tls) {
   PEERCACHE_ASSERT(greeting.size() == frames::greeting_bytes);
   auto socket = start_connect(host, port, {});
   if (!socket)
     return socket.error();
-  return std::unique_ptr<frame_channel>{new frame_channel{std::move(*socket), std::move(greeting)}};
+  std::unique_ptr<frame_channel> made{new frame_channel{std::move(*socket), std::move(greeting)}};
+  if (tls != nullptr)
+    made->tls_.emplace(tls->dialled(made->fd()));
+  return made;
 }
 
 bool frame_channel::lives() const noexcept {
@@ -85,7 +89,9 @@ void frame_channel::ask(std::string_view question, std::size_t frame_bytes) {
 bool frame_channel::send_some() {
   PEERCACHE_ASSERT(sent_ <= out_.size());
   while (sent_ < out_.size()) {
-    auto done = ::send(socket_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+    const auto* next = out_.data() + sent_;
+    const auto left = out_.size() - sent_;
+    auto done = tls_ ? tls_->send(next, left) : ::send(fd(), next, left, MSG_NOSIGNAL);
     if (done < 0)
       return errno == EAGAIN || errno == EINTR || errno == ENOTCONN || errno == EINPROGRESS;
     sent_ += static_cast<std::size_t>(done);
@@ -98,7 +104,7 @@ bool frame_channel::send_some() {
 bool frame_channel::receive_some() {
   char piece[65536];
   while (unanswered_ > 0) {
-    auto got = ::recv(socket_.get(), piece, sizeof piece, 0);
+    auto got = tls_ ? tls_->receive(piece, sizeof piece) : ::recv(fd(), piece, sizeof piece, 0);
     if (got == 0)
       return false;
     if (got < 0)
@@ -132,6 +138,8 @@ frame_channel::state frame_channel::advance() {
 }
 
 short frame_channel::events() const noexcept {
+  if (tls_ && !tls_->established())
+    return tls_->awaited();
   return static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT);
 }
 

@@ -3,9 +3,11 @@
 #include "common/ids.hpp"
 #include "common/result.hpp"
 #include "net/socket.hpp"
+#include "net/tls_context.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,16 +40,19 @@ bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_lo
                 std::size_t bytes_max = payload_bytes_max) noexcept;
 } // namespace frames
 
-/// The asking side of one connection. Non-blocking: whoever owns the channel polls `fd`.
+/// The asking side of one connection, plain or under TLS. Non-blocking: whoever owns the channel
+/// polls `fd`.
 /// Threads: one at a time. Errors: `advance` returns `broken`; the channel is of no use any more
 /// then.
 class frame_channel {
 public:
   enum class state : std::uint8_t { asking, answered, broken };
 
-  /// Starts to connect to a server. @param host numeric address
+  /// Starts to connect to a server. @param host numeric address @param tls null: the connection is
+  /// plain
   static result<std::unique_ptr<frame_channel>> open(const std::string& host, std::uint16_t port,
-                                                     std::string greeting);
+                                                     std::string greeting,
+                                                     tls_context* tls = nullptr);
 
   /// Whether the server, as far as the kernel has heard, still has its end of the connection.
   bool lives() const noexcept;
@@ -64,7 +69,8 @@ public:
   const std::string& answer() const noexcept { return answer_; }
 
   int fd() const noexcept { return socket_.get(); }
-  /// The events to poll(2) for: POLLIN, and POLLOUT while there is something to send.
+  /// The events to poll(2) for: POLLIN, and POLLOUT while there is something to send; during the
+  /// handshake of TLS what that waits for.
   short events() const noexcept;
 
 private:
@@ -74,9 +80,10 @@ private:
   bool receive_some();
 
   unique_fd socket_;
-  std::string out_;      ///< Bytes to send: the greeting first, then frames.
-  std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
-  std::string in_;       ///< Bytes that were received and are no whole frame yet.
+  std::optional<tls_session> tls_; ///< None: the connection is plain.
+  std::string out_;                ///< Bytes to send: the greeting first, then frames.
+  std::size_t sent_ = 0;           ///< How many bytes of `out_` are sent.
+  std::string in_;                 ///< Bytes that were received and are no whole frame yet.
   std::string answer_;
   std::size_t unanswered_ = 0; ///< Frames of the question whose answers have not come.
 };

@@ -1,4 +1,5 @@
 #include "net/frame_channel.hpp"
+#include "tests/support/certificates.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -126,6 +127,64 @@ TEST_F(frame_channel_test, nobody_at_the_address_is_broken) {
   pollfd waiting{(*other)->fd(), POLLIN | POLLOUT, 0};
   ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
   EXPECT_EQ((*other)->advance(), state::broken);
+}
+
+TEST(frame_channel_tls, asks_and_is_answered_under_tls) {
+  certificates ca;
+  const auto node = context_of(ca.node());
+  const auto client = context_of(ca.client());
+  const auto listener = std::move(*listen_on("127.0.0.1", 0, 4));
+  const auto greeting = frames::greeting(1, "test", {1, 2});
+  auto channel =
+      std::move(*frame_channel::open("127.0.0.1", local_port(listener), greeting, client.get()));
+  channel->ask("question", 100);
+  pollfd waiting[2] = {{listener.get(), POLLIN, 0}, {-1, 0, 0}};
+  ASSERT_EQ(::poll(waiting, 1, 5000), 1);
+  const auto peer = accept_from(listener, {});
+  auto server = node->accepted(peer.get());
+  std::string got;
+  bool answered = false;
+  auto now = state::asking;
+  while (now == state::asking) {
+    // Neither side spins: each waits for what it asked to wait for.
+    waiting[0] = {channel->fd(), channel->events(), 0};
+    waiting[1] = {peer.get(), POLLIN, 0};
+    ASSERT_GT(::poll(waiting, 2, 5000), 0);
+    if (waiting[0].revents != 0)
+      now = channel->advance();
+    char piece[256];
+    if (const auto count = server.receive(piece, sizeof piece); count > 0)
+      got.append(piece, static_cast<std::size_t>(count));
+    if (!answered && got.size() == greeting.size() + 4 + 8) {
+      std::string answer;
+      frames::append_frame(answer, "answer");
+      answered = server.send(answer.data(), answer.size()) == ssize_t(answer.size());
+    }
+  }
+  EXPECT_EQ(now, state::answered);
+  EXPECT_EQ(channel->answer(), "answer");
+  EXPECT_EQ(got.substr(greeting.size() + 4), "question");
+}
+
+TEST(frame_channel_tls, a_server_without_tls_is_broken) {
+  certificates ca;
+  const auto client = context_of(ca.client());
+  const auto listener = std::move(*listen_on("127.0.0.1", 0, 4));
+  auto channel = std::move(*frame_channel::open("127.0.0.1", local_port(listener),
+                                                frames::greeting(1, "test", {1, 2}), client.get()));
+  channel->ask("question", 100);
+  pollfd waiting{listener.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+  const auto peer = accept_from(listener, {});
+  const std::string plain(64, 'p');
+  ASSERT_EQ(::send(peer.get(), plain.data(), plain.size(), MSG_NOSIGNAL), ssize_t(plain.size()));
+  auto now = state::asking;
+  while (now == state::asking) {
+    waiting = {channel->fd(), channel->events(), 0};
+    ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
+    now = channel->advance();
+  }
+  EXPECT_EQ(now, state::broken);
 }
 
 TEST(frames, a_greeting_names_version_cluster_and_process) {

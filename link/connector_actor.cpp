@@ -2,17 +2,14 @@
 
 #include "common/assert.hpp"
 #include "common/result.hpp"
+#include "link/node_middleman.hpp"
+#include "link/system_config.hpp"
 
 #include <caf/io/basp_broker.hpp>
 
-#include <arpa/inet.h>
-#include <cerrno>
 #include <cstring>
-#include <netdb.h>
 #include <poll.h>
 #include <set>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -22,34 +19,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-result<addrinfo*> resolve(const std::string& host, std::uint16_t port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST;
-  addrinfo* found = nullptr;
-  if (auto code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found))
-    return {errc::unreachable, "cannot resolve " + host + ": " + gai_strerror(code)};
-  return found;
-}
-
-/// Begins a connect without waiting for it. Returns the socket, which the caller owns.
-result<int> start_connect(const std::string& host, std::uint16_t port) {
-  auto addresses = resolve(host, port);
-  if (!addresses)
-    return addresses.error();
-  const auto& first = **addresses;
-  int fd = ::socket(first.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  int failure = 0;
-  if (fd < 0 || (::connect(fd, first.ai_addr, first.ai_addrlen) != 0 && errno != EINPROGRESS))
-    failure = errno;
-  freeaddrinfo(*addresses);
-  if (failure == 0)
-    return fd;
-  if (fd >= 0)
-    ::close(fd);
-  return {errc::unreachable, std::strerror(failure)};
-}
-
 using connector_pointer = connector_actor::stateful_pointer<connector_state>;
 
 caf::error cannot_connect(const std::string& why) {
@@ -58,10 +27,9 @@ caf::error cannot_connect(const std::string& why) {
 
 /// Gives the connected socket to CAF, whose handshake asks for the gateway at the other end.
 void give_socket(connector_pointer self, connector_state::dial& done) {
-  PEERCACHE_ASSERT(done.fd >= 0); // A socket is given once.
-  auto& mm = self->system().middleman();
-  auto basp = mm.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
-  auto scribe = mm.backend().new_scribe(std::exchange(done.fd, -1));
+  PEERCACHE_ASSERT(done.socket); // A socket is given once.
+  auto basp = self->system().middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+  auto scribe = new_scribe(self->system(), std::move(done.socket), std::move(done.tls));
   // The handshake gets more time than the connect, so that a loaded peer can still answer.
   self->request(basp, self->state.timeout * 4, caf::connect_atom_v, std::move(scribe), done.port)
       .then(
@@ -75,22 +43,38 @@ void give_socket(connector_pointer self, connector_state::dial& done) {
           [promise = done.promise](caf::error& err) mutable { promise.deliver(std::move(err)); });
 }
 
-/// Ends a dial whose socket is connected or has failed, or whose time is up. False when the dial
-/// goes on.
-bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
-  if (has_news) {
-    int failure = 0;
-    socklen_t size = sizeof failure;
-    getsockopt(one.fd, SOL_SOCKET, SO_ERROR, &failure, &size);
-    if (failure == 0)
-      give_socket(self, one);
-    else
+/// Goes on with a dial whose socket has news. True when the dial is over.
+bool go_on(connector_pointer self, connector_state::dial& one) {
+  if (!one.tls) {
+    if (const int failure = net::socket_error(one.socket.get()); failure != 0) {
       one.promise.deliver(cannot_connect(std::strerror(failure)));
-    return true;
+      return true;
+    }
+    if (!self->state.tls) {
+      give_socket(self, one);
+      return true;
+    }
+    // Whoever is connected gets more time, so that a loaded peer can still answer.
+    one.until = steady_clock::now() + self->state.timeout * 4;
+    one.tls.emplace(self->state.tls->dialled(one.socket.get()));
   }
+  const auto step = one.tls->shake_hands();
+  if (step == net::tls_session::step::established)
+    give_socket(self, one);
+  else if (step == net::tls_session::step::refused)
+    one.promise.deliver(cannot_connect("no TLS with it: " + one.tls->refusal()));
+  return step != net::tls_session::step::working;
+}
+
+/// Ends a dial whose socket is ready or has failed, or whose time is up. False when the dial goes
+/// on.
+bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
+  if (has_news)
+    return go_on(self, one);
   if (steady_clock::now() < one.until)
     return false;
-  one.promise.deliver(cannot_connect("no answer to the connect"));
+  one.promise.deliver(
+      cannot_connect(one.tls ? "no answer to the handshake of TLS" : "no answer to the connect"));
   return true;
 }
 
@@ -101,7 +85,7 @@ void look_after_dials(connector_pointer self) {
   auto& dials = self->state.dials;
   std::vector<pollfd> waiting;
   for (const auto& each : dials)
-    waiting.push_back({each.fd, POLLOUT, 0});
+    waiting.push_back({each.socket.get(), each.tls ? each.tls->awaited() : short{POLLOUT}, 0});
   ::poll(waiting.data(), waiting.size(), 0);
   std::size_t next = 0;
   std::erase_if(dials, [&](connector_state::dial& one) {
@@ -114,27 +98,19 @@ void look_after_dials(connector_pointer self) {
 
 } // namespace
 
-connector_state::dial::dial(dial&& other) noexcept
-    : fd(std::exchange(other.fd, -1)), port(other.port), until(other.until),
-      promise(std::move(other.promise)) {}
-
-connector_state::dial::~dial() {
-  if (fd >= 0)
-    ::close(fd);
-}
-
 connector_actor::behavior_type run_connector(connector_pointer self, milliseconds timeout) {
   self->state.timeout = timeout;
+  self->state.tls = tls_of(self->system());
   return {
       [self](dial_atom, const std::string& host, std::uint16_t port,
              from_here) -> caf::result<gateway_actor> {
         connector_state::dial started;
         started.port = port;
         started.until = steady_clock::now() + self->state.timeout;
-        auto fd = start_connect(host, port);
-        if (!fd)
-          return cannot_connect(fd.error().message);
-        started.fd = *fd;
+        auto socket = net::start_connect(host, port, {.user_timeout = {}});
+        if (!socket)
+          return cannot_connect(socket.error().message);
+        started.socket = std::move(*socket);
         started.promise = self->make_response_promise<gateway_actor>();
         auto promise = started.promise;
         self->state.dials.push_back(std::move(started));

@@ -1,24 +1,33 @@
 #include "link/node_middleman.hpp"
 
+#include "common/assert.hpp"
 #include "common/log.hpp"
 #include "common/log_limit.hpp"
+#include "common/result.hpp"
 #include "link/protocol/atoms.hpp"
 #include "link/protocol/internal.hpp"
+#include "link/scribe.hpp"
+#include "link/system_config.hpp"
+#include "net/tls_handshakes.hpp"
 
 #include <caf/io/all.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/network/acceptor_impl.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
-#include <caf/io/network/scribe_impl.hpp>
 
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
 #include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <poll.h>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 #include <unordered_map>
+#include <utility>
 
 namespace peercache::link {
 
@@ -32,9 +41,6 @@ constexpr std::size_t connections_max = 16'384;
 /// How long who connects may take to say who it is.
 constexpr std::chrono::seconds greeting_patience{2};
 constexpr std::chrono::milliseconds look_every{250};
-/// Bytes that a peer may announce to send in one piece: in its greeting, and later.
-constexpr std::size_t greeting_bytes_max = 64u << 10;
-constexpr std::size_t piece_bytes_max = 64u << 20;
 
 /// CAF's BASP broker, except that it forgets peers that are gone, and closes connections that say
 /// nothing. CAF itself closes those that were greeted and fall silent (`connection-timeout`).
@@ -84,26 +90,6 @@ private:
   std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> greeting_due_;
 };
 
-/// CAF's scribe, except that a peer which announces too much to be kept loses its connection. CAF
-/// itself makes room for all of it at once, up to 4 GiB.
-class scribe final : public network::scribe_impl {
-public:
-  using scribe_impl::scribe_impl;
-
-  void configure_read(caf::io::receive_policy::config config) override {
-    constexpr int reads_of_greeting = 2; // The header, then the rest.
-    const auto most = reads_++ < reads_of_greeting ? greeting_bytes_max : piece_bytes_max;
-    if (config.second > most) {
-      ::shutdown(stream_.fd(), SHUT_RDWR);
-      config.second = 1; // The next read finds the end.
-    }
-    scribe_impl::configure_read(config);
-  }
-
-private:
-  int reads_ = 0;
-};
-
 /// Accepts connections. Without a free descriptor it uses its reserve to accept a connection and
 /// close it: the caller learns of it, and the listening socket does not stay readable.
 class accepting {
@@ -149,28 +135,52 @@ private:
   log_limit lines_;
 };
 
-/// CAF's own doorman, except that it accepts connections by `accepting`.
+/// A thread in which strangers shake hands before a broker hears of them.
+class handshake_thread {
+public:
+  explicit handshake_thread(std::unique_ptr<net::tls_handshakes> work)
+      : work_(std::move(work)), thread_([this] { work_->run(); }) {}
+  ~handshake_thread() { stop(); }
+  handshake_thread(const handshake_thread&) = delete;
+  handshake_thread& operator=(const handshake_thread&) = delete;
+
+  net::tls_handshakes& work() noexcept { return *work_; }
+  /// Ends the thread; connections that come later are closed.
+  void stop() {
+    work_->stop();
+    if (thread_.joinable())
+      thread_.join();
+  }
+
+private:
+  const std::unique_ptr<net::tls_handshakes> work_;
+  std::thread thread_;
+};
+
+/// CAF's own doorman, except that it accepts connections by `accepting`, and lets those in whose
+/// handshake of TLS is over, if there is TLS.
 class doorman final : public caf::io::doorman {
 public:
-  doorman(network::default_multiplexer& loop, network::native_socket listener)
-      : caf::io::doorman(network::accept_hdl_from_socket(listener)), acceptor_(loop, listener) {}
+  /// @param strangers null: connections are plain; outlives the loop otherwise
+  doorman(network::default_multiplexer& loop, network::native_socket listener,
+          net::tls_handshakes* strangers)
+      : caf::io::doorman(network::accept_hdl_from_socket(listener)), acceptor_(loop, listener),
+        strangers_(strangers) {}
 
   bool new_connection() override {
+    net::unique_fd accepted(acceptor_.accepted_socket());
+    if (strangers_ == nullptr)
+      return let_in(std::move(accepted), std::nullopt);
     if (detached())
       return false; // The broker has ended, and the socket is still in the event loop.
-    auto& loop = acceptor_.backend();
-    if (parent()->num_connections() >= connections_max) {
-      if (lines_.allows("", std::chrono::steady_clock::now()))
-        log::warn("actors: {} connections are open, further ones are turned away", connections_max);
-      ::close(acceptor_.accepted_socket());
-      return true;
-    }
-    auto scribe = loop.new_scribe(acceptor_.accepted_socket());
-    const auto handle = scribe->hdl();
-    parent()->add_scribe(std::move(scribe));
-    if (auto* basp = dynamic_cast<forgetful_broker*>(parent()))
-      basp->expect_greeting(handle);
-    return caf::io::doorman::new_connection(&loop, handle);
+    strangers_->add(std::move(accepted), [self = caf::intrusive_ptr<doorman>(this)](
+                                             net::unique_fd socket, net::tls_session tls) {
+      self->acceptor_.backend().post(
+          [self, socket = std::move(socket), tls = std::move(tls)]() mutable {
+            self->let_in(std::move(socket), std::move(tls));
+          });
+    });
+    return true;
   }
   void graceful_shutdown() override {
     acceptor_.graceful_shutdown();
@@ -189,7 +199,27 @@ public:
   void remove_from_loop() override { acceptor_.passivate(); }
 
 private:
+  /// Gives a connection to the broker. False: there is no broker any more.
+  bool let_in(net::unique_fd accepted, std::optional<net::tls_session> tls) {
+    if (detached())
+      return false; // The broker has ended, and the socket is still in the event loop.
+    auto& loop = acceptor_.backend();
+    if (parent()->num_connections() >= connections_max) {
+      if (lines_.allows("", std::chrono::steady_clock::now()))
+        log::warn("actors: {} connections are open, further ones are turned away", connections_max);
+      return true;
+    }
+    network::keepalive(accepted.get(), true);
+    auto scribe = caf::make_counted<link::scribe>(loop, accepted.release(), std::move(tls));
+    const auto handle = scribe->hdl();
+    parent()->add_scribe(std::move(scribe));
+    if (auto* basp = dynamic_cast<forgetful_broker*>(parent()))
+      basp->expect_greeting(handle);
+    return caf::io::doorman::new_connection(&loop, handle);
+  }
+
   network::acceptor_impl<accepting> acceptor_;
+  net::tls_handshakes* const strangers_;
   log_limit lines_;
 };
 
@@ -197,13 +227,49 @@ class multiplexer final : public network::default_multiplexer {
 public:
   using default_multiplexer::default_multiplexer;
 
+  caf::expected<caf::io::doorman_ptr> new_tcp_doorman(std::uint16_t port, const char* host,
+                                                      bool reuses_address) override {
+    if (auto ready = open_handshakes(); !ready)
+      return caf::make_error(caf::sec::cannot_open_port, ready.error().message);
+    return default_multiplexer::new_tcp_doorman(port, host, reuses_address);
+  }
   caf::io::doorman_ptr new_doorman(network::native_socket listener) override {
-    return caf::make_counted<doorman>(*this, listener);
+    PEERCACHE_ASSERT(handshakes_ || !tls_of(system())); // A port under TLS never accepts plainly.
+    return caf::make_counted<doorman>(*this, listener,
+                                      handshakes_ ? &handshakes_->work() : nullptr);
   }
   caf::io::scribe_ptr new_scribe(network::native_socket connected) override {
-    network::keepalive(connected, true);
-    return caf::make_counted<scribe>(*this, connected);
+    return new_scribe(net::unique_fd(connected), std::nullopt);
   }
+  caf::io::scribe_ptr new_scribe(net::unique_fd connected, std::optional<net::tls_session> tls) {
+    network::keepalive(connected.get(), true);
+    return caf::make_counted<scribe>(*this, connected.release(), std::move(tls));
+  }
+
+  /// Lets in nobody any more. Must run before the loop ends, which the thread posts to.
+  void end_handshakes() {
+    const std::lock_guard guard(lock_);
+    if (handshakes_)
+      handshakes_->stop();
+  }
+
+private:
+  /// Makes the thread in which strangers shake hands, if there is TLS. The first listening socket
+  /// does, so that processes that only dial have none.
+  result<void> open_handshakes() {
+    auto tls = tls_of(system());
+    const std::lock_guard guard(lock_);
+    if (!tls || handshakes_)
+      return {};
+    auto work = net::tls_handshakes::create(std::move(tls));
+    if (!work)
+      return work.error();
+    handshakes_ = std::make_unique<handshake_thread>(std::move(*work));
+    return {};
+  }
+
+  std::mutex lock_; ///< Guards the making of `handshakes_`: ports are opened by several threads.
+  std::unique_ptr<handshake_thread> handshakes_;
 };
 
 class middleman final : public caf::io::middleman {
@@ -221,6 +287,10 @@ public:
     loop_.post([&begun] { begun.set_value(); });
     begun.get_future().wait();
   }
+  void stop() override {
+    loop_.end_handshakes();
+    caf::io::middleman::stop();
+  }
 
 private:
   multiplexer loop_;
@@ -230,6 +300,13 @@ private:
 
 caf::actor_system::module* make_node_middleman(caf::actor_system& system) {
   return new middleman(system);
+}
+
+caf::io::scribe_ptr new_scribe(caf::actor_system& system, net::unique_fd connected,
+                               std::optional<net::tls_session> tls) {
+  auto* loop = dynamic_cast<multiplexer*>(&system.middleman().backend());
+  PEERCACHE_ASSERT(loop != nullptr); // Actor systems of ours have this middleman (system_config).
+  return loop->new_scribe(std::move(connected), std::move(tls));
 }
 
 } // namespace peercache::link

@@ -1,6 +1,12 @@
 #pragma once
 
+#include "net/socket.hpp"
+#include "net/tls_session.hpp"
+
 #include <caf/actor_system.hpp>
+#include <caf/io/scribe.hpp>
+
+#include <optional>
 
 namespace peercache::link {
 
@@ -15,8 +21,16 @@ namespace peercache::link {
 ///   later.
 /// - A connection that said nothing was kept for ever. Here it ends after 2 s without a header.
 ///
-/// Threads: CAF's. Limits: 16,384 connections of a broker. Ownership: the caller hands the module
-/// to the actor system, which owns it.
+/// If the system has TLS (system_config), a broker hears of accepted connections whose handshake is
+/// over, and of no others: `net::tls_handshakes` has a thread for strangers.
+///
+/// Threads: CAF's, and that one. Limits: 16,384 connections of a broker. Ownership: the caller
+/// hands the module to the actor system, which owns it.
 caf::actor_system::module* make_node_middleman(caf::actor_system& system);
+
+/// A connection that was dialled, for a broker of this system. @param tls TLS that stands already;
+/// none: the connection is plain @pre the system's configuration is a system_config
+caf::io::scribe_ptr new_scribe(caf::actor_system& system, net::unique_fd connected,
+                               std::optional<net::tls_session> tls);
 
 } // namespace peercache::link

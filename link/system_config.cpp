@@ -7,10 +7,12 @@
 #include <caf/logger.hpp>
 
 #include <chrono>
+#include <utility>
 
 namespace peercache::link {
 
-system_config::system_config(std::size_t threads) {
+system_config::system_config(std::size_t threads, std::shared_ptr<net::tls_context> tls)
+    : tls_(std::move(tls)) {
   PEERCACHE_ASSERT(threads >= 1 && threads <= 4);
   add_message_types<caf::id_block::peercache_atoms>();
   add_message_types<caf::id_block::peercache>();
@@ -21,6 +23,11 @@ system_config::system_config(std::size_t threads) {
   set("middleman.enable-automatic-connections", false);
   set("middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds(500)});
   set("middleman.connection-timeout", caf::timespan{std::chrono::seconds(2)});
+}
+
+std::shared_ptr<net::tls_context> tls_of(const caf::actor_system& system) {
+  const auto* ours = dynamic_cast<const system_config*>(&system.config());
+  return ours == nullptr ? nullptr : ours->tls();
 }
 
 void leave_actor_system() noexcept {

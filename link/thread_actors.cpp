@@ -7,7 +7,9 @@
 
 namespace peercache::link {
 
-thread_actors::thread_actors() {
+thread_actors::thread_actors(std::shared_ptr<net::tls_context> tls)
+    : config_(std::make_unique<system_config>(1, std::move(tls))),
+      system_(std::make_unique<caf::actor_system>(*config_)) {
   leave_actor_system();
 }
 

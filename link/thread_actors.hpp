@@ -15,7 +15,8 @@ namespace peercache::link {
 /// beside an engine. Threads: the owner's. Lifetime: what the bodies use outlives `join`.
 class thread_actors {
 public:
-  thread_actors();
+  /// @param tls what connections of the other actors are under; null: they are plain
+  explicit thread_actors(std::shared_ptr<net::tls_context> tls = nullptr);
   /// Takes half a second at most once the bodies have returned, which is waited for.
   ~thread_actors();
   thread_actors(const thread_actors&) = delete;
@@ -29,8 +30,8 @@ public:
   caf::actor_system& system() noexcept { return *system_; }
 
 private:
-  std::unique_ptr<system_config> config_ = std::make_unique<system_config>(1);
-  std::unique_ptr<caf::actor_system> system_ = std::make_unique<caf::actor_system>(*config_);
+  std::unique_ptr<system_config> config_;
+  std::unique_ptr<caf::actor_system> system_;
   std::vector<caf::actor> actors_;
 };
 

@@ -27,6 +27,8 @@ public:
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
   void reset() noexcept;
+  /// Hands the descriptor over to the caller, who closes it.
+  int release() noexcept { return std::exchange(fd_, -1); }
 
 private:
   int fd_ = -1;

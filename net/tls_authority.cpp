@@ -191,14 +191,11 @@ result<tls_authority::issued> tls_authority::issue(tls_role role, const std::str
               uri_of({cluster_, role, name})};
   auto* own = certificate.get();
   auto* issuer = authority->get();
-  // A client's certificate is for dialling alone, so that nobody who dials takes its holder for a
-  // node.
-  const auto* uses = role == tls_role::node ? "serverAuth,clientAuth" : "clientAuth";
   if (!add_to_name(X509_get_subject_name(own), "CN", word_of(role)) ||
       X509_set_issuer_name(own, X509_get_subject_name(issuer)) != 1 ||
       !add_extension(own, issuer, NID_basic_constraints, "critical,CA:FALSE") ||
       !add_extension(own, issuer, NID_key_usage, "critical,digitalSignature") ||
-      !add_extension(own, issuer, NID_ext_key_usage, uses) ||
+      !add_extension(own, issuer, NID_ext_key_usage, "serverAuth,clientAuth") ||
       !add_extension(own, issuer, NID_subject_alt_name, "URI:" + made.uri) ||
       X509_sign(own, authority_key->get(), EVP_sha256()) == 0)
     return {errc::invalid_argument, with_tls_reason(no_memory)};

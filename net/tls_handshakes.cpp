@@ -38,13 +38,20 @@ tls_handshakes::create(std::shared_ptr<tls_context> context) {
 }
 
 void tls_handshakes::add(unique_fd socket, on_established done) {
-  if (open_.fetch_add(1) >= open_max || stopped_) {
-    open_.fetch_sub(1);
-    return;
-  }
+  const auto now = clock::now();
+  auto address = address_of_peer(socket.get());
   {
     const std::lock_guard guard(lock_);
-    new_.push_back({std::move(socket), std::move(done), clock::now() + patience, std::nullopt});
+    if (stopped_)
+      return;
+    if (open_ >= open_max) {
+      if (full_lines_.allows("", now))
+        log::warn("tls: {} handshakes are going on, further connections are closed", open_max);
+      return;
+    }
+    ++open_;
+    new_.push_back(
+        {std::move(socket), std::move(address), std::move(done), now + patience, std::nullopt});
   }
   events_.wake();
 }
@@ -65,6 +72,9 @@ void tls_handshakes::run() {
     take_new();
     drop_late(now);
   }
+  connections_.clear();
+  const std::lock_guard guard(lock_);
+  new_.clear();
 }
 
 void tls_handshakes::take_new() {
@@ -79,7 +89,7 @@ void tls_handshakes::take_new() {
     if (events_.add(each.socket.get(), id))
       connections_.emplace(id, std::move(each));
     else
-      open_.fetch_sub(1);
+      --open_;
   }
 }
 
@@ -107,7 +117,7 @@ void tls_handshakes::go_on(std::uint64_t id, clock::time_point now) {
     tell(known, known.session->refusal(), now);
   }
   connections_.erase(found);
-  open_.fetch_sub(1);
+  --open_;
 }
 
 void tls_handshakes::drop_late(clock::time_point now) {
@@ -121,9 +131,8 @@ void tls_handshakes::drop_late(clock::time_point now) {
 
 void tls_handshakes::tell(const connection& refused, const std::string& why,
                           clock::time_point now) {
-  const auto address = address_of_peer(refused.socket.get());
-  if (lines_.allows(address, now))
-    log::warn("tls: refused a connection from {}: {}", address, peer_text(why));
+  if (lines_.allows(refused.address, now))
+    log::warn("tls: refused a connection from {}: {}", refused.address, peer_text(why));
 }
 
 } // namespace peercache::net

@@ -18,14 +18,14 @@
 
 namespace peercache::net {
 
-/// Shakes hands with who connects to this process, apart from the threads that serve those who are
-/// known: a stranger costs them neither time nor an entry. Who is refused causes one line of the
-/// log a minute for its address.
+/// Shakes hands, for all ports of a process, with who connects to it, apart from the threads that
+/// serve those who are known: a stranger costs them neither time nor an entry. Who is refused
+/// causes one line of the log a minute for its address.
 ///
 /// Threads: `add` and `stop` any, `run` the one thread that does the work. Ownership: `add` takes
 /// the socket; a callback gets it back once TLS stands, otherwise it is closed here. Callbacks are
-/// called by the thread of `run` and are freed there, or by the destructor. Limits:
-/// `open_max` connections, each for `patience`; further ones are closed.
+/// called and freed by the thread of `run`, all of them before it returns. Limits: `open_max`
+/// connections, each for `patience`; further ones, and those after `stop`, are closed.
 class tls_handshakes {
 public:
   using clock = std::chrono::steady_clock;
@@ -46,6 +46,7 @@ public:
 private:
   struct connection {
     unique_fd socket;
+    std::string address; ///< Address of the other side, for the log.
     on_established done;
     clock::time_point until;
     std::optional<tls_session> session; ///< None until the other side has sent a byte.
@@ -62,8 +63,9 @@ private:
   event_poll events_;
   std::atomic<bool> stopped_{false};
   std::atomic<std::size_t> open_{0};
-  std::mutex lock_; ///< Guards `new_`, which other threads fill.
+  std::mutex lock_; ///< Guards `new_`, which other threads fill, and `full_lines_`.
   std::vector<connection> new_;
+  log_limit full_lines_;
   std::unordered_map<std::uint64_t, connection> connections_;
   std::uint64_t next_id_ = 0;
   log_limit lines_;

@@ -26,7 +26,7 @@ FOLDERS = {
     "handoff/links": ["common", "net", "handoff"],
     "metrics": ["common"],
     "link/protocol": ["common", "discovery"],
-    "link": ["common", "config", "discovery", "rdma/verbs", "link/protocol"],
+    "link": ["common", "config", "discovery", "net", "rdma/verbs", "link/protocol"],
     "actors": ["common", "config", "discovery", "storage", "storage/disk/io", "storage/disk", "storage/disk/offset",
                "directory", "net", "rdma", "rdma/verbs", "rdma/tcp", "metrics", "link/protocol", "link"],
     "client": ["common", "config", "discovery", "storage", "directory", "net", "rdma", "rdma/verbs", "rdma/tcp",
@@ -72,7 +72,7 @@ SOCKETS = ("sys/socket.h", "sys/un.h", "netinet/", "arpa/inet.h", "netdb.h", "sy
 FENCES = {
     ("caf/",): ["actors/", "client/", "link/"],
     ("infiniband/",): ["rdma/verbs/"],
-    SOCKETS: ["bench/", "link/connector", "link/node_middleman", "net/", "rdma/tcp/", "rdma/verbs/"],
+    SOCKETS: ["bench/", "link/node_middleman", "link/scribe", "net/", "rdma/tcp/", "rdma/verbs/"],
     ("liburing",): ["storage/disk/io/"],
     ("rocksdb/",): ["storage/disk/offset/"],
     ("toml++/", "toml.hpp"): ["config/"],

@@ -1,0 +1,85 @@
+#include "link/scribe.hpp"
+
+#include <caf/policy/tcp.hpp>
+
+#include <cerrno>
+#include <sys/socket.h>
+#include <utility>
+
+namespace peercache::link {
+
+namespace {
+
+namespace network = caf::io::network;
+
+/// Bytes that a peer may announce to send in one piece: in its greeting, and later.
+constexpr std::size_t greeting_bytes_max = 64u << 10;
+constexpr std::size_t piece_bytes_max = 64u << 20;
+constexpr int reads_of_greeting = 2; // The header, then the rest.
+
+} // namespace
+
+network::rw_state connection_bytes::read_some(std::size_t& got, socket fd, void* bytes,
+                                              std::size_t count) {
+  if (!tls_)
+    return caf::policy::tcp::read_some(got, fd, bytes, count);
+  got = 0;
+  const auto done = tls_->receive(bytes, count);
+  if (done > 0)
+    got = static_cast<std::size_t>(done);
+  return done > 0 || (done < 0 && errno == EAGAIN) || count == 0 ? rw_state::success
+                                                                 : rw_state::failure;
+}
+
+network::rw_state connection_bytes::write_some(std::size_t& done, socket fd, const void* bytes,
+                                               std::size_t count) {
+  if (!tls_)
+    return caf::policy::tcp::write_some(done, fd, bytes, count);
+  done = 0;
+  if (count == 0) // CAF's word for a write with nothing to write.
+    return rw_state::indeterminate;
+  while (done < count) {
+    const auto sent = tls_->send(static_cast<const char*>(bytes) + done, count - done);
+    if (sent < 0)
+      return errno == EAGAIN ? rw_state::success : rw_state::failure;
+    done += static_cast<std::size_t>(sent);
+  }
+  return rw_state::success;
+}
+
+bool connection_bytes::must_read_more(socket, std::size_t threshold) const noexcept {
+  return tls_ && tls_->buffered_bytes() >= threshold;
+}
+
+scribe::scribe(network::default_multiplexer& loop, network::native_socket connected,
+               std::optional<net::tls_session> tls)
+    : caf::io::scribe(network::conn_hdl_from_socket(connected)),
+      stream_(loop, connected, std::move(tls)) {}
+
+void scribe::configure_read(caf::io::receive_policy::config config) {
+  const auto most = reads_++ < reads_of_greeting ? greeting_bytes_max : piece_bytes_max;
+  if (config.second > most) {
+    ::shutdown(stream_.fd(), SHUT_RDWR);
+    config.second = 1; // The next read finds the end.
+  }
+  stream_.configure_read(config);
+  if (!std::exchange(launched_, true))
+    stream_.start(this);
+}
+
+void scribe::graceful_shutdown() {
+  stream_.graceful_shutdown();
+  detach(&stream_.backend(), false);
+}
+
+std::string scribe::addr() const {
+  auto known = network::remote_addr_of_fd(stream_.fd());
+  return known ? std::move(*known) : "";
+}
+
+std::uint16_t scribe::port() const {
+  const auto known = network::remote_port_of_fd(stream_.fd());
+  return known ? *known : std::uint16_t{0};
+}
+
+} // namespace peercache::link

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "net/tls_session.hpp"
+
+#include <caf/io/network/default_multiplexer.hpp>
+#include <caf/io/network/rw_state.hpp>
+#include <caf/io/network/stream_impl.hpp>
+#include <caf/io/scribe.hpp>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peercache::link {
+
+/// How a connection of CAF's multiplexer moves bytes: plain, or under TLS that stands already.
+class connection_bytes {
+public:
+  using socket = caf::io::network::native_socket;
+  using rw_state = caf::io::network::rw_state;
+
+  explicit connection_bytes(std::optional<net::tls_session> tls) : tls_(std::move(tls)) {}
+
+  rw_state read_some(std::size_t& got, socket fd, void* bytes, std::size_t count);
+  rw_state write_some(std::size_t& done, socket fd, const void* bytes, std::size_t count);
+  /// Whether bytes are there that no event of the socket tells of.
+  bool must_read_more(socket fd, std::size_t threshold) const noexcept;
+
+private:
+  std::optional<net::tls_session> tls_;
+};
+
+/// One connection of CAF's multiplexer, as `scribe_impl` is, under TLS if it has one. A peer that
+/// announces too much to be kept loses its connection: CAF itself makes room for all of it at once,
+/// up to 4 GiB.
+///
+/// Threads: CAF's multiplexer, except construction. Limits: 64 KiB in the greeting, 64 MiB later.
+class scribe final : public caf::io::scribe {
+public:
+  /// @param connected the socket, which this object closes
+  scribe(caf::io::network::default_multiplexer& loop, caf::io::network::native_socket connected,
+         std::optional<net::tls_session> tls);
+
+  void configure_read(caf::io::receive_policy::config config) override;
+  void ack_writes(bool enable) override { stream_.ack_writes(enable); }
+  std::vector<char>& wr_buf() override { return stream_.wr_buf(); }
+  std::vector<char>& rd_buf() override { return stream_.rd_buf(); }
+  void flush() override { stream_.flush(this); }
+  void graceful_shutdown() override;
+  std::string addr() const override;
+  std::uint16_t port() const override;
+  void add_to_loop() override { stream_.activate(this); }
+  void remove_from_loop() override { stream_.passivate(); }
+
+private:
+  caf::io::network::stream_impl<connection_bytes> stream_;
+  bool launched_ = false;
+  int reads_ = 0;
+};
+
+} // namespace peercache::link

@@ -1,0 +1,199 @@
+// The control port's protocol under TLS: who is let in, and that bytes arrive.
+#include "link/connector_actor.hpp"
+#include "link/node_middleman.hpp"
+#include "link/system_config.hpp"
+#include "net/socket.hpp"
+#include "tests/support/certificates.hpp"
+
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <chrono>
+#include <gmock/gmock.h>
+#include <memory>
+#include <optional>
+#include <poll.h>
+#include <string>
+#include <sys/socket.h>
+#include <thread>
+#include <vector>
+
+namespace peercache::link::tls_link_test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+/// An actor system that dials, as a client's does.
+class dialling {
+public:
+  explicit dialling(std::shared_ptr<net::tls_context> tls) : config_(1, std::move(tls)) {}
+  ~dialling() {
+    caf::anon_send_exit(connector_, caf::exit_reason::user_shutdown);
+    connector_ = nullptr;
+    system_.await_actors_before_shutdown(false);
+    leave_actor_system();
+  }
+  dialling(const dialling&) = delete;
+  dialling& operator=(const dialling&) = delete;
+
+  /// Dials a port. Returns what went wrong; nothing when it is connected.
+  std::string dial(std::uint16_t port) {
+    std::string fault;
+    caf::scoped_actor self{system_};
+    self->request(connector_, 30s, dial_atom_v, std::string("127.0.0.1"), port)
+        .receive([&](gateway_actor& found) { found_ = caf::actor_cast<caf::actor>(found); },
+                 [&](const caf::error& why) { fault = system_.render(why); });
+    return fault;
+  }
+  /// Sends a text to whom it has dialled, and returns the answer.
+  std::string ask(const std::string& text) {
+    std::string answer;
+    caf::scoped_actor self{system_};
+    self->request(found_, 30s, text)
+        .receive([&](std::string& said) { answer = std::move(said); },
+                 [&](const caf::error& why) { ADD_FAILURE() << system_.render(why); });
+    return answer;
+  }
+
+private:
+  system_config config_;
+  caf::actor_system system_{config_};
+  connector_actor connector_ = system_.spawn(run_connector, 2000ms);
+  caf::actor found_;
+};
+
+/// A process that publishes an actor under TLS, as a node publishes its gateway.
+class tls_link_test : public testing::Test {
+protected:
+  void SetUp() override {
+    auto published = system_->middleman().publish(served_, 0, "127.0.0.1");
+    ASSERT_TRUE(published) << system_->render(published.error());
+    port = *published;
+  }
+  void TearDown() override {
+    caf::anon_send_exit(served_, caf::exit_reason::user_shutdown);
+    served_ = nullptr;
+    system_->await_actors_before_shutdown(false);
+    system_.reset();
+    leave_actor_system();
+  }
+  /// Serves without TLS from here on.
+  void serve_plainly() {
+    TearDown();
+    config_ = std::make_unique<system_config>(1);
+    system_ = std::make_unique<caf::actor_system>(*config_);
+    served_ = spawn_served();
+    SetUp();
+  }
+  net::unique_fd raw_connection() const {
+    auto made = net::start_connect("127.0.0.1", port, {});
+    EXPECT_TRUE(made);
+    pollfd ready{made->get(), POLLOUT, 0};
+    EXPECT_EQ(::poll(&ready, 1, 10'000), 1);
+    return std::move(*made);
+  }
+  /// Reads what the process says until it closes the connection, and counts it; nothing when it
+  /// did not within 10 s.
+  static std::optional<std::size_t> said_until_closed(int fd) {
+    std::size_t said = 0;
+    for (char bytes[4096];;) {
+      pollfd news{fd, POLLIN, 0};
+      if (::poll(&news, 1, 10'000) != 1)
+        return std::nullopt;
+      const auto got = ::recv(fd, bytes, sizeof bytes, 0);
+      if (got <= 0)
+        return said;
+      said += static_cast<std::size_t>(got);
+    }
+  }
+
+  certificates ca;
+  net::tls_files node_files = ca.node();
+  std::shared_ptr<net::tls_context> node = context_of(node_files);
+  std::shared_ptr<net::tls_context> client = context_of(ca.client());
+  std::uint16_t port = 0;
+
+private:
+  caf::actor spawn_served() {
+    // The function takes an argument because CAF 0.17 binds a reference to null without one.
+    return system_->spawn(
+        [](int) { return caf::behavior{[](const std::string& asked) { return asked; }}; }, 0);
+  }
+
+  std::unique_ptr<system_config> config_ = std::make_unique<system_config>(1, node);
+  std::unique_ptr<caf::actor_system> system_ = std::make_unique<caf::actor_system>(*config_);
+  caf::actor served_ = spawn_served();
+};
+
+TEST_F(tls_link_test, a_client_and_a_node_of_the_cluster_are_served) {
+  for (const auto& who : {client, context_of(ca.node("node-2"))}) {
+    dialling member(who);
+    ASSERT_EQ(member.dial(port), "");
+    EXPECT_EQ(member.ask("hello"), "hello");
+  }
+}
+
+TEST_F(tls_link_test, long_messages_arrive_whole_in_both_directions) {
+  dialling member(client);
+  ASSERT_EQ(member.dial(port), "");
+  for (const std::size_t bytes : {1u, 16'000u, 70'000u, 9'000'001u}) {
+    std::string text(bytes, '\0');
+    for (std::size_t i = 0; i < bytes; ++i)
+      text[i] = static_cast<char>(i * 31 + i / 255);
+    EXPECT_TRUE(member.ask(text) == text) << bytes << " bytes";
+  }
+}
+
+TEST_F(tls_link_test, who_has_no_certificate_of_this_cluster_is_refused) {
+  certificates another_ca;
+  certificates another_cluster("another");
+  EXPECT_THAT(dialling(context_of(another_ca.client())).dial(port), HasSubstr("no TLS with it"));
+  EXPECT_NE(dialling(context_of(another_cluster.node())).dial(port), "");
+  EXPECT_NE(dialling(nullptr).dial(port), "");
+}
+
+TEST_F(tls_link_test, without_tls_on_the_other_side_nothing_is_said_to_it) {
+  serve_plainly();
+  EXPECT_EQ(dialling(nullptr).dial(port), "");
+  EXPECT_THAT(dialling(client).dial(port), HasSubstr("no TLS with it"));
+}
+
+TEST_F(tls_link_test, strangers_hear_nothing_of_the_protocol_and_are_dropped_within_seconds) {
+  std::vector<net::unique_fd> silent;
+  for (int i = 0; i < 30; ++i)
+    silent.push_back(raw_connection());
+  const auto plain = raw_connection();
+  const std::string greeting(64, '\1');
+  ASSERT_EQ(::send(plain.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(greeting.size()));
+  EXPECT_LT(said_until_closed(plain.get()).value_or(1000), 16u) << "an alert of TLS, and no more";
+  dialling member(client);
+  EXPECT_EQ(member.dial(port), "") << "while strangers are connected";
+  for (const auto& each : silent)
+    EXPECT_EQ(said_until_closed(each.get()), 0u);
+}
+
+TEST_F(tls_link_test, a_certificate_that_was_replaced_is_shown_to_the_next_and_breaks_nobody) {
+  dialling before(client);
+  ASSERT_EQ(before.dial(port), "");
+  const auto other = ca.node("node-2");
+  std::filesystem::copy_file(other.certificate, node_files.certificate,
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_FALSE(node->look_again()) << "the key is not there yet";
+  EXPECT_EQ(dialling(client).dial(port), "") << "the old certificate is shown";
+  std::filesystem::copy_file(other.key, node_files.key,
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_TRUE(node->look_again());
+  EXPECT_EQ(dialling(client).dial(port), "");
+  EXPECT_EQ(before.ask("still there"), "still there");
+}
+
+TEST_F(tls_link_test, a_system_ends_while_strangers_are_connected) {
+  const auto silent = raw_connection();
+  dialling member(client);
+  EXPECT_EQ(member.dial(port), "");
+  // The fixture ends the system with both connections open.
+}
+
+} // namespace
+} // namespace peercache::link::tls_link_test

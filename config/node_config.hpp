@@ -1,5 +1,7 @@
 #pragma once
 
+#include "common/tls_paths.hpp"
+
 #include <array>
 #include <chrono>
 #include <concepts>
@@ -92,6 +94,8 @@ struct node_config {
     std::uint16_t http_port = 0;
     bool operator==(const net_section&) const = default;
   } net;
+
+  tls_paths tls; ///< Users write these options as `tls.cert`, `tls.key` and `tls.ca`.
 
   struct discovery_section {
     /// Nodes to join through; the first is the pinned head. Empty: a cluster of one.

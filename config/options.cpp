@@ -6,6 +6,7 @@
 #include "config/option_store.hpp"
 #include "config/rdma_options.hpp"
 #include "config/size_units.hpp"
+#include "config/tls_options.hpp"
 
 namespace peercache::config {
 namespace {
@@ -365,6 +366,7 @@ std::vector<option> make_table() {
   add_top_level(table);
   add_identity(table);
   add_net(table);
+  add_tls(table);
   add_discovery(table);
   add_directory(table);
   add_pool(table);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 namespace peercache::config {
 namespace {
@@ -49,12 +50,16 @@ bool is_wildcard(std::string_view host) {
 void check_addresses(const loaded_config& loaded, std::vector<std::string>& faults) {
   const auto& config = loaded.config;
   const auto refuse_open = [&](std::string_view option_name, const std::string& host) {
-    if (!is_loopback(host) && !config.cluster.insecure)
-      faults.push_back(
-          what(loaded, option_name) +
-          ": other hosts could connect, and peers are not authenticated, so anyone who reaches the "
-          "port could read and write the cache; bind to 127.0.0.1, or set `insecure_cluster = "
-          "true` if the network is trusted");
+    if (is_loopback(host) || config.cluster.insecure)
+      return;
+    const auto* why = config.tls.given()
+                          ? "the data port and the HTTP port are not under TLS, so anyone who "
+                            "reaches them could read pages and names"
+                          : "peers are not authenticated, so anyone who reaches the port could "
+                            "read and write the cache";
+    faults.push_back(what(loaded, option_name) + ": other hosts could connect, and " + why +
+                     "; bind to 127.0.0.1, or set `insecure_cluster = true` if the network is "
+                     "trusted");
   };
   refuse_open("net.bind", config.net.bind);
   // `metrics.bind` is `net.bind` by default: then the fault of `net.bind` is enough.
@@ -68,6 +73,18 @@ void check_addresses(const loaded_config& loaded, std::vector<std::string>& faul
     faults.push_back(what(loaded, "net.advertise") + " and " + what(loaded, "net.bind") +
                      ": other hosts would look for this node on themselves; set `net.advertise` to "
                      "the address or name under which other hosts reach this one");
+}
+
+void check_tls(const loaded_config& loaded, std::vector<std::string>& faults) {
+  const auto& tls = loaded.config.tls;
+  if (!tls.given())
+    return;
+  for (const auto& [option_name, path] :
+       {std::pair{"tls.cert", &tls.certificate}, {"tls.key", &tls.key}, {"tls.ca", &tls.authority}})
+    if (path->empty())
+      faults.push_back(what(loaded, option_name) +
+                       ": TLS takes a certificate, its key and the CA's certificate; set "
+                       "`tls.cert`, `tls.key` and `tls.ca`, or none of them");
 }
 
 void check_ports(const loaded_config& loaded, std::vector<std::string>& faults) {
@@ -151,6 +168,7 @@ result<void> validate(const loaded_config& loaded) {
   std::vector<std::string> faults;
   check_names(loaded, faults);
   check_addresses(loaded, faults);
+  check_tls(loaded, faults);
   check_ports(loaded, faults);
   check_times_and_pool(loaded, faults);
   check_disk(loaded, faults);

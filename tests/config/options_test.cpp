@@ -89,6 +89,10 @@ control_port = 1001
 lookup_port = 1004
 data_port = 1002
 http_port = 1003
+[tls]
+cert = "/tls/n1.crt"
+key = "/tls/n1.key"
+ca = "/tls/ca.crt"
 [discovery]
 seeds = ["a:1", "[fd00::1]:2"]
 max_masters = 5
@@ -198,6 +202,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
   expected.node = {"n1"};
   expected.cluster = {.name = "c1", .insecure = true};
   expected.net = {"10.0.0.1", "host1", 1001, 1004, 1002, 1003};
+  expected.tls = {"/tls/n1.crt", "/tls/n1.key", "/tls/ca.crt"};
   expected.discovery = {.seeds = {{"a", 1}, {"fd00::1", 2}},
                         .max_masters = 5,
                         .heartbeat = milliseconds(100),

@@ -31,6 +31,23 @@ TEST(validate, the_metrics_address_alone_is_checked_too) {
       mentions(fault_of({{"net.bind", "10.0.0.1"}, {"metrics.bind", "127.0.0.1"}}), "`net.bind`"));
 }
 
+TEST(validate, tls_does_not_open_an_address_while_pages_travel_plain) {
+  const auto fault = fault_of({{"net.bind", "10.0.0.1"},
+                               {"tls.cert", "/a.crt"},
+                               {"tls.key", "/a.key"},
+                               {"tls.ca", "/ca.crt"}});
+  EXPECT_TRUE(mentions(fault, "the data port and the HTTP port are not under TLS")) << fault;
+  EXPECT_TRUE(mentions(fault, "set `insecure_cluster = true`")) << fault;
+}
+
+TEST(validate, tls_takes_all_of_its_files_or_none) {
+  const given_flag cert{"tls.cert", "/a.crt"}, key{"tls.key", "/a.key"}, ca{"tls.ca", "/ca.crt"};
+  EXPECT_EQ(fault_of({cert, key, ca}), "accepted");
+  EXPECT_TRUE(mentions(fault_of({cert, key}), "`tls.ca` is"));
+  EXPECT_TRUE(mentions(fault_of({cert, ca}), "`tls.key` is"));
+  EXPECT_TRUE(mentions(fault_of({key, ca}), "`tls.cert` is"));
+}
+
 TEST(validate, a_wildcard_cannot_be_advertised) {
   EXPECT_TRUE(mentions(fault_of({{"net.bind", "0.0.0.0"}, {"insecure_cluster", "true"}}),
                        "`net.advertise` is 0.0.0.0 (default (net.bind))"));

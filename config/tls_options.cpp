@@ -1,0 +1,35 @@
+#include "config/tls_options.hpp"
+
+#include "config/option_store.hpp"
+
+namespace peercache::config {
+
+void add_tls(std::vector<option>& table) {
+  table.insert(
+      table.end(),
+      {{.name = "tls.cert",
+        .type = option_type::text,
+        .default_value = "",
+        .meaning = "File with the certificate of this node or client, whose URI "
+                   "`peercache://CLUSTER/node/NAME` or `peercache://CLUSTER/client/NAME` says who "
+                   "it is (`peercache ca issue`); given with `tls.key` and `tls.ca`, it puts the "
+                   "control and look-up ports, and not the data port, under TLS 1.3. The files are "
+                   "read again when they have changed, and at SIGHUP.",
+        .empty_means = "no TLS",
+        .store = into([](node_config & c) -> auto& { return c.tls.certificate; })},
+       {.name = "tls.key",
+        .type = option_type::text,
+        .default_value = "",
+        .meaning = "File with the key of the certificate, without a passphrase.",
+        .empty_means = "no TLS",
+        .store = into([](node_config & c) -> auto& { return c.tls.key; })},
+       {.name = "tls.ca",
+        .type = option_type::text,
+        .default_value = "",
+        .meaning = "File with the certificate of the CA: whom it has certified for this cluster is "
+                   "let in, and nobody else.",
+        .empty_means = "no TLS",
+        .store = into([](node_config & c) -> auto& { return c.tls.authority; })}});
+}
+
+} // namespace peercache::config

@@ -234,6 +234,8 @@ metrics::samples samples_of(gateway_pointer self) {
   now.set(metric::data_plane_info, {state.options.data_plane}, 1);
   now.set(metric::uptime_seconds, static_cast<double>(uptime.count()) / 1000);
   now.set(metric::ready, state.ready());
+  now.set(metric::tls, state.options.tls);
+  now.set(metric::insecure, state.options.insecure);
   now.set(metric::sessions, state.sessions.all().size());
   if (!state.options.disk)
     now.set(metric::disk_scanned_ratio, 1); // There is nothing to scan.

@@ -18,6 +18,8 @@ struct gateway_options {
   std::string cluster;
   std::string version;
   std::string data_plane; ///< Name and reason of the chosen data plane, shown in `status`.
+  bool tls = false;       ///< Whether the control and look-up ports are under TLS.
+  bool insecure = false;  ///< Whether other hosts reach a port that is not under TLS.
   std::string pool_name;
   discovery::member self;
   std::uint16_t lookup_port = 0;

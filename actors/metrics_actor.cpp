@@ -14,12 +14,13 @@ std::string json_of(const node_report& node) {
   const auto& now = node.samples;
   return fmt::format(
       R"({{"version":"{}","ready":{},"unready_reason":"{}","uptime_ms":{},"sessions":{},)"
-      R"("data_plane":"{}","term":{},"view":{},"members":{},"leader":{},)"
+      R"("data_plane":"{}","tls":{},"insecure":{},"term":{},"view":{},"members":{},"leader":{},)"
       R"("pool_bytes_used":{},"pool_bytes_capacity":{},"pool_pages":{},"puts":{},"evictions":{},)"
       R"("directory_records":{}}})",
       node.version, now.value(metric::ready) != 0, node.unready_reason,
       now.milliseconds(metric::uptime_seconds), now.count(metric::sessions), node.data_plane,
-      now.count(metric::view_term), now.count(metric::view_version), now.count(metric::members),
+      now.value(metric::tls) != 0, now.value(metric::insecure) != 0, now.count(metric::view_term),
+      now.count(metric::view_version), now.count(metric::members),
       now.value(metric::is_leader) != 0, now.count(metric::pool_bytes_used),
       now.count(metric::pool_bytes_capacity), now.count(metric::pool_pages),
       now.count(metric::pool_puts_total), now.count(metric::evictions_total),

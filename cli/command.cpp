@@ -257,6 +257,8 @@ nlohmann::json to_json(const client::node_status& status) {
           {"directory_records", status.count(metric::directory_records)},
           {"sessions", status.count(metric::sessions)},
           {"data_plane", status.data_plane},
+          {"tls", status.is(metric::tls)},
+          {"insecure", status.is(metric::insecure)},
           {"version", status.version}};
 }
 

@@ -81,13 +81,22 @@ const label_sets& sets() {
 using table = std::vector<metric_info>;
 
 // clang-format off
-void add_node(table& rows) {
+void add_process(table& rows) {
   using enum metric;
   const label_sets& s = sets();
   rows.insert(rows.end(), {
       {build_info, "peercache_build_info", gauge, s.version, "Always 1; the label is the version that runs."},
       {uptime_seconds, "peercache_uptime_seconds", gauge, {}, "Seconds since the node started."},
       {ready, "peercache_ready", gauge, {}, "1 while /readyz answers 200, else 0."},
+      {tls, "peercache_tls", gauge, {}, "1 when the control and look-up ports are under TLS, else 0."},
+      {insecure, "peercache_insecure", gauge, {}, "1 when other hosts reach a port for pages that is not under TLS, else 0."},
+  });
+}
+
+void add_node(table& rows) {
+  using enum metric;
+  const label_sets& s = sets();
+  rows.insert(rows.end(), {
       {pool_bytes_capacity, "peercache_pool_bytes_capacity", gauge, {}, "Bytes of the page pool."},
       {pool_bytes_used, "peercache_pool_bytes_used", gauge, {}, "Bytes of the pool that hold pages, with what rounding costs."},
       {pool_pages, "peercache_pool_pages", gauge, {}, "Pages that can be read from the pool."},
@@ -229,6 +238,7 @@ bool in_order(const table& rows) {
 
 table make_table() {
   table rows;
+  add_process(rows);
   add_node(rows);
   add_rdma(rows);
   add_disk(rows);

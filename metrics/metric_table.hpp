@@ -14,6 +14,8 @@ enum class metric : std::uint8_t {
   build_info,
   uptime_seconds,
   ready,
+  tls,
+  insecure,
   pool_bytes_capacity,
   pool_bytes_used,
   pool_pages,

@@ -77,6 +77,8 @@ TEST_F(metrics_state_test, the_status_page_reads_the_same_numbers) {
   node.unready_reason = "joining";
   node.samples.set(metric::uptime_seconds, 1.5);
   node.samples.set(metric::is_leader, true);
+  node.samples.set(metric::tls, true);
+  node.samples.set(metric::insecure, false);
   node.samples.set(metric::view_version, 7);
   node.samples.set(metric::pool_puts_total, 8);
   state.publish(node);
@@ -86,6 +88,8 @@ TEST_F(metrics_state_test, the_status_page_reads_the_same_numbers) {
   EXPECT_EQ(status["unready_reason"], "joining");
   EXPECT_EQ(status["uptime_ms"], 1500);
   EXPECT_EQ(status["leader"], true);
+  EXPECT_EQ(status["tls"], true);
+  EXPECT_EQ(status["insecure"], false);
   EXPECT_EQ(status["view"], 7);
   EXPECT_EQ(status["puts"], 8);
 }

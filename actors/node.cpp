@@ -32,6 +32,8 @@ result<void> node::impl::start() {
   if (!choice)
     return choice.error();
   log::info("data plane: {}", choice->why);
+  if (auto opened = open_tls(); !opened)
+    return opened;
   if (auto held = hold_ports(); !held)
     return held;
   if (auto opened = open_pool(); !opened)
@@ -44,12 +46,34 @@ result<void> node::impl::start() {
     return rails.error();
   rails_ = std::move(*rails);
   self_.rails = static_cast<std::uint8_t>(rails_->rails());
-  caf_config_ = std::make_unique<system_config>(config_.actors.threads);
+  caf_config_ = std::make_unique<system_config>(config_.actors.threads, tls_);
   system_ = std::make_unique<caf::actor_system>(*caf_config_);
   if (auto opened = open_ports(); !opened)
     return opened;
   spawn_actors();
   memory_->outlive(false);
+  return {};
+}
+
+/// Reads certificate, key and CA, if there is to be TLS.
+result<void> node::impl::open_tls() {
+  auto opened = net::tls_context::open_if_given(config_.tls, config_.cluster.name);
+  if (!opened)
+    return opened.error();
+  tls_ = std::move(*opened);
+  if (is_insecure())
+    log::warn("insecure: whoever reaches {} of {} can read pages{}; keep others away from it",
+              tls_ ? "the data port" : "the ports", config_.net.bind,
+              tls_ ? "" : ", store and remove them");
+  if (!tls_)
+    return {};
+  if (tls_->self().role != net::tls_role::node)
+    return {errc::invalid_argument, "TLS: " + config_.tls.certificate +
+                                        " is a client's; `peercache ca issue node NAME` makes one "
+                                        "for a node"};
+  log::info("tls: control and look-up ports let in members of the cluster `{}` alone, as `{}`; the "
+            "data port (pages) and the HTTP port are not under TLS",
+            config_.cluster.name, tls_->self().name);
   return {};
 }
 
@@ -350,6 +374,10 @@ bool node::ready() const {
 
 std::string node::failure() const {
   return impl_->failure();
+}
+
+bool node::read_certificates_again() {
+  return impl_->read_certificates_again();
 }
 
 std::size_t node::discard_pools(const config::node_config& config) {

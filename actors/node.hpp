@@ -55,6 +55,10 @@ public:
   /// can take for ever. Any thread.
   std::string failure() const;
 
+  /// Reads certificate, key and CA again if their files have changed, as the next connection does,
+  /// too. True when they are in use now; otherwise those read before stay, and the log says why.
+  bool read_certificates_again();
+
   /// Fate of the pool's memory when the node is destroyed.
   enum class pool_after : bool { freed, kept };
   /// Leaves in good order: unready → withdrawn → masters told → reads finished → stopped. Bounded

@@ -229,6 +229,8 @@ void node::impl::spawn_gateway() {
   options.disk = disk_actor_;
   options.promoter = promoter_;
   options.clearing = clearing_;
+  options.tls = tls_ != nullptr;
+  options.insecure = is_insecure();
   options.caught_up = [caught_up = caught_up_] { return caught_up->load(); };
   options.left_behind = left_behind_;
   options.disk_scanned = [disk = disk_.get()] { return disk->scanned(); };

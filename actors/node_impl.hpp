@@ -9,11 +9,13 @@
 #include "actors/supervision.hpp"
 #include "common/assert.hpp"
 #include "common/forks.hpp"
+#include "common/loopback.hpp"
 #include "link/links_actor.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/system_config.hpp"
 #include "metrics/http_server.hpp"
 #include "net/socket.hpp"
+#include "net/tls_context.hpp"
 #include "rdma/verbs/rail_servers.hpp"
 #include "storage/pool_memory.hpp"
 #include "storage/pool_remains.hpp"
@@ -51,6 +53,7 @@ public:
   const discovery::member& self() const noexcept { return self_; }
   bool ready() const { return readiness_of(*board_, supervision_).ready; }
   std::string failure() const { return supervision_.failure(); }
+  bool read_certificates_again() { return tls_ && tls_->look_again(); }
   const home_process& home() const noexcept { return home_; }
   /// Leaves the pool's memory to the next process, if the configuration allows it. @pre the node is
   /// stopped
@@ -61,6 +64,9 @@ public:
   }
 
 private:
+  result<void> open_tls();
+  /// Whether other hosts reach a port that is not under TLS, as the data port is not.
+  bool is_insecure() const { return !is_loopback(config_.net.bind); }
   result<void> open_pool();
   void recall_last_life();
   result<void> hold_ports();
@@ -98,6 +104,7 @@ private:
   supervision supervision_;
   std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
   std::unique_ptr<metrics::http_server> http_;
+  std::shared_ptr<net::tls_context> tls_; ///< Null: the control and look-up ports are plain.
   std::unique_ptr<system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   caf::io::doorman_ptr doorman_, lookup_doorman_;

@@ -19,7 +19,7 @@ constexpr std::size_t asked_at_once = 8;
 node_answer ask(const discovery::member& member, const global_options& globals) {
   node_answer answer{member, {}, {}};
   auto admin = client::admin_client::connect(member.host, member.control_port, globals.cluster,
-                                             globals.timeout());
+                                             globals.timeout(), globals.tls);
   auto status = admin ? (*admin)->status() : result<client::node_status>(admin.error());
   if (status)
     answer.status = *status;

@@ -56,6 +56,7 @@ result<void> take_configuration(global_options& globals) {
       fmt::format("{}:{}", v6 ? "[" + client.node_host + "]" : client.node_host, client.node_port);
   globals.call_timeout = client.timeout;
   globals.cluster = loaded->config.cluster.name;
+  globals.tls = loaded->config.tls;
   return {};
 }
 
@@ -86,6 +87,12 @@ command_line::command_line() : app("Look into a PeerCache cluster, and try it ou
   app.add_option("--cluster", globals.cluster,
                  fmt::format("Name of its cluster [default: {}]", globals.cluster))
       ->type_name("NAME");
+  const auto add_file = [&](const char* name, std::string& path, const char* meaning) {
+    app.add_option(name, path, meaning)->type_name("FILE");
+  };
+  add_file("--tls-cert", globals.tls.certificate, "Certificate to show to nodes under TLS");
+  add_file("--tls-key", globals.tls.key, "Key of the certificate");
+  add_file("--tls-ca", globals.tls.authority, "Certificate of the CA that nodes are believed by");
 }
 
 namespace {
@@ -103,11 +110,11 @@ void finish_commands(CLI::App& above) {
 } // namespace
 
 void add_commands(command_line& line) {
-  for (auto* add :
-       {add_demo_command, add_ping_command, add_status_command, add_nodes_command, add_ring_command,
-        add_shard_command, add_key_command, add_put_command, add_get_command, add_exists_command,
-        add_rm_command, add_clear_command, add_disk_command, add_drain_command, add_undrain_command,
-        add_handoff_command, add_bench_command, add_doctor_command, add_version_command})
+  for (auto* add : {add_demo_command, add_ping_command,   add_status_command,  add_nodes_command,
+                    add_ring_command, add_shard_command,  add_key_command,     add_put_command,
+                    add_get_command,  add_exists_command, add_rm_command,      add_clear_command,
+                    add_disk_command, add_drain_command,  add_undrain_command, add_handoff_command,
+                      add_bench_command,  add_doctor_command,  add_version_command})
     add(line);
 }
 
@@ -115,8 +122,8 @@ exit_code run(int argc, const char* const* argv) {
   command_line line;
   add_commands(line);
   line.app.footer("Defaults come from the configuration: client.node_host, client.node_port,\n"
-                  "client.timeout and cluster.name, in PEERCACHE_* variables or the file that\n"
-                  "PEERCACHE_CONFIG names.\n"
+                  "client.timeout, cluster.name and tls.*, in PEERCACHE_* variables or the file\n"
+                  "that PEERCACHE_CONFIG names.\n"
                   "Exit codes: 0 ok, 1 failed, 2 usage, 3 degraded, 4 unreachable.");
   finish_commands(line.app);
   auto understood = parse_words(line.app, argc, argv);
@@ -187,7 +194,7 @@ result<std::unique_ptr<client::admin_client>> connect_admin(const global_options
   if (!address)
     return address.error();
   auto admin = client::admin_client::connect(address->host, address->port, globals.cluster,
-                                             globals.timeout());
+                                             globals.timeout(), globals.tls);
   if (!admin)
     return with_advice(admin.error());
   return admin;
@@ -205,7 +212,7 @@ result<std::unique_ptr<client::admin_client>> connect_node(const global_options&
   for (const auto& member : view->members) {
     if (member.name == name)
       return client::admin_client::connect(member.host, member.control_port, globals.cluster,
-                                           globals.timeout());
+                                           globals.timeout(), globals.tls);
     names.push_back(member.name);
   }
   return {errc::not_found,
@@ -220,6 +227,7 @@ result<std::unique_ptr<client::cache_client>> connect_client(const global_option
   options.node_host = address->host;
   options.node_port = address->port;
   options.cluster = globals.cluster;
+  options.tls = globals.tls;
   options.timeout = globals.timeout();
   auto connected = client::cache_client::connect(options);
   if (!connected)

@@ -6,6 +6,7 @@
 #include "client/cache_client.hpp"
 #include "common/page_key.hpp"
 #include "common/result.hpp"
+#include "common/tls_paths.hpp"
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -20,12 +21,14 @@
 namespace peercache::cli {
 
 /// Options that every command understands, before or after its own name. The defaults come from the
-/// configuration of clients: client.node_host, client.node_port, client.timeout, cluster.name.
+/// configuration of clients: client.node_host, client.node_port, client.timeout, cluster.name,
+/// tls.*.
 struct global_options {
   output_format format = output_format::table;
   std::chrono::milliseconds call_timeout{2000};
   std::string node = "127.0.0.1:31998";
   std::string cluster = "peercache";
+  tls_paths tls;
 
   std::chrono::milliseconds timeout() const { return call_timeout; }
 };

@@ -96,6 +96,9 @@ std::vector<std::string> arguments_of(const node_launch& launch) {
     arguments.insert(arguments.end(), {"--discovery-seeds", seeds});
   if (launch.host != "127.0.0.1")
     arguments.insert(arguments.end(), {"--net-bind", launch.host, "--insecure-cluster"});
+  if (launch.tls.given())
+    arguments.insert(arguments.end(), {"--tls-cert", launch.tls.certificate, "--tls-key",
+                                       launch.tls.key, "--tls-ca", launch.tls.authority});
   arguments.insert(arguments.end(), launch.flags.begin(), launch.flags.end());
   return arguments;
 }
@@ -182,7 +185,7 @@ result<void> wait_for_members(const node_process& node, std::size_t count,
                               std::chrono::milliseconds at_most) {
   auto until = std::chrono::steady_clock::now() + at_most;
   auto admin = client::admin_client::connect(node.launch().host, node.ports().control_port,
-                                             node.launch().cluster, at_most);
+                                             node.launch().cluster, at_most, node.launch().tls);
   if (!admin)
     return admin.error();
   std::string seen = "no answer";

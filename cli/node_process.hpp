@@ -2,6 +2,7 @@
 
 #include "cli/process.hpp"
 #include "common/result.hpp"
+#include "common/tls_paths.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -30,6 +31,7 @@ struct node_launch {
   std::vector<std::pair<std::string, std::string>> environment;
   std::chrono::milliseconds start_timeout{30'000};
   std::string host = "127.0.0.1"; ///< Address that the node listens on.
+  tls_paths tls;                  ///< The node's certificate, key and CA; empty: no TLS.
   /// File descriptor of the network namespace that the node lives in; -1: this process's own.
   int network = -1;
 };

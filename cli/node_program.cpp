@@ -61,6 +61,22 @@ std::optional<int> stop_signal_within(std::chrono::milliseconds at_most) {
   return std::nullopt;
 }
 
+sigset_t reload_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGHUP);
+  return set;
+}
+
+/// Reads the certificates again if a SIGHUP has come, which is blocked in all threads. Without TLS
+/// a SIGHUP ends the process, as it does any other.
+void reload_if_told(actors::node& node) {
+  const auto set = reload_signals();
+  const timespec now{};
+  if (sigtimedwait(&set, nullptr, &now) > 0 && !node.read_certificates_again())
+    log::info("SIGHUP: the certificates in use stay");
+}
+
 /// Makes a thread that ends the process when the drain hangs or a second signal comes; whatever is
 /// left in shared memory then is cleaned up by the next start.
 void watch_over_drain(const actors::node& node, std::chrono::milliseconds drain_timeout) {
@@ -134,8 +150,10 @@ int serve(const config::node_config& config, const actors::node_decorators& deco
     log::info("ready: control {}:{}, data port {}, http port {}", node.self().host,
               node.self().control_port, node.self().data_port, node.self().http_port);
   }
-  while (!signal)
+  while (!signal) {
+    reload_if_told(node);
     signal = stop_signal_or_failure(node, failure_look_every);
+  }
   log::info("signal {}: draining for at most {} ms", *signal, config.drain.timeout.count());
   watch_over_drain(node, config.drain.timeout);
   // Ctrl-C (SIGINT) means that the user is done with the node, so its pool is freed. SIGTERM may
@@ -195,6 +213,10 @@ int run_with(const program_options& options, const config::loaded_config& loaded
   init_log(config.node.name, std::string(config::to_string(config.log.level)), config.log.json);
   for (const auto& warning : loaded.warnings)
     log::warn("{}", warning);
+  if (config.tls.given()) {
+    const auto reloads = reload_signals();
+    pthread_sigmask(SIG_BLOCK, &reloads, nullptr);
+  }
   return serve(config, decorators);
 }
 

@@ -7,6 +7,7 @@
 #include "link/protocol/message_types.hpp"
 #include "link/system_config.hpp"
 #include "net/socket.hpp"
+#include "net/tls_context.hpp"
 
 namespace peercache::client {
 
@@ -14,7 +15,8 @@ using namespace peercache::link;
 
 class admin_client::impl {
 public:
-  impl() : config(1), system(config) {}
+  explicit impl(std::shared_ptr<net::tls_context> tls)
+      : config(1, std::move(tls)), system(config) {}
   ~impl() {
     gateway = nullptr;
     system.await_actors_before_shutdown(false);
@@ -43,17 +45,19 @@ public:
 admin_client::admin_client(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
 admin_client::~admin_client() = default;
 
-result<std::unique_ptr<admin_client>> admin_client::connect(const std::string& host,
-                                                            std::uint16_t port,
-                                                            const std::string& cluster,
-                                                            std::chrono::milliseconds timeout) {
+result<std::unique_ptr<admin_client>>
+admin_client::connect(const std::string& host, std::uint16_t port, const std::string& cluster,
+                      std::chrono::milliseconds timeout, const tls_paths& tls) {
   using std::chrono::milliseconds;
   using std::chrono::steady_clock;
   const auto until = steady_clock::now() + timeout;
   auto address = net::resolve_host(host);
   if (!address)
     return connect_fault(host, port, {errc::unreachable, address.error().message});
-  auto body = std::make_unique<impl>();
+  auto context = net::tls_context::open_if_given(tls, cluster);
+  if (!context)
+    return context.error();
+  auto body = std::make_unique<impl>(std::move(*context));
   body->timeout = timeout;
   auto& system = body->system;
   auto connector = system.spawn(run_connector, std::min(timeout, milliseconds(1000)));

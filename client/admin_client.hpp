@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.hpp"
+#include "common/tls_paths.hpp"
 #include "discovery/view.hpp"
 #include "link/protocol/reports.hpp"
 #include "metrics/samples.hpp"
@@ -35,9 +36,11 @@ struct node_status {
 /// call ends within `timeout`.
 class admin_client {
 public:
+  /// @param tls certificate, key and CA; empty: the connection is plain
   static result<std::unique_ptr<admin_client>> connect(const std::string& host, std::uint16_t port,
                                                        const std::string& cluster,
-                                                       std::chrono::milliseconds timeout);
+                                                       std::chrono::milliseconds timeout,
+                                                       const tls_paths& tls = {});
   ~admin_client();
 
   result<node_status> status();

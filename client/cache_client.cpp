@@ -69,11 +69,12 @@ std::vector<caf::actor> spawn_read_threads(caf::actor_system& system, read_plane
 
 } // namespace
 
-cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane> plane)
-    : options(opts), locations(opts.location_cache_keys), channels(opts.cluster),
+cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane> plane,
+                         const std::shared_ptr<net::tls_context>& tls)
+    : options(opts), locations(opts.location_cache_keys), channels(opts.cluster, tls),
       reads(std::move(plane)),
       session(
-          opts, closing,
+          opts, tls, closing,
           [this] {
             auto now = totals.samples();
             now.set(metrics::metric::breakers_open, health.open());
@@ -173,7 +174,10 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   auto plane = read_plane::create(options);
   if (!plane)
     return plane.error();
-  auto body = std::make_unique<impl>(options, std::move(*plane));
+  auto tls = net::tls_context::open_if_given(options.tls, options.cluster);
+  if (!tls)
+    return tls.error();
+  auto body = std::make_unique<impl>(options, std::move(*plane), *tls);
   link::leave_actor_system();
   if (options.wait_for_node)
     if (auto ready = body->session.board().wait_ready(until); !ready) {

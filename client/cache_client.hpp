@@ -6,6 +6,7 @@
 #include "common/page_part.hpp"
 #include "common/page_status.hpp"
 #include "common/result.hpp"
+#include "common/tls_paths.hpp"
 #include "directory/page_location.hpp"
 #include "discovery/view.hpp"
 #include "rdma/verbs/rail_choice.hpp"
@@ -32,6 +33,8 @@ struct client_options {
   std::string node_host = "127.0.0.1"; ///< Address of this host's peercache-node.
   std::uint16_t node_port = 31998;
   std::string cluster = "peercache";
+  /// Certificate, key and CA for the connections to control and look-up ports; empty: no TLS.
+  tls_paths tls;
   std::chrono::milliseconds timeout{2000}; ///< Time for a call that names no deadline.
   verify_mode verify_own_host = verify_mode::always;
   verify_mode verify_tcp = verify_mode::always;

@@ -13,6 +13,7 @@
 #include "client/read_plane.hpp"
 #include "client/session.hpp"
 #include "common/forks.hpp"
+#include "net/tls_context.hpp"
 
 #include <atomic>
 #include <memory>
@@ -24,7 +25,8 @@ namespace peercache::client {
 /// constructed in this order and destroyed in the reverse.
 class cache_client::impl {
 public:
-  impl(const client_options& opts, std::unique_ptr<read_plane> plane);
+  impl(const client_options& opts, std::unique_ptr<read_plane> plane,
+       const std::shared_ptr<net::tls_context>& tls);
   ~impl();
 
   const client_options options;

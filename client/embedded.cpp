@@ -12,6 +12,7 @@ result<std::unique_ptr<embedded_cache>> embedded_cache::start(const config::node
   options.node_host = made->node_->self().host;
   options.node_port = made->node_->self().control_port;
   options.cluster = config.cluster.name;
+  options.tls = config.tls;
   auto client = cache_client::connect(options);
   if (!client)
     return client.error();

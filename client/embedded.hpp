@@ -14,7 +14,7 @@ namespace peercache::client {
 class embedded_cache {
 public:
   /// @param config as config::load makes it; ports 0 take any free ones @param options node_host,
-  /// node_port and cluster are overwritten with those of the embedded node
+  /// node_port, cluster and tls are overwritten with those of the embedded node
   static result<std::unique_ptr<embedded_cache>> start(const config::node_config& config,
                                                        client_options options = {});
 

@@ -2,6 +2,7 @@
 
 #include "link/protocol/topology.hpp"
 #include "net/frame_channel.hpp"
+#include "net/tls_context.hpp"
 
 #include <memory>
 #include <mutex>
@@ -11,11 +12,13 @@
 
 namespace peercache::client {
 
-/// Connections to the members' directory shards, each used by one call at a time. Threads: any.
-/// Bound: idle connections per member; any more that come back are closed.
+/// Connections to the members' directory shards, under TLS if there is any, each used by one call
+/// at a time. Threads: any. Bound: idle connections per member; any more that come back are closed.
 class lookup_channels {
 public:
-  explicit lookup_channels(std::string cluster) : cluster_(std::move(cluster)) {}
+  /// @param tls null: the connections are plain
+  explicit lookup_channels(std::string cluster, std::shared_ptr<net::tls_context> tls = nullptr)
+      : cluster_(std::move(cluster)), tls_(std::move(tls)) {}
 
   static constexpr std::size_t idle_per_member_max = 16;
 
@@ -30,6 +33,7 @@ public:
 
 private:
   const std::string cluster_;
+  const std::shared_ptr<net::tls_context> tls_;
   std::mutex lock_;
   /// Guarded by lock_.
   std::unordered_map<incarnation, std::vector<std::unique_ptr<net::frame_channel>>> idle_;

@@ -24,6 +24,7 @@ client_options options_of(const config::node_config& config) {
   options.node_host = config.client.node_host;
   options.node_port = config.client.node_port;
   options.cluster = config.cluster.name;
+  options.tls = config.tls;
   options.timeout = config.client.timeout;
   options.verify_own_host = mode_of(config.client.verify_own_host);
   options.verify_tcp = mode_of(config.client.verify_tcp);
@@ -37,6 +38,10 @@ client_options options_of(const config::node_config& config) {
   options.location_cache_keys = config.client.location_cache_keys;
   options.unacknowledged_bytes_max = config.client.unacknowledged_bytes_max;
   return options;
+}
+
+result<std::shared_ptr<net::tls_context>> tls_of(const config::node_config& config) {
+  return net::tls_context::open_if_given(config.tls, config.cluster.name);
 }
 
 } // namespace peercache::client

@@ -146,10 +146,10 @@ bool session_board::wait_view(const directory::view_number& wanted, deadline unt
   });
 }
 
-session::session(const client_options& options, close_signal& closing,
-                 std::function<metrics::samples()> report_totals,
+session::session(const client_options& options, std::shared_ptr<net::tls_context> tls,
+                 close_signal& closing, std::function<metrics::samples()> report_totals,
                  std::function<void(const page_key&, const directory::page_location&)> remember)
-    : closing_(closing), config_(std::make_unique<link::system_config>(2)),
+    : closing_(closing), config_(std::make_unique<link::system_config>(2, std::move(tls))),
       system_(std::make_unique<caf::actor_system>(*config_)),
       board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)) {
   board_->set_topology(std::make_shared<link::topology>());

@@ -101,9 +101,10 @@ using session_actor =
 /// connector, all on the scheduler; unmapping pools has a thread of its own.
 class session {
 public:
+  /// @param tls null: connections are plain
   /// @param closing borrowed; closing the client ends the waits of callers
-  session(const client_options& options, close_signal& closing,
-          std::function<metrics::samples()> report_totals,
+  session(const client_options& options, std::shared_ptr<net::tls_context> tls,
+          close_signal& closing, std::function<metrics::samples()> report_totals,
           std::function<void(const page_key&, const directory::page_location&)> remember);
   ~session();
 

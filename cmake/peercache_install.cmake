@@ -31,6 +31,7 @@ set(public_headers
   link/protocol/reports.hpp metrics/latency_histogram.hpp metrics/metric_table.hpp metrics/samples.hpp
   common/assert.hpp common/error.hpp common/ids.hpp common/limits.hpp common/page_key.hpp
   common/page_origin.hpp common/page_part.hpp common/page_status.hpp common/result.hpp
+  common/tls_paths.hpp
   directory/page_location.hpp discovery/view.hpp
   rdma/data_plane.hpp rdma/verbs/path_options.hpp rdma/verbs/rail_choice.hpp)
 foreach(header ${public_headers})

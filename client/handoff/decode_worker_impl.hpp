@@ -107,8 +107,8 @@ private:
   std::mutex memory_lock;  ///< Held while memory is registered, which may take seconds.
   bool registered = false; ///< Guarded by `memory_lock`.
   std::atomic<bool> stop{false};
-  link::thread_actors threads;             ///< Ends first: all other members are used by threads.
-  std::unique_ptr<node_reporter> reporter; ///< Null: the worker reports to nobody.
+  link::thread_actors threads{options.tls}; ///< Ends first: all other members are used by threads.
+  std::unique_ptr<node_reporter> reporter;  ///< Null: the worker reports to nobody.
 };
 
 } // namespace peercache::client

@@ -41,9 +41,10 @@ handoff::link_options links_of(const worker_options& options) {
 class prefill_worker::impl {
 public:
   impl(std::unique_ptr<memory_server> server, std::unique_ptr<handoff::worker_links> connections,
-       handoff::kv_layout own, const incarnation& process)
+       handoff::kv_layout own, const incarnation& process, std::shared_ptr<net::tls_context> tls)
       : layout(std::move(own)), memory(handoff::distinct_memory(layout)), served(std::move(server)),
-        links(std::move(connections)), leases(served->leases(), process), rooms(leases, {}) {}
+        links(std::move(connections)), leases(served->leases(), process), rooms(leases, {}),
+        threads(std::move(tls)) {}
 
   void spawn(const worker_options& options) {
     for (auto& body : served->bodies())
@@ -238,8 +239,8 @@ result<std::unique_ptr<prefill_worker>> prefill_worker::start(const worker_optio
   auto links = handoff::worker_links::listen(links_of(options), self);
   if (!links)
     return links.error();
-  auto made =
-      std::make_unique<impl>(std::move(*served), std::move(*links), std::move(layout), process);
+  auto made = std::make_unique<impl>(std::move(*served), std::move(*links), std::move(layout),
+                                     process, options.tls);
   made->spawn(options);
   std::unique_ptr<prefill_worker> worker{new prefill_worker(std::move(made))};
   if (auto lent = worker->impl_->lend_memory(true); !lent)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.hpp"
+#include "net/tls_context.hpp"
 #include "rdma/cuda_memory.hpp"
 #include "rdma/device_memory.hpp"
 #include "rdma/verbs/rail_choice.hpp"
@@ -34,6 +35,9 @@ struct worker_options {
   /// The node of this host, which prefill and decode workers report to if it is there.
   std::string node_host = "127.0.0.1";
   std::uint16_t node_port = 31998; ///< 0: the worker reports to nobody.
+  /// TLS of the connection to the node; null: it is plain, as those between workers are in any
+  /// case.
+  std::shared_ptr<net::tls_context> tls;
 
   /// Transfer engine: longest time for a peer to say that it reads no more for a call which has
   /// ended; one that takes longer is dropped.

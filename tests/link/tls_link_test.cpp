@@ -1,6 +1,7 @@
 // The control port's protocol under TLS: who is let in, and that bytes arrive.
 #include "link/connector_actor.hpp"
 #include "link/node_middleman.hpp"
+#include "link/protocol/internal.hpp"
 #include "link/system_config.hpp"
 #include "net/socket.hpp"
 #include "tests/support/certificates.hpp"
@@ -40,7 +41,7 @@ public:
   std::string dial(std::uint16_t port) {
     std::string fault;
     caf::scoped_actor self{system_};
-    self->request(connector_, 30s, dial_atom_v, std::string("127.0.0.1"), port)
+    self->request(connector_, 30s, dial_atom_v, std::string("127.0.0.1"), port, from_here{})
         .receive([&](gateway_actor& found) { found_ = caf::actor_cast<caf::actor>(found); },
                  [&](const caf::error& why) { fault = system_.render(why); });
     return fault;

@@ -48,9 +48,8 @@ void local_ring::SetUp() {
   ASSERT_TRUE(folder) << folder.error().message;
   folder_ = std::make_unique<cli::run_folder>(std::move(*folder));
   cli::local_cluster_options options{.count = 3, .folder = folder_->path()};
+  options.prototype = prototype_;
   options.prototype.program = PEERCACHE_CLI_DIR "/peercache-node";
-  options.prototype.cluster = "real-" + std::to_string(::getpid());
-  options.prototype.pool_bytes = 32u << 20;
   auto nodes = cli::start_local_cluster(options);
   ASSERT_TRUE(nodes) << nodes.error().message;
   nodes_ = std::move(*nodes);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace peercache::real {
@@ -97,6 +98,9 @@ protected:
   /// Waits like `within`, and longer by the time in which this process stood still.
   bool within_own_time(milliseconds at_most, const std::function<bool()>& condition) const;
 
+  /// What all nodes have in common. To be changed before SetUp.
+  cli::node_launch prototype_{.cluster = "real-" + std::to_string(::getpid()),
+                              .pool_bytes = 32u << 20};
   std::unique_ptr<cli::run_folder> folder_;
   std::vector<cli::node_process> nodes_;
 

@@ -38,7 +38,7 @@ protected:
     options.node_port = net::local_port(nobody);
     auto plane = read_plane::create(options);
     ASSERT_TRUE(plane) << plane.error().message;
-    client = std::make_unique<cache_client::impl>(options, std::move(*plane));
+    client = std::make_unique<cache_client::impl>(options, std::move(*plane), nullptr);
     auto& system = client->session.system();
     for (auto* node : {&near, &far})
       node->gateway = system.spawn(run_fake_gateway, &node->says);

@@ -1,0 +1,62 @@
+"""A ring under TLS: who has a certificate stores and gets pages, who has none gets nothing."""
+
+import os
+import pathlib
+import subprocess
+
+import numpy
+import peercache
+import pytest
+from local_nodes import PROGRAM, Ring
+
+CLI = str(pathlib.Path(PROGRAM).with_name("peercache"))
+
+
+def _ca(*words):
+    subprocess.run([CLI, "ca", *words], check=True, stdout=subprocess.DEVNULL)
+
+
+def _files(folder, name):
+    return {"cert": f"{folder}/{name}.crt", "key": f"{folder}/{name}.key", "ca": f"{folder}/ca/ca.crt"}
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    """A folder with a CA, and certificates of it for nodes ("node") and for an engine ("engine")."""
+    cluster = f"python-tls-{os.getpid()}"
+    _ca("init", f"{tmp_path}/ca", "--cluster", cluster)
+    for role, name in (("node", "node"), ("client", "engine")):
+        _ca("issue", role, name, "--ca", f"{tmp_path}/ca", "--out", str(tmp_path))
+    return tmp_path, cluster
+
+
+@pytest.fixture
+def ring(certificates):
+    folder, cluster = certificates
+    flags = [word for name, path in _files(folder, "node").items() for word in (f"--tls-{name}", path)]
+    made = Ring(folder, 2, cluster, flags=flags)
+    yield made
+    made.stop()
+
+
+def test_a_client_with_a_certificate_stores_and_gets_pages(certificates, ring, connect):
+    tls = {f"tls.{name}": path for name, path in _files(certificates[0], "engine").items()}
+    first, second = (connect(node, members=2, **tls) for node in ring)
+    space = ("tls",)
+    page = numpy.arange(4096, dtype=numpy.uint32)
+    assert first.set(space, ["a page"], [page])[0].ok
+    first.flush()
+    got = numpy.zeros_like(page)
+    assert second.get(space, ["a page"], [got])[0].ok
+    assert (got == page).all()
+
+
+def test_a_client_without_one_is_refused(ring):
+    with pytest.raises(peercache.Error, match="certificates"):
+        peercache.Client(ring[0].options())
+
+
+def test_a_file_that_is_missing_is_named(certificates, ring):
+    tls = {f"tls.{name}": path for name, path in _files(certificates[0], "nobody").items()}
+    with pytest.raises(peercache.Error, match="nobody.key"):
+        peercache.Client(ring[0].options(**tls))

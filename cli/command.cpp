@@ -114,7 +114,7 @@ void add_commands(command_line& line) {
                     add_ring_command, add_shard_command,  add_key_command,     add_put_command,
                     add_get_command,  add_exists_command, add_rm_command,      add_clear_command,
                     add_disk_command, add_drain_command,  add_undrain_command, add_handoff_command,
-                      add_bench_command,  add_doctor_command,  add_version_command})
+                    add_ca_command,   add_bench_command,  add_doctor_command,  add_version_command})
     add(line);
 }
 

@@ -66,6 +66,7 @@ void add_bench_command(command_line& line);
 void add_doctor_command(command_line& line);
 void add_disk_command(command_line& line);
 void add_clear_command(command_line& line);
+void add_ca_command(command_line& line);
 void add_drain_command(command_line& line);
 void add_undrain_command(command_line& line);
 

@@ -34,7 +34,7 @@ FOLDERS = {
     "client/handoff": ["common", "net", "rdma", "rdma/verbs", "rdma/tcp", "handoff", "handoff/links", "link/protocol",
                        "link", "client"],
     "bench": ["common", "storage", "rdma", "rdma/verbs", "rdma/tcp"],
-    "cli": ["common", "config", "discovery", "actors", "client", "bench"],
+    "cli": ["common", "config", "discovery", "net", "actors", "client", "bench"],
     "cli/bench": ["common", "config", "storage/disk", "storage/disk/offset", "net", "rdma", "rdma/verbs", "rdma/tcp",
                   "handoff", "client", "client/handoff", "bench", "cli"],
     "cli/demo": ["common", "config", "client", "bench", "cli"],

@@ -63,7 +63,7 @@ def test_a_handler_that_raises_ends_a_call_at_a_frozen_node(fragile_ring, connec
     assert client.flush().complete
     node.freeze()
     client.set(space, ["to flush"], [bytearray(PAGE)], SECONDS)
-    with alarm(stop), late_watch() as watch, pytest.raises(Stop):
+    with late_watch() as watch, alarm(stop), pytest.raises(Stop):
         CALLS[kind](client, space, node)
     assert watch.seconds < SIGNAL_SECONDS + AT_ONCE + watch.stalled
     node.thaw()
@@ -84,7 +84,7 @@ def test_a_get_that_was_ended_writes_nothing_more(fragile_ring, connect):
     memory = bytearray(count * PAGE)
     parts = [memoryview(memory)[i * PAGE : (i + 1) * PAGE] for i in range(count)]
     ring[1].freeze()
-    with alarm(stop), late_watch() as watch, pytest.raises(Stop):
+    with late_watch() as watch, alarm(stop), pytest.raises(Stop):
         here.get(space, names, parts, SECONDS)
     assert watch.seconds < SIGNAL_SECONDS + AT_ONCE + watch.stalled
     memory[:] = b"\2" * len(memory)
@@ -119,7 +119,7 @@ def test_a_handler_that_returns_lets_the_call_go_on(fragile_ring, connect):
         ran.append(time.monotonic())
         assert client.exists(space, ["inner"], timeout=0.01)[0].status != Status.CLOSED
 
-    with alarm(handler), late_watch() as watch:
+    with late_watch() as watch, alarm(handler):
         result = client.exists(space, ["k"], timeout=1.0)[0]
     assert result.status in (Status.TIMED_OUT, Status.UNREACHABLE)
     assert len(ran) == 1 and ran[0] - watch.begin < SIGNAL_SECONDS + AT_ONCE + watch.stalled
@@ -130,7 +130,7 @@ def test_a_handler_may_close_the_client_that_is_in_a_call(fragile_ring, connect)
     client = connect(node)
     space = client.space("closed by a handler")
     node.freeze()
-    with alarm(lambda *_: client.close()), late_watch() as watch:
+    with late_watch() as watch, alarm(lambda *_: client.close()):
         result = client.exists(space, ["k"], timeout=SECONDS)[0]
     assert result.status == Status.CLOSED and client.closed
     assert watch.seconds < SIGNAL_SECONDS + AT_ONCE + 1 + watch.stalled, "the client's end takes a second at most"
@@ -181,7 +181,7 @@ TRANSFERS = {
 
 @pytest.mark.parametrize("kind", TRANSFERS)
 def test_a_handler_that_raises_ends_a_transfer(engine, silent, kind):
-    with alarm(stop), late_watch() as watch, pytest.raises(Stop):
+    with late_watch() as watch, alarm(stop), pytest.raises(Stop):
         TRANSFERS[kind](engine, silent)
     assert watch.seconds < SIGNAL_SECONDS + AT_ONCE + watch.stalled
     other = begun()
@@ -191,13 +191,13 @@ def test_a_handler_that_raises_ends_a_transfer(engine, silent, kind):
 
 def test_a_handler_that_returns_lets_a_transfer_go_on(engine, silent):
     ran = []
-    with alarm(lambda *_: ran.append(time.monotonic())), late_watch() as watch:
+    with late_watch() as watch, alarm(lambda *_: ran.append(time.monotonic())):
         assert engine.send_probe(silent) == -1
     assert len(ran) == 1 and ran[0] - watch.begin < SIGNAL_SECONDS + AT_ONCE + watch.stalled
     assert watch.seconds > 1, "until the other side counts as lost"
 
 
 def test_a_handler_may_close_the_engine_that_is_in_a_call(engine, silent):
-    with alarm(lambda *_: engine.close()), late_watch() as watch:
+    with late_watch() as watch, alarm(lambda *_: engine.close()):
         assert engine.send_probe(silent) == -1
     assert watch.seconds < SIGNAL_SECONDS + AT_ONCE + watch.stalled

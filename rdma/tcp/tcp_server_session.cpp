@@ -50,7 +50,7 @@ clock::duration tcp_server_session::slow_for(clock::time_point now) noexcept {
   const std::chrono::duration<double> elapsed = now - slow_since_;
   const auto sent = static_cast<double>(answer_bytes_sent_ - slow_from_);
   if (sent > 0 && sent >= elapsed.count() * static_cast<double>(shared_.options.send_rate_min)) {
-    slow_since_ = now;
+    slow_since_ = moved_at_;
     slow_from_ = answer_bytes_sent_;
   }
   return now - slow_since_;

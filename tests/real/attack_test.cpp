@@ -99,7 +99,7 @@ protected:
     sum.wrong += hit && read.check.wrong_bytes != 0;
     sum.late += !took_at_most(milliseconds(1050), read);
     if (!hit)
-      ++sum.misses[to_string(read.result.status)];
+      ++sum.misses[std::string(to_string(read.result.status))];
   }
 
   void expect_unhurt() {

@@ -210,10 +210,16 @@ TEST_F(attack, idle_connections_on_every_port_are_cut_off_and_cost_little) {
 }
 
 TEST_F(attack, greeted_connections_that_ask_nothing_cost_no_processor_time) {
-  auto idle = connect_many(lookup_port(), 1000);
-  for (const auto& each : idle)
-    say(each, net::frames::greeting(wire_version, cluster(),
-                                    current_view().find_name(node(0).launch().name)->inc));
+  const auto view = current_view();
+  const auto* host = view.find_name(node(0).launch().name);
+  ASSERT_NE(host, nullptr);
+  const auto greeting = net::frames::greeting(wire_version, cluster(), host->inc);
+  const auto port = lookup_port();
+  sockets idle;
+  for (int i = 0; i < 1000; ++i) {
+    idle.push_back(connect_to(port));
+    say(idle.back(), greeting);
+  }
   expect_unhurt(); // The good client ends, so that what is left is the connections' cost.
   const auto measure = [this] {
     const auto before = cpu_ticks();

@@ -33,7 +33,7 @@ engine_rank::engine_rank(const handoff_plan& plan, handoff_board& board, std::ui
     : plan_(plan), board_(board), rank_(rank),
       memory_(plan, rank < plan.prefill_ranks ? rank : rank - plan.prefill_ranks,
               rank < plan.prefill_ranks),
-      begun_(begun) {}
+      begun_(begun), next_(begun + 1) {}
 
 void engine_rank::run() {
   while (true) {
@@ -69,7 +69,8 @@ bool engine_rank::take_new_rooms() {
   return any;
 }
 
-/// Rooms get memory in their order, on every rank: else two ranks could wait for each other.
+/// Rooms get memory in their order, on every rank: else two ranks could wait for each other. A room
+/// may be seen before one that was posted earlier.
 bool engine_rank::begin_rooms() {
   std::vector<std::uint32_t> waiting;
   for (std::uint32_t i = 0; i < plan_.rooms_at_a_time; ++i)
@@ -81,10 +82,13 @@ bool engine_rank::begin_rooms() {
   bool any = false;
   for (const auto i : waiting) {
     auto& room = rooms_[i];
+    if (room.serial != next_)
+      break;
     room.items = memory_.take(room.plan);
     own_cell().late_writes += memory_.take_late_writes();
     if (!room.items)
       break;
+    ++next_;
     room.opened = true;
     reach(room, planned_abort::step::opened);
     open(room, i);

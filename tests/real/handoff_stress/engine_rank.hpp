@@ -74,6 +74,7 @@ private:
   bool abort_if_wanted(open_room& room, std::uint32_t cell);
 
   const std::uint64_t begun_;
+  std::uint64_t next_; ///< The room that gets memory next.
   std::array<open_room, cells_max> rooms_;
 };
 

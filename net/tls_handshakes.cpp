@@ -110,14 +110,15 @@ void tls_handshakes::go_on(std::uint64_t id, clock::time_point now) {
   const auto step = known.session ? known.session->shake_hands() : tls_session::step::refused;
   if (step == tls_session::step::working)
     return;
-  if (step == tls_session::step::established) {
-    events_.remove(known.socket.get());
-    known.done(std::move(known.socket), std::move(*known.session));
-  } else if (known.session) { // Who has hung up without a byte was a probe, and no line is due.
-    tell(known, known.session->refusal(), now);
-  }
+  auto over = std::move(known);
   connections_.erase(found);
   --open_;
+  if (step == tls_session::step::established) {
+    events_.remove(over.socket.get());
+    over.done(std::move(over.socket), std::move(*over.session));
+  } else if (over.session) { // Who has hung up without a byte was a probe, and no line is due.
+    tell(over, over.session->refusal(), now);
+  }
 }
 
 void tls_handshakes::drop_late(clock::time_point now) {

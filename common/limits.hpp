@@ -21,6 +21,8 @@ inline constexpr std::uint32_t channels_per_peer_max = 16;
 inline constexpr std::uint32_t members_max = 4096;
 /// How many former members a master looks for.
 inline constexpr std::uint32_t former_members_max = 64;
+/// How many gone members a view remembers; the oldest ones are dropped.
+inline constexpr std::uint32_t gone_members_max = 64;
 inline constexpr std::uint32_t node_name_bytes_max = 255;
 
 inline constexpr std::uint32_t granules_per_page_max = page_bytes_max / granule_bytes;

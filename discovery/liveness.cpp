@@ -54,4 +54,13 @@ bool liveness::silent(const incarnation& inc, time_point now) const {
   return now - rec.heard_at > expiry_ || (rec.lost && now - rec.lost_at > lost_expiry_);
 }
 
+departure liveness::why_silent(const incarnation& inc) const {
+  const auto at = records_.find(inc);
+  if (at == records_.end())
+    return departure::silent;
+  if (at->second.dead)
+    return departure::replaced;
+  return at->second.lost ? departure::connection_broke : departure::silent;
+}
+
 } // namespace peercache::discovery

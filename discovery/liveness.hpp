@@ -36,6 +36,8 @@ public:
   void forgive(duration gap, time_point now);
 
   bool silent(const incarnation& inc, time_point now) const;
+  /// Why the member is silent, or would be.
+  departure why_silent(const incarnation& inc) const;
 
 private:
   struct record {

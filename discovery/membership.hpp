@@ -51,6 +51,8 @@ struct membership_options {
   std::uint32_t max_masters = 3;
   duration heartbeat = std::chrono::milliseconds(500);
   duration expiry = std::chrono::seconds(2);
+  /// Unix time, in ms, when the machine is made; views say by it since when a member is gone.
+  std::uint64_t unix_ms = 0;
 };
 
 /// The masters of a cluster with these members: the pinned head if it is a member, then by node_id.
@@ -127,6 +129,9 @@ public:
   /// This node is to give its keys away, or to own some again. The view that says so comes from the
   /// leader; until it comes, this node asks for it with every heartbeat.
   std::vector<action> set_draining(bool draining, time_point now);
+  /// Has the cluster's next view no longer say that the member `name` is gone. Nothing happens
+  /// where this node does not lead, or no member of this name is gone.
+  std::vector<action> forget(std::string_view name, time_point now);
   /// This node leaves the cluster. It tells the masters until it `may_end`; meanwhile it only
   /// votes.
   std::vector<action> leave(time_point now);
@@ -204,6 +209,12 @@ private:
   bool closes_the_door() const;
   std::vector<action> tick_after_leaving();
   void tell_of_leaving();
+
+  // Who is gone, as views say it (membership_gone.cpp).
+  std::vector<departed> gone_after(const view& next) const;
+  departure why_gone(const member& who) const;
+  std::uint64_t unix_ms() const;
+  bool forgets_some() const;
 
   // Functions of joining, of the node that asks and of those that take it in
   // (membership_joining.cpp).
@@ -308,8 +319,11 @@ private:
   std::map<endpoint, answer> answered_; ///< The last answer from each master's address.
   /// Members that another master hears, until when that counts.
   std::map<incarnation, time_point> vouched_;
-  /// Processes that said lately that they leave, and when they said it.
+  /// Processes that said that they leave, and when they said it; kept for an expiry, and as long as
+  /// the own view has them.
   std::map<incarnation, time_point> leavers_;
+  /// Names that are to vanish from `gone` with the next view.
+  std::set<std::string, std::less<>> forgotten_;
   std::optional<voting_round> round_; ///< The voting attempt that this process makes now.
   time_point next_round_at_;          ///< Before this time this process begins no attempt.
   time_point ask_again_at_; ///< When masters that have not voted are asked for their votes again.

@@ -136,10 +136,10 @@ bool membership::is_to_be_outbid(const view& received) const {
 }
 
 /// Whether the cluster needs a next view with `members`: the members differ, a fragment is to be
-/// outbid, or the own fragment becomes whole.
+/// outbid, a gone one is to be forgotten, or the own fragment becomes whole.
 bool membership::wants_other_view(const std::vector<member>& members) const {
   return phase_ != phase::joined || members != view_.members || outbid_ > view_.stamp() ||
-         (view_.fragment() && is_whole_with(members));
+         forgets_some() || (view_.fragment() && is_whole_with(members));
 }
 
 } // namespace peercache::discovery

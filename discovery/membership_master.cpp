@@ -39,8 +39,9 @@ void membership::pursue() {
   std::erase_if(joining_, [this](const auto& entry) {
     return now_ - entry.second.asked_at > options_.expiry;
   });
-  std::erase_if(leavers_,
-                [this](const auto& entry) { return now_ - entry.second > options_.expiry; });
+  std::erase_if(leavers_, [this](const auto& entry) {
+    return now_ - entry.second > options_.expiry && view_.find(entry.first) == nullptr;
+  });
   std::erase_if(vouched_, [this](const auto& entry) { return now_ >= entry.second; });
   if (round_ || !may_propose())
     return;
@@ -115,6 +116,7 @@ view membership::next_view(std::uint64_t term, std::vector<member> members) cons
   next.masters = choose_masters(members, head_, options_.max_masters);
   next.members = std::move(members);
   next.issuer = self_.inc;
+  next.gone = gone_after(next);
   PEERCACHE_ASSERT(next.newer_than(base()) || !guard_on(guard::view));
   return next;
 }
@@ -165,6 +167,8 @@ void membership::remember_former(const view& before) {
                       is_back);
   if (former_.size() > limits::former_members_max)
     former_.erase(former_.begin(), former_.end() - limits::former_members_max);
+  std::erase_if(forgotten_,
+                [this](const std::string& name) { return view_.find_gone(name) == nullptr; });
 }
 
 /// Notes an answer: when the address of a master last answered, and for a survey who lives. A

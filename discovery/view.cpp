@@ -62,6 +62,12 @@ const member* view::find_name(std::string_view name) const noexcept {
   return found != nullptr && found->name == name ? found : nullptr;
 }
 
+const departed* view::find_gone(std::string_view name) const noexcept {
+  const auto at = std::find_if(gone.begin(), gone.end(),
+                               [name](const departed& each) { return each.name == name; });
+  return at != gone.end() ? &*at : nullptr;
+}
+
 const member* view::leader() const noexcept {
   return masters.empty() ? nullptr : find_name(masters.front());
 }
@@ -78,6 +84,18 @@ std::size_t view::masters_lost() const noexcept {
 
 bool view::newer_than(const view& other) const noexcept {
   return stamp() > other.stamp();
+}
+
+std::string_view to_string(departure why) noexcept {
+  switch (why) {
+  case departure::silent:
+    return "silent";
+  case departure::connection_broke:
+    return "connection broke";
+  case departure::replaced:
+    return "replaced";
+  }
+  return "?";
 }
 
 bool natural_less(const std::string& a, const std::string& b) noexcept {

@@ -51,6 +51,25 @@ struct view_stamp {
   auto operator<=>(const view_stamp&) const = default;
 };
 
+/// Why a member is gone.
+enum class departure : std::uint8_t {
+  silent,           ///< The member was not heard of for an expiry.
+  connection_broke, ///< The connection to it broke, and it was not heard of after that.
+  replaced,         ///< A process of another name answers at its address.
+};
+/// The departure in words: "silent", "connection broke", "replaced".
+std::string_view to_string(departure why) noexcept;
+
+/// A former member that neither came back nor left in good order.
+struct departed {
+  std::string name;
+  std::string host;
+  std::uint16_t control_port = 0;
+  std::uint64_t since_ms = 0; ///< Unix time by the clock of the process that made the view, ms.
+  departure why = departure::silent;
+  bool operator==(const departed&) const = default;
+};
+
 /// The members of a cluster. Views compare by (term, version, issuer): a node ignores an older
 /// view. Term 0 is no view at all.
 ///
@@ -67,12 +86,16 @@ struct view {
   /// The masters of the last view that was no fragment; no majority of them is in this view. Empty
   /// when this view is no fragment.
   std::vector<member> former_masters;
+  /// Who is gone, the newest last; names differ from each other and from those of the members.
+  std::vector<departed> gone;
   bool operator==(const view&) const = default;
 
   /// Finds a member by binary search. Null when the view has no such member.
   const member* find(node_id id) const noexcept;
   const member* find(const incarnation& inc) const noexcept;
   const member* find_name(std::string_view name) const noexcept;
+  /// The gone member of this name; null when none of this name is gone.
+  const departed* find_gone(std::string_view name) const noexcept;
   /// The first master of the view; null in an empty view.
   const member* leader() const noexcept;
   bool is_master(std::string_view name) const noexcept;

@@ -9,6 +9,7 @@ namespace peercache::discovery {
 
 static_assert(limits::node_name_bytes_max <= 255 && host_bytes_max <= 255, "lengths are one byte");
 static_assert(limits::members_max <= 65535 && masters_max <= 255);
+static_assert(limits::gone_members_max <= 255);
 
 namespace {
 
@@ -57,6 +58,45 @@ void read_former_masters(byte_reader& in, view& to) {
     to.former_masters.push_back(read_member(in));
   if (!ids_ascend(to.former_masters) || !processes_differ(to.former_masters))
     in.fail();
+}
+
+void write_gone(byte_writer& out, const view& what) {
+  PEERCACHE_ASSERT(what.gone.size() <= limits::gone_members_max);
+  out.number(static_cast<std::uint8_t>(what.gone.size()));
+  for (const auto& each : what.gone) {
+    out.short_text(each.name);
+    out.short_text(each.host);
+    out.number(each.control_port);
+    out.number(each.since_ms);
+    out.number(static_cast<std::uint8_t>(each.why));
+  }
+}
+
+departed read_departed(byte_reader& in) {
+  departed who;
+  who.name = in.short_text();
+  who.host = in.short_text();
+  who.control_port = in.number<std::uint16_t>();
+  who.since_ms = in.number<std::uint64_t>();
+  const auto why = in.number<std::uint8_t>();
+  who.why = static_cast<departure>(why);
+  if (!is_printable_name(who.name) || !is_printable_name(who.host) ||
+      why > static_cast<std::uint8_t>(departure::replaced))
+    in.fail();
+  return who;
+}
+
+/// Reads who is gone into `to`. @pre the members of `to` are read
+void read_gone(byte_reader& in, view& to) {
+  const auto count = in.number<std::uint8_t>();
+  if (count > limits::gone_members_max || (count > 0 && to.members.empty()))
+    in.fail();
+  for (unsigned i = 0; in.ok() && i < count; ++i) {
+    auto who = read_departed(in);
+    if (to.find_name(who.name) != nullptr || to.find_gone(who.name) != nullptr)
+      in.fail();
+    to.gone.push_back(std::move(who));
+  }
 }
 
 } // namespace
@@ -117,6 +157,7 @@ void write_view(byte_writer& out, const view& what) {
   out.number(static_cast<std::uint8_t>(what.former_masters.size()));
   for (const auto& m : what.former_masters)
     write_member(out, m);
+  write_gone(out, what);
 }
 
 view read_view(byte_reader& in) {
@@ -137,6 +178,8 @@ view read_view(byte_reader& in) {
     read_masters(in, to);
   if (in.ok())
     read_former_masters(in, to);
+  if (in.ok())
+    read_gone(in, to);
   // A view with members has a term and masters, and "no view" (term 0) has neither; anything in
   // between is malformed.
   if (!ids_ascend(to.members) || !processes_differ(to.members) ||

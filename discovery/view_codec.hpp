@@ -16,14 +16,16 @@
 ///   view     u8 format | u64 term | u64 version | issuer 16 | u16 members | members, ids ascending
 ///   |
 ///            u8 masters | per master: u16 index of its member | u8 former masters | members, ids
-///   ascending (none: no fragment)
+///   ascending (none: no fragment) | u8 gone | gone, of different names, none of them a member's
+///   gone     u8 name length | name | u8 host length | host | u16 control port | u64 since, Unix
+///   time in ms | u8 why
 ///
 /// Encoders assert that names and counts keep their limits (configuration and admission see to it).
 /// Decoders check every length before they take memory, accept exactly what the encoders write, and
 /// never throw.
 namespace peercache::discovery {
 
-inline constexpr std::uint8_t view_format = 3;
+inline constexpr std::uint8_t view_format = 4;
 inline constexpr std::uint32_t masters_max = 64;
 inline constexpr std::uint32_t host_bytes_max = 255;
 /// The highest term that is accepted. Terms beyond this are forged: a term a millisecond would take

@@ -100,6 +100,30 @@ TEST(view_codec, a_fragment_comes_back_with_the_masters_it_has_lost) {
   EXPECT_FALSE(decode_view(encode_view(nobody))) << "a fragment without members";
 }
 
+TEST(view_codec, a_view_comes_back_with_those_who_are_gone) {
+  auto v = view_of(3);
+  v.gone.push_back({"lost", "10.0.0.9", 31998, 1'800'000'000'123, departure::connection_broke});
+  v.gone.push_back({"other", "10.0.0.8", 31999, 7, departure::replaced});
+  auto back = decode_view(encode_view(v));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, v);
+}
+
+TEST(view_codec, who_is_gone_is_no_member_and_gone_once_for_a_known_reason) {
+  const departed lost{"lost", "10.0.0.9", 31998, 7, departure::silent};
+  auto v = view_of(3);
+  v.gone = {lost, lost};
+  EXPECT_FALSE(decode_view(encode_view(v)));
+  v.gone = {lost};
+  v.gone.front().name = v.members.front().name;
+  EXPECT_FALSE(decode_view(encode_view(v)));
+  v.gone = {lost};
+  auto bytes = encode_view(v);
+  ASSERT_TRUE(decode_view(bytes));
+  bytes.back() = 3; // The reason is the last byte.
+  EXPECT_FALSE(decode_view(bytes));
+}
+
 TEST(view_codec, every_truncation_and_every_extra_byte_is_an_error) {
   auto bytes = encode_view(view_of(3));
   for (std::size_t size = 0; size < bytes.size(); ++size)

@@ -119,6 +119,9 @@ public:
   void set_draining(std::size_t i, bool draining) {
     perform(i, nodes_[i].machine->set_draining(draining, now_));
   }
+  void forget(std::size_t i, const std::string& name) {
+    perform(i, nodes_[i].machine->forget(name, now_));
+  }
   void leave(std::size_t i) { perform(i, nodes_[i].machine->leave(now_)); }
 
   void run_for(duration time) {

@@ -255,7 +255,7 @@ caf::result<node_report> node_status(gateway_pointer self) {
   auto promise = whole->promise;
   add_part(self, whole, options.pool);
   add_part(self, whole, options.directory, &node_report::directory);
-  add_part(self, whole, options.membership);
+  add_part(self, whole, options.membership, &node_report::membership);
   add_part(self, whole, options.disk, &node_report::disk);
   add_part(self, whole, options.promoter);
   add_part(self, whole, options.clearing);
@@ -363,6 +363,9 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       },
       [self](tell_atom, const std::string& known) { return hear_of_clears(self, known); },
       [self](tell_atom, from_here) { let_early_clients_in(self); },
+      [self](forget_atom, const std::string& name) {
+        return self->delegate(self->state.options.membership, forget_atom_v, name, from_here{});
+      },
       [self](drain_atom) { return leave(self); },
       [self](drain_atom, bool drained) { return set_drained(self, drained); },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },

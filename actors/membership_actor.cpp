@@ -4,8 +4,10 @@
 #include "common/assert.hpp"
 #include "common/log.hpp"
 #include "discovery/packet_codec.hpp"
+#include "discovery/view_changes.hpp"
 #include "discovery/view_codec.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace peercache::actors {
@@ -19,11 +21,36 @@ metrics::samples membership_state::samples() const {
   now.set(metric::view_version, view.version);
   now.set(metric::view_masters_lost, view.masters_lost());
   now.set(metric::members, view.members.size());
+  now.set(metric::members_gone, view.gone.size());
   now.set(metric::is_master, machine->is_master());
   now.set(metric::is_leader, machine->leads());
   const auto* own = view.find(machine->self().inc);
   now.set(metric::draining, own != nullptr && own->draining);
   return now;
+}
+
+membership_report membership_state::report() const {
+  membership_report said;
+  const auto& view = machine->current();
+  if (view.members.empty())
+    return said;
+  for (const auto& seed : options.machine.seeds)
+    if (!is_accounted_for(seed, view))
+      said.missing_seeds.push_back(seed.host + ":" + std::to_string(seed.port));
+  return said;
+}
+
+bool membership_state::is_accounted_for(const discovery::endpoint& seed,
+                                        const discovery::view& view) const {
+  const auto is_there = [&seed](const auto& who) {
+    return who.host == seed.host && who.control_port == seed.port;
+  };
+  if (std::any_of(view.members.begin(), view.members.end(), is_there) ||
+      std::any_of(view.gone.begin(), view.gone.end(), is_there))
+    return true;
+  // The seed may be another address of a member.
+  const auto way = routes.find(seed);
+  return way != routes.end() && view.find(way->second.id) != nullptr;
 }
 
 namespace {
@@ -45,6 +72,7 @@ void connected(membership_pointer self, const discovery::endpoint& to,
     return;
   way.peer = welcome.membership;
   way.inc = member->inc;
+  way.id = member->id;
   self->monitor(welcome.membership);
   if (auto packet = std::exchange(way.waiting, {}); !packet.empty())
     self->send(way.peer, packet_atom_v, std::move(packet));
@@ -101,8 +129,10 @@ void send(membership_pointer self, const discovery::send_packet& order) {
 
 void adopt(membership_pointer self, const discovery::view& latest) {
   auto& state = self->state;
-  log::info("membership: view {}.{} with {} members, leader {}", latest.term, latest.version,
-            latest.members.size(), latest.masters.empty() ? "none" : latest.masters.front());
+  const auto before = std::exchange(state.told, latest);
+  log::info("membership: view {}.{} with {} members, leader {}; {}", latest.term, latest.version,
+            latest.members.size(), latest.masters.empty() ? "none" : latest.masters.front(),
+            discovery::changes_between(before, latest));
   if (latest.fragment())
     log::warn("membership: this view is a fragment: {} of {} masters are not in it; it is whole "
               "again when most of them have been started again",
@@ -145,6 +175,16 @@ void step(membership_pointer self, Event event) {
   if (before == phase::rejoining && machine.state() == phase::joined)
     self->state.options.on_rejoined();
   say_goodbye(self);
+}
+
+/// Has the cluster forget that a member is gone. Returns whether this node leads and knows of it.
+bool forget(membership_pointer self, const std::string& name) {
+  const auto& machine = *self->state.machine;
+  if (!machine.leads() || machine.current().find_gone(name) == nullptr)
+    return false;
+  log::info("membership: an operator has the cluster forget that {} is gone", name);
+  step(self, [&](auto& here, auto now) { return here.forget(name, now); });
+  return true;
 }
 
 void receive_packet(membership_pointer self, const std::string& bytes) {
@@ -198,7 +238,10 @@ membership_actor::behavior_type run_membership(membership_pointer self,
         step(self, [&](auto& machine, auto now) { return machine.set_draining(draining, now); });
         return true;
       },
-      [self](stats_atom) { return self->state.samples(); },
+      [self](forget_atom, const std::string& name, from_here) { return forget(self, name); },
+      [self](stats_atom) -> caf::result<metrics::samples, membership_report> {
+        return {self->state.samples(), self->state.report()};
+      },
       [self](view_atom) { return discovery::encode_view(self->state.machine->current()); },
   };
 }

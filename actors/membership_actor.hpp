@@ -36,6 +36,7 @@ struct membership_state {
     route() = default;
     membership_actor peer; ///< Null while there is no connection.
     incarnation inc;
+    node_id id{}; ///< The node that last answered at the address.
     bool dialing = false;
     std::string waiting;                          ///< The newest packet, kept while dialing.
     bool refused = false;                         ///< The peer has refused, and the log says so.
@@ -55,6 +56,7 @@ struct membership_state {
   membership_actor_options options;
   std::unique_ptr<discovery::membership> machine;
   std::map<discovery::endpoint, route> routes;
+  discovery::view told; ///< The view that the log last told of.
   std::map<incarnation, caller> callers;
   std::size_t searches = 0; ///< How many of `callers` are being looked for.
   log_limit refusals;       ///< Lines about callers that were not reached, by address.
@@ -63,6 +65,9 @@ struct membership_state {
   static inline const char* name = "membership";
 
   metrics::samples samples() const;
+  membership_report report() const;
+  /// Whether the seed is a member of `view`, under this address or another, or is gone by it.
+  bool is_accounted_for(const discovery::endpoint& seed, const discovery::view& view) const;
 };
 
 /// Carries out what the membership machine decides: packets to addresses, views to the links. An

@@ -5,6 +5,7 @@
 #include "storage/eviction_policy.hpp"
 
 #include <algorithm>
+#include <ctime>
 #include <thread>
 
 namespace peercache::actors {
@@ -80,6 +81,7 @@ discovery::membership_options machine_options(const config::node_config& config,
   options.max_masters = config.discovery.max_masters;
   options.heartbeat = config.discovery.heartbeat;
   options.expiry = config.discovery.expiry;
+  options.unix_ms = static_cast<std::uint64_t>(std::time(nullptr)) * 1000;
   return options;
 }
 

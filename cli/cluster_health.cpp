@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <ctime>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <map>
 #include <thread>
 
 namespace peercache::cli {
@@ -61,6 +64,31 @@ void add_fragment(const discovery::view& view, std::vector<std::string>& faults)
       "the view is a fragment: {} of the {} masters of the view before it were lost ({}), and the "
       "others go on without them; start them again, under their names on any host",
       lost.size(), view.former_masters.size(), fmt::join(lost, ", ")));
+}
+
+/// Adds who is gone, and the configured seeds that are in no view.
+void add_missing(const client::node_status& asked, const discovery::view& view,
+                 const std::vector<node_answer>& answers, std::vector<std::string>& faults) {
+  for (const auto& each : view.gone)
+    faults.push_back(fmt::format("{} ({}:{}) is gone since {} ({}), and its pages with it; start "
+                                 "it again under its name, or `peercache forget {}` when it is "
+                                 "gone for good",
+                                 each.name, each.host, each.control_port, since_of(each),
+                                 to_string(each.why), each.name));
+  std::map<std::string, std::vector<std::string>> who_lack;
+  const auto note = [&who_lack](const client::node_status& status) {
+    for (const auto& seed : status.membership.missing_seeds)
+      who_lack[seed].push_back(status.self.name);
+  };
+  for (const auto& answer : answers)
+    if (answer.status)
+      note(*answer.status);
+  if (answers.empty())
+    note(asked);
+  for (const auto& [seed, names] : who_lack)
+    faults.push_back(fmt::format("no node of the cluster is at {}, which discovery.seeds of {} "
+                                 "names; start the node there, or take the address out",
+                                 seed, fmt::join(names, ", ")));
 }
 
 /// Adds the faults of one node that was asked.
@@ -123,6 +151,7 @@ std::vector<std::string> faults_of(const client::node_status& asked, const disco
   if (view.members.empty())
     faults.push_back(fmt::format("{} is in no cluster: {}", asked.self.name, asked.unready_reason));
   add_fragment(view, faults);
+  add_missing(asked, view, answers, faults);
   const auto answering = static_cast<std::size_t>(
       std::count_if(answers.begin(), answers.end(),
                     [](const node_answer& answer) { return answer.status.has_value(); }));
@@ -145,6 +174,19 @@ std::string state_of(const node_answer& answer) {
   if (!answer.status->is(metric::ready))
     return "unready: " + answer.status->unready_reason;
   return answer.status->is(metric::draining) ? "draining" : "ready";
+}
+
+std::string since_of(const discovery::departed& who) {
+  const auto seconds = static_cast<std::time_t>(who.since_ms / 1000);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+}
+
+nlohmann::json to_json(const discovery::departed& who) {
+  return {{"name", who.name},
+          {"host", who.host},
+          {"control_port", who.control_port},
+          {"since_unix_ms", who.since_ms},
+          {"why", to_string(who.why)}};
 }
 
 std::string role_of(const node_answer& answer, const discovery::view& view) {

@@ -32,6 +32,9 @@ std::vector<std::string> faults_of(const client::node_status& asked, const disco
 
 /// A node's state for people: "ready", "draining", "unready: …" or why there is no answer.
 std::string state_of(const node_answer& answer);
+/// Since when a member is gone, for people: "2026-11-26 17:03:12 UTC".
+std::string since_of(const discovery::departed& who);
+nlohmann::json to_json(const discovery::departed& who);
 /// A node's role in the view: "leader", "master" or "member".
 std::string role_of(const node_answer& answer, const discovery::view& view);
 

@@ -110,11 +110,13 @@ void finish_commands(CLI::App& above) {
 } // namespace
 
 void add_commands(command_line& line) {
-  for (auto* add : {add_demo_command, add_ping_command,   add_status_command,  add_nodes_command,
-                    add_ring_command, add_shard_command,  add_key_command,     add_put_command,
-                    add_get_command,  add_exists_command, add_rm_command,      add_clear_command,
-                    add_disk_command, add_drain_command,  add_undrain_command, add_handoff_command,
-                    add_ca_command,   add_bench_command,  add_doctor_command,  add_version_command})
+  for (auto* add :
+       {add_demo_command,    add_ping_command,   add_status_command,  add_nodes_command,
+        add_ring_command,    add_shard_command,  add_key_command,     add_put_command,
+        add_get_command,     add_exists_command, add_rm_command,      add_clear_command,
+        add_disk_command,    add_drain_command,  add_undrain_command, add_forget_command,
+        add_handoff_command, add_ca_command,     add_bench_command,   add_doctor_command,
+        add_version_command})
     add(line);
 }
 
@@ -215,6 +217,9 @@ result<std::unique_ptr<client::admin_client>> connect_node(const global_options&
                                            globals.timeout(), globals.tls);
     names.push_back(member.name);
   }
+  if (const auto* lost = view->find_gone(name))
+    return {errc::unreachable, fmt::format("'{}' is gone ({}); `peercache nodes` says since when",
+                                           name, to_string(lost->why))};
   return {errc::not_found,
           fmt::format("no node is called '{}'; there are {}", name, fmt::join(names, ", "))};
 }

@@ -69,6 +69,7 @@ void add_clear_command(command_line& line);
 void add_ca_command(command_line& line);
 void add_drain_command(command_line& line);
 void add_undrain_command(command_line& line);
+void add_forget_command(command_line& line);
 
 /// Adds all commands, in the order of the help.
 void add_commands(command_line& line);

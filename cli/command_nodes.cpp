@@ -39,7 +39,27 @@ std::string text_of(const std::vector<node_answer>& answers, const discovery::vi
     }
     table.add_row(std::move(cells));
   }
+  for (const auto& each : view.gone)
+    table.add_row({each.name, fmt::format("{}:{}", each.host, each.control_port),
+                   fmt::format("gone: {}, since {}", to_string(each.why), since_of(each))});
   return table.to_string(colour_allowed(stdout));
+}
+
+nlohmann::json json_of(const node_answer& answer) {
+  auto node =
+      answer.status ? to_json(*answer.status) : nlohmann::json{{"node", to_json(answer.member)}};
+  node["reachable"] = answer.status.has_value();
+  node["state"] = state_of(answer);
+  node["fault"] = answer.fault.message;
+  return node;
+}
+
+nlohmann::json json_of_gone(const discovery::departed& who) {
+  return {{"node", to_json(who)},
+          {"reachable", false},
+          {"ready", false},
+          {"state", "gone"},
+          {"fault", fmt::format("{}, since {}", to_string(who.why), since_of(who))}};
 }
 
 exit_code show_nodes(const global_options& globals) {
@@ -51,15 +71,13 @@ exit_code show_nodes(const global_options& globals) {
     return fail(globals, view.error());
   const auto answers = ask_all(*view, globals);
   nlohmann::json nodes = nlohmann::json::array();
-  bool all_ready = true;
+  bool all_ready = view->gone.empty();
   for (const auto& answer : answers) {
-    auto node =
-        answer.status ? to_json(*answer.status) : nlohmann::json{{"node", to_json(answer.member)}};
-    node["reachable"] = answer.status.has_value();
-    node["fault"] = answer.fault.message;
-    nodes.push_back(std::move(node));
+    nodes.push_back(json_of(answer));
     all_ready = all_ready && answer.status && answer.status->is(metric::ready);
   }
+  for (const auto& each : view->gone)
+    nodes.push_back(json_of_gone(each));
   print(globals,
         {{"term", view->term},
          {"version", view->version},

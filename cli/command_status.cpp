@@ -41,7 +41,7 @@ void add_node(fact_list& facts, const client::node_status& status) {
 
 /// Counts the nodes in each state: "2 ready, 1 unreachable". The reasons of unready nodes are left
 /// out, since they are among the faults.
-std::string states_of(const std::vector<node_answer>& answers) {
+std::string states_of(const std::vector<node_answer>& answers, std::size_t gone) {
   std::map<std::string, int> counts;
   for (const auto& answer : answers) {
     const auto state = state_of(answer);
@@ -50,6 +50,8 @@ std::string states_of(const std::vector<node_answer>& answers) {
   std::vector<std::string> words;
   for (const auto& [state, count] : counts)
     words.push_back(fmt::format("{} {}", count, state));
+  if (gone > 0)
+    words.push_back(fmt::format("{} gone", gone));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
@@ -60,7 +62,7 @@ void add_cluster(fact_list& facts, const discovery::view& view,
   facts.add("masters", view.masters.empty()
                            ? "none: it is in no cluster yet"
                            : fmt::format("{}, the first one leads", fmt::join(view.masters, ", ")));
-  facts.add("nodes", states_of(answers));
+  facts.add("nodes", states_of(answers, view.gone.size()));
   facts.add("cluster", faults.empty() ? "well" : "degraded");
   for (const auto& fault : faults)
     facts.add("", "- " + fault);
@@ -72,6 +74,13 @@ nlohmann::json health_of(const discovery::view& view, const std::vector<node_ans
     all.push_back({{"name", answer.member.name},
                    {"state", state_of(answer)},
                    {"role", role_of(answer, view)}});
+  return all;
+}
+
+nlohmann::json gone_of(const discovery::view& view) {
+  auto all = nlohmann::json::array();
+  for (const auto& each : view.gone)
+    all.push_back(to_json(each));
   return all;
 }
 
@@ -94,6 +103,8 @@ exit_code show_status(const global_options& globals) {
   data["masters"] = view->masters;
   data["fragment"] = view->fragment();
   data["masters_lost"] = view->masters_lost();
+  data["gone"] = gone_of(*view);
+  data["missing_seeds"] = status->membership.missing_seeds;
   data["nodes"] = health_of(*view, answers);
   data["degraded"] = !faults.empty();
   data["faults"] = faults;

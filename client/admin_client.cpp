@@ -87,7 +87,7 @@ result<node_status> admin_client::status() {
   return node_status{
       std::move(*self),           std::move(report->unready_reason), std::move(report->data_plane),
       std::move(report->version), std::move(report->samples),        std::move(report->directory),
-      std::move(report->disk)};
+      std::move(report->disk),    std::move(report->membership)};
 }
 
 result<discovery::view> admin_client::view() {
@@ -125,6 +125,16 @@ result<std::uint64_t> admin_client::set_drained(bool drained, std::chrono::milli
   auto records = impl_->ask<std::uint64_t>(drain_atom_v, drained);
   impl_->timeout = usual;
   return records;
+}
+
+result<void> admin_client::forget(const std::string& name) {
+  auto known = impl_->ask<bool>(forget_atom_v, name);
+  if (!known)
+    return known.error();
+  if (!*known)
+    return {errc::not_found, "the node does not lead, or knows of nobody called '" + name +
+                                 "' who is gone; ask again"};
+  return {};
 }
 
 result<link::clear_report> admin_client::clear(std::string_view space,

@@ -25,6 +25,7 @@ struct node_status {
   metrics::samples samples;
   link::directory_report directory;
   link::disk_report disk;
+  link::membership_report membership;
 
   /// The value of a metric without labels; 0 when the node does not say it.
   std::uint64_t count(metrics::metric id) const { return samples.count(id); }
@@ -53,6 +54,10 @@ public:
   /// again. Returns how many directory records went to their new owners; the change shows in a
   /// later view.
   result<std::uint64_t> set_drained(bool drained, std::chrono::milliseconds within);
+
+  /// Has the cluster forget that the member `name` is gone; a later view no longer says so. Asked
+  /// of the leader: `not_found` when the node does not lead, or nobody of this name is gone.
+  result<void> forget(const std::string& name);
 
   /// Has the node clear a space, as `cache_client::clear` does. @param gone names of nodes that are
   /// gone for good, with all clients of their hosts: neither this clear nor a later one waits for

@@ -138,6 +138,7 @@ void add_node(table& rows) {
       {view_term, "peercache_view_term", gauge, {}, "Term of the view; grows with each view that is no fragment."},
       {view_version, "peercache_view_version", gauge, {}, "Version of the view; grows with each join, leave and expiry."},
       {view_masters_lost, "peercache_view_masters_lost", gauge, {}, "Masters that the view is without because it is a fragment (made without most of them), else 0."},
+      {members_gone, "peercache_members_gone", gauge, {}, "Members that are gone and neither came back nor stopped in order; `peercache nodes` names them."},
       {is_master, "peercache_is_master", gauge, {}, "1 while this node is a master of the view, else 0."},
       {is_leader, "peercache_is_leader", gauge, {}, "1 while this node leads the masters, else 0."},
       {links, "peercache_links", gauge, {}, "Other nodes of the view that this node has a live connection to."},

@@ -57,6 +57,7 @@ enum class metric : std::uint8_t {
   view_term,
   view_version,
   view_masters_lost,
+  members_gone,
   is_master,
   is_leader,
   links,

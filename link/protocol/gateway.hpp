@@ -6,7 +6,7 @@
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 13;
+inline constexpr std::uint32_t wire_version = 14;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
@@ -82,6 +82,9 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<status_atom>::with<node_report>,
     // CLI: asks for the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
+    // CLI, at the leader: the member of this name is gone for good. Answers whether this node leads
+    // and a member of this name is gone; a later view no longer says so.
+    caf::replies_to<forget_atom, std::string>::with<bool>,
     // CLI and the process itself: leave the cluster in good order. Answers when everything is
     // withdrawn.
     caf::replies_to<drain_atom>::with<bool>,

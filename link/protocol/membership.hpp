@@ -17,8 +17,11 @@ using membership_actor = caf::typed_actor<
     // Gateway: this node is to give its keys away (`true`), or to own some again. Answers once the
     // masters were asked; a view says when it is done.
     caf::replies_to<drain_atom, bool, from_here>::with<bool>,
+    // Gateway: the member of this name is gone for good. Answers whether this node leads and a
+    // member of this name is gone; a later view no longer says so.
+    caf::replies_to<forget_atom, std::string, from_here>::with<bool>,
     // Gateway: asks what this node believes of the cluster.
-    caf::replies_to<stats_atom>::with<metrics::samples>,
+    caf::replies_to<stats_atom>::with<metrics::samples, membership_report>,
     // Gateway: asks for the encoded view.
     caf::replies_to<view_atom>::with<std::string>>;
 

@@ -25,6 +25,18 @@ struct directory_report {
   }
 };
 
+/// What a node's membership says besides its metrics.
+struct membership_report {
+  membership_report() = default;
+  /// Addresses of discovery.seeds at which no member of the view and no gone one is; none before
+  /// the node is in a view.
+  std::vector<std::string> missing_seeds;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, membership_report& x) {
+    return f(x.missing_seeds);
+  }
+};
+
 /// What the disk tier of a node says besides its metrics.
 struct disk_report {
   disk_report() = default;
@@ -65,9 +77,11 @@ struct node_report {
   metrics::samples samples;   ///< The numbers of all actors of the node, and of its clients' sum.
   directory_report directory;
   disk_report disk;
+  membership_report membership;
   template <class Inspector>
   friend auto inspect(Inspector& f, node_report& x) {
-    return f(x.member, x.unready_reason, x.data_plane, x.version, x.samples, x.directory, x.disk);
+    return f(x.member, x.unready_reason, x.data_plane, x.version, x.samples, x.directory, x.disk,
+             x.membership);
   }
 };
 

@@ -21,6 +21,25 @@ inline page_key key_named(const std::string& name) {
   return key_space{}.key_of(name);
 }
 
+/// The answer of a membership that stands in for the real one, to a question about its state.
+inline caf::result<metrics::samples, membership_report> nothing_of_membership() {
+  return {metrics::samples{}, membership_report{}};
+}
+
+/// A membership that stands in for the real one, and notes whether its node is to drain.
+inline membership_actor::behavior_type fake_membership(membership_actor::pointer, bool* drains) {
+  return {[](packet_atom, const std::string&) {},
+          [](beat_atom, from_here) {},
+          [](leave_atom, from_here) { return true; },
+          [drains](drain_atom, bool draining, from_here) {
+            *drains = draining;
+            return true;
+          },
+          [](forget_atom, const std::string&, from_here) { return false; },
+          [](stats_atom) { return nothing_of_membership(); },
+          [](view_atom) { return std::string{}; }};
+}
+
 /// One node's pool and two nodes' directory shards, on the test's own thread.
 class cluster_fixture : public test::actor_fixture {
 protected:

@@ -11,18 +11,6 @@
 namespace peercache::actors {
 namespace {
 
-membership_actor::behavior_type fake_membership(membership_actor::pointer, bool* drains) {
-  return {[](packet_atom, const std::string&) {},
-          [](beat_atom, from_here) {},
-          [](leave_atom, from_here) { return true; },
-          [drains](drain_atom, bool draining, from_here) {
-            *drains = draining;
-            return true;
-          },
-          [](stats_atom) { return metrics::samples{}; },
-          [](view_atom) { return std::string{}; }};
-}
-
 session_listener::behavior_type fake_client(session_listener::pointer, std::string* last) {
   return {[last](view_atom, const std::string& to) { *last = to; }, [](beat_atom, from_here) {}};
 }

@@ -38,8 +38,9 @@ protected:
     stop(connector);
   }
 
-  membership_actor spawn_membership() {
+  membership_actor spawn_membership(std::vector<discovery::endpoint> seeds = {}) {
     membership_actor_options options;
+    options.machine.seeds = std::move(seeds);
     options.self = here;
     options.cluster = "test";
     options.connector = connector;
@@ -49,6 +50,15 @@ protected:
     };
     options.on_rejoined = [this] { told.push_back("in again"); };
     return system.spawn(run_membership, std::move(options));
+  }
+
+  std::vector<std::string> missing_seeds() {
+    auto pending = self->request(membership, caf::infinite, stats_atom_v);
+    settle();
+    membership_report said;
+    pending.receive([&](const metrics::samples&, const membership_report& now) { said = now; },
+                    [](const caf::error&) { ADD_FAILURE() << "no report"; });
+    return said.missing_seeds;
   }
 
   void hear(const discovery::view& latest) {
@@ -113,6 +123,27 @@ TEST_F(membership_actor_test, a_master_has_left_once_it_hears_of_the_view_withou
   EXPECT_FALSE(left) << "the other two may still need its vote";
   hear(view_of({there, third}, 11));
   EXPECT_TRUE(left);
+}
+
+TEST_F(membership_actor_test, a_seed_that_no_member_is_at_is_said_unless_a_gone_one_was_there) {
+  stop(membership);
+  there.control_port = 9;
+  membership = spawn_membership({control_endpoint(there), {"10.9.9.9", 7}});
+  EXPECT_TRUE(missing_seeds().empty()) << "it is in no view yet, and says so elsewhere";
+  auto two = view_of({here, there}, 10);
+  hear(two);
+  EXPECT_EQ(missing_seeds(), std::vector<std::string>{"10.9.9.9:7"});
+  auto one = view_of({here}, 11);
+  one.masters = {"here"};
+  one.gone = {{"there", there.host, there.control_port, 1, discovery::departure::silent}};
+  hear(one);
+  EXPECT_EQ(missing_seeds(), std::vector<std::string>{"10.9.9.9:7"});
+  EXPECT_EQ(count_of(membership, metric::members_gone), 1u);
+  EXPECT_TRUE(*ask<bool>(membership, forget_atom_v, std::string("there"), from_here{}));
+  settle();
+  EXPECT_EQ(count_of(membership, metric::members_gone), 0u);
+  EXPECT_EQ(missing_seeds().size(), 2u) << "the seed still stands in the configuration";
+  EXPECT_FALSE(*ask<bool>(membership, forget_atom_v, std::string("there"), from_here{}));
 }
 
 TEST_F(membership_actor_test, who_has_no_vote_has_left_at_once) {

@@ -168,7 +168,8 @@ membership_actor::behavior_type membership_of_one(membership_actor::pointer, boo
           [](beat_atom, from_here) {},
           [left](leave_atom, from_here) { return *left = true; },
           [](drain_atom, bool, from_here) { return true; },
-          [](stats_atom) { return metrics::samples{}; },
+          [](forget_atom, const std::string&, from_here) { return false; },
+          [](stats_atom) { return nothing_of_membership(); },
           [](view_atom) { return std::string{}; }};
 }
 

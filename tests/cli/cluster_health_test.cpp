@@ -8,6 +8,7 @@ namespace peercache::cli::cluster_health_test {
 namespace {
 
 using metrics::metric;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -88,6 +89,29 @@ TEST(cluster_health, a_fragment_says_how_many_masters_it_has_lost) {
   EXPECT_THAT(c.faults(),
               ElementsAre(HasSubstr("2 of the 3 masters of the view before it were lost (gone-1, "
                                     "gone-2), and the others go on")));
+}
+
+TEST(cluster_health, who_is_gone_is_a_fault_with_the_reason_and_what_to_do) {
+  cluster c;
+  c.view.gone.push_back(
+      {"node-4", "10.0.0.4", 31998, 1'800'000'000'999, discovery::departure::connection_broke});
+  c.view.gone.push_back(
+      {"node-5", "10.0.0.5", 31998, 1'800'000'060'000, discovery::departure::silent});
+  EXPECT_THAT(
+      c.faults(),
+      ElementsAre(AllOf(HasSubstr("node-4 (10.0.0.4:31998) is gone since 2027-01-15 08:00:00 UTC "
+                                  "(connection broke)"),
+                        HasSubstr("`peercache forget node-4`")),
+                  HasSubstr("node-5 (10.0.0.5:31998) is gone since 2027-01-15 08:01:00 UTC "
+                            "(silent)")));
+}
+
+TEST(cluster_health, a_seed_that_is_in_no_view_is_named_by_its_address_once) {
+  cluster c;
+  for (auto node : {0, 2})
+    c.answers[node].status->membership.missing_seeds = {"10.0.0.9:31998"};
+  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("no node of the cluster is at 10.0.0.9:31998, "
+                                                "which discovery.seeds of node-1, node-3 names")));
 }
 
 /// A live node also has no connection to the dead one; only the dead node is a fault.

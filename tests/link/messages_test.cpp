@@ -29,7 +29,8 @@ FIELDS_OF(session_welcome, a, b, c, d, e, f, g)
 FIELDS_OF(directory_report, a)
 FIELDS_OF(disk_report, a, b, c, d, e, f, g)
 FIELDS_OF(clear_report, a, b, c, d, e)
-FIELDS_OF(node_report, a, b, c, d, e, f, g)
+FIELDS_OF(membership_report, a)
+FIELDS_OF(node_report, a, b, c, d, e, f, g, h)
 #undef FIELDS_OF
 
 /// Samples are one field of many numbers (tests/link/samples_wire_test.cpp has each kind).
@@ -124,7 +125,7 @@ template <class T>
 class message_type : public test::actor_fixture {};
 
 using types = testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report,
-                             node_report, disk_report, clear_report>;
+                             node_report, disk_report, clear_report, membership_report>;
 template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);

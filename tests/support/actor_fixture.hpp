@@ -60,6 +60,9 @@ protected:
     if constexpr (std::is_same_v<Handle, link::directory_actor>)
       pending.receive(
           [&](const metrics::samples& now, const link::directory_report&) { said = now; }, failed);
+    else if constexpr (std::is_same_v<Handle, link::membership_actor>)
+      pending.receive(
+          [&](const metrics::samples& now, const link::membership_report&) { said = now; }, failed);
     else
       pending.receive([&](const metrics::samples& now) { said = now; }, failed);
     return said;

@@ -13,8 +13,9 @@
 #include "python/raised_error.hpp"
 #include "python/token_chain.hpp"
 
-#include <deque>
+#include <algorithm>
 #include <future>
+#include <list>
 #include <thread>
 
 namespace peercache::python {
@@ -103,16 +104,17 @@ public:
   /// references to objects, which other bytes would make pointers to nowhere.
   std::pair<std::uint64_t, std::uint64_t> lend(py::handle object, bool writable) {
     const int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    const auto& view = lent_.emplace_back(object, flags).view();
-    if (holds_objects(view)) {
-      lent_.pop_back();
+    // Taken aside first: an object may run code of Python's that lends to this one meanwhile.
+    std::list<lent_buffer> one;
+    const auto& view = one.emplace_back(object, flags).view();
+    if (holds_objects(view))
       throw py::type_error("memory for pages holds bytes or numbers, not objects");
-    }
+    lent_.splice(lent_.end(), one);
     return {reinterpret_cast<std::uint64_t>(view.buf), static_cast<std::uint64_t>(view.len)};
   }
 
 private:
-  std::deque<lent_buffer> lent_;
+  std::list<lent_buffer> lent_;
 };
 
 closable& gate_of(py::handle each) {

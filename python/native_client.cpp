@@ -274,11 +274,14 @@ void native_client::unregister_memory(std::uint64_t address) {
 }
 
 py::dict native_client::stats() {
+  // No loan while objects of Python's are made: that may run a finalizer which closes this client.
+  std::optional<client::client_stats> found;
+  if (const cache_gate::loan cache{gate_}; cache)
+    found = cache->stats();
   py::dict all;
-  const cache_gate::loan cache{gate_};
-  if (!cache)
+  if (!found)
     return all;
-  const auto totals = cache->stats();
+  const auto& totals = *found;
   all.set("directory_messages", totals.directory_messages);
   all.set("location_cache_hits", totals.location_cache_hits);
   all.set("get_pages", named_counts(totals.get_pages));
@@ -293,10 +296,12 @@ py::dict native_client::stats() {
 }
 
 py::list native_client::members() {
-  py::list list;
+  std::vector<discovery::member> found;
   if (const cache_gate::loan cache{gate_}; cache)
-    for (const auto& member : cache->view().members)
-      list.append(py::to_python(std::tuple{member.name, member.host, member.control_port}));
+    found = cache->view().members;
+  py::list list;
+  for (const auto& member : found)
+    list.append(py::to_python(std::tuple{member.name, member.host, member.control_port}));
   return list;
 }
 

@@ -7,6 +7,7 @@
 #include "python/worker_start.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -81,6 +82,14 @@ result<handoff::call_id> begin_call(client::transfer_worker& worker, const std::
                       timeout + asked.extra_time());
 }
 
+std::chrono::nanoseconds timeout_of(double seconds) {
+  constexpr double day = 86'400;
+  if (std::isnan(seconds))
+    throw py::value_error("a timeout is a number of seconds");
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(std::clamp(seconds, 0.0, day)));
+}
+
 coded ended(const client::transfer_outcome& outcome) {
   return outcome.state == call_state::done ? coded{0, {}} : coded{failed, outcome.reason};
 }
@@ -88,9 +97,7 @@ coded ended(const client::transfer_outcome& outcome) {
 } // namespace
 
 native_transfer_engine::native_transfer_engine(const engine_request& request)
-    : native_transfer_engine(start(request),
-                             std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                 std::chrono::duration<double>(request.timeout_seconds))) {}
+    : native_transfer_engine(start(request), timeout_of(request.timeout_seconds)) {}
 
 native_transfer_engine::native_transfer_engine(const std::shared_ptr<worker_type>& worker,
                                                std::chrono::nanoseconds timeout)

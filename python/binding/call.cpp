@@ -65,8 +65,13 @@ void place_arguments(const signature& of, const given_arguments& given, PyObject
 }
 
 void set_exception(const std::exception_ptr& thrown) noexcept {
-  if (translate_other == nullptr || !translate_other(thrown))
-    set_ours(thrown);
+  try {
+    if (translate_other != nullptr && translate_other(thrown))
+      return;
+  } catch (...) { // Python had no room for the exception.
+    return set_ours(std::current_exception());
+  }
+  set_ours(thrown);
 }
 
 void set_translator(bool (*translate)(const std::exception_ptr&)) noexcept {

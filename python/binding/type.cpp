@@ -1,5 +1,7 @@
 #include "python/binding/type.hpp"
 
+#include "python/gil.hpp"
+
 #include <cstddef>
 #include <structmember.h>
 
@@ -41,8 +43,8 @@ object new_instance(PyTypeObject* type) {
 }
 
 void clear_weak_references(instance* ending) noexcept {
-  if (ending->weak_refs != nullptr)
-    PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(ending));
+  if (ending->weak_refs != nullptr) // Callbacks of weak references are code of Python's.
+    or_park([ending] { PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(ending)); });
 }
 
 void free_instance(instance* ending) noexcept {
@@ -84,7 +86,7 @@ PyTypeObject* module_builder::type(const type_parts& parts) {
     slots.push_back({Py_sq_length, reinterpret_cast<void*>(parts.length)});
   slots.push_back({0, nullptr});
   // Before Python 3.11 a type refers to the name of its specification for ever.
-  static std::deque<std::string> names;
+  static auto& names = *new std::deque<std::string>;
   PyType_Spec spec{names.emplace_back(name_of(parts.name)).c_str(), sizeof(instance), 0,
                    Py_TPFLAGS_DEFAULT, slots.data()};
   auto made = checked(PyType_FromSpec(&spec));

@@ -36,6 +36,7 @@ error cannot_register_dmabuf(const device& on, std::uint64_t bytes, int number) 
   switch (number) {
   case EOPNOTSUPP:
   case ENOSYS:
+  case ELIBACC:
   case ENOTTY:
   case EPROTONOSUPPORT:
     return {errc::incompatible,

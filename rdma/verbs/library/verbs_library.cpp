@@ -22,15 +22,15 @@ void* library() noexcept {
   return loaded;
 }
 
-/// What a function answers that is not there, with ELIBACC in errno: null, or a number that means
-/// failure with all of them.
+/// What a function answers that is not there, with ELIBACC in errno: null, or ELIBACC, a number
+/// that means failure with all of them.
 template <class Answer>
 Answer missing() noexcept {
   errno = ELIBACC;
   if constexpr (std::is_pointer_v<Answer>)
     return nullptr;
   else if constexpr (!std::is_void_v<Answer>)
-    return -1;
+    return ELIBACC;
 }
 
 /// Calls the library's function of this name and of the type of `Function`.

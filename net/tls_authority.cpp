@@ -97,6 +97,14 @@ bool number(X509* certificate) {
   return set;
 }
 
+/// Tells the CAs of one cluster apart: the issuer of a certificate is looked for by its name, and
+/// two of one name in `tls.ca` would stand in each other's way.
+std::string some_digits() {
+  std::array<unsigned char, 4> bytes{};
+  RAND_bytes(bytes.data(), static_cast<int>(bytes.size()));
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
 /// A certificate without extensions, for this key; null when OpenSSL has no memory for it.
 tls_certificate blank(EVP_PKEY* key, std::chrono::seconds lifetime) {
   tls_certificate made(X509_new());
@@ -146,7 +154,8 @@ result<tls_authority> tls_authority::make(const std::string& folder, const std::
     return {errc::out_of_memory, with_tls_reason(no_memory)};
   auto* name = X509_get_subject_name(certificate.get());
   auto* own = certificate.get();
-  if (!add_to_name(name, "O", cluster) || !add_to_name(name, "CN", "PeerCache CA") ||
+  if (!add_to_name(name, "O", cluster) ||
+      !add_to_name(name, "CN", "PeerCache CA " + some_digits()) ||
       X509_set_issuer_name(own, name) != 1 ||
       !add_extension(own, own, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
       !add_extension(own, own, NID_key_usage, "critical,keyCertSign") ||
@@ -196,6 +205,7 @@ result<tls_authority::issued> tls_authority::issue(tls_role role, const std::str
       !add_extension(own, issuer, NID_basic_constraints, "critical,CA:FALSE") ||
       !add_extension(own, issuer, NID_key_usage, "critical,digitalSignature") ||
       !add_extension(own, issuer, NID_ext_key_usage, "serverAuth,clientAuth") ||
+      !add_extension(own, issuer, NID_authority_key_identifier, "keyid:always") ||
       !add_extension(own, issuer, NID_subject_alt_name, "URI:" + made.uri) ||
       X509_sign(own, authority_key->get(), EVP_sha256()) == 0)
     return {errc::invalid_argument, with_tls_reason(no_memory)};

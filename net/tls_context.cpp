@@ -32,6 +32,8 @@ std::string state_of(const tls_files& files) {
 }
 
 context_ptr make_context() {
+  // A process may end while a thread of ours still has connections: nothing is taken from it then.
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
   context_ptr made(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
   PEERCACHE_ASSERT(made);
   SSL_CTX_set_min_proto_version(made.get(), TLS1_3_VERSION);
@@ -60,6 +62,12 @@ result<void> check_own(SSL_CTX* context, const tls_files& files) {
             fmt::format("{} is not valid for {}: {}", files.certificate, files.authority, why)};
   }
   return {};
+}
+
+/// Whether peers take this certificate: all dial, and nodes are dialled too.
+bool serves(X509& own, tls_role role) {
+  return X509_check_purpose(&own, X509_PURPOSE_SSL_CLIENT, 0) == 1 &&
+         (role != tls_role::node || X509_check_purpose(&own, X509_PURPOSE_SSL_SERVER, 0) == 1);
 }
 
 struct read_files {
@@ -93,6 +101,10 @@ result<read_files> read(const tls_files& files) {
                         "in its subject alternative name (`peercache ca issue` writes it)",
                         files.certificate, files.cluster,
                         uri_of({files.cluster, tls_role::node, "NAME"}))};
+  if (!serves(*SSL_CTX_get0_certificate(made.get()), self->role))
+    return {errc::invalid_argument,
+            files.certificate + " may not be used as it has to be: by its extended key usage it "
+                                "needs clientAuth, and for a node serverAuth as well"};
   return read_files{std::move(made), std::move(*self)};
 }
 
@@ -123,17 +135,19 @@ bool tls_context::look_again() {
   auto seen = state_of(files_); // Read before the files, so that a later change is seen later.
   if (seen == seen_)
     return false;
-  seen_ = std::move(seen);
   auto next = read(files_);
   if (next && next->self.role != self_.role)
     next = error{errc::invalid_argument,
                  fmt::format("{} is a {}'s, and was a {}'s", files_.certificate,
                              word_of(next->self.role), word_of(self_.role))};
   if (!next) {
-    log::warn("tls: the certificate, key and CA that were read before stay in use: {}",
-              next.error().message);
+    // These files are tried again: what was wrong may be the time, or a lack of descriptors.
+    if (lines_.allows(seen, std::chrono::steady_clock::now()))
+      log::warn("tls: the certificate, key and CA that were read before stay in use: {}",
+                next.error().message);
     return false;
   }
+  seen_ = std::move(seen);
   context_ = std::move(next->context);
   log::info("tls: read {}, {} and {} again", files_.certificate, files_.key, files_.authority);
   return true;

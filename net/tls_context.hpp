@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/log_limit.hpp"
 #include "common/result.hpp"
 #include "common/tls_paths.hpp"
 #include "net/tls_session.hpp"
@@ -48,7 +49,8 @@ private:
   const tls_identity self_;
   std::mutex lock_; ///< Guards the rest: connections are made by several threads.
   shared_context context_;
-  std::string seen_; ///< Names the state of the files when they were last read.
+  std::string seen_; ///< Names the state of the files that are in use.
+  log_limit lines_;
   std::chrono::steady_clock::time_point next_look_{};
 };
 

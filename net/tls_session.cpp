@@ -68,17 +68,17 @@ struct tls_socket {
   static ssize_t failed(tls_session::state& whose, int outcome) noexcept;
 
   static const BIO_METHOD* method() {
-    static const std::unique_ptr<BIO_METHOD, decltype(&BIO_meth_free)> made = [] {
-      std::unique_ptr<BIO_METHOD, decltype(&BIO_meth_free)> one(
-          BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "socket without signals"),
-          &BIO_meth_free);
-      PEERCACHE_ASSERT(one);
-      BIO_meth_set_write(one.get(), &write);
-      BIO_meth_set_read(one.get(), &read);
-      BIO_meth_set_ctrl(one.get(), &control);
+    // Never freed: threads may have sessions until the process has ended.
+    static const BIO_METHOD* const made = [] {
+      auto* one =
+          BIO_meth_new(BIO_TYPE_SOURCE_SINK | BIO_get_new_index(), "socket without signals");
+      PEERCACHE_ASSERT(one != nullptr);
+      BIO_meth_set_write(one, &write);
+      BIO_meth_set_read(one, &read);
+      BIO_meth_set_ctrl(one, &control);
       return one;
     }();
-    return made.get();
+    return made;
   }
 
   /// Called by OpenSSL for each certificate of the peer's chain, its own one last.

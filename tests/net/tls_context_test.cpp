@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 namespace peercache::net::tls_context_test {
 namespace {
@@ -85,6 +86,37 @@ TEST_F(tls_context_test, a_ca_that_does_not_know_the_own_certificate_is_not_take
                 fs::copy_options::overwrite_existing);
   EXPECT_FALSE(context->look_again());
   EXPECT_TRUE(lets_in());
+}
+
+TEST_F(tls_context_test, members_of_two_cas_of_a_cluster_believe_each_other_while_one_goes) {
+  certificates next;
+  const auto both = ca.folder() + "/both.crt";
+  for (const auto& authority : {ca.authority().certificate(), next.authority().certificate()})
+    std::ofstream(both, std::ios::app) << std::ifstream(authority).rdbuf();
+  auto old_node = files, new_client = next.client();
+  old_node.authority = new_client.authority = both;
+  EXPECT_TRUE(tls_pair(*context_of(new_client), *context_of(old_node)).established());
+  auto new_node = next.node(), old_client = ca.client();
+  new_node.authority = old_client.authority = both;
+  EXPECT_TRUE(tls_pair(*context_of(old_client), *context_of(new_node)).established());
+}
+
+TEST_F(tls_context_test, files_that_could_not_be_read_are_tried_again) {
+  const auto next = ca.issue(tls_role::node, "node-2");
+  const auto whole = files.certificate + ".next";
+  fs::copy_file(next.certificate, whole);
+  fs::rename(whole, files.certificate);
+  fs::copy_file(next.key, files.key, fs::copy_options::overwrite_existing);
+  // Nobody has a descriptor left for a moment, and the files do not change afterwards.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool read_without = context->look_again();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(read_without);
+  EXPECT_TRUE(context->look_again());
+  EXPECT_EQ(shown(), "node-2");
 }
 
 TEST_F(tls_context_test, a_session_outlives_the_files_that_it_began_with) {

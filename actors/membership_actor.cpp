@@ -59,6 +59,8 @@ using namespace std::chrono_literals;
 
 /// Pause before a peer with another cluster.name or version is dialed again.
 constexpr auto refusal_pause = 10s;
+/// Pause between two looks for seeds that are no members.
+constexpr auto seed_pause = 10s;
 
 using membership_pointer = membership_actor::stateful_pointer<membership_state>;
 
@@ -85,6 +87,7 @@ void dial_failed(membership_pointer self, const discovery::endpoint& to, const c
   PEERCACHE_ASSERT(way.dialing);
   way.dialing = false;
   way.waiting.clear();
+  way.id = {};
   bool refused =
       why == caf::sec::incompatible_application_ids || why == caf::sec::incompatible_versions;
   if (refused) // Each hello makes a line in the refusing node's log.
@@ -150,6 +153,24 @@ void carry_out(membership_pointer self, const std::vector<discovery::action>& ac
       log::warn("membership: the cluster does not take this node in: {}", no->reason);
     else if (const auto* silence = std::get_if<discovery::join_unanswered>(&action))
       log::warn("membership: {}", silence->reason);
+  }
+}
+
+/// Asks seeds at which no member is known who they are: one may be another address of a member,
+/// which only its answer tells. The machine greets seeds while it joins, and later its leader
+/// alone.
+void look_for_seeds(membership_pointer self) {
+  auto& state = self->state;
+  const auto now = self->clock().now();
+  const auto& view = state.machine->current();
+  if (view.members.empty() || now < state.look_for_seeds_at)
+    return;
+  state.look_for_seeds_at = now + seed_pause;
+  for (const auto& seed : state.options.machine.seeds) {
+    const auto& way = state.routes[seed];
+    if (!state.is_accounted_for(seed, view) && !way.peer && !way.dialing &&
+        now >= way.refused_until)
+      dial(self, seed);
   }
 }
 
@@ -225,6 +246,7 @@ membership_actor::behavior_type run_membership(membership_pointer self,
       [self](packet_atom, const std::string& bytes) { receive_packet(self, bytes); },
       [self](beat_atom, from_here) {
         step(self, [](auto& machine, auto now) { return machine.tick(now); });
+        look_for_seeds(self);
         self->delayed_send(self, self->state.options.machine.heartbeat / 4, beat_atom_v,
                            from_here{});
       },

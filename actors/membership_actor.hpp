@@ -56,7 +56,8 @@ struct membership_state {
   membership_actor_options options;
   std::unique_ptr<discovery::membership> machine;
   std::map<discovery::endpoint, route> routes;
-  discovery::view told; ///< The view that the log last told of.
+  caf::actor_clock::time_point look_for_seeds_at{}; ///< No look before this time.
+  discovery::view told;                             ///< The view that the log last told of.
   std::map<incarnation, caller> callers;
   std::size_t searches = 0; ///< How many of `callers` are being looked for.
   log_limit refusals;       ///< Lines about callers that were not reached, by address.

@@ -143,8 +143,13 @@ void membership::handle(const vote_packet& p) {
       (p.accepted && !(is_credible(p.accepted->in) && is_credible(p.accepted->value.stamp()))))
     return;
   term_seen_ = std::max(term_seen_, p.promised.term);
-  for (const auto& inc : p.alive)
+  for (const auto& inc : p.alive) {
     vouched_.insert_or_assign(inc, now_ + options_.heartbeat);
+    // Whoever is heard long after saying that it leaves has not gone, or has never said so.
+    if (const auto at = leavers_.find(inc);
+        at != leavers_.end() && now_ - at->second > options_.expiry)
+      leavers_.erase(at);
+  }
   if (!round_ || !round_->concerns(p))
     return;
   // A refusal without a newer ballot means that a master placed before this process runs, so this

@@ -1,5 +1,7 @@
 #include "discovery/view_changes.hpp"
 
+#include "common/limits.hpp"
+
 #include <utility>
 
 namespace peercache::discovery {
@@ -60,6 +62,8 @@ std::string changes_between(const view& before, const view& after) {
       continue;
     if (const auto* lost = after.find_gone(m.name))
       went.add(with_address(lost->name, lost->host, lost->control_port, to_string(lost->why)));
+    else if (after.gone.size() == limits::gone_members_max) // The rest has no place in the view.
+      went.add(with_address(m.name, m.host, m.control_port));
     else
       stopped.add(with_address(m.name, m.host, m.control_port));
   }

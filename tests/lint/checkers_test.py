@@ -70,7 +70,7 @@ class includes(unittest.TestCase):
                 ("net/a.cpp", "discovery/a.cpp", "sys/socket.h"), ("storage/disk/io/a.cpp", "storage/a.cpp", "liburing.h"),
                 ("config/a.cpp", "cli/a.cpp", "toml++/toml.h"), ("cli/a.cpp", "client/a.cpp", "CLI/CLI.hpp"),
                 ("metrics/a.cpp", "actors/a.cpp", "prometheus/registry.h"), ("metrics/a.cpp", "cli/a.cpp", "httplib.h"),
-                ("link/connector.cpp", "actors/pool_actor.cpp", "netinet/in.h")]:
+                ("link/scribe.cpp", "actors/pool_actor.cpp", "netinet/in.h")]:
             self.assertEqual(self.include(home, f"#include <{target}>"), [], target)
             self.assertEqual(len(self.include(away, f"#  include <{target}>")), 1, target)
 

@@ -42,7 +42,7 @@ def ring(certificates):
 def test_a_client_with_a_certificate_stores_and_gets_pages(certificates, ring, connect):
     tls = {f"tls.{name}": path for name, path in _files(certificates[0], "engine").items()}
     first, second = (connect(node, members=2, **tls) for node in ring)
-    space = ("tls",)
+    space = first.space("tls")
     page = numpy.arange(4096, dtype=numpy.uint32)
     assert first.set(space, ["a page"], [page])[0].ok
     first.flush()

@@ -74,3 +74,19 @@ def engine():
     yield make
     for store in stores:
         store.close()
+
+
+@pytest.fixture
+def pairs():
+    """A function that makes pairs of prefill and decode engines, which are closed at the end of the test."""
+    from pd_engines import Pair  # Brings modules named as SGLang's, which other tests do without.
+
+    made = []
+
+    def make(*words, **more):
+        made.append(Pair(*words, **more))
+        return made[-1]
+
+    yield make
+    for pair in made:
+        pair.close()

@@ -403,3 +403,8 @@ class Pair:
         for rank in self.prefill.ranks + self.decode.ranks:
             rank.close()
         self.server.close()
+
+
+def right(pair):
+    """That no byte was wrong, and none was written to memory that was given back."""
+    return (pair.decode.wrong, pair.decode.touched) == (0, 0)

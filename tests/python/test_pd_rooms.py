@@ -6,29 +6,10 @@ import random
 import numpy as np
 import pytest
 from local_nodes import until
-from pd_engines import KVPoll, Model, Pair, PrefillScheduler, Rank, Request, kv_class, utils
+from pd_engines import KVPoll, Model, PrefillScheduler, Rank, Request, kv_class, right, utils
 from pd_memory import POISON, RankMemory
 
 PAGE = Model().page_tokens
-
-
-@pytest.fixture
-def pairs():
-    """A function that makes pairs of engines, which are closed at the end of the test."""
-    made = []
-
-    def make(*words, **more):
-        made.append(Pair(*words, **more))
-        return made[-1]
-
-    yield make
-    for pair in made:
-        pair.close()
-
-
-def right(pair):
-    """That no byte was wrong, and none was written to memory that was given back."""
-    return (pair.decode.wrong, pair.decode.touched) == (0, 0)
 
 
 def requests(count, seed=0, first_room=100):

@@ -4,28 +4,10 @@ of context parallel ranks."""
 import random
 
 import pytest
-from pd_engines import Model, Pair, Request
+from pd_engines import Model, Request, right
 
 PAGE = Model().page_tokens
 ALL_CP_RANKS = "SGLANG_DISAGGREGATION_ALL_CP_RANKS_TRANSFER"
-
-
-@pytest.fixture
-def pairs():
-    """A function that makes pairs of engines, which are closed at the end of the test."""
-    made = []
-
-    def make(*words, **more):
-        made.append(Pair(*words, **more))
-        return made[-1]
-
-    yield make
-    for pair in made:
-        pair.close()
-
-
-def right(pair):
-    return (pair.decode.wrong, pair.decode.touched) == (0, 0)
 
 
 def requests(count, seed=0):

@@ -41,6 +41,8 @@ struct client_options {
   std::uint32_t verify_sample = 64; ///< With `sample`: one page in this many is compared.
   duplicate_mode duplicate = duplicate_mode::skip;
   std::uint32_t channels_per_peer_max = 16;
+  /// Longest time for connecting to a peer whose pages are read; then these reads have failed.
+  std::chrono::milliseconds page_connect_timeout{500};
   std::uint64_t location_cache_keys = 1u << 20; ///< Keys in the location cache; 0 switches it off.
   /// Most bytes that are set and not yet acknowledged by the node. An eighth of the node's pool is
   /// the limit in any case; one set always fits.

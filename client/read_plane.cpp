@@ -51,6 +51,7 @@ result<void> read_plane::add_rail(const std::string& device, std::uint8_t port,
                                   const client_options& options) {
   rdma::verbs_data_plane_options verbs;
   verbs.channels.channels_per_peer_max = options.channels_per_peer_max;
+  verbs.channels.connect_timeout = options.page_connect_timeout;
   verbs.channels.breaker.slow_start_calls = peer_health::slow_start_calls;
   verbs.path = options.rails.path;
   verbs.rail = static_cast<std::uint8_t>(rails_.size());
@@ -73,6 +74,7 @@ result<void> read_plane::add_rail(const std::string& device, std::uint8_t port,
 result<void> read_plane::add_tcp(const client_options& options) {
   rdma::tcp_data_plane_options tcp;
   tcp.channels.channels_per_peer_max = options.channels_per_peer_max;
+  tcp.channels.connect_timeout = options.page_connect_timeout;
   tcp.channels.breaker.slow_start_calls = peer_health::slow_start_calls;
   tcp.device = device_.get();
   auto plane = rdma::make_tcp_data_plane(tcp);

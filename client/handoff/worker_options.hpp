@@ -51,6 +51,9 @@ struct worker_options {
   /// Decode: longest time for one read of at most 64 MiB; a room whose read takes longer fails.
   std::chrono::milliseconds read_timeout{10'000};
   std::uint32_t channels_per_peer_max = 16;
+  /// Decode: longest time for connecting to a prefill worker's memory; then the room fails. As long
+  /// as a worker may be silent before it is lost: a slow one costs no request before that.
+  std::chrono::milliseconds page_connect_timeout{2'000};
   /// Decode: bytes per rail for what lies between rows that a READ takes with them.
   std::size_t bounce_bytes = 32u << 20;
 };

@@ -12,6 +12,7 @@ inline result<std::unique_ptr<read_plane>> reader_of(const worker_options& optio
   client_options reader;
   reader.rails = options.rails;
   reader.channels_per_peer_max = options.channels_per_peer_max;
+  reader.page_connect_timeout = options.page_connect_timeout;
   reader.bounce_bytes = options.bounce_bytes;
   return read_plane::create(reader, gpu_of(options));
 }

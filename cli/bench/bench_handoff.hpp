@@ -2,6 +2,7 @@
 
 #include "cli/bench/bench_setup.hpp"
 #include "cli/command.hpp"
+#include "client/handoff/worker_options.hpp"
 #include "handoff/kv_layout.hpp"
 
 #include <cstddef>
@@ -38,6 +39,15 @@ struct handoff_shape {
   std::vector<std::uint32_t> pages_of(std::uint32_t room, bool prefill) const;
 };
 
+/// What carries the pages of a measurement: RDMA devices of this host, one for each side, or TCP
+/// where there are none.
+struct handoff_devices {
+  std::string decode, prefill;
+};
+
+/// Options of a worker whose pages travel over `device`; over TCP when it is empty.
+client::worker_options handoff_worker_options(const std::string& device);
+
 /// Words that say where in the model they belong: head of a token of a page of a buffer.
 void fill_kv(const handoff_shape& shape, std::uint32_t ranks, std::uint32_t rank, bool prefill,
              std::span<std::byte> memory);
@@ -50,9 +60,10 @@ bool kv_is_right(const handoff_shape& shape, std::uint32_t ranks, std::uint32_t 
 /// Threads: one. Ownership: of the process. Errors: results; a failed step ends the run.
 class handoff_engines {
 public:
-  /// @param name of the measurement whose shape it is
+  /// @param prefill the command, and its arguments, that is the prefill engine of this shape
   static result<std::unique_ptr<handoff_engines>> start(const handoff_shape& shape,
-                                                        const std::string& name);
+                                                        const client::worker_options& decode,
+                                                        std::vector<std::string> prefill);
   virtual ~handoff_engines() = default;
 
   /// Hands `shape.rooms` rooms over `times` times, one time after the other; each call's time is
@@ -66,7 +77,7 @@ public:
 
 /// The prefill engine of `handoff_engines`: says its ports, and then hands over as often as a line
 /// of stdin says, until stdin ends.
-exit_code run_handoff_prefill(const handoff_shape& shape);
+exit_code run_handoff_prefill(const handoff_shape& shape, const std::string& device);
 
 /// Adds `bench handoff`, and the hidden command that is its prefill engine.
 void add_handoff_bench(command_line& line, CLI::App& bench);

@@ -30,15 +30,13 @@ public:
   two_engines(const handoff_shape& shape, bench::big_memory memory, child_process prefill)
       : shape_(shape), memory_(std::move(memory)), prefill_(std::move(prefill)) {}
 
-  result<void> connect() {
+  result<void> connect(const client::worker_options& options) {
     auto line = prefill_.read_line(std::chrono::seconds(60));
     if (!line)
       return line.error();
     std::istringstream text(*line);
     for (std::uint16_t port = 0; text >> port;)
       ports_.push_back(port);
-    client::worker_options options;
-    options.rails.mode = rdma::plane_mode::tcp;
     for (std::uint32_t rank = 0; rank < shape_.decode_ranks; ++rank) {
       auto worker = decode_worker::start(options, shape_.layout(rank, false, memory_of(rank)));
       if (!worker)
@@ -152,18 +150,26 @@ private:
 
 } // namespace
 
-result<std::unique_ptr<handoff_engines>> handoff_engines::start(const handoff_shape& shape,
-                                                                const std::string& name) {
-  auto prefill =
-      child_process::spawn({.arguments = {own_folder() + "/peercache", "handoff-prefill", name}});
-  if (!prefill)
-    return prefill.error();
+client::worker_options handoff_worker_options(const std::string& device) {
+  client::worker_options options;
+  options.rails.mode = device.empty() ? rdma::plane_mode::tcp : rdma::plane_mode::verbs;
+  if (!device.empty())
+    options.rails.devices = {device};
+  return options;
+}
+
+result<std::unique_ptr<handoff_engines>>
+handoff_engines::start(const handoff_shape& shape, const client::worker_options& decode,
+                       std::vector<std::string> prefill) {
+  auto engine = child_process::spawn({.arguments = std::move(prefill)});
+  if (!engine)
+    return engine.error();
   auto memory = bench::big_memory::map(shape.memory_bytes(shape.decode_ranks) * shape.decode_ranks,
                                        bench::big_memory::kind::anonymous);
   if (!memory)
     return memory.error();
-  auto made = std::make_unique<two_engines>(shape, std::move(*memory), std::move(*prefill));
-  if (auto connected = made->connect(); !connected)
+  auto made = std::make_unique<two_engines>(shape, std::move(*memory), std::move(*engine));
+  if (auto connected = made->connect(decode); !connected)
     return connected.error();
   return std::unique_ptr<handoff_engines>(std::move(made));
 }

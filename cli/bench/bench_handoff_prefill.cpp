@@ -15,16 +15,11 @@ namespace {
 using client::prefill_worker;
 using handoff::room_state;
 
-client::worker_options prefill_options() {
-  client::worker_options options;
-  options.rails.mode = rdma::plane_mode::tcp;
-  return options;
-}
-
 /// The prefill engine: all of its ranks, as workers of one process.
 class prefill_engine {
 public:
-  static result<std::unique_ptr<prefill_engine>> start(const handoff_shape& shape) {
+  static result<std::unique_ptr<prefill_engine>> start(const handoff_shape& shape,
+                                                       const std::string& device) {
     const auto bytes = shape.memory_bytes(shape.prefill_ranks);
     auto memory =
         bench::big_memory::map(bytes * shape.prefill_ranks, bench::big_memory::kind::shared);
@@ -34,7 +29,8 @@ public:
     for (std::uint32_t rank = 0; rank < shape.prefill_ranks; ++rank) {
       const auto own = made->memory_.bytes().subspan(rank * bytes, bytes);
       fill_kv(shape, shape.prefill_ranks, rank, true, own);
-      auto worker = prefill_worker::start(prefill_options(), shape.layout(rank, true, own));
+      auto worker =
+          prefill_worker::start(handoff_worker_options(device), shape.layout(rank, true, own));
       if (!worker)
         return worker.error();
       made->workers_.push_back(std::move(*worker));
@@ -96,8 +92,8 @@ private:
 
 } // namespace
 
-exit_code run_handoff_prefill(const handoff_shape& shape) {
-  auto engine = prefill_engine::start(shape);
+exit_code run_handoff_prefill(const handoff_shape& shape, const std::string& device) {
+  auto engine = prefill_engine::start(shape, device);
   if (!engine) {
     fmt::print(stderr, "prefill engine: {}\n", to_string(engine.error()));
     return exit_code::failed;

@@ -13,7 +13,7 @@ namespace peercache::cli {
 /// a processor of their own, but here the workers' threads would wait for one that only asks.
 template <class Holds>
 bool until(Holds&& holds) {
-  constexpr auto short_pauses = std::chrono::milliseconds(10);
+  constexpr auto short_pauses = std::chrono::milliseconds(1);
   constexpr auto patience = std::chrono::seconds(60);
   ::prctl(PR_SET_TIMERSLACK, 1); // The kernel would make a microsecond fifty.
   const auto begin = bench::clock::now();

@@ -81,9 +81,14 @@ void read_plan::looked_at_own_host(std::uint32_t index,
   if (!here)
     return missing_.push_back(index);
   PEERCACHE_ASSERT(here->holder == known_.own);
-  locate(index, *here);
-  if (!pasts_.empty())
-    pasts_[index].denied = {}; // The page lies here, so no holder is asked for it.
+  if (pasts_.empty())
+    return locate(index, *here);
+  auto& its = pasts_[index];
+  its.denied = {}; // The page lies here, so no holder is asked for it.
+  if (its.avoided != known_.own)
+    return locate(index, *here);
+  its.here_again = here;
+  missing_.push_back(index);
 }
 
 std::size_t read_plan::take_remembered() {
@@ -132,6 +137,8 @@ void read_plan::looked_up(std::span<const lookup_answer> answers, reader_place r
     if (answers[i].status != page_status::hit) {
       if (holder_is_asked)
         pasts_[index].unless_holder = answers[i].status;
+      else if (its.here_again)
+        locate(index, *its.here_again);
       else
         end(index, answers[i].status);
       continue;
@@ -148,7 +155,7 @@ void read_plan::looked_up(std::span<const lookup_answer> answers, reader_place r
     }
     if (holder_is_asked)
       pasts_[index].denied = {};
-    locate(index, best);
+    locate(index, its.here_again && best.holder == known_.own ? *its.here_again : best);
   }
   missing_.clear();
 }

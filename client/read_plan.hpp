@@ -39,6 +39,9 @@ struct readers_cluster {
 ///
 /// A holder that denies a page for which the directory names it is asked itself in the second look:
 /// it may have the page on its disk or in another slot, and knows that before the directory does.
+/// A page that this host sets again and again while another host has it is a duplicate each time
+/// and dropped: in the second look the other host's is preferred to what this host has not
+/// published.
 ///
 /// Threads: one. No clock, no I/O. Lifetime: the pages, the results and the client's caches outlive
 /// the plan. Bound: `looks_max`. Invariants: a page is decided once, and none is `pending` when the
@@ -119,6 +122,8 @@ private:
     /// Status of the page if its holder does not have it.
     page_status unless_holder = page_status::pending;
     bool promoted = false; ///< A node brought the page to its place for this call.
+    /// Where this host has the page again; read if no other host has it.
+    std::optional<directory::page_location> here_again;
   };
 
   past& past_of(std::uint32_t index);

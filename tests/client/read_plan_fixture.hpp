@@ -114,6 +114,20 @@ protected:
     follow();
   }
 
+  /// Begins a get of one page whose first look finds it on the own host, not yet published, where
+  /// it is dropped while it is copied; then begins the second look.
+  void drop_an_own_page_while_it_is_read() {
+    begin(1);
+    plan->take_missing();
+    plan->looked_at_own_host(0, at(own, 5));
+    const auto page = only_read();
+    ASSERT_TRUE(plan->may_copy(page, /*late=*/false));
+    plan->copied(page, status::stale);
+    ASSERT_TRUE(plan->look_again());
+    follow();
+    EXPECT_EQ(plan->take_missing(), std::vector{0u});
+  }
+
   /// Returns the records that the directory is to forget, and forgets them.
   std::vector<directory::withdraw_record> stale_records_told() { return stale_told.take(); }
 

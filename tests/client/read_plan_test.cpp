@@ -186,6 +186,40 @@ TEST_F(read_plan_test, an_own_page_that_was_overwritten_is_looked_for_once_more)
   EXPECT_EQ(plan->keys_missing(), std::vector{key(0)});
 }
 
+TEST_F(read_plan_test, where_an_own_page_was_dropped_as_a_duplicate_another_holder_is_preferred) {
+  drop_an_own_page_while_it_is_read();
+  plan->looked_at_own_host(0, at(own, 7));
+  EXPECT_TRUE(plan->ask_holders().empty());
+  EXPECT_EQ(plan->keys_missing(), std::vector{key(0)});
+  look_up({found({at(far, 6)})});
+  const auto page = only_read();
+  EXPECT_EQ(page.location, at(far, 6));
+  read(page, hit);
+  EXPECT_FALSE(plan->look_again());
+  expect_end(0, hit, page_origin::other_host);
+}
+
+TEST_F(read_plan_test, where_nobody_else_has_a_page_the_own_one_is_read) {
+  for (const auto why : {not_found, unreachable, timed_out}) {
+    drop_an_own_page_while_it_is_read();
+    plan->looked_at_own_host(0, at(own, 7));
+    look_up({without(why)});
+    const auto page = only_read();
+    EXPECT_EQ(page.location, at(own, 7));
+    ASSERT_TRUE(plan->may_copy(page, false));
+    plan->copied(page, hit);
+    EXPECT_FALSE(plan->look_again());
+    expect_end(0, hit, page_origin::own_host);
+  }
+}
+
+TEST_F(read_plan_test, where_the_directory_names_the_own_host_the_page_is_read_where_it_is_now) {
+  drop_an_own_page_while_it_is_read();
+  plan->looked_at_own_host(0, at(own, 8));
+  look_up({found({at(own, 5)})});
+  EXPECT_EQ(only_read().location, at(own, 8));
+}
+
 TEST_F(read_plan_test, a_page_is_looked_for_twice_and_no_more) {
   for (const auto first : stale_statuses)
     for (const auto second : stale_statuses) {

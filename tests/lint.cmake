@@ -13,6 +13,13 @@ foreach(check includes lengths style wire)
 endforeach()
 peercache_lint(checkers ${python} -m unittest discover -s tests/lint -p "*_test.py")
 
+# The rules for Prometheus: that they are well formed, and that each alert fires when it is to.
+find_program(PROMTOOL promtool)
+if(PROMTOOL)
+  peercache_lint(rules ${PROMTOOL} check rules config/monitoring/alerts.yaml config/monitoring/recording.yaml)
+  peercache_lint(alerts ${PROMTOOL} test rules tests/lint/alerts_test.yaml)
+endif()
+
 find_program(SHELLCHECK shellcheck)
 if(SHELLCHECK)
   peercache_lint(shell ${python} tests/lint/shell_scripts.py ${SHELLCHECK})

@@ -1,0 +1,114 @@
+"""The monitoring kit (config/monitoring) names metrics, labels, rules and runbooks that exist."""
+import json
+import pathlib
+import re
+import unittest
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KIT = ROOT / "config" / "monitoring"
+HISTOGRAM_SUFFIX = re.compile(r"_(bucket|sum|count)$")
+# Labels that Prometheus itself adds, and those of `ALERTS`.
+FOREIGN_LABELS = {"job", "instance", "le", "alertstate", "alertname"}
+
+
+def metrics_of(text):
+    """{name: {label: its words, or nothing where any word is allowed}} of the table in docs/metrics.md."""
+    metrics = {}
+    for name, labels in re.findall(r"^\| `(\w+)` \| \w+ \| (.*?) \|", text, re.M):
+        metrics[name] = {}
+        for part in filter(None, labels.split(";")):
+            label, _, words = part.partition(":")
+            metrics[name][label.strip(" `")] = set(words.replace(",", " ").split())
+    return metrics
+
+
+def rules(file):
+    return [rule for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]]
+
+
+def strings_in(node):
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, dict):
+        yield from strings_in(list(node.values()))
+    elif isinstance(node, list):
+        for each in node:
+            yield from strings_in(each)
+
+
+def unknown_in(expression, metrics, recorded):
+    """What the expression names and nobody has: metrics, their labels, words of labels, recorded series."""
+    for name in re.findall(r"peercache:[\w:]+", expression):
+        if name not in recorded:
+            yield name
+    for name, selector in re.findall(r"(?<![\w:])(peercache_\w+)(?:\{(.*?)\})?", expression):
+        known = metrics.get(name, metrics.get(HISTOGRAM_SUFFIX.sub("", name)))
+        if known is None:
+            yield name
+            continue
+        for label, words in re.findall(r'(\w+)\s*=~?\s*"(.*?)"', selector):
+            if label not in known and label not in FOREIGN_LABELS:
+                yield f"{name}{{{label}}}"
+            allowed = known.get(label)
+            if allowed and not set(words.split("|")) <= allowed:
+                yield f'{name}{{{label}="{words}"}}'
+
+
+def anchors(text):
+    """The anchors of a Markdown document's headings."""
+    heads = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+class monitoring(unittest.TestCase):
+    def setUp(self):
+        self.metrics = metrics_of((ROOT / "docs" / "metrics.md").read_text())
+        self.alerts = rules(KIT / "alerts.yaml")
+        self.recorded = {rule["record"]: rule["expr"] for rule in rules(KIT / "recording.yaml")}
+        self.dashboard = json.loads((KIT / "grafana-dashboard.json").read_text())
+
+    def unknown(self, expressions):
+        return {name for text in expressions for name in unknown_in(text, self.metrics, self.recorded)}
+
+    def test_what_is_planted_is_found(self):
+        planted = ['peercache_nothing', 'sum(peercache_ready{rail="x"})', 'peercache_hits_total{source="moon"}', "peercache:none"]
+        self.assertEqual(len(self.unknown(planted)), len(planted))
+
+    def test_rules_name_what_exists(self):
+        self.assertEqual(self.unknown([*self.recorded.values(), *(rule["expr"] for rule in self.alerts)]), set())
+
+    def test_the_dashboard_names_what_exists(self):
+        texts = [*strings_in(self.dashboard["panels"]), *strings_in(self.dashboard["templating"])]
+        self.assertEqual(self.unknown(texts), set())
+
+    def test_each_panel_has_a_meaning_and_a_place_of_its_own(self):
+        panels = self.dashboard["panels"]
+        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+        places = set()
+        for panel in panels:
+            at = panel["gridPos"]
+            self.assertTrue(panel["type"] == "row" or panel["description"], panel["title"])
+            cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+            self.assertFalse(places & cells, panel["title"])
+            self.assertLessEqual(at["x"] + at["w"], 24)
+            places |= cells
+
+    def test_each_alert_fires_in_a_test(self):
+        tests = yaml.safe_load((ROOT / "tests" / "lint" / "alerts_test.yaml").read_text())["tests"]
+        fired = {case["alertname"] for test in tests for case in test.get("alert_rule_test", []) if case["exp_alerts"]}
+        self.assertEqual(fired, {rule["alert"] for rule in self.alerts})
+
+    def test_each_alert_has_a_runbook_that_names_it(self):
+        for rule in self.alerts:
+            path, _, anchor = rule["annotations"]["runbook_url"].partition("#")
+            text = (ROOT / path).read_text()
+            self.assertIn(anchor, anchors(text), rule["alert"])
+            sections = [part for part in re.split(r"^## ", text, flags=re.M) if anchor in anchors("## " + part.split("\n")[0])]
+            self.assertIn(f"`{rule['alert']}`", sections[0], f"its runbook does not name {rule['alert']}")
+            self.assertIn(rule["labels"]["severity"], {"critical", "warning", "info"})
+
+
+if __name__ == "__main__":
+    unittest.main()

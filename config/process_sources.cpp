@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <unistd.h>
+#include <utility>
 
 namespace peercache::config {
 namespace {
@@ -62,6 +63,17 @@ result<sources> sources_of_process(const std::optional<std::string>& path) {
     return file.error();
   from.file = *std::move(file);
   return from;
+}
+
+result<loaded_config> load_in_process(std::vector<given_flag> flags, bool whole_node) {
+  auto sources = sources_of_process(std::nullopt);
+  if (!sources)
+    return sources.error();
+  for (const auto& [name, text] : flags)
+    if (find_option(name) == nullptr)
+      return {errc::invalid_argument, "there is no option `" + name + '`' + name_hint(name)};
+  sources->flags = std::move(flags);
+  return whole_node ? load(*sources) : merge_sources(*sources);
 }
 
 } // namespace peercache::config

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace peercache::config {
 
@@ -14,6 +15,13 @@ namespace peercache::config {
 /// Errors: a file that was named but cannot be read. Threads: not while another thread changes the
 /// environment.
 result<sources> sources_of_process(const std::optional<std::string>& path);
+
+/// Loads the configuration of this process, `flags` before all other sources, for a library: its
+/// user names options by their names. Errors: an option that there is not, and those of
+/// `sources_of_process`, `load` and `merge_sources`.
+/// @param whole_node false: a client's options are wanted, none of which depends on another one, so
+/// that options are not checked against each other
+result<loaded_config> load_in_process(std::vector<given_flag> flags, bool whole_node);
 
 /// Reads a configuration file; content beyond `config_file_bytes_max` bytes is cut after one byte
 /// more, which `merge_sources` refuses.

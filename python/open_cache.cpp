@@ -2,11 +2,12 @@
 
 #include "client/options.hpp"
 #include "common/log.hpp"
-#include "config/options.hpp"
 #include "config/process_sources.hpp"
 #include "python/living.hpp"
 
 #include <mutex>
+#include <utility>
+#include <vector>
 
 namespace peercache::python {
 namespace {
@@ -38,18 +39,10 @@ result<opened_cache> embed(const config::loaded_config& loaded) {
 
 result<config::loaded_config> load_options(const std::map<std::string, std::string>& options,
                                            bool embedded) {
-  auto sources = config::sources_of_process(std::nullopt);
-  if (!sources)
-    return sources.error();
-  for (const auto& [name, text] : options) {
-    if (config::find_option(name) == nullptr)
-      return {errc::invalid_argument,
-              "there is no option `" + name + '`' + config::name_hint(name)};
-    sources->flags.push_back({name, text});
-  }
-  // An embedded node's options are checked against each other; of a client's options none depends
-  // on another.
-  auto loaded = embedded ? config::load(*sources) : config::merge_sources(*sources);
+  std::vector<config::given_flag> flags;
+  for (const auto& [name, text] : options)
+    flags.push_back({name, text});
+  auto loaded = config::load_in_process(std::move(flags), embedded);
   if (loaded)
     begin_log(*loaded);
   return loaded;

@@ -63,5 +63,25 @@ TEST(process_sources, of_a_file_that_is_too_long_enough_is_read_to_refuse_it) {
   EXPECT_EQ(from->content.size(), config_file_bytes_max + 1);
 }
 
+TEST(process_sources, options_that_a_library_is_given_win_over_the_environment) {
+  const variable set("PEERCACHE_POOL_SIZE", "2GiB");
+  const auto loaded = load_in_process({{"pool.size", "1GiB"}}, true);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(loaded->config.pool.size_bytes, 1u << 30);
+}
+
+TEST(process_sources, a_library_names_the_option_that_was_meant) {
+  const auto loaded = load_in_process({{"pool.sise", "1GiB"}}, false);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, errc::invalid_argument);
+  EXPECT_NE(loaded.error().message.find("pool.size"), std::string::npos);
+}
+
+TEST(process_sources, options_are_checked_against_each_other_for_a_whole_node_alone) {
+  const std::vector<given_flag> flags{{"pool.free_low", "0.5"}, {"pool.free_high", "0.1"}};
+  EXPECT_TRUE(load_in_process(flags, false));
+  EXPECT_FALSE(load_in_process(flags, true));
+}
+
 } // namespace
 } // namespace peercache::config

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace peercache::c_api {
+
+/// The threads that make the calls of peercache_start. Each running call has a thread at once, so
+/// that it ends by its deadline whatever the others wait for; the threads are made as they are
+/// needed and wait for the next call then.
+///
+/// Threads: any. Destruction: waits until all calls have returned; not by one of these threads, and
+/// not in a forked child, which has none of them.
+class started_calls {
+public:
+  explicit started_calls(std::uint32_t running_max) : running_max_(running_max) {}
+  ~started_calls();
+  started_calls(const started_calls&) = delete;
+  started_calls& operator=(const started_calls&) = delete;
+
+  /// Begins the call in a thread of its own. Returns false when `running_max` calls are running, or
+  /// the system has no thread.
+  bool begin(std::function<void()> call);
+
+  /// Whether the calling thread is one of those that make calls.
+  bool is_caller() const;
+
+private:
+  void work();
+  bool add_thread();
+
+  mutable std::mutex lock_; ///< A call begins in any thread, and ends in another one.
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> begun_; ///< Calls that no thread has taken yet.
+  std::vector<std::thread> threads_;
+  std::size_t running_ = 0; ///< Calls that have begun and not returned. At most as many as threads.
+  bool ending_ = false;
+  const std::uint32_t running_max_;
+};
+
+} // namespace peercache::c_api

@@ -33,7 +33,7 @@ FOLDERS = {
                "link/protocol", "link"],
     "client/handoff": ["common", "net", "rdma", "rdma/verbs", "rdma/tcp", "handoff", "handoff/links", "link/protocol",
                        "link", "client"],
-    "client/c": ["common", "client"],
+    "client/c": ["common", "config", "client"],
     "bench": ["common", "storage", "rdma", "rdma/verbs", "rdma/tcp"],
     "cli": ["common", "config", "discovery", "net", "actors", "client", "bench"],
     "cli/bench": ["common", "config", "storage/disk", "storage/disk/offset", "net", "rdma", "rdma/verbs", "rdma/tcp",

@@ -115,6 +115,16 @@ static void test_wrong_batches(peercache_client *client) {
   CHECK(page.result.status == PEERCACHE_STATUS_BAD_SIZE);
 }
 
+/* Numbers that programs were built with. */
+static void test_numbers(void) {
+  CHECK(PEERCACHE_STATUS_HIT == 0 && PEERCACHE_STATUS_STORED == 1 && PEERCACHE_STATUS_DUPLICATE == 2);
+  CHECK(PEERCACHE_STATUS_NOT_FOUND == 3 && PEERCACHE_STATUS_TIMED_OUT == 8 && PEERCACHE_STATUS_CLOSED == 14);
+  CHECK(PEERCACHE_INVALID_ARGUMENT == 1 && PEERCACHE_TIMED_OUT == 4 && PEERCACHE_OUT_OF_SPACE == 10);
+  CHECK(PEERCACHE_UNCERTAIN == 11 && PEERCACHE_RUNNING == 12);
+  CHECK(PEERCACHE_ORIGIN_OWN_HOST == 1 && PEERCACHE_ORIGIN_DISK == 3 && PEERCACHE_ORIGIN_OTHER_HOST_RDMA == 4);
+  CHECK(PEERCACHE_OPERATION_SET == 1 && PEERCACHE_OPERATION_REMOVE == 4 && PEERCACHE_REMOVE_EVERYWHERE == 1);
+}
+
 void test_arguments(const struct place *place) {
   const peercache_text no_text = {NULL, 3};
   const peercache_option wrong = {"client.node_prt", "1"};
@@ -125,6 +135,7 @@ void test_arguments(const struct place *place) {
   CHECK(strcmp(peercache_code_text(PEERCACHE_TIMED_OUT), "timed out") == 0);
   CHECK(strcmp(peercache_status_text(PEERCACHE_STATUS_NO_SPACE), "no_space") == 0);
   CHECK(strcmp(peercache_status_text(99), "unknown") == 0);
+  test_numbers();
   test_wrong_batches(client);
   settings.options = &wrong;
   settings.option_count = 1;

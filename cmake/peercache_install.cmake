@@ -1,6 +1,8 @@
-# What other projects build against: one shared library that holds every folder that the client needs,
-# so that its users link neither our static libraries nor CAF; the headers that it shows; a CMake
-# package (find_package(peercache)) and a pkg-config file (peercache).
+# What other projects build against: libpeercache.so.0 for C (client/c); for C++ one shared library that holds
+# every folder that the client needs, so that its users link neither our static libraries nor CAF; the headers
+# that both show, as <peercache/...>; a CMake package (find_package(peercache): peercache::peercache and
+# peercache::client) and pkg-config files (peercache, peercache-cpp). Installed as components: `library` is what
+# programs need to run, `development` what they are built with, `node` the programs.
 if(PEERCACHE_SANITIZED)
   return() # Nobody installs a sanitized library.
 endif()
@@ -19,11 +21,12 @@ target_link_libraries(peercache_client_shared PRIVATE peercache_client peercache
 # The libraries of the node's HTTP port stand on the link line, but no engine is to load them.
 target_link_options(peercache_client_shared PRIVATE LINKER:--as-needed LINKER:--no-undefined)
 target_compile_features(peercache_client_shared INTERFACE cxx_std_20)
-target_include_directories(peercache_client_shared INTERFACE
-  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/peercache>)
+foreach(library peercache_client_shared peercache_c)
+  target_include_directories(${library} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endforeach()
 
-install(TARGETS peercache_client_shared EXPORT peercacheTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT client NAMELINK_COMPONENT client)
+install(TARGETS peercache_client_shared peercache_c EXPORT peercacheTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
 
 # The client's header and what it includes; the consumer tests fail when one is missing.
 set(public_headers
@@ -34,23 +37,24 @@ set(public_headers
   common/tls_paths.hpp
   directory/page_location.hpp discovery/view.hpp
   rdma/data_plane.hpp rdma/verbs/path_options.hpp rdma/verbs/rail_choice.hpp)
-foreach(header ${public_headers})
-  get_filename_component(folder ${header} DIRECTORY)
-  install(FILES ${PROJECT_SOURCE_DIR}/${header}
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/peercache/${folder} COMPONENT client)
-endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake.in ${PROJECT_BINARY_DIR}/install_headers.cmake @ONLY)
+install(SCRIPT ${PROJECT_BINARY_DIR}/install_headers.cmake COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/client/c/peercache.h ${PEERCACHE_GENERATED_HEADERS}/peercache/version.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/peercache COMPONENT development)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/peercache)
-install(EXPORT peercacheTargets NAMESPACE peercache:: DESTINATION ${package_dir} COMPONENT client)
+install(EXPORT peercacheTargets NAMESPACE peercache:: DESTINATION ${package_dir} COMPONENT development)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/peercacheConfig.cmake.in
   ${PROJECT_BINARY_DIR}/peercacheConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/peercacheConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/peercacheConfig.cmake
   ${PROJECT_BINARY_DIR}/peercacheConfigVersion.cmake
-  DESTINATION ${package_dir} COMPONENT client)
+  DESTINATION ${package_dir} COMPONENT development)
 
 file(RELATIVE_PATH peercache_prefix_from_pc /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-configure_file(${PROJECT_SOURCE_DIR}/cmake/peercache.pc.in ${PROJECT_BINARY_DIR}/peercache.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/peercache.pc
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT client)
+foreach(name peercache peercache-cpp)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+endforeach()

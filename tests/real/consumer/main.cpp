@@ -1,9 +1,12 @@
 // A program of somebody else, built against the installed library alone: names a page, talks to a
 // node that is not there, and gets a reason instead of an exception or a hang.
-#include "client/cache_client.hpp"
+#include "common/error.hpp"
 
 #include <chrono>
 #include <cstdio>
+#include <peercache/client/cache_client.hpp>
+
+static_assert(peercache::consumer_of_its_own::own_error == 7);
 
 int main() {
   using namespace std::chrono_literals;

@@ -59,6 +59,16 @@ TEST(command, version_answers_in_json_wherever_the_option_stands) {
   }
 }
 
+TEST(command, version_names_the_formats_the_libraries_and_the_commit) {
+  const auto answer = nlohmann::json::parse(output_of({"version", "-o", "json"}));
+  for (const char* format : {"wire_version", "tcp_wire_version", "pool_layout_version",
+                             "record_version", "folder_format", "cleared_magic"})
+    EXPECT_FALSE(answer["formats"].value(format, "").empty()) << format;
+  for (const char* library : {"caf", "spdlog", "openssl", "rocksdb"})
+    EXPECT_FALSE(answer["libraries"].value(library, "").empty()) << library;
+  EXPECT_EQ(answer["commit"].get<std::string>().size() % 40, 0u) << "all of it, or none";
+}
+
 TEST(command, addresses_are_read_with_and_without_a_port) {
   EXPECT_EQ(parse_node_address("host7")->port, 31998);
   EXPECT_EQ(parse_node_address("host7:1234")->port, 1234);

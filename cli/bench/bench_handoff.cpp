@@ -92,7 +92,7 @@ std::vector<std::span<std::byte>> pieces_of(std::span<std::byte> memory) {
 /// State that all measurements of one run share.
 struct handoff_bench {
   const handoff_bench_options& options;
-  std::optional<rdma_bench_ports> ports; ///< Of the devices that pages travel over; none over TCP.
+  std::optional<rdma_bench_ports> ports; ///< The devices that pages travel over; none over TCP.
   std::uint16_t raw_port = 0;
 
   handoff_devices devices() const {

@@ -313,6 +313,9 @@ void cache_client::prefetch(std::span<const page_key> keys) {
         keys.subspan(done, std::min<std::size_t>(limits::batch_pages_max, keys.size() - done))};
     if (!now.known())
       return;
+    auto& allowance = impl_->session.board().prefetches;
+    if (!allowance.take(static_cast<std::uint32_t>(now.pages().size())))
+      return;
     std::string batch;
     for (const auto& key : now.pages())
       link::append_record(batch, key);

@@ -203,7 +203,8 @@ public:
   /// Names of the nodes that were once in this client's view and are not now.
   std::vector<std::string> nodes_gone() const;
 
-  /// Starts bringing pages closer; best effort, returns at once.
+  /// Starts bringing pages closer; best effort, returns at once. Keys beyond 32,768 that are under
+  /// way at a time are left out.
   void prefetch(std::span<const page_key> keys);
 
   /// Returns all known locations of each key, asked from the directory and not from the cache.

@@ -6,6 +6,7 @@
 #include "client/commit_queue.hpp"
 #include "client/own_pool.hpp"
 #include "client/pool_unmapper.hpp"
+#include "client/prefetch_allowance.hpp"
 #include "client/rdma_uses.hpp"
 #include "client/set_window.hpp"
 #include "client/slot_request.hpp"
@@ -63,6 +64,7 @@ public:
 
   set_window window;
   commit_queue commits;
+  prefetch_allowance prefetches;
   stale_records stale;
   rdma_uses uses;
   const std::shared_ptr<pool_unmapper> unmapper = std::make_shared<pool_unmapper>();
@@ -89,7 +91,8 @@ using session_actor =
                      caf::reacts_to<link::commit_atom, link::from_here>,
                      // Callers: ask for slots, which the actor requests from the node.
                      caf::reacts_to<link::reserve_atom, slot_request_ptr>,
-                     // Callers: find out where these pages (packed keys) are, ahead of need.
+                     // Callers: find out where these pages (packed keys) are, ahead of need. The
+                     // board's allowance for them was taken and is given back.
                      caf::reacts_to<link::lookup_atom, std::string, link::from_here>,
                      // The session's destructor: asks to say goodbye to the node. Answers when that
                      // is done.

@@ -236,40 +236,53 @@ void reserve(session_pointer self, const slot_request_ptr& request) {
             [finish](const caf::error&) { finish(nullptr); });
 }
 
+/// Remembers where an owner says that pages are, and has those on disks brought into memory.
+void take_places(session_pointer self, const std::string& request, const std::string& answer) {
+  directory::answer_reader reader{answer};
+  std::array<directory::page_location, limits::locations_per_key_max> found;
+  std::size_t count = 0;
+  const auto asked = record_count<page_key>(request).value_or(0);
+  promote_plan cold;
+  for (std::uint32_t i = 0; i < asked && reader.next(found, count); ++i) {
+    if (count == 0)
+      continue;
+    const auto key = record_at<page_key>(request, i);
+    self->state.options.remember(key, found[0]);
+    if (found[0].where == directory::tier::disk)
+      cold.add(i, key, found[0]);
+  }
+  warm(cold, *self->state.options.board->topology());
+}
+
 /// Asks the owners where these pages are, and remembers the answers.
 void prefetch(session_pointer self, const std::string& keys) {
-  auto cluster = self->state.options.board->topology();
+  auto& board = *self->state.options.board;
+  const auto count = static_cast<std::uint32_t>(record_count<page_key>(keys).value_or(0));
+  auto cluster = board.topology();
   std::map<node_id, std::string> requests;
-  for (std::size_t i = 0; i < record_count<page_key>(keys).value_or(0); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     auto key = record_at<page_key>(keys, i);
     std::array<node_id, 1> owner;
     if (cluster->ring.owners(key, owner) == 1)
       directory::append_lookup(requests[owner[0]], key);
   }
+  auto unasked = count;
   for (auto& [id, request] : requests) {
     const auto* owner = cluster->find(id);
     if (owner == nullptr || !owner->linked())
       continue;
+    const auto asked = static_cast<std::uint32_t>(record_count<page_key>(request).value_or(0));
+    unasked -= asked;
+    auto give_back = [&board, asked] { board.prefetches.give_back(asked); };
     self->request(owner->directory, session_timeout, lookup_atom_v, request)
         .then(
-            [self, request = request](const std::string& answer) {
-              directory::answer_reader reader{answer};
-              std::array<directory::page_location, limits::locations_per_key_max> found;
-              std::size_t count = 0;
-              auto asked = record_count<page_key>(request).value_or(0);
-              promote_plan cold;
-              for (std::uint32_t i = 0; i < asked && reader.next(found, count); ++i) {
-                if (count == 0)
-                  continue;
-                const auto key = record_at<page_key>(request, i);
-                self->state.options.remember(key, found[0]);
-                if (found[0].where == directory::tier::disk)
-                  cold.add(i, key, found[0]);
-              }
-              warm(cold, *self->state.options.board->topology());
+            [self, request = request, give_back](const std::string& answer) {
+              give_back();
+              take_places(self, request, answer);
             },
-            [](const caf::error&) {});
+            [give_back](const caf::error&) { give_back(); });
   }
+  board.prefetches.give_back(unasked);
 }
 
 /// Sends withdrawals of false records, best effort, one message an owner: a record that stays is

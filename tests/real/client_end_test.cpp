@@ -147,6 +147,28 @@ TEST_F(client_end, beside_a_healthy_node_leaves_no_thread_behind) {
   }
 }
 
+TEST_F(client_end, is_not_held_up_by_prefetches_and_neither_are_sets) {
+  auto client = client_of(0);
+  put(*client, 0, 8);
+  std::vector<page_key> keys(128);
+  for (std::uint32_t i = 0; i < keys.size(); ++i)
+    keys[i] = key_of(1000 + i);
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller)
+    callers.emplace_back([&] {
+      for (int call = 0; call < 20'000; ++call)
+        client->prefetch(keys);
+    });
+  for (auto& caller : callers)
+    caller.join();
+  EXPECT_EQ(put_one(*client, 8, 0), page_status::stored);
+  const auto begin = clock::now();
+  client->close();
+  client.reset();
+  EXPECT_TRUE(took_at_most(at_once, begin));
+  EXPECT_EQ(client::ending_systems(), 0) << "its end was left to a thread";
+}
+
 TEST_F(client_end, in_a_forked_child_it_is_closed_and_the_parent_s_is_not) {
   auto client = client_of(0);
   put(*client, 0, 8);

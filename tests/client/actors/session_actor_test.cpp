@@ -222,8 +222,10 @@ TEST_F(session_actor_test, a_prefetch_takes_no_more_answers_than_it_asked_questi
   link(directory);
   std::string keys;
   link::append_record(keys, key_space{}.key_of("one"));
+  ASSERT_TRUE(board->prefetches.take(1));
   caf::anon_send(actor, link::lookup_atom_v, keys, link::from_here{});
   settle();
+  EXPECT_EQ(board->prefetches.under_way(), 0u);
   EXPECT_EQ(remembered, std::vector<page_key>{key_space{}.key_of("one")});
   unlink();
   stop(directory);

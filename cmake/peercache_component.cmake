@@ -3,6 +3,12 @@ add_library(peercache_flags INTERFACE)
 target_compile_options(peercache_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -Wno-missing-field-initializers>)
 target_include_directories(peercache_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  # Files are named from the root of the sources, so that builds in different folders are the same bytes
+  # (scripts/release). Of two prefixes that fit, the last one counts.
+  target_compile_options(peercache_flags INTERFACE
+    -ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=./build)
+endif()
 if(CMAKE_UNITY_BUILD)
   # Several sources compiled as one look like headers to it.
   target_compile_options(peercache_flags INTERFACE

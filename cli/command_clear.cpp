@@ -1,10 +1,9 @@
 #include "cli/command.hpp"
+#include "cli/confirm.hpp"
 #include "cli/option_forms.hpp"
 
 #include <fmt/format.h>
-#include <iostream>
 #include <string>
-#include <unistd.h>
 
 namespace peercache::cli {
 
@@ -16,32 +15,19 @@ struct clear_arguments {
   std::string space;
   std::vector<std::string> gone;
   milliseconds wait{10'000};
-  bool yes = false;
+  confirmation confirm;
 };
 
-/// Whether the clear is confirmed, by --yes or by a person at a terminal. Errors: neither is there.
-result<bool> confirmed(const clear_arguments& arguments) {
-  if (arguments.yes)
-    return true;
-  if (::isatty(STDIN_FILENO) == 0)
-    return {errc::invalid_argument,
-            "clear withdraws every page of the space, for everybody: without a terminal to ask at "
-            "it takes --yes"};
-  fmt::print(stderr,
-             "Every page of the space '{}' is withdrawn, on every node and disk, for all "
-             "clients. Type yes to go on: ",
-             arguments.space);
-  std::string answer;
-  std::getline(std::cin, answer);
-  return answer == "yes";
-}
-
 exit_code clear(const global_options& globals, const clear_arguments& arguments) {
-  const auto wanted = confirmed(arguments);
+  const auto wanted =
+      confirmed(globals, arguments.confirm,
+                fmt::format("Every page of the space '{}' is withdrawn, on every node and disk, "
+                            "for all clients.",
+                            arguments.space));
   if (!wanted)
     return fail(globals, wanted.error());
   if (!*wanted)
-    return fail(globals, {errc::refused, "nothing was cleared"});
+    return exit_code::ok;
   auto admin = connect_admin(globals);
   if (!admin)
     return fail(globals, admin.error());
@@ -75,7 +61,7 @@ void add_clear_command(command_line& line) {
                    "The first field of its key spaces: of HiCache the model's name, with "
                    "'space:' before it where the JSON has one")
       ->required();
-  command->add_flag("--yes", arguments->yes, "Do not ask");
+  add_confirmation(*command, arguments->confirm);
   command
       ->add_option("--gone", arguments->gone,
                    "Nodes that were lost for good, with all clients on their hosts: no clear "

@@ -1,4 +1,5 @@
 #include "cli/command.hpp"
+#include "cli/confirm.hpp"
 #include "cli/disk_status.hpp"
 #include "cli/option_forms.hpp"
 #include "metrics/metric_table.hpp"
@@ -16,8 +17,10 @@ using std::chrono::milliseconds;
 using clock = std::chrono::steady_clock;
 
 struct disk_arguments {
-  std::string node; ///< The node's name; empty: the node at `--node`.
-  std::uint64_t free_bytes = 0;
+  std::string node;             ///< The node's name; empty: the node at `--node`.
+  std::uint64_t free_bytes = 0; ///< To be free of disk.size; 0: not said.
+  bool all = false;             ///< Whether all pages go.
+  confirmation confirm;
   milliseconds wait{3'600'000};
 };
 
@@ -84,20 +87,14 @@ exit_code verify(const global_options& globals, const disk_arguments& arguments)
   return whole ? exit_code::ok : exit_code::failed;
 }
 
-exit_code evict(const global_options& globals, const disk_arguments& arguments) {
-  auto admin = connect_node(globals, arguments.node);
-  if (!admin)
-    return fail(globals, admin.error());
-  auto before = (*admin)->status();
-  if (!before)
-    return fail(globals, before.error());
-  const auto all = before->count(metric::disk_bytes_capacity);
-  if (auto begun = (*admin)->evict_disk(arguments.free_bytes == 0 ? all : arguments.free_bytes);
-      !begun)
+exit_code evict_now(const global_options& globals, const disk_arguments& arguments,
+                    client::admin_client& admin, const client::node_status& before) {
+  const auto all = before.count(metric::disk_bytes_capacity);
+  if (auto begun = admin.evict_disk(arguments.free_bytes == 0 ? all : arguments.free_bytes); !begun)
     return fail(globals, begun.error());
-  evict_progress progress(*before, arguments.free_bytes);
+  evict_progress progress(before, arguments.free_bytes);
   auto state = evict_progress::state::going_on;
-  auto done = follow(**admin, arguments.wait, [&](const client::node_status& now) {
+  auto done = follow(admin, arguments.wait, [&](const client::node_status& now) {
     state = progress.take(now);
     return state != evict_progress::state::going_on;
   });
@@ -105,18 +102,47 @@ exit_code evict(const global_options& globals, const disk_arguments& arguments) 
     return fail(globals, done.error());
   const bool reached = state == evict_progress::state::reached;
   print(globals,
-        {{"node", before->self.name},
+        {{"node", before.self.name},
          {"reached", reached},
          {"free_bytes", progress.free_bytes()},
          {"evicted_pages", progress.evicted_pages()},
          {"pages_left", progress.pages_left()}},
-        fmt::format("{}: {} pages evicted, {} left, {} of {} are free{}\n", before->self.name,
+        fmt::format("{}: {} pages evicted, {} left, {} of {} are free{}\n", before.self.name,
                     human_count(progress.evicted_pages()), human_count(progress.pages_left()),
                     human_bytes(progress.free_bytes()), human_bytes(all),
                     reached ? ""
                     : *done ? "; no more can be: the rest is the store's own, or came meanwhile"
                             : "; it goes on (peercache disk status)"));
   return reached ? exit_code::ok : exit_code::failed;
+}
+
+/// What an evict does, for who is to confirm it. Errors: the arguments say not how much goes.
+result<std::string> meaning_of(const disk_arguments& arguments, const std::string& node) {
+  if (arguments.all == (arguments.free_bytes != 0))
+    return {errc::invalid_argument, "disk evict takes --free SIZE, or --all for every page that is "
+                                    "there"};
+  if (arguments.all)
+    return fmt::format("Every page on the disk of {} is dropped.", node);
+  return fmt::format("Pages on the disk of {} are dropped until {} are free.", node,
+                     human_bytes(arguments.free_bytes));
+}
+
+exit_code evict(const global_options& globals, const disk_arguments& arguments) {
+  if (auto clear = meaning_of(arguments, ""); !clear)
+    return fail(globals, clear.error());
+  auto admin = connect_node(globals, arguments.node);
+  if (!admin)
+    return fail(globals, admin.error());
+  auto before = (*admin)->status();
+  if (!before)
+    return fail(globals, before.error());
+  const auto wanted =
+      confirmed(globals, arguments.confirm, *meaning_of(arguments, before->self.name));
+  if (!wanted)
+    return fail(globals, wanted.error());
+  if (!*wanted)
+    return exit_code::ok;
+  return evict_now(globals, arguments, **admin, *before);
 }
 
 using disk_action = exit_code (*)(const global_options&, const disk_arguments&);
@@ -156,8 +182,9 @@ void add_disk_command(command_line& line) {
   auto of_evict = arguments();
   auto* evicts = add_action(line, *command, "evict", "Evict pages from it until enough is free",
                             evict, of_evict);
-  add_size(*evicts, "--free", of_evict->free_bytes,
-           "Of disk.size, that are to be free; 0: all pages that are there go");
+  add_size(*evicts, "--free", of_evict->free_bytes, "Of disk.size, that are to be free");
+  evicts->add_flag("--all", of_evict->all, "All pages that are there go");
+  add_confirmation(*evicts, of_evict->confirm);
   add_wait(*evicts, *of_evict);
 }
 

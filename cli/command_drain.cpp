@@ -1,6 +1,8 @@
 #include "cli/command.hpp"
+#include "cli/confirm.hpp"
 #include "cli/option_forms.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <thread>
 
@@ -16,6 +18,7 @@ constexpr milliseconds view_pause(50);
 struct drain_arguments {
   std::string node;
   milliseconds wait{60'000};
+  confirmation confirm;
 };
 
 /// Waits until the asked node's view says that the member `name` is draining, or not (`drained`).
@@ -35,12 +38,38 @@ result<bool> view_says(client::admin_client& admin, const std::string& name, boo
   }
 }
 
+/// Whether a drain is to go on. A drain that leaves no other node with keys is confirmed first:
+/// nobody takes pages then. With --dry-run every drain is only told.
+result<bool> drain_confirmed(const global_options& globals, const drain_arguments& arguments,
+                             const discovery::view& view) {
+  const auto stays = std::ranges::any_of(view.members, [&](const discovery::member& member) {
+    return member.name != arguments.node && !member.draining;
+  });
+  if (stays && !arguments.confirm.dry_run)
+    return true;
+  const auto what = fmt::format(
+      "{} gives its keys to {}and takes no pages{}.", arguments.node,
+      stays ? "the others " : "nobody ",
+      stays ? "" : "; it is the last node that does, so that every put is refused then");
+  return confirmed(globals, arguments.confirm, what);
+}
+
 exit_code set_drained(const global_options& globals, const drain_arguments& arguments,
                       bool drained) {
   const auto until = clock::now() + arguments.wait;
   auto admin = connect_node(globals, arguments.node);
   if (!admin)
     return fail(globals, admin.error());
+  if (drained) {
+    auto view = (*admin)->view();
+    if (!view)
+      return fail(globals, view.error());
+    const auto wanted = drain_confirmed(globals, arguments, *view);
+    if (!wanted)
+      return fail(globals, wanted.error());
+    if (!*wanted)
+      return exit_code::ok;
+  }
   auto records = (*admin)->set_drained(drained, arguments.wait);
   if (!records)
     return fail(globals, records.error());
@@ -68,6 +97,8 @@ void add(command_line& line, const std::string& name, const std::string& meaning
   command->add_option("NODE", arguments->node, "Its name")->required();
   add_duration(*command, "--wait", arguments->wait, milliseconds(1), milliseconds(86'400'000),
                "How long to wait for the end; the node goes on by itself");
+  if (drained)
+    add_confirmation(*command, arguments->confirm);
   command->callback([&line, arguments, drained] {
     line.action = [arguments, drained](const global_options& globals) {
       return set_drained(globals, *arguments, drained);

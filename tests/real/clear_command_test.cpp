@@ -60,6 +60,10 @@ TEST_F(clear_command, withdraws_a_space_when_it_is_told_yes) {
   put_greeting();
   EXPECT_EQ(ask({"clear", "llama"}).exit_code, 2) << "there is nobody to ask";
   EXPECT_TRUE(is_there());
+  const auto told = ask({"clear", "llama", "--dry-run"});
+  EXPECT_EQ(told.exit_code, 0) << told.output;
+  EXPECT_TRUE(told.json()["dry_run"].get<bool>());
+  EXPECT_TRUE(is_there()) << "a dry run does nothing";
   const auto other = ask({"clear", "v1", "--yes"});
   EXPECT_EQ(other.exit_code, 0) << other.output;
   EXPECT_TRUE(is_there()) << "the first field is the space";

@@ -55,8 +55,8 @@ TEST_F(disk_burst, is_on_disk_when_its_node_is_drained_whatever_the_policy) {
   disk_node node(with_policy("on_evict"));
   set_at_once(node);
   EXPECT_LT(node.status()->count(metric::disk_records), pages) << "it would be in memory only";
-  const auto said =
-      run_cli({"--node", node.address(), "--cluster", node.cluster(), "drain", node.name()});
+  const auto said = run_cli(
+      {"--node", node.address(), "--cluster", node.cluster(), "drain", node.name(), "--yes"});
   EXPECT_EQ(said.exit_code, 0) << said.output;
   EXPECT_TRUE(within(milliseconds(20'000), [&] {
     const auto now = node.status();
@@ -73,8 +73,8 @@ TEST_F(disk_burst, does_not_keep_a_drain_at_a_disk_that_hangs) {
   disk_node node(options);
   set_at_once(node);
   const auto begin = clock::now();
-  const auto said =
-      run_cli({"--node", node.address(), "--cluster", node.cluster(), "drain", node.name()});
+  const auto said = run_cli(
+      {"--node", node.address(), "--cluster", node.cluster(), "drain", node.name(), "--yes"});
   const auto took = clock::now() - begin;
   EXPECT_EQ(said.exit_code, 0) << said.output;
   EXPECT_GE(took, drain_timeout * 9 / 10) << "the disk was to have its time";

@@ -48,7 +48,7 @@ TEST_P(disk_command, shows_verifies_and_evicts_what_a_node_has_on_disk) {
   const auto wanted = before["bytes_capacity"].get<std::uint64_t>() -
                       before["bytes_used"].get<std::uint64_t>() +
                       before["page_bytes"].get<std::uint64_t>() / 2;
-  const auto evicted = ask(node, {"evict", "--free", std::to_string(wanted)});
+  const auto evicted = ask(node, {"evict", "--free", std::to_string(wanted), "--yes"});
   EXPECT_EQ(evicted.exit_code, 0);
   EXPECT_TRUE(evicted.json()["reached"].get<bool>());
   EXPECT_GE(evicted.json()["free_bytes"].get<std::uint64_t>(), wanted);
@@ -86,7 +86,13 @@ TEST_P(disk_command, evicts_all_that_there_is_and_nothing_that_comes_later) {
   options.store = GetParam();
   disk_node node(options);
   ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, pages));
-  const auto evicted = ask(node, {"evict"});
+  EXPECT_EQ(ask(node, {"evict", "--yes"}).exit_code, 2) << "how much is not said";
+  EXPECT_EQ(ask(node, {"evict", "--all"}).exit_code, 2) << "there is nobody to ask";
+  const auto told = ask(node, {"evict", "--all", "--dry-run"});
+  EXPECT_EQ(told.exit_code, 0) << told.output;
+  EXPECT_EQ(told.json()["would"], "Every page on the disk of disk-node is dropped.");
+  EXPECT_EQ(ask(node, {"status"}).json()["pages"], pages);
+  const auto evicted = ask(node, {"evict", "--all", "--yes"});
   EXPECT_EQ(evicted.exit_code, 0) << evicted.output;
   const auto report = evicted.json();
   EXPECT_TRUE(report["reached"].get<bool>());
@@ -118,7 +124,7 @@ TEST(disk_off, a_path_that_cannot_be_used_costs_the_disk_and_nothing_else) {
   EXPECT_EQ(status.exit_code, 1);
   EXPECT_FALSE(status.json()["on"].get<bool>());
   EXPECT_EQ(ask(node, {"verify"}).exit_code, 1);
-  EXPECT_EQ(ask(node, {"evict"}).exit_code, 1);
+  EXPECT_EQ(ask(node, {"evict", "--all", "--yes"}).exit_code, 1);
 
   int told = 0;
   std::istringstream log(node.log());

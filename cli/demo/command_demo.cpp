@@ -4,6 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/demo/demo_disk.hpp"
 #include "cli/demo/demo_replay.hpp"
+#include "cli/held_signals.hpp"
 #include "cli/node_process.hpp"
 #include "cli/option_forms.hpp"
 #include "cli/pool_room.hpp"
@@ -34,6 +35,7 @@ struct demo_options {
   config::disk_store_mode disk_store = config::disk_store_mode::bucket;
   bool restart = false;
   bool keep_logs = false;
+  bool keep = false; ///< Whether the nodes stay until a signal comes.
 };
 
 using trace = std::vector<bench::trace_request>;
@@ -84,12 +86,13 @@ key_space space_of(const demo_options& options) {
 }
 
 /// Replays all requests one after the other, request i through node i mod N: so the result does not
-/// depend on how threads are scheduled.
-demo_counts replay_all(const trace& requests, client_list& clients, const demo_options& options) {
+/// depend on how threads are scheduled. Ends early when a signal has come.
+demo_counts replay_all(const trace& requests, client_list& clients, const demo_options& options,
+                       const held_signals& signals) {
   demo_replay<client::cache_client> replay(static_cast<std::uint32_t>(options.page_bytes),
                                            space_of(options));
   progress_bar bar(stderr, "replaying", requests.size());
-  for (std::size_t i = 0; i < requests.size(); ++i) {
+  for (std::size_t i = 0; i < requests.size() && !signals.came(); ++i) {
     replay.request(*clients[i % clients.size()], requests[i].page_ids);
     bar.update(i + 1, fmt::format("hit rate {}", human_percent(replay.counts().hit_rate())));
   }
@@ -160,7 +163,8 @@ std::vector<std::uint64_t> distinct_pages(const trace& requests) {
 /// and after. Two disks may hold copies of one page: the pages on disk are no measure of it.
 result<void> show_disks(demo_report& report, const global_options& globals,
                         const demo_options& options, const trace& requests,
-                        std::vector<node_process>& nodes, client_list& clients) {
+                        std::vector<node_process>& nodes, client_list& clients,
+                        const held_signals& signals) {
   report.disk_bytes = options.disk_bytes;
   auto on_disk = settle_disks(nodes, globals.timeout());
   if (!on_disk)
@@ -185,38 +189,71 @@ result<void> show_disks(demo_report& report, const global_options& globals,
   auto& second = report.restarted.emplace(demo_report::second_life{});
   second.found_before = before.found();
   second.found_again = after.found();
-  second.counts = replay_all(requests, clients, options);
+  second.counts = replay_all(requests, clients, options, signals);
   second.wrong_bytes = before.wrong_bytes() + after.wrong_bytes() + second.counts.wrong_bytes;
   return {};
 }
 
-result<demo_report> run_demo(const global_options& globals, const demo_options& options,
-                             const trace& requests, const run_folder& folder) {
-  auto nodes = start_nodes(options, folder);
-  if (!nodes)
-    return nodes.error();
-  auto clients = connect_to(*nodes, options.data_plane, globals.timeout());
-  if (!clients)
-    return clients.error();
+/// Stops the nodes in order when the demo ends, however it ends: a node that is killed leaves its
+/// pool in shared memory.
+struct nodes_stopped_at_end {
+  std::vector<node_process>& nodes;
+  ~nodes_stopped_at_end() { stop_nodes(nodes, std::chrono::seconds(15)); }
+};
+
+/// Says where the nodes are, and waits for a signal.
+void keep_nodes(const std::vector<node_process>& nodes, const held_signals& signals) {
+  std::vector<std::string> addresses;
+  for (const auto& node : nodes)
+    addresses.push_back(node.address());
+  fmt::print(stderr,
+             "the nodes stay until Ctrl-C: peercache --cluster {} --node {} status\n"
+             "status page: http://127.0.0.1:{}/\n",
+             nodes.front().launch().cluster, fmt::join(addresses, ","),
+             nodes.front().ports().http_port);
+  signals.wait();
+}
+
+/// The report of a demo of these options before anything was replayed.
+demo_report empty_report(const demo_options& options, std::string data_plane) {
   demo_report report;
   report.trace =
       options.trace.empty() ? fmt::format("generated, seed {}", options.seed) : options.trace;
   report.nodes = options.nodes;
   report.page_bytes = options.page_bytes;
   report.pool_bytes = options.pool_bytes;
-  report.data_plane = clients->front()->data_plane();
+  report.data_plane = std::move(data_plane);
+  return report;
+}
+
+/// Runs the demo and prints its report. Errors: what failed, or that a signal came.
+result<demo_report> run_demo(const global_options& globals, const demo_options& options,
+                             const trace& requests, const run_folder& folder,
+                             const held_signals& signals) {
+  auto nodes = start_nodes(options, folder);
+  if (!nodes)
+    return nodes.error();
+  const nodes_stopped_at_end stopper{*nodes};
+  auto clients = connect_to(*nodes, options.data_plane, globals.timeout());
+  if (!clients)
+    return clients.error();
+  auto report = empty_report(options, clients->front()->data_plane());
   auto begin = bench::clock::now();
-  report.counts = replay_all(requests, *clients, options);
+  report.counts = replay_all(requests, *clients, options, signals);
   report.elapsed_s = bench::seconds_between(begin, bench::clock::now());
   add_origins(report, *clients);
   auto counted = add_evictions(report, *nodes, globals.timeout());
-  if (counted && options.disk_bytes != 0)
-    counted = show_disks(report, globals, options, requests, *nodes, *clients);
+  if (counted && options.disk_bytes != 0 && !signals.came())
+    counted = show_disks(report, globals, options, requests, *nodes, *clients, signals);
   clients->clear();
-  stop_nodes(*nodes, std::chrono::seconds(15));
+  if (signals.came())
+    return {errc::closed, "stopped by a signal; nothing is left behind"};
   if (!counted)
     return counted.error();
   add_references(report, requests, options);
+  print(globals, report.to_json(), report.to_text());
+  if (options.keep)
+    keep_nodes(*nodes, signals);
   return report;
 }
 
@@ -259,19 +296,19 @@ exit_code demo(const global_options& globals, const demo_options& options) {
   auto requests = requests_of(options);
   if (!requests)
     return fail(globals, requests.error());
+  const held_signals signals;
   auto folder = run_folder::make("peercache-demo");
   if (!folder)
     return fail(globals, folder.error());
-  auto report = run_demo(globals, options, *requests, *folder);
+  auto report = run_demo(globals, options, *requests, *folder, signals);
   bool good = report && is_good(*report);
   bool logs = std::filesystem::exists(folder->path() / "node-1" / "node.log");
-  if (logs && (!good || options.keep_logs)) {
+  if (logs && (options.keep_logs || (!good && !signals.came()))) {
     folder->keep();
     fmt::print(stderr, "peercache: the nodes' logs are in {}\n", folder->path().string());
   }
   if (!report)
     return fail(globals, report.error());
-  print(globals, report->to_json(), report->to_text());
   return good ? exit_code::ok : exit_code::failed;
 }
 
@@ -308,6 +345,8 @@ void add_demo_command(command_line& line) {
              "How pages lie on disk");
   command->add_flag("--restart", options->restart,
                     "Then kill all nodes with -9, start them again, and see what the disks hold");
+  command->add_flag("--keep", options->keep,
+                    "Then leave the nodes running until Ctrl-C, and say where they are");
   command->add_flag("--keep-logs", options->keep_logs, "Leave the nodes' logs behind");
   command->callback([&line, options] {
     line.action = [options](const global_options& globals) { return demo(globals, *options); };

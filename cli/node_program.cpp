@@ -1,10 +1,10 @@
 #include "cli/node_program.hpp"
 
+#include "cli/node_options.hpp"
 #include "cli/node_process.hpp"
 #include "cli/usage.hpp"
 #include "common/hash_seed.hpp"
 #include "common/log.hpp"
-#include "config/cli_options.hpp"
 #include "config/load.hpp"
 #include "config/process_sources.hpp"
 #include "config/render.hpp"
@@ -174,24 +174,16 @@ void raise_descriptor_limit() {
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-struct program_options {
-  std::string config_path;
-  bool check_config = false;
-  bool print_config = false;
-  bool discard_pool = false;
-};
-
-result<config::loaded_config> configuration(const program_options& options,
-                                            const config::cli_options& flags) {
+result<config::loaded_config> configuration(const node_options& options) {
   auto sources = config::sources_of_process(
       options.config_path.empty() ? std::nullopt : std::optional(options.config_path));
   if (!sources)
     return sources.error();
-  sources->flags = flags.given();
+  sources->flags = options.flags.given();
   return config::load(*sources);
 }
 
-int run_with(const program_options& options, const config::loaded_config& loaded,
+int run_with(const node_options& options, const config::loaded_config& loaded,
              const actors::node_decorators& decorators) {
   if (options.print_config) {
     fmt::print("{}", config::render_effective(loaded));
@@ -230,19 +222,8 @@ int run_node_program(int argc, char** argv, const actors::node_decorators& decor
   std::signal(SIGPIPE, SIG_IGN);
   std::set_terminate(end_for_exception);
   hash_seed::draw();
-  CLI::App app(
-      "One node of a PeerCache cluster: the page pool of this host and its part of the directory.",
-      "peercache-node");
-  program_options options;
-  app.add_option("--config", options.config_path,
-                 "Configuration file [default: the one that PEERCACHE_CONFIG names, if any]");
-  app.add_flag("--check-config", options.check_config, "Check the configuration and end");
-  app.add_flag("--print-config", options.print_config, "Print every value with its origin and end");
-  app.add_flag("--discard-pool", options.discard_pool,
-               "Free the pools that nodes of pool.name_prefix have left in shared memory, and end");
-  app.set_version_flag("--version", std::string("peercache-node ") + PEERCACHE_VERSION,
-                       "Print the version and end");
-  config::cli_options flags(app);
+  CLI::App app;
+  node_options options(app);
   auto understood = parse_words(app, argc, argv);
   if (!understood) {
     fmt::print(stderr, "peercache-node: {}\n", understood.error().message);
@@ -250,7 +231,7 @@ int run_node_program(int argc, char** argv, const actors::node_decorators& decor
   }
   if (!*understood)
     return exit_ok;
-  auto loaded = configuration(options, flags);
+  auto loaded = configuration(options);
   if (!loaded) {
     fmt::print(stderr, "peercache-node: {}\n", loaded.error().message);
     return exit_usage;

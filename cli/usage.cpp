@@ -9,6 +9,10 @@
 
 namespace peercache::cli {
 
+std::vector<const CLI::App*> shown_commands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
 namespace {
 
 using words = std::vector<std::string>;
@@ -17,12 +21,6 @@ using words = std::vector<std::string>;
 std::string path_of(const CLI::App& command) {
   const auto* parent = command.get_parent();
   return (parent != nullptr ? path_of(*parent) + " " : "") + command.get_name();
-}
-
-/// The subcommands of `app`, in the order of the help; hidden ones are left out, and so never
-/// suggested.
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
 }
 
 /// The innermost command that the words of the command line named.
@@ -53,7 +51,7 @@ words options_at(const CLI::App& command) {
 /// Appends the paths of all commands below `from` for which `has` returns true.
 template <class Predicate>
 void collect(const CLI::App& from, Predicate has, words& paths) {
-  for (const auto* command : commands_of(from)) {
+  for (const auto* command : shown_commands(from)) {
     if (has(*command))
       paths.push_back("`" + path_of(*command) + "`");
     collect(*command, has, paths);
@@ -105,12 +103,26 @@ std::string names_of(const std::vector<const CLI::App*>& commands) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+/// The names that begin with `word`, each as 'name', joined by "or"; nothing for a word of one
+/// letter, which begins too many.
+std::optional<std::string> begun_by(const std::string& word, const words& names) {
+  words meant;
+  for (const auto& name : names)
+    if (word.size() > 1 && name.starts_with(word))
+      meant.push_back("'" + name + "'");
+  if (meant.empty())
+    return std::nullopt;
+  return fmt::format("{}", fmt::join(meant, " or "));
+}
+
 std::string about_command(const CLI::App& root, const CLI::App& at, const std::string& word) {
-  auto commands = commands_of(at);
+  auto commands = shown_commands(at);
   words names;
   for (const auto* command : commands)
     names.push_back(command->get_name());
   auto unknown = fmt::format("unknown command '{}'", word);
+  if (auto meant = begun_by(word, names))
+    return fmt::format("{}: did you mean {}? {}", unknown, *meant, see_help(at));
   if (auto meant = config::closest(word, names))
     return fmt::format("{}: did you mean '{}'? {}", unknown, *meant, see_help(at));
   words elsewhere;
@@ -136,14 +148,14 @@ std::string in_our_words(const CLI::App& app, const CLI::ParseError& wrong, int 
   auto unknown = first_unknown(app, argc, argv);
   if (unknown && unknown->starts_with('-') && unknown->size() > 1)
     return about_option(app, at, *unknown);
-  if (unknown && !commands_of(at).empty())
+  if (unknown && !shown_commands(at).empty())
     return about_command(app, at, *unknown);
   if (unknown)
     return fmt::format("unexpected word '{}': `{}` takes no more; {}", *unknown, path_of(at),
                        see_help(at));
   // A known command was named, but the subcommand that it needs is missing.
   if (at.get_require_subcommand_min() > 0)
-    return fmt::format("a command is missing; it is one of {}; {}", names_of(commands_of(at)),
+    return fmt::format("a command is missing; it is one of {}; {}", names_of(shown_commands(at)),
                        see_help(at));
   return fmt::format("{}; {}", wrong.what(), see_help(at));
 }

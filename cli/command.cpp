@@ -1,5 +1,6 @@
 #include "cli/command.hpp"
 
+#include "cli/examples.hpp"
 #include "cli/option_forms.hpp"
 #include "cli/usage.hpp"
 #include "config/load.hpp"
@@ -82,8 +83,11 @@ command_line::command_line() : app("Look into a PeerCache cluster, and try it ou
   add_duration(app, "--timeout", globals.call_timeout, milliseconds(1), milliseconds(3'600'000),
                "How long one call may take");
   app.add_option("--node", globals.node,
-                 fmt::format("Control port of the node to ask [default: {}]", globals.node))
-      ->type_name("HOST:PORT");
+                 fmt::format("Control port of the node to ask; of several, the first that answers "
+                             "[default: {}]",
+                             globals.node))
+      ->type_name("HOST:PORT,...")
+      ->join(',');
   app.add_option("--cluster", globals.cluster,
                  fmt::format("Name of its cluster [default: {}]", globals.cluster))
       ->type_name("NAME");
@@ -97,52 +101,81 @@ command_line::command_line() : app("Look into a PeerCache cluster, and try it ou
 
 namespace {
 
+/// The examples of the command and of those below it, as lines of its help.
+std::string examples_of(const std::string& path) {
+  std::string text;
+  for (const auto& each : examples())
+    if (each.command == path || each.command.starts_with(path + " "))
+      text += fmt::format("  peercache {}{}{}\n      {}\n", each.command,
+                          each.rest.empty() ? "" : " ", each.rest, each.meaning);
+  return text.empty() ? text : "Examples:\n" + text + "\n";
+}
+
 /// Lets the options of the whole command line stand behind each command too, and names them in the
 /// command's help.
-void finish_commands(CLI::App& above) {
+void finish_commands(CLI::App& above, const std::string& path) {
   for (auto* command : above.get_subcommands({})) {
     command->fallthrough();
-    command->footer("Options of every command, such as --node and -o json: peercache --help");
-    finish_commands(*command);
+    const auto own = path + command->get_name();
+    command->footer(examples_of(own) +
+                    "Options of every command, such as --node and -o json: peercache --help");
+    finish_commands(*command, own + " ");
   }
+}
+
+/// The code to end with: a command whose output could not be written did not do what was asked.
+exit_code after_output(exit_code code) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written)
+    return code;
+  fmt::print(stderr, "peercache: not all output could be written\n");
+  return code == exit_code::ok ? exit_code::failed : code;
 }
 
 } // namespace
 
 void add_commands(command_line& line) {
   for (auto* add :
-       {add_demo_command,    add_ping_command,   add_status_command,  add_nodes_command,
-        add_ring_command,    add_shard_command,  add_key_command,     add_put_command,
-        add_get_command,     add_exists_command, add_rm_command,      add_clear_command,
-        add_disk_command,    add_drain_command,  add_undrain_command, add_forget_command,
-        add_handoff_command, add_ca_command,     add_bench_command,   add_doctor_command,
+       {add_demo_command,    add_ping_command,       add_status_command,  add_nodes_command,
+        add_ring_command,    add_shard_command,      add_key_command,     add_put_command,
+        add_get_command,     add_exists_command,     add_rm_command,      add_clear_command,
+        add_disk_command,    add_drain_command,      add_undrain_command, add_forget_command,
+        add_handoff_command, add_ca_command,         add_bench_command,   add_doctor_command,
+        add_config_command,  add_completion_command, add_cheat_command,   add_help_command,
         add_version_command})
     add(line);
+}
+
+void finish(command_line& line) {
+  line.app.footer("Example: peercache status. `peercache cheat` has one for each command.\n"
+                  "Defaults come from the configuration: client.node_host, client.node_port,\n"
+                  "client.timeout, cluster.name and tls.*, in PEERCACHE_* variables or the file\n"
+                  "that PEERCACHE_CONFIG names.\n"
+                  "Exit codes: 0 ok, 1 failed, 2 usage, 3 degraded, 4 unreachable.");
+  finish_commands(line.app, "");
 }
 
 exit_code run(int argc, const char* const* argv) {
   command_line line;
   add_commands(line);
-  line.app.footer("Defaults come from the configuration: client.node_host, client.node_port,\n"
-                  "client.timeout, cluster.name and tls.*, in PEERCACHE_* variables or the file\n"
-                  "that PEERCACHE_CONFIG names.\n"
-                  "Exit codes: 0 ok, 1 failed, 2 usage, 3 degraded, 4 unreachable.");
-  finish_commands(line.app);
+  finish(line);
   auto understood = parse_words(line.app, argc, argv);
   if (understood && !*understood)
-    return exit_code::ok;
+    return after_output(exit_code::ok);
   if (asks_for_json(line.app))
     line.globals.format = output_format::json;
   if (!understood)
     return fail(line.globals, understood.error());
   if (!line.configured)
     return fail(line.globals, line.configured.error());
-  return line.action(line.globals);
+  return after_output(line.action(line.globals));
 }
 
 void print(const global_options& globals, const nlohmann::json& data, const std::string& text) {
-  fmt::print("{}", globals.format == output_format::json ? data.dump() + "\n" : text);
-  std::fflush(stdout);
+  const auto all = globals.format == output_format::json ? data.dump() + "\n" : text;
+  // Errors stay with the stream, and `run` looks at it in the end.
+  (void)std::fwrite(all.data(), 1, all.size(), stdout);
+  (void)std::fflush(stdout);
 }
 
 exit_code fail(const global_options& globals, const error& err) {
@@ -176,6 +209,19 @@ result<node_address> parse_node_address(const std::string& text) {
   return parsed;
 }
 
+result<std::vector<node_address>> parse_node_addresses(const std::string& text) {
+  std::vector<node_address> addresses;
+  for (std::size_t from = 0; from <= text.size();) {
+    const auto comma = std::min(text.find(',', from), text.size());
+    auto address = parse_node_address(text.substr(from, comma - from));
+    if (!address)
+      return address.error();
+    addresses.push_back(std::move(*address));
+    from = comma + 1;
+  }
+  return addresses;
+}
+
 namespace {
 
 /// Adds to an error what the client library cannot know: the names of this program's options, and
@@ -189,17 +235,34 @@ error with_advice(const error& err) {
                                   "name another with --node HOST:PORT"};
 }
 
+/// Calls `connect` for each address of --node until one answers. Errors: the last one, with what
+/// the others before it said.
+template <class Connect>
+auto connect_first(const global_options& globals, Connect connect)
+    -> decltype(connect(node_address{})) {
+  const auto addresses = parse_node_addresses(globals.node);
+  if (!addresses)
+    return addresses.error();
+  std::string before;
+  for (std::size_t i = 0;; ++i) {
+    auto connected = connect((*addresses)[i]);
+    if (connected)
+      return connected;
+    auto failed = connected.error();
+    failed.message = before + failed.message;
+    if (i + 1 == addresses->size() || exit_code_of(failed.code) != exit_code::unreachable)
+      return with_advice(failed);
+    before = failed.message + "; ";
+  }
+}
+
 } // namespace
 
 result<std::unique_ptr<client::admin_client>> connect_admin(const global_options& globals) {
-  auto address = parse_node_address(globals.node);
-  if (!address)
-    return address.error();
-  auto admin = client::admin_client::connect(address->host, address->port, globals.cluster,
-                                             globals.timeout(), globals.tls);
-  if (!admin)
-    return with_advice(admin.error());
-  return admin;
+  return connect_first(globals, [&](const node_address& address) {
+    return client::admin_client::connect(address.host, address.port, globals.cluster,
+                                         globals.timeout(), globals.tls);
+  });
 }
 
 result<std::unique_ptr<client::admin_client>> connect_node(const global_options& globals,
@@ -225,19 +288,15 @@ result<std::unique_ptr<client::admin_client>> connect_node(const global_options&
 }
 
 result<std::unique_ptr<client::cache_client>> connect_client(const global_options& globals) {
-  auto address = parse_node_address(globals.node);
-  if (!address)
-    return address.error();
-  client::client_options options;
-  options.node_host = address->host;
-  options.node_port = address->port;
-  options.cluster = globals.cluster;
-  options.tls = globals.tls;
-  options.timeout = globals.timeout();
-  auto connected = client::cache_client::connect(options);
-  if (!connected)
-    return with_advice(connected.error());
-  return connected;
+  return connect_first(globals, [&](const node_address& address) {
+    client::client_options options;
+    options.node_host = address.host;
+    options.node_port = address.port;
+    options.cluster = globals.cluster;
+    options.tls = globals.tls;
+    options.timeout = globals.timeout();
+    return client::cache_client::connect(options);
+  });
 }
 
 nlohmann::json to_json(const discovery::member& member) {

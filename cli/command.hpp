@@ -26,6 +26,7 @@ namespace peercache::cli {
 struct global_options {
   output_format format = output_format::table;
   std::chrono::milliseconds call_timeout{2000};
+  /// Control ports of nodes, "host:port,host:port": the first one that answers is asked.
   std::string node = "127.0.0.1:31998";
   std::string cluster = "peercache";
   tls_paths tls;
@@ -70,11 +71,20 @@ void add_ca_command(command_line& line);
 void add_drain_command(command_line& line);
 void add_undrain_command(command_line& line);
 void add_forget_command(command_line& line);
+void add_config_command(command_line& line);
+void add_help_command(command_line& line);
+void add_cheat_command(command_line& line);
+void add_completion_command(command_line& line);
 
 /// Adds all commands, in the order of the help.
 void add_commands(command_line& line);
 
-/// Parses the command line and runs its command: the whole of `main`.
+/// Ends the help of each command with its examples and a hint at the options of all commands.
+/// @pre all commands were added
+void finish(command_line& line);
+
+/// Parses the command line and runs its command: the whole of `main`. Output that could not be
+/// written makes an `ok` a `failed`.
 exit_code run(int argc, const char* const* argv);
 
 /// Prints a command's result in the chosen format: `data` as JSON with raw numbers, or `text` for
@@ -91,6 +101,8 @@ struct node_address {
 };
 /// Reads "host:port", "[v6]:port", or a host alone, which gets the default port.
 result<node_address> parse_node_address(const std::string& text);
+/// Reads addresses that commas separate; there is one at least. Errors: the first that is none.
+result<std::vector<node_address>> parse_node_addresses(const std::string& text);
 
 result<std::unique_ptr<client::admin_client>> connect_admin(const global_options& globals);
 /// Connects to the node called `name`, found in the view of the node at `--node`; to the node at

@@ -14,7 +14,7 @@ exit_code ping(const global_options& globals, std::uint32_t count) {
   if (!admin)
     return fail(globals, admin.error());
   std::vector<double> round_trips_us;
-  std::string name;
+  std::string name, address;
   for (std::uint32_t i = 0; i < count; ++i) {
     auto begin = bench::clock::now();
     auto status = (*admin)->status();
@@ -22,18 +22,19 @@ exit_code ping(const global_options& globals, std::uint32_t count) {
       return fail(globals, status.error());
     round_trips_us.push_back(bench::seconds_between(begin, bench::clock::now()) * 1e6);
     name = status->self.name;
+    address = fmt::format("{}:{}", status->self.host, status->self.control_port);
   }
   auto [least, most] = std::minmax_element(round_trips_us.begin(), round_trips_us.end());
   auto middle = bench::median(round_trips_us);
   print(globals,
         {{"node", name},
-         {"address", globals.node},
+         {"address", address},
          {"count", count},
          {"round_trip_us_min", *least},
          {"round_trip_us_p50", middle},
          {"round_trip_us_max", *most}},
         fmt::format("{} at {}: {} answers, round trip {:.0f} us (min {:.0f}, max {:.0f})\n", name,
-                    globals.node, count, middle, *least, *most));
+                    address, count, middle, *least, *most));
   return exit_code::ok;
 }
 

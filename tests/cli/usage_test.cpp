@@ -57,6 +57,15 @@ TEST(usage, every_command_is_found_again_after_one_typing_error) {
   }
 }
 
+TEST(usage, the_beginning_of_a_command_is_enough_to_be_told_its_name) {
+  EXPECT_SAYS(refusal_of({"stat"}), "unknown command 'stat': did you mean 'status'?");
+  EXPECT_SAYS(refusal_of({"ex"}), "did you mean 'exists'?");
+  EXPECT_SAYS(refusal_of({"un"}), "did you mean 'undrain'?");
+  EXPECT_SAYS(refusal_of({"ver"}), "did you mean 'version'?");
+  EXPECT_SAYS(refusal_of({"co"}), "did you mean 'config' or 'completion'?");
+  EXPECT_SAYS(refusal_of({"disk", "ev"}), "did you mean 'evict'?");
+}
+
 TEST(usage, a_mistyped_command_below_another_one_is_sought_there) {
   auto said = refusal_of({"key", "locat", "x"});
   EXPECT_SAYS(said, "unknown command 'locat': did you mean 'locate'?");

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace peercache::cli {
+
+/// A file that is generated from the commands and options of the programs.
+struct document {
+  std::string path; ///< Below the folder that it is written to.
+  std::string text;
+};
+
+/// The documents of the tree: docs/cli.md. Variables PEERCACHE_* of the environment are put aside,
+/// since they would change the defaults that help tells; so do the manual pages. Threads: not while
+/// another one uses the environment.
+std::vector<document> documents();
+
+/// The manual pages of both programs, peercache.1 and peercache-node.1.
+std::vector<document> manual_pages();
+
+} // namespace peercache::cli

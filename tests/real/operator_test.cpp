@@ -1,0 +1,84 @@
+// What an operator's hands meet: questions before what cannot be undone, signals, lost output.
+
+#include "local_ring.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace peercache::real::operator_test {
+namespace {
+
+class operator_ring : public local_ring {
+protected:
+  finished_program ask(std::vector<std::string> words, const std::string& nodes) {
+    words.insert(words.end(), {"-o", "json", "--cluster", cluster(), "--node", nodes});
+    return run_cli(std::move(words));
+  }
+};
+
+/// How many files of /dev/shm have a name that begins with `prefix`.
+std::size_t pools_of(const std::string& prefix) {
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    count += entry.path().filename().string().starts_with(prefix);
+  return count;
+}
+
+} // namespace
+
+TEST_F(operator_ring, the_drain_of_the_last_node_that_takes_pages_asks) {
+  const auto told = ask({"drain", "node-1", "--dry-run"}, address(0));
+  EXPECT_EQ(told.exit_code, 0) << told.output;
+  EXPECT_NE(told.json()["would"].get<std::string>().find("node-1"), std::string::npos);
+  EXPECT_EQ(ask({"drain", "node-1"}, address(0)).exit_code, 0);
+  EXPECT_EQ(ask({"drain", "node-2"}, address(0)).exit_code, 0);
+  EXPECT_TRUE(within(milliseconds(10'000), [&] {
+    return ask({"drain", "node-3"}, address(0)).exit_code == 2;
+  })) << "there is nobody to ask";
+  EXPECT_EQ(ask({"put", "k", "--value", "x"}, address(2)).exit_code, 0) << "it was not drained";
+  EXPECT_EQ(ask({"drain", "node-3", "--yes"}, address(0)).exit_code, 0);
+}
+
+TEST_F(operator_ring, of_several_nodes_the_first_that_answers_is_asked) {
+  const auto ping = ask({"ping", "-c", "1"}, "127.0.0.1:1," + address(1) + "," + address(2));
+  EXPECT_EQ(ping.exit_code, 0) << ping.output;
+  EXPECT_EQ(ping.json()["node"], "node-2");
+  EXPECT_EQ(ping.json()["address"], address(1));
+  const auto nobody = ask({"ping", "-c", "1", "--timeout", "500ms"}, "127.0.0.1:1,127.0.0.1:2");
+  EXPECT_EQ(nobody.exit_code, 4);
+  for (const char* each : {"127.0.0.1:1", "127.0.0.1:2"})
+    EXPECT_NE(nobody.output.find(each), std::string::npos) << nobody.output;
+}
+
+TEST(operator_output, that_cannot_be_written_is_a_failure) {
+  const std::string program = PEERCACHE_CLI_DIR "/peercache";
+  for (const char* words : {" version", " --help", " cheat", " config init"}) {
+    EXPECT_EQ(run_program({"/bin/sh", "-c", program + words + " >/dev/full"}).exit_code, 1)
+        << words;
+    EXPECT_EQ(run_program({"/bin/sh", "-c", program + words + " >/dev/null"}).exit_code, 0)
+        << words;
+  }
+}
+
+TEST(operator_demo, leaves_nothing_behind_when_it_is_told_to_end) {
+  auto folder = cli::run_folder::make("peercache-real");
+  ASSERT_TRUE(folder);
+  const auto prefix = "pc-demo-" + std::to_string(::getpid());
+  auto demo = cli::child_process::spawn(
+      {.arguments = {PEERCACHE_CLI_DIR "/peercache", "demo", "--nodes", "2", "--pool-size", "8MiB",
+                     "--requests", "20", "--keep"},
+       .environment = {{"TMPDIR", folder->path().string()}, {"PEERCACHE_POOL_NAME_PREFIX", prefix}},
+       .stderr_path = "/dev/null"});
+  ASSERT_TRUE(demo);
+  ASSERT_TRUE(demo->read_line(milliseconds(60'000))) << "the report";
+  EXPECT_EQ(pools_of(prefix), 2u);
+  EXPECT_FALSE(demo->wait(milliseconds(0))) << "--keep leaves it running";
+  demo->signal(SIGTERM);
+  EXPECT_EQ(demo->wait(milliseconds(30'000)), 128 + SIGTERM);
+  EXPECT_EQ(pools_of(prefix), 0u);
+  EXPECT_TRUE(std::filesystem::is_empty(folder->path()));
+}
+
+} // namespace peercache::real::operator_test

@@ -40,9 +40,10 @@ void turn_away(membership_pointer self, const caller& whom) {
   if (state.refusals.allows(address_text(who), self->clock().now()))
     log::warn("membership: '{}' is not taken in: {}", peer_text(who.name), whom.fault);
   if (whom.sender && state.machine->state() == discovery::membership::phase::joined)
-    self->send(
-        whom.sender, packet_atom_v,
-        discovery::encode_packet(discovery::refused_packet{whom.fault}, state.options.cluster));
+    self->send(whom.sender, packet_atom_v,
+               discovery::encode_packet(
+                   discovery::refused_packet{discovery::refusal::out_of_reach, whom.fault},
+                   state.options.cluster));
 }
 
 /// Ends the search for a caller. @param fault why it was not reached; empty when it was

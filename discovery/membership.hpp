@@ -34,6 +34,7 @@ struct adopt_view {
 /// Action: tell the operator that the leader does not take this node in; the node goes on asking.
 /// Emitted once for each different reason.
 struct join_refused {
+  refusal why = refusal::no_majority;
   std::string reason;
 };
 
@@ -230,7 +231,7 @@ private:
   bool newest_is_orphaned() const;
   std::vector<member> with_applicants(std::vector<member> members) const;
   static void take_in(std::vector<member>& members, const member& who);
-  std::string reason_to_refuse(const member& who) const;
+  std::optional<refused_packet> reason_to_refuse(const member& who) const;
   void forward(const join_packet& p);
   void hear_of(const view_stamp& known);
   void found_if_due();

@@ -63,16 +63,17 @@ void membership::handle(const join_packet& p) {
     forward(p);
     return;
   }
-  auto reason = reason_to_refuse(p.who);
-  if (reason.empty()) {
+  auto refused = reason_to_refuse(p.who);
+  if (!refused) {
     joining_.insert_or_assign(p.who.id, asks);
     change_is_due_ = true;
     if (frozen(now_))
-      reason = "too few masters answer for a change: until they do, or those who are left have "
-               "made a view without them";
+      refused = {refusal::no_majority,
+                 "too few masters answer for a change: until they do, or those who are left have "
+                 "made a view without them"};
   }
-  if (!reason.empty())
-    send(control_endpoint(p.who), refused_packet{std::move(reason)});
+  if (refused)
+    send(control_endpoint(p.who), std::move(*refused));
 }
 
 /// Whether the applicant runs in place of the member `known`. An applicant that has been in views
@@ -113,7 +114,7 @@ std::vector<member> membership::with_applicants(std::vector<member> members) con
   };
   for (const auto& [id, asks] : joining_)
     if (id != self_.id && members.size() < limits::members_max && !is_another(asks.who) &&
-        reason_to_refuse(asks.who).empty())
+        !reason_to_refuse(asks.who))
       take_in(members, asks.who);
   return members;
 }
@@ -138,29 +139,34 @@ void membership::handle(const refused_packet& p) {
   if (p.reason == refused_reason_)
     return;
   refused_reason_ = p.reason;
-  actions_.push_back(join_refused{p.reason});
+  actions_.emplace_back(join_refused{p.why, p.reason});
 }
 
-/// Why `who` cannot be taken in; empty when it can.
-std::string membership::reason_to_refuse(const member& who) const {
+/// Why `who` cannot be taken in; nothing when it can.
+std::optional<refused_packet> membership::reason_to_refuse(const member& who) const {
   if (!is_printable_name(who.name) || who.name.size() > limits::node_name_bytes_max ||
       !is_printable_name(who.host) || who.host.size() > host_bytes_max)
-    return "name or host is empty, too long or not printable";
+    return refused_packet{refusal::malformed, "name or host is empty, too long or not printable"};
   if (const auto* other = base().find(who.inc); other != nullptr && other->id != who.id)
-    return "its process is that of '" + other->name + "'";
+    return refused_packet{refusal::malformed, "its process is that of '" + other->name + "'"};
   const auto* known = base().find(who.id);
+  if (known == nullptr && view_.members.size() >= limits::members_max)
+    return refused_packet{refusal::full, "the cluster is full"};
   if (known == nullptr)
-    return view_.members.size() < limits::members_max ? "" : "the cluster is full";
+    return std::nullopt;
   if (known->name != who.name)
-    return "its node id is that of '" + known->name + "': choose another node name";
+    return refused_packet{refusal::name_taken,
+                          "its node id is that of '" + known->name + "': choose another node name"};
   // A node that looks for a cluster hears no members, so it cannot tell that a member on another
   // host is gone. A node hears no heartbeats of its own either, so its own silence says nothing.
   const bool may_live =
       known->inc == self_.inc || (phase_ == phase::looking && known->host != who.host);
   if (known->inc == who.inc || (liveness_.silent(known->inc, now_) && !may_live))
-    return "";
-  return "a node named '" + who.name + "' lives at " + known->host + ":" +
-         std::to_string(known->control_port) + ": node names must be unique in the cluster";
+    return std::nullopt;
+  return refused_packet{refusal::name_taken, "a node named '" + who.name + "' lives at " +
+                                                 known->host + ":" +
+                                                 std::to_string(known->control_port) +
+                                                 ": node names must be unique in the cluster"};
 }
 
 /// Passes the join on to the first living master that is neither this node nor the joining node's
@@ -184,8 +190,10 @@ void membership::forward(const join_packet& p) {
   // would make it wait instead of acting.
   if (!p.was_member && !newest_.is_master(p.who.name))
     send(control_endpoint(p.who),
-         refused_packet{"no master of its view answers " + self_.name +
-                        ": until one does, or those who are left have made a view without them"});
+         refused_packet{refusal::no_majority,
+                        "no master of its view answers " + self_.name +
+                            ": until one does, or those who are left have made a view without "
+                            "them"});
 }
 
 /// Notes that somebody knows a newer view than this node, and is about to send it.
@@ -227,8 +235,8 @@ void membership::complain_if_unanswered() {
   for (const auto& target : who_may_lead())
     asked += (asked.empty() ? "" : ", ") + target.host + ":" + std::to_string(target.port);
   if (!asked.empty())
-    actions_.push_back(join_unanswered{"nobody answers who was asked to take this node in (" +
-                                       asked + "); it goes on asking"});
+    actions_.emplace_back(join_unanswered{"nobody answers who was asked to take this node in (" +
+                                          asked + "); it goes on asking"});
 }
 
 /// Notes that `who` sent a heartbeat, or answered a heartbeat of this process.

@@ -90,7 +90,7 @@ void membership::ask_masters() {
 const member* membership::who_replaced(const member& master) const {
   const auto asks = joining_.find(master.id);
   const bool replaced = asks != joining_.end() && asks->second.who.inc != master.inc &&
-                        reason_to_refuse(asks->second.who).empty();
+                        !reason_to_refuse(asks->second.who);
   return replaced ? &asks->second.who : nullptr;
 }
 

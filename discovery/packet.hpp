@@ -25,9 +25,19 @@ struct join_packet {
   bool operator==(const join_packet&) const = default;
 };
 
+/// Why a node is not taken in.
+enum class refusal : std::uint8_t {
+  name_taken = 1,   ///< A member of the same name lives elsewhere.
+  out_of_reach = 2, ///< Nobody, or another process, answers at the address that it advertises.
+  no_majority = 3,  ///< Too few masters answer for a change of the view.
+  full = 4,         ///< The cluster has as many members as it may have.
+  malformed = 5,    ///< No member can have this name, host or incarnation.
+};
+
 /// "You cannot join." Sent by the leader to the joining node.
 struct refused_packet {
-  std::string reason;
+  refusal why = refusal::no_majority;
+  std::string reason; ///< The refusal in words, for the operator of the joining node.
   bool operator==(const refused_packet&) const = default;
 };
 

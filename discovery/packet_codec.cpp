@@ -101,6 +101,7 @@ void write_body(byte_writer& out, const join_packet& p) {
 }
 
 void write_body(byte_writer& out, const refused_packet& p) {
+  out.number(static_cast<std::uint8_t>(p.why));
   auto reason = std::string_view(p.reason).substr(0, reason_bytes_max);
   out.number(static_cast<std::uint16_t>(reason.size()));
   out.text(reason);
@@ -176,10 +177,14 @@ join_packet read_join(byte_reader& in) {
 }
 
 refused_packet read_refused(byte_reader& in) {
+  const auto why = in.number<std::uint8_t>();
+  if (why < static_cast<std::uint8_t>(refusal::name_taken) ||
+      why > static_cast<std::uint8_t>(refusal::malformed))
+    in.fail();
   auto length = in.number<std::uint16_t>();
   if (length > reason_bytes_max)
     in.fail();
-  return {std::string(in.take(length))};
+  return {static_cast<refusal>(why), std::string(in.take(length))};
 }
 
 heartbeat_packet read_heartbeat(byte_reader& in) {

@@ -17,7 +17,7 @@
 ///
 ///     join              member | stamp | u8 was_member | u8 forwarded
 ///
-///     refused           u16 length | reason
+///     refused           u8 why | u16 length | reason
 ///
 ///     heartbeat         endpoint | incarnation 16 | stamp
 ///
@@ -38,7 +38,7 @@
 ///                       u8 accepted follows | [ballot | view]
 namespace peercache::discovery {
 
-inline constexpr std::uint8_t packet_wire_version = 5;
+inline constexpr std::uint8_t packet_wire_version = 6;
 inline constexpr std::uint32_t reason_bytes_max = 1024;
 inline constexpr std::uint32_t cluster_name_bytes_max = 255;
 

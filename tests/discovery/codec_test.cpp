@@ -43,7 +43,7 @@ std::vector<packet> one_of_each() {
   view_stamp stamp{7, 41, {1, 2}};
   endpoint from{"host-a", 31998};
   return {join_packet{member_named("n"), stamp, true, false},
-          refused_packet{"the cluster is full"},
+          refused_packet{refusal::full, "the cluster is full"},
           heartbeat_packet{from, {1, 2}, stamp},
           heartbeat_answer_packet{from, {1, 2}, stamp, true, false, std::nullopt},
           heartbeat_answer_packet{from, {1, 2}, stamp, false, true, view_of(3)},
@@ -236,7 +236,8 @@ TEST(packet_codec, a_term_of_an_attempt_beyond_the_limit_is_forged) {
 }
 
 TEST(packet_codec, a_long_reason_is_cut) {
-  auto back = decode_packet(encode_packet(refused_packet{std::string(5000, 'r')}, "c"), "c");
+  auto back = decode_packet(
+      encode_packet(refused_packet{refusal::malformed, std::string(5000, 'r')}, "c"), "c");
   ASSERT_TRUE(back);
   EXPECT_EQ(std::get<refused_packet>(*back).reason.size(), reason_bytes_max);
 }

@@ -97,10 +97,10 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// and is in touch with that view's masters ignores the fragment, and its leader makes a newer
 /// view. Only views depend on views: bytes are checked by incarnation, generation and key.
 ///
-/// Name conflicts: a node that starts with the name of a member on the same host replaces the
-/// member (the node counts as restarted), and so does a process that asks at the member's own
-/// address. A process of that name on another host, or one that comes back at another port after it
-/// was replaced, is refused while the member lives.
+/// Name conflicts: a process that asks at the address of the member of its name replaces the member
+/// (the node counts as restarted). A process of that name at another port or on another host is
+/// refused while the member lives; one that starts at another port of the same host replaces the
+/// member as soon as it is silent.
 ///
 /// Threads: none; the owner serializes all calls. No clock and no I/O: time is an argument
 /// (monotonic, never earlier than before), and `tick` is due at least four times a heartbeat.
@@ -226,7 +226,7 @@ private:
   };
   std::vector<endpoint> who_may_lead() const;
   void send_joins();
-  static bool replaces(const applicant& asks, const member& known);
+  bool replaces(const applicant& asks, const member& known) const;
   void declare_replaced_dead();
   bool newest_is_orphaned() const;
   std::vector<member> with_applicants(std::vector<member> members) const;

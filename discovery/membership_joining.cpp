@@ -76,12 +76,14 @@ void membership::handle(const join_packet& p) {
     send(control_endpoint(p.who), std::move(*refused));
 }
 
-/// Whether the applicant runs in place of the member `known`. An applicant that has been in views
-/// is believed only at the member's own address, which two processes cannot have: elsewhere it may
-/// be the process that the member replaced.
-bool membership::replaces(const applicant& asks, const member& known) {
+/// Whether the applicant runs in place of the member `known`. At the member's own address, which
+/// two processes cannot have, it is believed. Elsewhere on the member's host it is another node
+/// with the same name as long as the member answers; and one that has been in views may be the
+/// process that the member replaced.
+bool membership::replaces(const applicant& asks, const member& known) const {
   return asks.who.id == known.id && asks.who.inc != known.inc && asks.who.host == known.host &&
-         (!asks.was_member || asks.who.control_port == known.control_port);
+         (asks.who.control_port == known.control_port ||
+          (!asks.was_member && liveness_.silent(known.inc, now_)));
 }
 
 /// Declares members of the own view dead that an applicant replaces which asked before this process
@@ -170,15 +172,16 @@ std::optional<refused_packet> membership::reason_to_refuse(const member& who) co
 }
 
 /// Passes the join on to the first living master that is neither this node nor the joining node's
-/// former self. A join is forwarded only once: two nodes that take each other for the leader would
-/// otherwise send it to and fro.
+/// former self; a namesake of the joining node that lives elsewhere is one to be asked. A join is
+/// forwarded only once: two nodes that take each other for the leader would otherwise send it to
+/// and fro.
 void membership::forward(const join_packet& p) {
   if (p.forwarded || phase_ == phase::looking)
     return;
   for (const auto& name : newest_.masters) {
     const auto* master = newest_.find_name(name);
     const bool watched = view_.find(master->inc) != nullptr;
-    if (name == self_.name || master->id == p.who.id ||
+    if (name == self_.name || replaces({p.who, p.was_member, now_}, *master) ||
         (watched && liveness_.silent(master->inc, now_)))
       continue;
     auto onward = p;

@@ -112,6 +112,25 @@ TEST(membership_namesake, a_namesake_elsewhere_takes_nobodys_vote) {
   EXPECT_TRUE(net.run_until(goes_on, in_time));
 }
 
+/// Two nodes of one name were started on one host by mistake.
+TEST(membership_namesake, one_at_another_port_of_the_host_is_refused_while_the_first_one_answers) {
+  for (const std::size_t member : {1, 3}) { // The leader, and one that leads nobody.
+    auto net = converged_net(4);
+    const auto before = net.view_of(0);
+    const auto late = net.start(node_name(member), member, {membership_net::address(2)}, 40000);
+    net.run_for(seconds(6));
+    EXPECT_EQ(net.view_of(0), before);
+    EXPECT_EQ(net.machine(late).state(), membership::phase::looking);
+    ASSERT_EQ(net.at(late).refusals.size(), 1u);
+    EXPECT_NE(net.at(late).refusals[0].find(membership_net::address(member).host + ":31998"),
+              std::string::npos)
+        << net.at(late).refusals[0];
+    net.kill(member - 1);
+    const auto is_in = [&] { return net.view_of(1).find(net.at(late).self.inc) != nullptr; };
+    EXPECT_TRUE(net.run_until(is_in, seconds(6))) << "the first one is silent";
+  }
+}
+
 /// An applicant under a member's name at another address may be the frozen process that the member
 /// replaced, so it is not believed.
 TEST(membership_namesake, a_replaced_process_elsewhere_does_not_push_its_successor_out) {

@@ -6,6 +6,7 @@
 #include "common/assert.hpp"
 #include "common/log.hpp"
 #include "common/page_status.hpp"
+#include "common/unix_time.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/protocol/disk_wire.hpp"
 
@@ -22,6 +23,8 @@ std::string gateway_state::unready_reason() const {
     return "drained: it owns no keys and takes no pages (peercache undrain)";
   if (!pool_fault.empty())
     return "pool: " + pool_fault;
+  if (!outside.empty())
+    return outside;
   if (!in_view)
     return "joining: no view with this node in it yet";
   if (!options.caught_up())
@@ -251,12 +254,16 @@ caf::result<node_report> node_status(gateway_pointer self) {
   report.data_plane = options.data_plane;
   report.version = options.version;
   report.samples = samples_of(self);
+  report.lookup_port = options.lookup_port;
+  report.common_options = options.common_options;
+  report.unix_ms = unix_ms();
   whole->promise = self->make_response_promise<node_report>();
   auto promise = whole->promise;
   add_part(self, whole, options.pool);
   add_part(self, whole, options.directory, &node_report::directory);
   add_part(self, whole, options.membership, &node_report::membership);
   add_part(self, whole, options.disk, &node_report::disk);
+  add_part(self, whole, options.links, &node_report::links);
   add_part(self, whole, options.promoter);
   add_part(self, whole, options.clearing);
   whole->finish_one();
@@ -368,6 +375,10 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       },
       [self](drain_atom) { return leave(self); },
       [self](drain_atom, bool drained) { return set_drained(self, drained); },
+      [self](outside_atom, const std::string& why, from_here) {
+        self->state.outside = why;
+        self->state.tell_readiness();
+      },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom, from_here) { on_beat(self); },
   };

@@ -4,11 +4,13 @@
 #include "actors/session_table.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/view.hpp"
+#include "link/links_actor.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/topology.hpp"
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,9 @@ struct gateway_options {
   disk_actor disk;
   promoter_actor promoter;
   clearing_actor clearing;
+  links_actor links;
+  /// The options that all members of a cluster need alike, by their names.
+  std::map<std::string, std::string> common_options;
   /// Share of the disk's scan that is done; the node is not ready before it is 1.
   std::function<double()> disk_scanned = [] { return 1.0; };
   /// Whether this node knows the clears that it missed while it was away; clients are let in then.
@@ -70,6 +75,9 @@ struct gateway_state {
   std::vector<early_client> early;
   std::string view; ///< The newest view, encoded.
   bool in_view = false;
+  /// Why the others go on without this process, in words of membership; empty: it is in their view,
+  /// or membership has not said yet.
+  std::string outside;
   bool leaving = false;   ///< Set by `leave`, for good.
   bool withdraws = false; ///< The node's pages are leaving the directory.
   bool drained = false;   ///< Set by an operator, until undone.
@@ -81,8 +89,8 @@ struct gateway_state {
   static inline const char* name = "gateway";
 
   bool ready() const {
-    return in_view && options.caught_up() && takes_pages() && options.disk_scanned() >= 1 &&
-           pool_fault.empty();
+    return in_view && outside.empty() && options.caught_up() && takes_pages() &&
+           options.disk_scanned() >= 1 && pool_fault.empty();
   }
   std::string unready_reason() const;
   void tell_readiness() const { options.ready(ready(), unready_reason()); }

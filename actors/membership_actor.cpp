@@ -2,6 +2,7 @@
 
 #include "actors/join_check.hpp"
 #include "common/assert.hpp"
+#include "common/fault_ids.hpp"
 #include "common/log.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_changes.hpp"
@@ -13,6 +14,37 @@
 namespace peercache::actors {
 
 using metrics::metric;
+
+namespace {
+
+/// What became of this process in the view that the others go on with.
+std::string pushed_out_of(const discovery::membership& machine) {
+  const auto& latest = machine.newest();
+  const auto& self = machine.self();
+  const auto view = std::to_string(latest.term) + "." + std::to_string(latest.version);
+  if (const auto* other = latest.find(self.id))
+    return "pushed out: in view " + view + " another process is '" + self.name + "', at " +
+           other->host + ":" + std::to_string(other->control_port) +
+           "; give one of the two another node.name, or stop one";
+  const auto* gone = latest.find_gone(self.name);
+  return "pushed out: view " + view + " is without this node" +
+         (gone == nullptr ? "" : " (" + std::string(to_string(gone->why)) + ")") +
+         "; it asks to be taken in again, look at the network between it and the masters if it "
+         "stays so";
+}
+
+} // namespace
+
+std::string membership_state::why_outside() const {
+  using phase = discovery::membership::phase;
+  const auto state = machine->state();
+  if (state != phase::looking && state != phase::rejoining)
+    return {};
+  const auto said = answers.text(options.machine.seeds);
+  return (state == phase::looking ? "joining: no view with this node in it yet"
+                                  : pushed_out_of(*machine)) +
+         (said.empty() ? "" : "; " + said);
+}
 
 metrics::samples membership_state::samples() const {
   metrics::samples now;
@@ -30,8 +62,15 @@ metrics::samples membership_state::samples() const {
 }
 
 membership_report membership_state::report() const {
+  using phase = discovery::membership::phase;
   membership_report said;
   const auto& view = machine->current();
+  const auto state = machine->state();
+  if (state == phase::looking || state == phase::rejoining)
+    said.faults = answers.faults(options.machine.seeds);
+  if (state == phase::rejoining)
+    said.faults.insert(said.faults.begin(),
+                       node_fault(fault_ids::pushed_out, pushed_out_of(*machine), ""));
   if (view.members.empty())
     return said;
   for (const auto& seed : options.machine.seeds)
@@ -61,6 +100,9 @@ using namespace std::chrono_literals;
 constexpr auto refusal_pause = 10s;
 /// Pause between two looks for seeds that are no members.
 constexpr auto seed_pause = 10s;
+/// For how long a node is out of the view before the log says why, and the pause between two lines.
+constexpr auto outside_patience = 2s;
+constexpr auto outside_pause = 10s;
 
 using membership_pointer = membership_actor::stateful_pointer<membership_state>;
 
@@ -75,27 +117,25 @@ void connected(membership_pointer self, const discovery::endpoint& to,
   way.peer = welcome.membership;
   way.inc = member->inc;
   way.id = member->id;
+  self->state.answers.welcomed(to, member->name);
   self->monitor(welcome.membership);
   if (auto packet = std::exchange(way.waiting, {}); !packet.empty())
     self->send(way.peer, packet_atom_v, std::move(packet));
 }
 
-/// Notes that an address could not be dialed. A seed that refuses this node keeps it out of the
-/// cluster for good: the log says so at the first refusal only.
+/// Notes that an address could not be dialed, and why: a seed that refuses this node keeps it out
+/// of the cluster for good.
 void dial_failed(membership_pointer self, const discovery::endpoint& to, const caf::error& why) {
   auto& way = self->state.routes[to];
   PEERCACHE_ASSERT(way.dialing);
   way.dialing = false;
   way.waiting.clear();
   way.id = {};
-  bool refused =
+  self->state.answers.failed(to, why);
+  const bool refused =
       why == caf::sec::incompatible_application_ids || why == caf::sec::incompatible_versions;
   if (refused) // Each hello makes a line in the refusing node's log.
     way.refused_until = self->clock().now() + refusal_pause;
-  if (refused && !std::exchange(way.refused, true))
-    log::warn("membership: {}:{} refuses this node: it has another cluster.name than '{}', or "
-              "another version of PeerCache",
-              to.host, to.port, self->state.options.cluster);
   log::debug("membership: {}:{} is out of reach: {}", to.host, to.port, self->system().render(why));
 }
 
@@ -150,7 +190,7 @@ void carry_out(membership_pointer self, const std::vector<discovery::action>& ac
     else if (const auto* news = std::get_if<discovery::adopt_view>(&action))
       adopt(self, news->latest);
     else if (const auto* no = std::get_if<discovery::join_refused>(&action))
-      log::warn("membership: the cluster does not take this node in: {}", no->reason);
+      self->state.answers.refused(no->why, no->reason);
     else if (const auto* silence = std::get_if<discovery::join_unanswered>(&action))
       log::warn("membership: {}", silence->reason);
   }
@@ -183,6 +223,32 @@ void say_goodbye(membership_pointer self) {
     goodbye.deliver(true);
 }
 
+/// Tells the node at once, and the log after a while, why this process is out of the view, or that
+/// it is in.
+void tell_if_outside(membership_pointer self) {
+  auto& state = self->state;
+  const auto now = self->clock().now();
+  auto why = state.why_outside();
+  if (why != state.outside) {
+    state.outside = why;
+    state.options.on_outside(why);
+  }
+  if (why.empty()) {
+    if (std::exchange(state.outside_since, {}) != caf::actor_clock::time_point{})
+      state.answers.clear();
+    state.outside_logged.clear();
+    return;
+  }
+  if (state.outside_since == caf::actor_clock::time_point{})
+    state.outside_since = now;
+  if (now - state.outside_since < outside_patience || now < state.outside_log_next ||
+      why == state.outside_logged)
+    return;
+  state.outside_log_next = now + outside_pause;
+  log::warn("membership: {}", why);
+  state.outside_logged = std::move(why);
+}
+
 /// Passes one event to the membership machine and carries out its decisions.
 template <class Event>
 void step(membership_pointer self, Event event) {
@@ -195,6 +261,7 @@ void step(membership_pointer self, Event event) {
   carry_out(self, actions);
   if (before == phase::rejoining && machine.state() == phase::joined)
     self->state.options.on_rejoined();
+  tell_if_outside(self);
   say_goodbye(self);
 }
 
@@ -227,6 +294,7 @@ void peer_lost(membership_pointer self, const caf::actor_addr& who) {
     if (!way.peer || way.peer.address() != who)
       continue;
     way.peer = nullptr;
+    self->state.answers.broke(entry.first);
     step(self, [&](auto& machine, auto now) { return machine.on_peer_lost(way.inc, now); });
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/link_names.hpp"
+#include "actors/seed_answers.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/membership.hpp"
 #include "link/links_actor.hpp"
@@ -26,6 +27,9 @@ struct membership_actor_options {
   /// Called in this actor when the cluster had expelled this process and took it back: no shard
   /// remembers its pages.
   std::function<void()> on_rejoined;
+  /// Called in this actor with each new reason why this process is out of the cluster's view, in
+  /// words; empty: it is in.
+  std::function<void(const std::string& why)> on_outside = [](const std::string&) {};
 };
 
 struct membership_state {
@@ -39,7 +43,6 @@ struct membership_state {
     node_id id{}; ///< The node that last answered at the address.
     bool dialing = false;
     std::string waiting;                          ///< The newest packet, kept while dialing.
-    bool refused = false;                         ///< The peer has refused, and the log says so.
     caf::actor_clock::time_point refused_until{}; ///< No dialing before this time.
   };
 
@@ -58,6 +61,11 @@ struct membership_state {
   std::map<discovery::endpoint, route> routes;
   caf::actor_clock::time_point look_for_seeds_at{}; ///< No look before this time.
   discovery::view told;                             ///< The view that the log last told of.
+  seed_answers answers;       ///< What those said whom this node asked to take it in.
+  std::string outside;        ///< Why this process is out of the view; empty while it is in.
+  std::string outside_logged; ///< The reason that the log has.
+  caf::actor_clock::time_point outside_since{};    ///< Epoch: it is in.
+  caf::actor_clock::time_point outside_log_next{}; ///< No line about it before this time.
   std::map<incarnation, caller> callers;
   std::size_t searches = 0; ///< How many of `callers` are being looked for.
   log_limit refusals;       ///< Lines about callers that were not reached, by address.
@@ -67,6 +75,8 @@ struct membership_state {
 
   metrics::samples samples() const;
   membership_report report() const;
+  /// Why this process is in no view that others go on with, in words; empty while it is in one.
+  std::string why_outside() const;
   /// Whether the seed is a member of `view`, under this address or another, or is gone by it.
   bool is_accounted_for(const discovery::endpoint& seed, const discovery::view& view) const;
 };

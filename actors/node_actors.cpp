@@ -62,12 +62,8 @@ void node::impl::spawn_actors() {
   links.self = own;
   links_ = system.spawn(run_links, std::move(links));
 
-  spawn_membership();
-  spawn_gateway();
-  own->self = self_;
-  own->gateway = gateway_;
-  own->directory = directory_;
-  own->membership = membership_;
+  spawn_membership(own);
+  spawn_gateway(*own);
   if (http_)
     spawn_metrics();
   supervise();
@@ -159,7 +155,7 @@ void node::impl::spawn_adoption() {
       });
 }
 
-void node::impl::spawn_membership() {
+void node::impl::spawn_membership(const std::shared_ptr<peer>& own) {
   PEERCACHE_ASSERT(connector_ && links_ && directory_ && pool_); // Copied: later ones reach nobody.
   membership_actor_options membership;
   membership.machine = machine_options(config_, seeds_);
@@ -171,6 +167,9 @@ void node::impl::spawn_membership() {
     caf::anon_send(directory, leave_atom_v, discovery::encode_view(without), from_here{});
   };
   membership.on_rejoined = [pool = pool_] { caf::anon_send(pool, publish_atom_v, from_here{}); };
+  membership.on_outside = [own](const std::string& why) {
+    caf::anon_send(own->gateway, outside_atom_v, why, from_here{});
+  };
   membership_ = system_->spawn(run_membership, std::move(membership));
 }
 
@@ -207,7 +206,7 @@ void node::impl::spawn_rails() {
         spawn_thread_actor(*system_, [rails = rails_.get()] { rails->register_region(); }));
 }
 
-void node::impl::spawn_gateway() {
+void node::impl::spawn_gateway(peer& own) {
   PEERCACHE_ASSERT(directory_ && membership_ && pool_ && disk_actor_ && clearing_);
   PEERCACHE_ASSERT(static_cast<bool>(promoter_) ==
                    disk_->on()); // The promoter reads from the disk.
@@ -229,6 +228,8 @@ void node::impl::spawn_gateway() {
   options.disk = disk_actor_;
   options.promoter = promoter_;
   options.clearing = clearing_;
+  options.links = links_;
+  options.common_options = common_options(config_);
   options.tls = tls_ != nullptr;
   options.insecure = is_insecure();
   options.caught_up = [caught_up = caught_up_] { return caught_up->load(); };
@@ -248,6 +249,11 @@ void node::impl::spawn_gateway() {
     board->ready.store({now, reason});
   };
   gateway_ = system_->spawn(run_gateway, std::move(options));
+  // Complete before anybody can reach an actor that uses it.
+  own.self = self_;
+  own.gateway = gateway_;
+  own.directory = directory_;
+  own.membership = membership_;
   auto basp = system_->middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   caf::anon_send(basp, caf::publish_atom_v, std::move(doorman_), self_.control_port,
                  caf::actor_cast<caf::strong_actor_ptr>(gateway_), std::set<std::string>{});

@@ -77,8 +77,8 @@ private:
   void spawn_rails();
   void spawn_pool();
   void spawn_adoption();
-  void spawn_membership();
-  void spawn_gateway();
+  void spawn_membership(const std::shared_ptr<peer>& own);
+  void spawn_gateway(peer& own);
   void spawn_clearing(const std::shared_ptr<peer>& own);
   void spawn_metrics();
   void supervise();

@@ -89,4 +89,13 @@ std::chrono::milliseconds vote_limit(const config::node_config& config) {
   return config.discovery.expiry + 2 * config.discovery.heartbeat;
 }
 
+std::map<std::string, std::string> common_options(const config::node_config& config) {
+  const auto& discovery = config.discovery;
+  return {{"directory.replicas", std::to_string(config.directory.replicas)},
+          {"discovery.expiry", std::to_string(discovery.expiry.count()) + "ms"},
+          {"discovery.heartbeat", std::to_string(discovery.heartbeat.count()) + "ms"},
+          {"discovery.max_masters", std::to_string(discovery.max_masters)},
+          {"tls.*", config.tls.given() ? "set" : "none"}};
+}
+
 } // namespace peercache::actors

@@ -6,7 +6,9 @@
 #include "storage/page_pool.hpp"
 #include "storage/pool_memory.hpp"
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 // Translates a configuration into the options of a node's parts.
@@ -28,5 +30,9 @@ discovery::membership_options machine_options(const config::node_config& config,
 /// Longest time in which a cluster finds that a master is gone and decides without it, if it has
 /// the votes.
 std::chrono::milliseconds vote_limit(const config::node_config& config);
+
+/// The options that all members of a cluster need alike, by their names; `peercache status`
+/// compares them.
+std::map<std::string, std::string> common_options(const config::node_config& config);
 
 } // namespace peercache::actors

@@ -84,10 +84,20 @@ result<node_status> admin_client::status() {
   auto self = discovery::decode_member(report->member);
   if (!self)
     return self.error();
-  return node_status{
-      std::move(*self),           std::move(report->unready_reason), std::move(report->data_plane),
-      std::move(report->version), std::move(report->samples),        std::move(report->directory),
-      std::move(report->disk),    std::move(report->membership)};
+  node_status said;
+  said.self = std::move(*self);
+  said.unready_reason = std::move(report->unready_reason);
+  said.data_plane = std::move(report->data_plane);
+  said.version = std::move(report->version);
+  said.samples = std::move(report->samples);
+  said.directory = std::move(report->directory);
+  said.disk = std::move(report->disk);
+  said.membership = std::move(report->membership);
+  said.links = std::move(report->links);
+  said.lookup_port = report->lookup_port;
+  said.unix_ms = report->unix_ms;
+  said.common_options = std::move(report->common_options);
+  return said;
 }
 
 result<discovery::view> admin_client::view() {

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,6 +27,11 @@ struct node_status {
   link::directory_report directory;
   link::disk_report disk;
   link::membership_report membership;
+  link::links_report links;
+  std::uint16_t lookup_port = 0; ///< The port where the node's directory answers clients.
+  std::uint64_t unix_ms = 0;     ///< The node's time of day when it answered, in ms since 1970.
+  /// The options that all members of a cluster need alike, by their names.
+  std::map<std::string, std::string> common_options;
 
   /// The value of a metric without labels; 0 when the node does not say it.
   std::uint64_t count(metrics::metric id) const { return samples.count(id); }

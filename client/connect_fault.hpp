@@ -1,17 +1,14 @@
 #pragma once
 
 #include "common/error.hpp"
-
-#include <caf/error.hpp>
+#include "link/caf_fault.hpp"
 
 #include <cstdint>
 #include <string>
 
 namespace peercache::client {
 
-/// Translates CAF's error for people: the other side's words where it gave some, else ours, never
-/// CAF's. `incompatible`: a node answered and refuses us. Threads: any.
-error fault_of(const caf::error& why);
+using link::fault_of;
 
 /// Says why there is no connection to the node at this address, and whether any process answered
 /// there. The result has the code of `why`.

@@ -7,6 +7,7 @@
 
 #include <caf/io/basp_broker.hpp>
 
+#include <cerrno>
 #include <cstring>
 #include <poll.h>
 #include <set>
@@ -62,7 +63,7 @@ bool go_on(connector_pointer self, connector_state::dial& one) {
   if (step == net::tls_session::step::established)
     give_socket(self, one);
   else if (step == net::tls_session::step::refused)
-    one.promise.deliver(cannot_connect("no TLS with it: " + one.tls->refusal()));
+    one.promise.deliver(cannot_connect(no_tls_with_it + one.tls->refusal()));
   return step != net::tls_session::step::working;
 }
 
@@ -78,10 +79,20 @@ bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
   return true;
 }
 
-/// Ends the dials that are over, without waiting for the others; as long as some are open, looks at
-/// them again two milliseconds later.
+/// Ends the trials that are over, without waiting for the others.
+void look_after_trials(connector_state& state) {
+  std::erase_if(state.trials, [](connector_state::trial& one) {
+    pollfd awaited{one.socket.get(), POLLOUT, 0};
+    const bool has_news = ::poll(&awaited, 1, 0) > 0;
+    if (!has_news && steady_clock::now() < one.until)
+      return false;
+    const int failure = has_news ? net::socket_error(one.socket.get()) : ETIMEDOUT;
+    one.promise.deliver(failure == 0 ? std::string{} : std::string(std::strerror(failure)));
+    return true;
+  });
+}
+
 void look_after_dials(connector_pointer self) {
-  constexpr milliseconds look_again{2};
   auto& dials = self->state.dials;
   std::vector<pollfd> waiting;
   for (const auto& each : dials)
@@ -92,8 +103,36 @@ void look_after_dials(connector_pointer self) {
     return finish(self, one, waiting[next++].revents != 0);
   });
   PEERCACHE_ASSERT(next == waiting.size()); // Each dial had the news of its own socket.
-  if (!dials.empty())
+}
+
+/// Ends what is over; as long as something is open, looks again two milliseconds later.
+void look_after_all(connector_pointer self) {
+  constexpr milliseconds look_again{2};
+  look_after_dials(self);
+  look_after_trials(self->state);
+  if (!self->state.dials.empty() || !self->state.trials.empty())
     self->delayed_send(self, look_again, beat_atom_v, from_here{});
+}
+
+/// Whether the dial or trial that was just added is the only one: then no beat is under way.
+bool begins_beats(const connector_state& state) {
+  return state.dials.size() + state.trials.size() == 1;
+}
+
+caf::result<std::string> try_port(connector_pointer self, const std::string& host,
+                                  std::uint16_t port) {
+  auto socket = net::start_connect(host, port, {.user_timeout = {}});
+  if (!socket)
+    return socket.error().message;
+  connector_state::trial started;
+  started.until = steady_clock::now() + self->state.timeout * 4;
+  started.socket = std::move(*socket);
+  started.promise = self->make_response_promise<std::string>();
+  auto promise = started.promise;
+  self->state.trials.push_back(std::move(started));
+  if (begins_beats(self->state))
+    self->send(self, beat_atom_v, from_here{});
+  return promise;
 }
 
 } // namespace
@@ -114,11 +153,14 @@ connector_actor::behavior_type run_connector(connector_pointer self, millisecond
         started.promise = self->make_response_promise<gateway_actor>();
         auto promise = started.promise;
         self->state.dials.push_back(std::move(started));
-        if (self->state.dials.size() == 1)
+        if (begins_beats(self->state))
           self->send(self, beat_atom_v, from_here{});
         return promise;
       },
-      [self](beat_atom, from_here) { look_after_dials(self); },
+      [self](try_atom, const std::string& host, std::uint16_t port, from_here) {
+        return try_port(self, host, port);
+      },
+      [self](beat_atom, from_here) { look_after_all(self); },
   };
 }
 

@@ -12,6 +12,9 @@
 
 namespace peercache::link {
 
+/// How the words of an error begin when a peer was connected and shook no hands of TLS.
+inline constexpr const char* no_tls_with_it = "no TLS with it: ";
+
 /// Dials all addresses at once, so that an address out of reach holds up no other, and shakes hands
 /// if the actor system has TLS. CAF's own connect would block the one middleman actor for as long
 /// as the kernel likes. Only numeric addresses: names are resolved where they are configured. Never
@@ -30,10 +33,18 @@ struct connector_state {
     std::chrono::steady_clock::time_point until;
     caf::typed_response_promise<gateway_actor> promise;
   };
+  /// A connection that is only made to see whether it can be.
+  struct trial {
+    trial() = default;
+    net::unique_fd socket;
+    std::chrono::steady_clock::time_point until;
+    caf::typed_response_promise<std::string> promise;
+  };
 
   std::chrono::milliseconds timeout{300};
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
   std::list<dial> dials;
+  std::list<trial> trials;
   static inline const char* name = "connector";
 };
 

@@ -1,8 +1,10 @@
 #include "link/links_actor.hpp"
 
 #include "common/assert.hpp"
+#include "common/fault_ids.hpp"
 #include "common/guards.hpp"
 #include "common/log.hpp"
+#include "common/unix_time.hpp"
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
@@ -58,6 +60,42 @@ bool links_state::lost(const caf::actor_addr& address, caf::actor_clock::time_po
     return true;
   }
   return false;
+}
+
+namespace {
+
+/// A port is at fault after so many trials in a row: a node that starts or ends answers none.
+constexpr unsigned failures_min = 2;
+/// Trials that begin in one beat, so that a node of a thousand has few sockets open for them.
+constexpr std::size_t trials_per_beat = 16;
+
+void add_fault(const peer& who, std::uint16_t port, const char* option, const char* costs,
+               const links_state::port_trial& trial, links_report& said) {
+  if (trial.failures < failures_min)
+    return;
+  said.faults.emplace_back(fault_ids::port_out_of_reach,
+                           "cannot connect to " + who.self.host + ":" + std::to_string(port) +
+                               " (" + option + " of " + who.self.name + "): " + trial.why +
+                               ", though its control port answers; " + costs,
+                           "open the port in the firewalls between the two hosts", trial.since_ms);
+}
+
+} // namespace
+
+links_report links_state::report() const {
+  links_report said;
+  for (const auto& [inc, each] : links) {
+    const auto& who = each.handles;
+    if (!who.linked())
+      continue;
+    add_fault(who, who.self.data_port, "net.data_port", "its pages are misses here", each.data,
+              said);
+    add_fault(who, who.lookup_port, "net.lookup_port",
+              "its directory shard cannot be asked from "
+              "here",
+              each.lookup, said);
+  }
+  return said;
 }
 
 namespace {
@@ -126,6 +164,52 @@ void dial_whoever_is_missing(links_pointer self) {
       dial(self, inc, known);
 }
 
+/// Notes how the trial of a port has ended. @param which the port's field in `link`
+void tried(links_pointer self, const incarnation& inc,
+           links_state::port_trial links_state::link::*which, const std::string& why) {
+  const auto found = self->state.links.find(inc);
+  if (found == self->state.links.end())
+    return;
+  auto& trial = found->second.*which;
+  trial.trying = false;
+  if (why.empty()) {
+    trial = {};
+    return;
+  }
+  if (trial.failures++ == 0)
+    trial.since_ms = unix_ms();
+  trial.why = why;
+}
+
+void try_port(links_pointer self, const incarnation& inc, links_state::link& known,
+              std::uint16_t port, links_state::port_trial links_state::link::*which) {
+  if (port == 0 || std::exchange((known.*which).trying, true))
+    return;
+  self->request(self->state.options.connector, std::chrono::seconds(30), try_atom_v,
+                known.handles.self.host, port, from_here{})
+      .then([self, inc, which](const std::string& why) { tried(self, inc, which, why); },
+            [self, inc, which](const caf::error&) { tried(self, inc, which, "no answer"); });
+}
+
+/// Tries the ports of members whose time has come. Data and look-ups go past the actors, so that
+/// the connection of the links says nothing of these ports.
+void try_ports(links_pointer self) {
+  auto& state = self->state;
+  if (!state.options.self)
+    return;
+  const auto now = self->clock().now();
+  std::size_t begun = 0;
+  for (auto& [inc, known] : state.links) {
+    if (inc == state.options.self->self.inc || !known.handles.linked() || known.try_at > now)
+      continue;
+    if (++begun > trials_per_beat)
+      return;
+    known.try_at = now + state.options.try_ports_every;
+    try_port(self, inc, known, known.handles.self.data_port, &links_state::link::data);
+    try_port(self, inc, known, known.handles.lookup_port, &links_state::link::lookup);
+  }
+}
+
 } // namespace
 
 links_actor::behavior_type run_links(links_pointer self, links_options options) {
@@ -146,8 +230,12 @@ links_actor::behavior_type run_links(links_pointer self, links_options options) 
         self->state.options.publish(self->state.snapshot());
         dial_whoever_is_missing(self);
       },
+      [self](stats_atom) -> caf::result<metrics::samples, links_report> {
+        return {metrics::samples{}, self->state.report()};
+      },
       [self](beat_atom, from_here) {
         dial_whoever_is_missing(self);
+        try_ports(self);
         self->delayed_send(self, self->state.options.retry / 2, beat_atom_v, from_here{});
       },
   };

@@ -14,7 +14,9 @@ namespace peercache::link {
 using links_actor = caf::typed_actor<
     // Membership (in a node) or session (in a client): tells a new view; connect to its members.
     caf::reacts_to<view_atom, std::string, from_here>,
-    // Itself: dials members without a connection again.
+    // Gateway: asks for what is wrong with the ways to other members.
+    caf::replies_to<stats_atom>::with<metrics::samples, links_report>,
+    // Itself: dials members without a connection again, and tries ports.
     caf::reacts_to<beat_atom, from_here>>;
 
 struct links_options {
@@ -25,6 +27,8 @@ struct links_options {
   std::chrono::milliseconds retry{500};
   std::chrono::milliseconds hello_timeout{1000};
   connector_actor connector;
+  /// How often a node tries the data and the look-up port of each member; a client tries none.
+  std::chrono::milliseconds try_ports_every{5000};
   /// Called by this actor with each new topology.
   std::function<void(const topology_ptr&)> publish;
 };
@@ -32,11 +36,23 @@ struct links_options {
 struct links_state {
   links_state() = default;
 
+  /// How the trials of one port of a member have ended.
+  struct port_trial {
+    port_trial() = default;
+    bool trying = false;
+    unsigned failures = 0;      ///< Trials that failed since one succeeded.
+    std::string why;            ///< The reason of the last failure, in words.
+    std::uint64_t since_ms = 0; ///< When the first of `failures` was, Unix time.
+  };
+
   struct link {
     link() = default;
     peer handles;
     bool dialing = false;
     caf::actor_clock::time_point retry_at{};
+    caf::actor_clock::time_point try_at{}; ///< When the ports are tried next.
+    port_trial data;
+    port_trial lookup;
   };
 
   links_options options;
@@ -54,6 +70,7 @@ struct links_state {
   /// not newer.
   bool adopt(discovery::view next, caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
+  links_report report() const;
   /// Forgets the handles of the gateway at `address`; false when no member has that gateway.
   bool lost(const caf::actor_addr& address, caf::actor_clock::time_point retry_at);
 };

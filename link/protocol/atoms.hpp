@@ -48,5 +48,7 @@ CAF_ADD_ATOM(peercache_atoms, peercache::link, adopt_atom, "adopt")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, clear_atom, "clear")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, tell_atom, "tell")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, forget_atom, "forget")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, outside_atom, "outside")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, try_atom, "try")
 
 CAF_END_TYPE_ID_BLOCK(peercache_atoms)

@@ -6,7 +6,7 @@
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 14;
+inline constexpr std::uint32_t wire_version = 15;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
@@ -100,6 +100,8 @@ using gateway_actor = caf::typed_actor<
     // Own clearing: this node may have caught up with the clears that it missed; then clients can
     // be let in.
     caf::reacts_to<tell_atom, from_here>,
+    // Own membership: tells why this node is out of the cluster's view, in words; empty: it is in.
+    caf::reacts_to<outside_atom, std::string, from_here>,
     // Own membership: tells a new view, for the sessions.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: checks the sessions whose process may be gone.
@@ -110,6 +112,9 @@ using connector_actor = caf::typed_actor<
     // Actors of this process: connect to this host and port. Answers the gateway published there,
     // or an error within the connect time-out.
     caf::replies_to<dial_atom, std::string, std::uint16_t, from_here>::with<gateway_actor>,
+    // Actors of this process: connect to this host and port, and close. Answers nothing when there
+    // was a connection, else the reason in words, within the connect time-out.
+    caf::replies_to<try_atom, std::string, std::uint16_t, from_here>::with<std::string>,
     // Itself: checks the connections that are being made.
     caf::reacts_to<beat_atom, from_here>>;
 

@@ -25,5 +25,6 @@ CAF_ADD_TYPE_ID(peercache, (peercache::link::node_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::disk_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::clear_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::membership_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::links_report))
 
 CAF_END_TYPE_ID_BLOCK(peercache)

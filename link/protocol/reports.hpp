@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace peercache::link {
@@ -13,6 +14,22 @@ namespace peercache::link {
 // by name (link/protocol/samples_wire.hpp). A report travels field by field, in the order of its
 // `inspect`: another field is another `wire_version`. User-declared constructors keep g++ from
 // taking the structs for paren-initialisable aggregates.
+
+/// Something that keeps a node from being well, as the node itself says it.
+struct node_fault {
+  node_fault() = default;
+  node_fault(std::string name, std::string words, std::string mend, std::uint64_t since = 0)
+      : id(std::move(name)), what(std::move(words)), fix(std::move(mend)), since_ms(since) {}
+  std::string id;             ///< A name of common/fault_ids.hpp.
+  std::string what;           ///< What is wrong, in words, without the node's name.
+  std::string fix;            ///< What to do; empty where `what` says it.
+  std::uint64_t since_ms = 0; ///< Unix time, in ms; 0: not known.
+  bool operator==(const node_fault&) const = default;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, node_fault& x) {
+    return f(x.id, x.what, x.fix, x.since_ms);
+  }
+};
 
 /// What a directory shard says besides its metrics.
 struct directory_report {
@@ -31,9 +48,23 @@ struct membership_report {
   /// Addresses of discovery.seeds at which no member of the view and no gone one is; none before
   /// the node is in a view.
   std::vector<std::string> missing_seeds;
+  /// What keeps the node out of the cluster's view: the answer of each address that it asks to take
+  /// it in. None while the node is in.
+  std::vector<node_fault> faults;
   template <class Inspector>
   friend auto inspect(Inspector& f, membership_report& x) {
-    return f(x.missing_seeds);
+    return f(x.missing_seeds, x.faults);
+  }
+};
+
+/// What a node says of its ways to other nodes.
+struct links_report {
+  links_report() = default;
+  /// Ports of members that this node cannot connect to, though it is connected with the member.
+  std::vector<node_fault> faults;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, links_report& x) {
+    return f(x.faults);
   }
 };
 
@@ -47,9 +78,10 @@ struct disk_report {
   std::string why_fallback;
   std::string breaker;    ///< "closed", "open", "half_open".
   bool verifying = false; ///< The whole tier is being read because an operator asked for it.
+  std::vector<node_fault> faults; ///< Troubles that have begun and not ended.
   template <class Inspector>
   friend auto inspect(Inspector& f, disk_report& x) {
-    return f(x.why_off, x.path, x.store, x.io, x.why_fallback, x.breaker, x.verifying);
+    return f(x.why_off, x.path, x.store, x.io, x.why_fallback, x.breaker, x.verifying, x.faults);
   }
 };
 
@@ -78,10 +110,15 @@ struct node_report {
   directory_report directory;
   disk_report disk;
   membership_report membership;
+  links_report links;
+  std::uint16_t lookup_port = 0; ///< The port where the directory answers clients.
+  std::uint64_t unix_ms = 0;     ///< The node's time of day when it answered, in ms since 1970.
+  /// The options that all members of a cluster need alike, by their names.
+  std::map<std::string, std::string> common_options;
   template <class Inspector>
   friend auto inspect(Inspector& f, node_report& x) {
     return f(x.member, x.unready_reason, x.data_plane, x.version, x.samples, x.directory, x.disk,
-             x.membership);
+             x.membership, x.links, x.lookup_port, x.unix_ms, x.common_options);
   }
 };
 

@@ -89,6 +89,18 @@ protected:
   }
 };
 
+TEST_F(gateway_actor_test, a_node_that_the_others_go_on_without_is_unready_with_the_reason) {
+  caf::anon_send(gateway, topology_atom_v, both(2));
+  settle();
+  ASSERT_EQ(readiness, "ready");
+  caf::anon_send(gateway, outside_atom_v, std::string("pushed out"), from_here{});
+  settle();
+  EXPECT_EQ(readiness, "pushed out");
+  caf::anon_send(gateway, outside_atom_v, std::string(), from_here{});
+  settle();
+  EXPECT_EQ(readiness, "ready");
+}
+
 TEST_F(gateway_actor_test, welcomes_the_same_version_and_cluster_only) {
   EXPECT_TRUE(ask<peer_welcome>(gateway, hello_atom_v, wire_version, std::string{"test"},
                                 std::string{"me"}));

@@ -42,13 +42,18 @@ connector_actor::behavior_type dials_in(connector_actor::pointer self, network* 
               return caf::make_error(caf::sec::cannot_connect_to_node);
             return caf::actor_cast<gateway_actor>(self->home_system().spawn(greets, found->second));
           },
+          [](try_atom, const std::string&, std::uint16_t, from_here) { return std::string{}; },
           [](beat_atom, from_here) {}};
 }
 
 /// The argument is not used: for a function without any CAF 0.17 binds a reference to a null
 /// pointer.
 links_actor::behavior_type no_links(links_actor::pointer, const network*) {
-  return {[](view_atom, const std::string&, from_here) {}, [](beat_atom, from_here) {}};
+  return {[](view_atom, const std::string&, from_here) {},
+          [](stats_atom) -> caf::result<metrics::samples, links_report> {
+            return {metrics::samples{}, links_report{}};
+          },
+          [](beat_atom, from_here) {}};
 }
 
 /// The membership actor of another node: sends joins, and notes the refusals that come back.

@@ -2,6 +2,7 @@
 
 #include "tests/actors/cluster_fixture.hpp"
 
+#include "common/fault_ids.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_codec.hpp"
 
@@ -11,11 +12,15 @@ namespace {
 connector_actor::behavior_type unreachable_everywhere(connector_actor::pointer, caf::sec why) {
   return {[why](dial_atom, const std::string&, std::uint16_t,
                 from_here) -> caf::result<gateway_actor> { return caf::make_error(why); },
+          [](try_atom, const std::string&, std::uint16_t, from_here) { return std::string{}; },
           [](beat_atom, from_here) {}};
 }
 
 links_actor::behavior_type no_links(links_actor::pointer, int* views) {
   return {[views](view_atom, const std::string&, from_here) { ++*views; },
+          [](stats_atom) -> caf::result<metrics::samples, links_report> {
+            return {metrics::samples{}, links_report{}};
+          },
           [](beat_atom, from_here) {}};
 }
 
@@ -26,6 +31,7 @@ protected:
   discovery::member here = member_named("here", 1);
   discovery::member there = member_named("there", 2);
   std::vector<std::string> told;
+  std::vector<std::string> outside; ///< Each reason why the node is out of the view; "": it is in.
   connector_actor connector =
       system.spawn(unreachable_everywhere, caf::sec::cannot_connect_to_node);
   int views = 0;
@@ -49,16 +55,18 @@ protected:
       told.push_back("out since view " + std::to_string(without.version));
     };
     options.on_rejoined = [this] { told.push_back("in again"); };
+    options.on_outside = [this](const std::string& why) { outside.push_back(why); };
     return system.spawn(run_membership, std::move(options));
   }
 
-  std::vector<std::string> missing_seeds() {
+  std::vector<std::string> missing_seeds() { return report().missing_seeds; }
+  membership_report report() {
     auto pending = self->request(membership, caf::infinite, stats_atom_v);
     settle();
     membership_report said;
     pending.receive([&](const metrics::samples&, const membership_report& now) { said = now; },
                     [](const caf::error&) { ADD_FAILURE() << "no report"; });
-    return said.missing_seeds;
+    return said;
   }
 
   void hear(const discovery::view& latest) {
@@ -144,6 +152,40 @@ TEST_F(membership_actor_test, a_seed_that_no_member_is_at_is_said_unless_a_gone_
   EXPECT_EQ(count_of(membership, metric::members_gone), 0u);
   EXPECT_EQ(missing_seeds().size(), 2u) << "the seed still stands in the configuration";
   EXPECT_FALSE(*ask<bool>(membership, forget_atom_v, std::string("there"), from_here{}));
+}
+
+TEST_F(membership_actor_test, a_node_that_is_not_in_says_what_each_seed_answers) {
+  stop(membership);
+  outside.clear();
+  membership = spawn_membership({{"10.9.9.9", 7}});
+  caf::anon_send(membership, beat_atom_v, from_here{});
+  settle();
+  ASSERT_EQ(report().faults.size(), 1u);
+  EXPECT_EQ(report().faults[0].id, fault_ids::seed_unreachable);
+  pass(std::chrono::milliseconds(200)); // The next beat tells the node.
+  ASSERT_FALSE(outside.empty());
+  EXPECT_NE(outside.back().find("10.9.9.9:7: no connection"), std::string::npos) << outside.back();
+  hear(view_of({here, there}, 10));
+  EXPECT_TRUE(report().faults.empty());
+  EXPECT_EQ(outside.back(), "");
+}
+
+TEST_F(membership_actor_test, a_node_that_is_pushed_out_says_so_at_once_and_by_whom) {
+  caf::anon_send(membership, beat_atom_v, from_here{});
+  settle();
+  hear(view_of({here, there}, 10));
+  EXPECT_TRUE(outside.empty()) << "it was never out";
+  auto namesake = here;
+  namesake.inc = {9, 9};
+  namesake.control_port = 77;
+  hear(view_of({namesake, there}, 11));
+  ASSERT_FALSE(outside.empty());
+  EXPECT_NE(outside.back().find("another process is 'here', at " + here.host + ":77"),
+            std::string::npos)
+      << outside.back();
+  EXPECT_EQ(report().faults.at(0).id, fault_ids::pushed_out);
+  hear(view_of({here, there}, 12));
+  EXPECT_EQ(outside.back(), "");
 }
 
 TEST_F(membership_actor_test, who_has_no_vote_has_left_at_once) {

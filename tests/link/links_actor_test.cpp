@@ -1,18 +1,35 @@
 #include "link/links_actor.hpp"
 
+#include "common/fault_ids.hpp"
 #include "discovery/view_codec.hpp"
 #include "tests/link/named_members.hpp"
 #include "tests/support/actor_fixture.hpp"
 
+#include <map>
+#include <string>
+
 namespace peercache::link {
 namespace {
 
+/// What a test has the connector do.
+struct network {
+  gateway_actor gateway;                       ///< Answers each dial at once, unless it is null.
+  std::map<std::uint16_t, std::string> closed; ///< Ports that do not connect, with the reason.
+};
+
 connector_actor::behavior_type
 slow_connector(connector_actor::pointer self,
-               std::vector<caf::typed_response_promise<gateway_actor>>* dials) {
-  return {[self, dials](dial_atom, const std::string&, std::uint16_t, from_here) {
+               std::vector<caf::typed_response_promise<gateway_actor>>* dials, const network* net) {
+  return {[self, dials, net](dial_atom, const std::string&, std::uint16_t, from_here) {
             dials->push_back(self->make_response_promise<gateway_actor>());
-            return dials->back();
+            auto promise = dials->back();
+            if (net->gateway)
+              promise.deliver(net->gateway);
+            return promise;
+          },
+          [net](try_atom, const std::string&, std::uint16_t port, from_here) {
+            const auto why = net->closed.find(port);
+            return why == net->closed.end() ? std::string{} : why->second;
           },
           // CAF lets only the actor that made a promise keep it.
           [dials](beat_atom, from_here) {
@@ -20,23 +37,52 @@ slow_connector(connector_actor::pointer self,
           }};
 }
 
+/// @param directory any actor: nobody sends to it
+caf::behavior welcomes(caf::event_based_actor*, const discovery::member& who,
+                       const directory_actor& directory) {
+  return {[=](hello_atom, std::uint32_t, const std::string&, const std::string&) {
+    peer_welcome welcome;
+    welcome.member = discovery::encode_member(who);
+    welcome.directory = directory;
+    welcome.lookup_port = 77;
+    return welcome;
+  }};
+}
+
 class links_actor_test : public test::actor_fixture {
 protected:
   std::vector<caf::typed_response_promise<gateway_actor>> dials;
   std::vector<topology_ptr> published;
-  connector_actor connector = system.spawn(slow_connector, &dials);
+  network net;
+  connector_actor connector = system.spawn(slow_connector, &dials, &net);
   links_actor links = spawn_links();
 
   ~links_actor_test() override {
+    net.gateway = nullptr;
     stop(links);
     stop(connector);
   }
 
-  links_actor spawn_links() {
+  links_actor spawn_links(std::shared_ptr<const peer> own = nullptr) {
     links_options options;
+    options.self = std::move(own);
     options.connector = connector;
     options.publish = [this](const topology_ptr& next) { published.push_back(next); };
     return system.spawn(run_links, std::move(options));
+  }
+
+  /// From now on each dial ends at the node `who`.
+  void greet_as(const discovery::member& who) {
+    net.gateway = caf::actor_cast<gateway_actor>(
+        system.spawn(welcomes, who, caf::actor_cast<directory_actor>(connector)));
+  }
+  std::vector<node_fault> faults() {
+    auto pending = self->request(links, caf::infinite, stats_atom_v);
+    settle();
+    std::vector<node_fault> said;
+    pending.receive([&](const metrics::samples&, const links_report& now) { said = now.faults; },
+                    [](const caf::error&) { ADD_FAILURE() << "no report"; });
+    return said;
   }
 
   void fail_last_dial() {
@@ -59,6 +105,58 @@ TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried)
   ASSERT_EQ(dials.size(), 2u);
   fail_last_dial();
   EXPECT_EQ(published.size(), 2u) << "nothing new";
+}
+
+/// The connection of the links says nothing of the ports that clients use.
+TEST_F(links_actor_test, a_members_port_that_does_not_connect_twice_is_a_fault_until_it_does) {
+  using std::chrono::milliseconds;
+  stop(links);
+  auto own = std::make_shared<peer>();
+  own->self = member_named("own", 1);
+  links = spawn_links(own);
+  auto there = member_named("there", 2);
+  there.data_port = 66;
+  auto cluster = topology_of({{own->self, {}}, {there, {}}}, 1);
+  greet_as(there);
+  caf::anon_send(links, view_atom_v, discovery::encode_view(cluster->view), from_here{});
+  settle();
+  net.closed[66] = "Connection refused";
+  const auto next_trial = [&] {
+    for (int i = 0; i < 24; ++i)
+      pass(milliseconds(250));
+  };
+  pass(milliseconds(250));
+  EXPECT_TRUE(faults().empty()) << "it may only have ended";
+  next_trial();
+  ASSERT_EQ(faults().size(), 1u);
+  const auto fault = faults()[0];
+  EXPECT_EQ(fault.id, fault_ids::port_out_of_reach);
+  for (const auto* part : {":66 (net.data_port of there)", "Connection refused"})
+    EXPECT_NE(fault.what.find(part), std::string::npos) << fault.what;
+  EXPECT_NE(fault.since_ms, 0u);
+  net.closed = {{77, "Connection timed out"}};
+  next_trial();
+  next_trial();
+  ASSERT_EQ(faults().size(), 1u);
+  EXPECT_NE(faults()[0].what.find(":77 (net.lookup_port of there): Connection timed out"),
+            std::string::npos)
+      << faults()[0].what;
+  net.closed.clear();
+  next_trial();
+  EXPECT_TRUE(faults().empty());
+}
+
+TEST_F(links_actor_test, a_client_tries_no_ports) {
+  net.closed[66] = "Connection refused";
+  auto there = member_named("there", 2);
+  there.data_port = 66;
+  auto cluster = topology_of({{there, {}}}, 1);
+  greet_as(there);
+  caf::anon_send(links, view_atom_v, discovery::encode_view(cluster->view), from_here{});
+  settle();
+  for (int i = 0; i < 60; ++i)
+    pass(std::chrono::milliseconds(250));
+  EXPECT_TRUE(faults().empty());
 }
 
 discovery::view view_of(std::size_t members, std::uint64_t version) {

@@ -27,10 +27,12 @@ namespace {
 FIELDS_OF(peer_welcome, a, b, c, d)
 FIELDS_OF(session_welcome, a, b, c, d, e, f, g)
 FIELDS_OF(directory_report, a)
-FIELDS_OF(disk_report, a, b, c, d, e, f, g)
+FIELDS_OF(disk_report, a, b, c, d, e, f, g, h)
 FIELDS_OF(clear_report, a, b, c, d, e)
-FIELDS_OF(membership_report, a)
-FIELDS_OF(node_report, a, b, c, d, e, f, g, h)
+FIELDS_OF(membership_report, a, b)
+FIELDS_OF(node_fault, a, b, c, d)
+FIELDS_OF(links_report, a)
+FIELDS_OF(node_report, a, b, c, d, e, f, g, h, i, j, k, l)
 #undef FIELDS_OF
 
 /// Samples are one field of many numbers (tests/link/samples_wire_test.cpp has each kind).
@@ -124,8 +126,9 @@ bool same(T& a, T& b) {
 template <class T>
 class message_type : public test::actor_fixture {};
 
-using types = testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report,
-                             node_report, disk_report, clear_report, membership_report>;
+using types =
+    testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report, node_report,
+                   disk_report, clear_report, membership_report, links_report>;
 template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);

@@ -21,11 +21,17 @@ inline link::connector_actor::behavior_type run_fake_connector(link::connector_a
   return {[gateway](link::dial_atom, const std::string&, std::uint16_t, link::from_here) {
             return *gateway;
           },
+          [](link::try_atom, const std::string&, std::uint16_t, link::from_here) {
+            return std::string{};
+          },
           [](link::beat_atom, link::from_here) {}};
 }
 
 inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointer, int* views) {
   return {[views](link::view_atom, const std::string&, link::from_here) { ++*views; },
+          [](link::stats_atom) -> caf::result<metrics::samples, link::links_report> {
+            return {metrics::samples{}, link::links_report{}};
+          },
           [](link::beat_atom, link::from_here) {}};
 }
 

@@ -137,6 +137,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       },
       [](tell_atom, const std::string&) { return std::string{}; },
       [](tell_atom, from_here) {},
+      [](outside_atom, const std::string&, from_here) {},
       [](forget_atom, const std::string&) { return false; },
       [](drain_atom) { return true; },
       [](drain_atom, bool drained) { return std::uint64_t{drained ? 7u : 0u}; },

@@ -1,0 +1,125 @@
+#include "actors/seed_answers.hpp"
+
+#include "common/fault_ids.hpp"
+#include "common/log_limit.hpp"
+#include "link/caf_fault.hpp"
+#include "link/connector_actor.hpp"
+
+#include <algorithm>
+#include <caf/sec.hpp>
+#include <string_view>
+
+namespace peercache::actors {
+namespace {
+
+const char* id_of(const caf::error& why, const error& fault) {
+  if (fault.code == errc::incompatible)
+    return why == caf::sec::incompatible_versions ? fault_ids::seed_speaks_other
+                                                  : fault_ids::seed_other_cluster;
+  if (fault.code == errc::timed_out || fault.code == errc::closed)
+    return fault_ids::seed_silent;
+  if (std::string_view(fault.message).starts_with(link::no_tls_with_it))
+    return fault_ids::seed_tls;
+  return why == caf::sec::cannot_connect_to_node ? fault_ids::seed_unreachable
+                                                 : fault_ids::seed_no_control_port;
+}
+
+const char* fix_of(std::string_view id) {
+  if (id == fault_ids::seed_unreachable)
+    return "start the node there, correct discovery.seeds, or open the port";
+  if (id == fault_ids::seed_no_control_port)
+    return "discovery.seeds needs the port that the node there has as net.control_port";
+  if (id == fault_ids::seed_silent)
+    return "look whether the node there hangs or is stopped, and whether it is a node";
+  if (id == fault_ids::seed_tls)
+    return "all nodes need tls.cert, tls.key and tls.ca of one CA and one cluster, or none of them";
+  return ""; // The words of the node that refuses have it.
+}
+
+const char* id_of(discovery::refusal why) {
+  switch (why) {
+  case discovery::refusal::name_taken:
+    return fault_ids::name_in_use;
+  case discovery::refusal::out_of_reach:
+    return fault_ids::advertise_out_of_reach;
+  case discovery::refusal::no_majority:
+  case discovery::refusal::full:
+  case discovery::refusal::malformed:
+    break;
+  }
+  return fault_ids::join_refused;
+}
+
+const char* fix_of(discovery::refusal why) {
+  switch (why) {
+  case discovery::refusal::name_taken:
+    return "give one of the two another node.name, or stop the other one";
+  case discovery::refusal::full:
+    return "nothing is to be done here: a cluster has at most so many members";
+  default:
+    return "";
+  }
+}
+
+std::string address_of(const discovery::endpoint& at) {
+  return at.host + ":" + std::to_string(at.port);
+}
+
+} // namespace
+
+void seed_answers::failed(const discovery::endpoint& at, const caf::error& why) {
+  const auto fault = link::fault_of(why);
+  const auto* id = id_of(why, fault);
+  by_address_[at] = {id, address_of(at) + ": " + std::string(peer_text(fault.message)), fix_of(id),
+                     false};
+}
+
+void seed_answers::welcomed(const discovery::endpoint& at, const std::string& name) {
+  by_address_[at] = {fault_ids::seed_undecided,
+                     address_of(at) + ": node '" + std::string(peer_text(name)) +
+                         "' answers and has not taken this node in",
+                     "look at its log; it may wait for a cluster itself", true};
+}
+
+void seed_answers::broke(const discovery::endpoint& at) {
+  by_address_[at] = {fault_ids::seed_silent, address_of(at) + ": the connection broke",
+                     fix_of(fault_ids::seed_silent), false};
+}
+
+void seed_answers::refused(discovery::refusal why, const std::string& reason) {
+  refusal_ = {id_of(why), "the cluster refuses this node: " + std::string(peer_text(reason)),
+              fix_of(why), true};
+}
+
+void seed_answers::clear() {
+  by_address_.clear();
+  refusal_ = {};
+}
+
+std::vector<link::node_fault>
+seed_answers::faults(const std::vector<discovery::endpoint>& seeds) const {
+  std::vector<link::node_fault> all;
+  bool answered = seeds.empty();
+  for (const auto& seed : seeds) {
+    const auto said = by_address_.find(seed);
+    if (said == by_address_.end())
+      continue;
+    const auto& its = said->second;
+    answered = answered || its.by_node;
+    // Whoever is refused knows by whom: that the seeds answer is nothing to mend then.
+    if (!its.by_node || refusal_.id == nullptr)
+      all.emplace_back(its.id, its.words, its.fix);
+  }
+  if (refusal_.id != nullptr && answered)
+    all.insert(all.begin(), link::node_fault(refusal_.id, refusal_.words, refusal_.fix));
+  return all;
+}
+
+std::string seed_answers::text(const std::vector<discovery::endpoint>& seeds) const {
+  std::string line;
+  for (const auto& fault : faults(seeds))
+    line += (line.empty() ? "" : "; ") + fault.what;
+  return line;
+}
+
+} // namespace peercache::actors

@@ -3,8 +3,13 @@
 #include "common/assert.hpp"
 #include "common/page_status.hpp"
 
+#include <chrono>
+
 namespace peercache::actors {
 namespace {
+
+/// How often this actor looks whether the disk's thread hangs.
+constexpr std::chrono::seconds watch_every{1};
 
 using disk_pointer = disk_actor::stateful_pointer<disk_actor_state>;
 
@@ -84,6 +89,8 @@ disk_actor::behavior_type run_disk_actor(disk_pointer self, disk_service* disk,
   self->state.disk = disk;
   self->state.pool = pool;
   self->set_default_handler(caf::drop);
+  if (disk->on())
+    self->delayed_send(self, watch_every, beat_atom_v, from_here{});
   return {
       [self](write_atom, const std::string& pages, from_here) { self->state.disk->write(pages); },
       [self](load_atom, const std::string& wanted, from_here) { return load(self, wanted); },
@@ -107,6 +114,10 @@ disk_actor::behavior_type run_disk_actor(disk_pointer self, disk_service* disk,
         return {self->state.disk->samples(), std::move(report)};
       },
       [self](turn_atom, const disk_turn_ptr& turn) { take_turn(self, *turn); },
+      [self](beat_atom, from_here) {
+        self->state.disk->watch();
+        self->delayed_send(self, watch_every, beat_atom_v, from_here{});
+      },
   };
 }
 

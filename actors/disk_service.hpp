@@ -94,6 +94,9 @@ public:
   /// Scans the disk, then carries out commands until `stop`; hands the events of each turn to
   /// `tell`.
   void run(const std::function<void(disk_turn_ptr)>& tell);
+  /// Looks whether the disk's thread hangs in a call to the file system, and says so to the log. To
+  /// be called from another thread, every second.
+  void watch();
   void stop() noexcept;
 
   // Commands to the disk's thread, from any thread. A command with a request number is answered in
@@ -186,18 +189,22 @@ private:
   std::uint64_t cleared_ = 0; ///< Pages forgotten because their space was cleared.
   /// Place where the walk of `forget_old` goes on; nothing: no walk.
   std::optional<std::uint64_t> forgetting_from_;
-  disk_incidents incidents_{""};
   int last_error_ = 0; ///< The errno of the last failed request on the device.
+  /// The longest request that ended since the incidents were looked for.
+  std::chrono::nanoseconds slowest_{};
   metrics::latency_histogram write_latency_;
   metrics::latency_histogram read_latency_;
 
   // These members are shared between threads.
   std::atomic<bool> stop_{false};
   std::atomic<double> scanned_{0};
+  /// When the disk's thread began its last turn, as a count of `disk_clock`; 0: it makes none.
+  std::atomic<time_point::rep> turn_at_{0};
   mutable std::mutex lock_;
   std::vector<command> commands_; ///< Guarded by lock_.
   metrics::samples samples_;      ///< Guarded by lock_.
   disk_report report_;            ///< Guarded by lock_.
+  disk_incidents incidents_{""};  ///< Guarded by lock_.
 };
 
 } // namespace peercache::actors

@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/log.hpp"
+#include "common/unix_time.hpp"
 
 #include <algorithm>
 #include <array>
@@ -32,6 +33,11 @@ std::uint64_t unix_seconds() noexcept {
   return static_cast<std::uint64_t>(std::time(nullptr));
 }
 
+void say(const std::vector<disk_incidents::line>& lines) {
+  for (const auto& line : lines)
+    log::log(line.well ? log::level::info : log::level::warn, "disk tier: {}", line.text);
+}
+
 std::string_view to_string(circuit_breaker::state state) noexcept {
   switch (state) {
   case circuit_breaker::state::closed:
@@ -57,6 +63,7 @@ void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
   if (auto cheaper = io_->register_memory(memory_.readable_region()); !cheaper)
     log::info("disk tier: the pool is not registered with io_uring: {}", cheaper.error().message);
   scan();
+  turn_at_ = disk_clock::now().time_since_epoch().count();
   while (!stop_.load(std::memory_order_acquire)) {
     const bool moved = turn();
     if (!turn_.empty())
@@ -65,6 +72,7 @@ void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
       io_->wait(std::clamp<std::chrono::nanoseconds>(tier_->next_due() - disk_clock::now(), 0ns,
                                                      sleep_max));
   }
+  turn_at_ = 0;
   shut_down();
   // Requests that were made before the device was closed get their answers. Pages that were stored
   // or left at the very end are not reported: this node is leaving the directory.
@@ -99,6 +107,10 @@ void disk_service::scan() {
   if (!found) {
     log::error("disk tier: off, the scan of {} failed: {}", path_, found.error().message);
     why_off_ = found.error().message;
+    {
+      const std::lock_guard hold(lock_);
+      incidents_.is_off(why_off_, unix_ms());
+    }
     publish_report();
     return;
   }
@@ -115,6 +127,7 @@ void disk_service::scan() {
 
 bool disk_service::turn() {
   now_ = disk_clock::now();
+  turn_at_.store(now_.time_since_epoch().count(), std::memory_order_relaxed);
   bool moved = run_commands();
   moved = forget_some_old() || moved;
   std::array<storage::disk_completion, completions_per_turn> done;
@@ -202,6 +215,7 @@ void disk_service::written(const storage::disk_event& event) {
   PEERCACHE_ASSERT(found != keeping_.end()); // Each write ends once.
   const auto kept = found->second;
   keeping_.erase(found);
+  slowest_ = std::max<std::chrono::nanoseconds>(slowest_, now_ - kept.since);
   if (event.status == disk_status::ok && epochs_.is_old(kept.page.key)) {
     tier_->erase(kept.page.key); // The page's space was cleared during the write.
     ++cleared_;
@@ -218,6 +232,7 @@ void disk_service::was_read(const storage::disk_event& event) {
   PEERCACHE_ASSERT(found != loading_.end()); // Each read ends once.
   const auto load = found->second;
   loading_.erase(found);
+  slowest_ = std::max<std::chrono::nanoseconds>(slowest_, now_ - load.since);
   if (event.status == disk_status::ok) {
     read_latency_.record(now_ - load.since);
     auto& pages = loads_.at(load.request).pages;
@@ -263,12 +278,15 @@ metrics::samples disk_service::samples() const {
   const std::lock_guard hold(lock_);
   auto now = samples_;
   now.set(metric::disk_queue_bytes, gate_.bytes()); // Pages that the thread has not seen are in it.
+  incidents_.add_numbers(now);
   return now;
 }
 
 disk_report disk_service::report() const {
   const std::lock_guard hold(lock_);
-  return report_;
+  auto now = report_;
+  now.faults = incidents_.open();
+  return now;
 }
 
 void disk_service::publish_report() {
@@ -331,8 +349,23 @@ void disk_service::add_numbers(const storage::disk_tier_stats& stats, metrics::s
 }
 
 void disk_service::log_incidents(const storage::disk_tier_stats& stats) {
-  for (const auto& line : incidents_.look(now_, stats, last_error_))
-    log::log(line.well ? log::level::info : log::level::warn, "disk tier: {}", line.text);
+  disk_look seen;
+  seen.stats = stats;
+  seen.last_error = last_error_;
+  seen.slowest = std::exchange(slowest_, {});
+  seen.verifying = tier_->verifying();
+  seen.unix_ms = unix_ms();
+  const std::lock_guard hold(lock_);
+  say(incidents_.look(now_, seen));
+}
+
+void disk_service::watch() {
+  const auto at = turn_at_.load(std::memory_order_relaxed);
+  if (at == 0)
+    return;
+  const std::lock_guard hold(lock_);
+  say(incidents_.look_at_thread(disk_clock::now(), time_point(time_point::duration(at)),
+                                unix_ms()));
 }
 
 } // namespace peercache::actors

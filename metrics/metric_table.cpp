@@ -16,6 +16,9 @@ using enum metric_type;
 
 /// Records that a start did not take over.
 constexpr std::array<std::string_view, 4> dropped_words{"torn", "foreign", "replaced", "corrupt"};
+/// Same as `actors::to_string(disk_incidents::kind)`.
+constexpr std::array<std::string_view, 7> incident_words{"failing", "full", "hung",       "slow",
+                                                         "rotten",  "off",  "other_store"};
 constexpr std::array<std::string_view, 2> clear_words{"certain", "uncertain"};
 constexpr std::array<std::string_view, 2> tier_words{"memory", "disk"};
 constexpr std::array<std::string_view, 2> repair_words{"published", "withdrawn"};
@@ -60,6 +63,7 @@ struct label_sets {
   std::array<label_info, 1> disk_op{label_info{"op", disk_op_words}};
   std::array<label_info, 1> skip{label_info{"reason", disk_skip_words}};
   std::array<label_info, 1> dropped{label_info{"reason", dropped_words}};
+  std::array<label_info, 1> incident{label_info{"kind", incident_words}};
   std::array<label_info, 1> clear{label_info{"result", clear_words}};
   std::array<label_info, 1> tier{label_info{"tier", tier_words}};
   std::array<label_info, 1> repair{label_info{"action", repair_words}};
@@ -197,7 +201,8 @@ void add_disk(table& rows) {
       {disk_scrubbed_bytes_total, "peercache_disk_scrubbed_bytes_total", counter, {}, "Bytes of pages that were read in the background and found whole."},
       {disk_breaker_open, "peercache_disk_breaker_open", gauge, {}, "1 while writes to the disk, or reads, are left alone because they failed repeatedly, else 0."},
       {disk_breaker_opened_total, "peercache_disk_breaker_opened_total", counter, {}, "How often that began."},
-      {disk_read_only, "peercache_disk_read_only", gauge, {}, "1 while nothing is written because the device is full, else 0."},
+      {disk_read_only, "peercache_disk_read_only", gauge, {}, "1 from when the device is full until a write has found room again, else 0."},
+      {disk_incident, "peercache_disk_incident", gauge, s.incident, "1 while a trouble of the disk tier lasts, by its kind, else 0; `peercache status` says more (docs/errors.md)."},
       {disk_recovered_records, "peercache_disk_recovered_records", gauge, {}, "Pages that the start found on disk and serves again."},
       {disk_dropped_records, "peercache_disk_dropped_records", gauge, s.dropped, "Records that the start found on disk and does not serve, by the reason."},
       {disk_promotes_total, "peercache_disk_promotes_total", counter, s.promote, "Pages that were to be brought from disk into memory, by what became of them."},

@@ -103,6 +103,7 @@ enum class metric : std::uint8_t {
   disk_breaker_open,
   disk_breaker_opened_total,
   disk_read_only,
+  disk_incident,
   disk_recovered_records,
   disk_dropped_records,
   disk_promotes_total,

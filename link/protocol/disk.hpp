@@ -64,7 +64,9 @@ using disk_actor = caf::typed_actor<
     // Gateway: asks for the tier's numbers, and for what is no metric.
     caf::replies_to<stats_atom>::with<metrics::samples, disk_report>,
     // The disk's thread: tells what happened in one turn.
-    caf::reacts_to<turn_atom, disk_turn_ptr>>;
+    caf::reacts_to<turn_atom, disk_turn_ptr>,
+    // Itself: looks whether the disk's thread hangs.
+    caf::reacts_to<beat_atom, from_here>>;
 
 /// The PROMOTER protocol, spoken inside one node.
 using promoter_actor = caf::typed_actor<

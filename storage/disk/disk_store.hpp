@@ -205,4 +205,9 @@ std::unique_ptr<disk_store> make_file_store(disk_io& io, const disk_store_option
 std::unique_ptr<disk_store> make_offset_store(disk_io& io, const disk_store_options& options,
                                               std::unique_ptr<offset_index> index);
 
+/// The file, or the folder of files, below the tier's folder that a store keeps its pages in.
+std::string_view bucket_store_files() noexcept;
+std::string_view file_store_files() noexcept;
+std::string_view offset_store_files() noexcept;
+
 } // namespace peercache::storage

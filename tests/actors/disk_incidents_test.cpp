@@ -1,5 +1,7 @@
 #include "actors/disk_incidents.hpp"
 
+#include "common/fault_ids.hpp"
+
 #include <cerrno>
 #include <gtest/gtest.h>
 
@@ -15,7 +17,11 @@ constexpr disk_incidents::time_point long_ago{100s};
 std::string said(disk_incidents& all, disk_incidents::time_point now, const disk_tier_stats& stats,
                  int error = 0) {
   std::string text;
-  for (const auto& line : all.look(now, stats, error))
+  disk_look seen;
+  seen.stats = stats;
+  seen.last_error = error;
+  seen.unix_ms = 77;
+  for (const auto& line : all.look(now, seen))
     text += (line.well ? "+" : "-") + line.text;
   return text;
 }
@@ -100,6 +106,106 @@ TEST(disk_incidents, writes_that_never_end_are_a_device_that_hangs) {
   EXPECT_EQ(said(all, long_ago + 1min, stats), "");
   stats.writes = 1;
   EXPECT_EQ(said(all, long_ago + 2min, stats), "+/disk takes writes again");
+}
+
+std::vector<std::string> open_ids(const disk_incidents& all) {
+  std::vector<std::string> ids;
+  for (const auto& fault : all.open())
+    ids.push_back(fault.id);
+  return ids;
+}
+
+double number_of(const disk_incidents& all, std::string_view kind) {
+  metrics::samples numbers;
+  all.add_numbers(numbers);
+  return numbers.value(metrics::metric::disk_incident, {kind});
+}
+
+using names = std::vector<std::string>;
+
+TEST(disk_incidents, a_trouble_is_a_fault_with_since_when_until_it_ends) {
+  disk_incidents all("/disk");
+  disk_tier_stats stats;
+  stats.read_only = true;
+  said(all, long_ago, stats);
+  EXPECT_EQ(open_ids(all), names{fault_ids::disk_full});
+  EXPECT_EQ(all.open()[0].since_ms, 77u);
+  EXPECT_EQ(number_of(all, "full"), 1);
+  EXPECT_EQ(number_of(all, "hung"), 0);
+  stats.read_only = false;
+  said(all, long_ago + 1h, stats);
+  EXPECT_EQ(open_ids(all), names{fault_ids::disk_full}) << "no write has found room";
+  stats.writes = 1;
+  said(all, long_ago + 2h, stats);
+  EXPECT_TRUE(all.open().empty());
+  EXPECT_EQ(number_of(all, "full"), 0);
+}
+
+TEST(disk_incidents, wrong_bytes_are_remembered_until_all_was_read_and_whole) {
+  disk_incidents all("/disk");
+  disk_look seen;
+  seen.stats.checksum_failures = 1;
+  all.look(long_ago, seen);
+  EXPECT_EQ(open_ids(all), names{fault_ids::disk_rotten});
+  const auto verify = [&](std::uint64_t failures) {
+    seen.verifying = true;
+    all.look(long_ago + 1h, seen);
+    seen.stats.checksum_failures += failures;
+    seen.verifying = false;
+    all.look(long_ago + 2h, seen);
+  };
+  verify(1);
+  EXPECT_EQ(open_ids(all), names{fault_ids::disk_rotten});
+  verify(0);
+  EXPECT_TRUE(all.open().empty());
+}
+
+TEST(disk_incidents, a_page_that_takes_long_makes_the_device_slow_for_a_while) {
+  disk_incidents all("/disk");
+  disk_look seen;
+  seen.slowest = disk_incidents::slow_after - 1ms;
+  EXPECT_TRUE(all.look(long_ago, seen).empty());
+  seen.slowest = disk_incidents::slow_after;
+  EXPECT_TRUE(has(all.look(long_ago, seen).at(0).text, "/disk is slow: a page took 5.0 s"));
+  EXPECT_EQ(open_ids(all), names{fault_ids::disk_slow});
+  seen.slowest = {};
+  EXPECT_TRUE(all.look(long_ago + disk_incidents::slow_for - 1ms, seen).empty());
+  EXPECT_EQ(all.look(long_ago + disk_incidents::slow_for, seen).at(0).text, "/disk is fast again");
+  EXPECT_TRUE(all.open().empty());
+}
+
+TEST(disk_incidents, a_thread_that_does_not_come_back_hangs) {
+  disk_incidents all("/disk");
+  auto now = long_ago;
+  const auto watch = [&](disk_incidents::time_point turn_at) {
+    now += 1s;
+    return all.look_at_thread(now, turn_at, 5);
+  };
+  const auto stuck = long_ago;
+  for (int i = 1; i < disk_incidents::hangs_after / 1s; ++i)
+    EXPECT_TRUE(watch(stuck).empty());
+  EXPECT_TRUE(has(watch(stuck).at(0).text, "/disk hangs: a call to the file system"));
+  EXPECT_TRUE(watch(stuck).empty());
+  EXPECT_EQ(open_ids(all), names{fault_ids::disk_hung});
+  EXPECT_EQ(watch(now).at(0).text, "/disk answers again");
+  EXPECT_TRUE(all.open().empty());
+}
+
+/// Who watches stood still as well.
+TEST(disk_incidents, a_process_that_was_stopped_blames_no_disk) {
+  disk_incidents all("/disk");
+  all.look_at_thread(long_ago, long_ago, 5);
+  EXPECT_TRUE(all.look_at_thread(long_ago + 1h, long_ago, 5).empty());
+  EXPECT_TRUE(all.look_at_thread(long_ago + 1h + 1s, long_ago + 1h, 5).empty());
+}
+
+TEST(disk_incidents, what_the_start_finds_stays) {
+  disk_incidents all("/disk");
+  all.has_other_files("files of the store `offset`", 5);
+  all.is_off("no such folder", 6);
+  EXPECT_TRUE(said(all, long_ago, {}).empty());
+  EXPECT_EQ(open_ids(all), (names{fault_ids::disk_off, fault_ids::disk_other_store}));
+  EXPECT_TRUE(has(all.open()[0].what, "no such folder"));
 }
 
 } // namespace

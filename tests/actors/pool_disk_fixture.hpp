@@ -91,6 +91,7 @@ inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const playe
       [](stats_atom) -> caf::result<metrics::samples, disk_report> {
         return {metrics::samples{}, disk_report{}};
       },
+      [](beat_atom, from_here) {},
       // The test has the disk answer the held requests.
       [disk](turn_atom, const disk_turn_ptr&) {
         for (auto& [wanted, promise] : std::exchange(disk->held, {}))

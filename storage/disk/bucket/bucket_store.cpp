@@ -30,6 +30,10 @@ std::uint64_t offset_of(std::uint64_t place) noexcept {
 
 } // namespace
 
+std::string_view bucket_store_files() noexcept {
+  return bucket_folder;
+}
+
 std::unique_ptr<disk_store> make_bucket_store(disk_io& io, const disk_store_options& options) {
   return std::make_unique<bucket_store>(io, options);
 }

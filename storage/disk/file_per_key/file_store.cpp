@@ -21,6 +21,10 @@ constexpr auto removal_pause = std::chrono::seconds(1);
 
 } // namespace
 
+std::string_view file_store_files() noexcept {
+  return page_files_folder;
+}
+
 std::unique_ptr<disk_store> make_file_store(disk_io& io, const disk_store_options& options) {
   return std::make_unique<file_store>(io, options);
 }

@@ -11,6 +11,10 @@ constexpr std::size_t pages_per_sync = 256;
 
 } // namespace
 
+std::string_view offset_store_files() noexcept {
+  return offset_file;
+}
+
 std::unique_ptr<disk_store> make_offset_store(disk_io& io, const disk_store_options& options,
                                               std::unique_ptr<offset_index> index) {
   return std::make_unique<offset_store>(io, options, std::move(index));

@@ -16,6 +16,8 @@ struct node_answer {
   discovery::member member;
   std::optional<client::node_status> status;
   error fault; ///< Why the node gave no status.
+  /// This process's time of day before the node was asked and after it answered, in ms since 1970.
+  std::uint64_t asked_ms = 0, answered_ms = 0;
 };
 
 /// Asks all members for their status; answers come in the natural order of the members' names.
@@ -25,15 +27,29 @@ std::vector<node_answer> ask_all(const discovery::view& view, const global_optio
 
 bool is_master(const discovery::view& view, const std::string& name);
 
-/// The faults of a cluster, a sentence each with what to do; empty when the cluster is well. A
-/// draining node is no fault. @param asked The status of the node that the view is from.
-std::vector<std::string> faults_of(const client::node_status& asked, const discovery::view& view,
-                                   const std::vector<node_answer>& answers);
+/// Something that keeps a cluster from being well.
+struct cluster_fault {
+  std::string id;   ///< A name of common/fault_ids.hpp; docs/errors.md has them all.
+  std::string node; ///< The node that the fault is about; empty: the cluster.
+  std::string text; ///< A sentence with what to do.
+};
+nlohmann::json to_json(const cluster_fault& fault);
+
+/// The faults of a cluster; none when the cluster is well. A draining node is no fault.
+/// @param asked The status of the node that the view is from.
+std::vector<cluster_fault> faults_of(const client::node_status& asked, const discovery::view& view,
+                                     const std::vector<node_answer>& answers);
 
 /// A node's state for people: "ready", "draining", "unready: …" or why there is no answer.
 std::string state_of(const node_answer& answer);
 /// Since when a member is gone, for people: "2026-11-26 17:03:12 UTC".
 std::string since_of(const discovery::departed& who);
+/// A time of day, for people, in UTC.
+std::string time_text(std::uint64_t unix_ms);
+/// What a node says of itself, with what to do and since when.
+std::string sentence_of(const link::node_fault& fault);
+/// The ids of all faults that a node says of itself.
+std::vector<std::string> fault_ids_of(const client::node_status& status);
 nlohmann::json to_json(const discovery::departed& who);
 /// A node's role in the view: "leader", "master" or "member".
 std::string role_of(const node_answer& answer, const discovery::view& view);

@@ -329,6 +329,7 @@ nlohmann::json to_json(const client::node_status& status) {
           {"directory_records", status.count(metric::directory_records)},
           {"sessions", status.count(metric::sessions)},
           {"data_plane", status.data_plane},
+          {"lookup_port", status.lookup_port},
           {"tls", status.is(metric::tls)},
           {"insecure", status.is(metric::insecure)},
           {"version", status.version}};

@@ -1,3 +1,4 @@
+#include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
 #include "discovery/hash_ring.hpp"
 #include "metrics/metric_table.hpp"
@@ -80,6 +81,8 @@ struct explanation {
   std::vector<page_location> locations;
   client::page_result fetched{.status = page_status::not_found};
   double fetch_us = 0;
+  /// Ports of other nodes that the node of this host cannot connect to, a sentence each.
+  std::vector<std::string> closed_ports;
 };
 
 void fetch(client::cache_client& from, const page_key& key, explanation& told) {
@@ -116,16 +119,18 @@ std::string advice(const explanation& told) {
   case page_status::timed_out:
     return "a get is a miss: the page's node did not send it in time; see peercache status";
   case page_status::unreachable:
-    return "a get is a miss: the page's node, or all of the key's owners, cannot be reached; see "
-           "peercache status";
+    return "a get is a miss: the page's node, or all of the key's owners, cannot be reached; " +
+           (told.closed_ports.empty() ? std::string("see peercache status")
+                                      : fmt::format("{}", fmt::join(told.closed_ports, "; ")));
   default:
     return fmt::format("a get is a miss: {}; see peercache nodes and the holder's log",
                        to_string(told.fetched.status));
   }
 }
 
-/// Names of the nodes whose shards hold the key's records, by the hash ring, the first owner first.
-result<std::vector<std::string>> owners_of(const global_options& globals, const page_key& key) {
+/// Adds what the node of this host knows: the names of the nodes whose shards hold the key's
+/// records, by the hash ring, the first owner first; and the ports that it cannot connect to.
+result<void> ask_node(const global_options& globals, const page_key& key, explanation& told) {
   auto admin = connect_admin(globals);
   if (!admin)
     return admin.error();
@@ -137,10 +142,11 @@ result<std::vector<std::string>> owners_of(const global_options& globals, const 
   const auto wanted = std::min<std::size_t>(status->count(metric::directory_owners), owners.size());
   const auto count =
       discovery::hash_ring(view->members).owners(key, std::span(owners).first(wanted));
-  std::vector<std::string> names;
   for (const auto& owner : std::span(owners).first(count))
-    names.push_back(view->find(owner)->name);
-  return names;
+    told.owners.push_back(view->find(owner)->name);
+  for (const auto& fault : status->links.faults)
+    told.closed_ports.push_back(sentence_of(fault));
+  return {};
 }
 
 void print_explanation(const global_options& globals, const std::string& key_text,
@@ -172,6 +178,7 @@ void print_explanation(const global_options& globals, const std::string& key_tex
          {"status", to_string(told.fetched.status)},
          {"origin", to_string(told.fetched.origin)},
          {"fetch_us", told.fetch_us},
+         {"closed_ports", told.closed_ports},
          {"verdict", advice(told)}},
         facts.to_string());
 }
@@ -181,12 +188,11 @@ exit_code explain(const global_options& globals, const key_arguments& arguments)
   if (!asked)
     return fail(globals, asked.error());
   auto& [keys, cache] = *asked;
-  auto owners = owners_of(globals, keys.front());
-  auto locations = cache->locate({keys.data(), 1});
-  if (!locations || !owners)
-    return fail(globals, locations ? owners.error() : locations.error());
   explanation told;
-  told.owners = std::move(*owners);
+  auto known = ask_node(globals, keys.front(), told);
+  auto locations = cache->locate({keys.data(), 1});
+  if (!locations || !known)
+    return fail(globals, locations ? known.error() : locations.error());
   if (!locations->empty())
     told.locations = locations->front();
   fetch(*cache, keys.front(), told);

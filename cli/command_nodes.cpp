@@ -22,11 +22,14 @@ std::string text_of(const std::vector<node_answer>& answers, const discovery::vi
                     {"EVICTIONS", side::right},
                     {"RECORDS", side::right}});
   for (const auto& answer : answers) {
-    const auto& [member, status, fault] = answer;
+    const auto& member = answer.member;
+    const auto& status = answer.status;
     std::vector<std::string> cells{member.name,
                                    fmt::format("{}:{}", member.host, member.control_port),
                                    state_of(answer), role_of(answer, view)};
     if (status) {
+      if (const auto ids = fault_ids_of(*status); !ids.empty())
+        cells[2] += fmt::format(" ({})", fmt::join(ids, ", "));
       const auto count = [&node = *status](metric id) { return node.count(id); };
       const auto capacity = count(metric::pool_bytes_capacity);
       const auto share = capacity == 0 ? 0.0
@@ -51,6 +54,7 @@ nlohmann::json json_of(const node_answer& answer) {
   node["reachable"] = answer.status.has_value();
   node["state"] = state_of(answer);
   node["fault"] = answer.fault.message;
+  node["faults"] = answer.status ? fault_ids_of(*answer.status) : std::vector<std::string>{};
   return node;
 }
 
@@ -74,7 +78,8 @@ exit_code show_nodes(const global_options& globals) {
   bool all_ready = view->gone.empty();
   for (const auto& answer : answers) {
     nodes.push_back(json_of(answer));
-    all_ready = all_ready && answer.status && answer.status->is(metric::ready);
+    all_ready = all_ready && answer.status && answer.status->is(metric::ready) &&
+                fault_ids_of(*answer.status).empty();
   }
   for (const auto& each : view->gone)
     nodes.push_back(json_of_gone(each));

@@ -12,9 +12,9 @@ using metrics::metric;
 namespace {
 
 void add_node(fact_list& facts, const client::node_status& status) {
-  facts.add("node",
-            fmt::format("{} ({}:{}, data {}, http {})", status.self.name, status.self.host,
-                        status.self.control_port, status.self.data_port, status.self.http_port));
+  facts.add("node", fmt::format("{} ({}:{}, data {}, look-up {}, HTTP {})", status.self.name,
+                                status.self.host, status.self.control_port, status.self.data_port,
+                                status.lookup_port, status.self.http_port));
   facts.add("incarnation", to_string(status.self.inc));
   facts.add("ready", !status.is(metric::ready)     ? "no: " + status.unready_reason
                      : status.is(metric::draining) ? "yes, draining"
@@ -56,7 +56,8 @@ std::string states_of(const std::vector<node_answer>& answers, std::size_t gone)
 }
 
 void add_cluster(fact_list& facts, const discovery::view& view,
-                 const std::vector<node_answer>& answers, const std::vector<std::string>& faults) {
+                 const std::vector<node_answer>& answers,
+                 const std::vector<cluster_fault>& faults) {
   facts.add("view", fmt::format("{} nodes, term {}, version {}{}", view.members.size(), view.term,
                                 view.version, view.fragment() ? ", a fragment" : ""));
   facts.add("masters", view.masters.empty()
@@ -65,7 +66,7 @@ void add_cluster(fact_list& facts, const discovery::view& view,
   facts.add("nodes", states_of(answers, view.gone.size()));
   facts.add("cluster", faults.empty() ? "well" : "degraded");
   for (const auto& fault : faults)
-    facts.add("", "- " + fault);
+    facts.add("", fmt::format("- {} [{}]", fault.text, fault.id));
 }
 
 nlohmann::json health_of(const discovery::view& view, const std::vector<node_answer>& answers) {
@@ -107,7 +108,9 @@ exit_code show_status(const global_options& globals) {
   data["missing_seeds"] = status->membership.missing_seeds;
   data["nodes"] = health_of(*view, answers);
   data["degraded"] = !faults.empty();
-  data["faults"] = faults;
+  data["faults"] = nlohmann::json::array();
+  for (const auto& fault : faults)
+    data["faults"].push_back(to_json(fault));
   print(globals, data, facts.to_string());
   return status->is(metric::ready) && faults.empty() ? exit_code::ok : exit_code::degraded;
 }

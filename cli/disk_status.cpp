@@ -1,5 +1,6 @@
 #include "cli/disk_status.hpp"
 
+#include "cli/cluster_health.hpp"
 #include "cli/output.hpp"
 #include "metrics/metric_table.hpp"
 
@@ -84,6 +85,13 @@ nlohmann::json promotes_json(const node_status& node) {
   return all;
 }
 
+nlohmann::json incidents_json(const node_status& node) {
+  auto all = nlohmann::json::array();
+  for (const auto& each : node.disk.faults)
+    all.push_back({{"id", each.id}, {"text", each.what}, {"since_unix_ms", each.since_ms}});
+  return all;
+}
+
 nlohmann::json recovered_json(const node_status& node) {
   nlohmann::json all = {{"pages", node.count(metric::disk_recovered_records)}};
   for (const auto* word : {"torn", "foreign", "replaced", "corrupt"})
@@ -125,6 +133,7 @@ nlohmann::json disk_json(const node_status& node) {
           {"breaker_opened", node.count(metric::disk_breaker_opened_total)},
           {"read_only", node.is(metric::disk_read_only)},
           {"verifying", disk.verifying},
+          {"incidents", incidents_json(node)},
           {"recovered", recovered_json(node)},
           {"write_latency", latency_json(node, "write")},
           {"read_latency", latency_json(node, "read")},
@@ -134,6 +143,8 @@ nlohmann::json disk_json(const node_status& node) {
 std::string disk_text(const node_status& node) {
   fact_list facts;
   facts.add("disk tier", state_of(node));
+  for (const auto& each : node.disk.faults)
+    facts.add("", fmt::format("- {} [{}]", sentence_of(each), each.id));
   if (!node.is(metric::disk_on))
     return facts.to_string();
   const auto& disk = node.disk;
@@ -184,8 +195,8 @@ std::string disk_text(const node_status& node) {
 exit_code disk_exit_code(const node_status& node) {
   if (!node.is(metric::disk_on))
     return exit_code::failed;
-  const bool well =
-      scanned(node) >= 1 && node.disk.breaker == "closed" && !node.is(metric::disk_read_only);
+  const bool well = scanned(node) >= 1 && node.disk.breaker == "closed" &&
+                    !node.is(metric::disk_read_only) && node.disk.faults.empty();
   return well ? exit_code::ok : exit_code::degraded;
 }
 

@@ -14,8 +14,7 @@ namespace peercache::cli {
 nlohmann::json disk_json(const client::node_status& node);
 std::string disk_text(const client::node_status& node);
 
-/// `failed` without a disk tier; `degraded` while it is being scanned, the device is full, or it is
-/// left alone because it failed.
+/// `failed` without a disk tier; `degraded` while it is being scanned, or any trouble of it lasts.
 exit_code disk_exit_code(const client::node_status& node);
 
 /// Follows a node that reads its whole tier (`peercache disk verify`), by the reports that it makes

@@ -1,4 +1,5 @@
 #include "cli/cluster_health.hpp"
+#include "common/fault_ids.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,7 +40,19 @@ struct cluster {
     answers[node].status.reset();
     answers[node].fault = {errc::timed_out, "no answer"};
   }
-  std::vector<std::string> faults() const { return faults_of(asked, view, answers); }
+  /// The sentences of the faults.
+  std::vector<std::string> faults() const {
+    std::vector<std::string> texts;
+    for (const auto& fault : faults_of(asked, view, answers))
+      texts.push_back(fault.text);
+    return texts;
+  }
+  std::vector<std::string> ids() const {
+    std::vector<std::string> all;
+    for (const auto& fault : faults_of(asked, view, answers))
+      all.push_back(fault.id);
+    return all;
+  }
 
   client::node_status asked;
   discovery::view view;
@@ -54,6 +67,17 @@ TEST(cluster_health, a_cluster_that_is_well_has_no_faults_nor_one_that_drains) {
   set(c.answers[1], metric::draining, 1);
   EXPECT_THAT(c.faults(), IsEmpty());
   EXPECT_EQ(state_of(c.answers[1]), "draining");
+}
+
+TEST(cluster_health, each_fault_has_an_id_and_names_its_node) {
+  cluster c;
+  c.silence(0);
+  c.view.gone.push_back({"node-4", "10.0.0.4", 31998, 1, discovery::departure::silent});
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::node_gone, fault_ids::node_silent));
+  const auto said = to_json(faults_of(c.asked, c.view, c.answers).front());
+  EXPECT_EQ(said["id"], "node-gone");
+  EXPECT_EQ(said["node"], "node-4");
+  EXPECT_THAT(said["text"].get<std::string>(), HasSubstr("10.0.0.4:31998"));
 }
 
 TEST(cluster_health, a_node_in_no_view_is_not_well) {
@@ -132,27 +156,60 @@ TEST(cluster_health, another_view_and_missing_links_are_faults_but_not_both_at_o
                                       HasSubstr("node-2 is connected to 1 of 2 other nodes")));
 }
 
-/// A disk tier without a path is off on purpose; it is a fault only on the node whose path is set.
-TEST(cluster_health, a_disk_tier_that_was_to_be_and_is_off_is_a_fault_with_the_reason) {
-  cluster c;
-  c.answers[0].status->disk.why_off = "disk.path is not set";
-  EXPECT_THAT(c.faults(), IsEmpty());
-  c.answers[1].status->disk.path = "/disks/node-2";
-  c.answers[1].status->disk.why_off = "'/disks/node-2/disk.cleared' is damaged";
-  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-2: its disk tier is off: '/disks/node-2/"
-                                                "disk.cleared' is damaged")));
-}
-
-TEST(cluster_health, a_disk_that_is_left_alone_or_full_is_a_fault) {
+TEST(cluster_health, members_that_differ_in_version_or_an_option_are_a_fault) {
   cluster c;
   for (auto& answer : c.answers) {
-    set(answer, metric::disk_on, 1);
-    answer.status->disk.breaker = "closed";
+    answer.status->version = "1.0";
+    answer.status->common_options = {{"directory.replicas", "2"}, {"tls.*", "none"}};
   }
-  c.answers[0].status->disk.breaker = "open";
-  set(c.answers[1], metric::disk_read_only, 1);
-  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-1: its disk fails"),
-                                      HasSubstr("node-2: its disk tier takes no pages")));
+  EXPECT_THAT(c.faults(), IsEmpty());
+  c.answers[1].status->common_options["directory.replicas"] = "3";
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::option_differs));
+  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("members differ in directory.replicas: 2 (node-1, "
+                                                "node-3), 3 (node-2); set it alike")));
+  c.answers[2].status->version = "1.1";
+  EXPECT_THAT(c.faults().front(), HasSubstr("1.0 (node-1, node-2), 1.1 (node-3)"));
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::version_differs, fault_ids::option_differs));
+}
+
+TEST(cluster_health, a_clock_is_a_fault_only_when_it_is_surely_a_second_off) {
+  cluster c;
+  const auto clock = [&c](std::size_t node, std::uint64_t says, std::uint64_t asked,
+                          std::uint64_t answered) {
+    c.answers[node].status->unix_ms = says;
+    c.answers[node].asked_ms = asked;
+    c.answers[node].answered_ms = answered;
+  };
+  clock(0, 1'000'000, 1'000'000, 1'000'010);
+  clock(1, 1'003'000, 1'000'000, 1'002'500); // The answer may have waited for two seconds.
+  clock(2, 1'001'000, 1'000'000, 1'000'010);
+  EXPECT_THAT(c.faults(), IsEmpty());
+  clock(1, 996'000, 1'000'000, 1'000'010);
+  clock(2, 1'003'600, 1'000'000, 1'000'010);
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::clock_differs, fault_ids::clock_differs));
+  EXPECT_THAT(c.faults(),
+              ElementsAre(HasSubstr("the clock of node-2 is 4.0 s behind that of node-1"),
+                          HasSubstr("the clock of node-3 is 3.6 s ahead of that of node-1")));
+}
+
+TEST(cluster_health, what_a_node_says_of_itself_is_a_fault_with_since_when) {
+  cluster c;
+  c.answers[0].status->disk.faults.emplace_back(fault_ids::disk_full, "/disk is full", "make room",
+                                                1'800'000'000'999);
+  c.answers[1].status->membership.faults.emplace_back(fault_ids::pushed_out, "pushed out", "");
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::disk_full, fault_ids::pushed_out));
+  EXPECT_THAT(c.faults(), ElementsAre("node-1: /disk is full; make room (since 2027-01-15 08:00:00 "
+                                      "UTC)",
+                                      "node-2: pushed out"));
+}
+
+TEST(cluster_health, the_answers_of_seeds_follow_that_a_node_is_in_no_view) {
+  cluster c;
+  c.view = {};
+  c.answers.clear();
+  c.asked.self.name = "node-9";
+  c.asked.membership.faults.emplace_back(fault_ids::seed_tls, "10.0.0.1:1: no TLS", "");
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::not_in_cluster, fault_ids::seed_tls));
 }
 
 } // namespace peercache::cli::cluster_health_test

@@ -45,6 +45,15 @@ TEST(disk_status, a_tier_that_is_well_ends_with_0_and_anything_else_says_what_it
   EXPECT_TRUE(says(disk, "read-only: the device is full")) << disk_text(disk);
 }
 
+TEST(disk_status, a_trouble_that_lasts_is_told_and_keeps_the_tier_from_being_well) {
+  auto disk = healthy_tier();
+  disk.disk.faults.emplace_back("disk-slow", "/disk is slow", "", 1'800'000'000'000);
+  EXPECT_EQ(disk_exit_code(disk), exit_code::degraded);
+  EXPECT_TRUE(says(disk, "/disk is slow (since 2027-01-15 08:00:00 UTC) [disk-slow]"))
+      << disk_text(disk);
+  EXPECT_EQ(disk_json(disk)["incidents"][0]["id"], "disk-slow");
+}
+
 TEST(disk_status, without_a_tier_it_fails_and_says_why_and_nothing_else) {
   node_status disk;
   disk.disk.why_off = "disk.path is empty";

@@ -1,0 +1,84 @@
+#pragma once
+
+#include "tests/real/survival_ring.hpp"
+
+#include "net/socket.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace peercache::real {
+
+/// A ring in which faults are staged, and what `peercache status` says of them.
+class fault_ring : public survival_ring {
+protected:
+  /// Runs the command for the node at `where`, with JSON as its output.
+  finished_program ask_at(const std::string& where, std::vector<std::string> words) {
+    for (const auto& word : {std::string("-o"), std::string("json"), std::string("--cluster"),
+                             asked_cluster_, std::string("--node"), where})
+      words.push_back(word);
+    return run_cli(std::move(words));
+  }
+
+  /// Whether the status of the node at `where` is no success, and has a fault of this id whose text
+  /// has all these words.
+  bool says(const std::string& where, const std::string& id,
+            const std::vector<std::string>& words) {
+    last_ = ask_at(where, {"status"});
+    const auto said = last_.json();
+    if (last_.exit_code != 3 || !said.contains("faults"))
+      return false;
+    for (const auto& fault : said["faults"]) {
+      const auto text = fault["text"].get<std::string>();
+      bool has_all = fault["id"] == id;
+      for (const auto& word : words)
+        has_all = has_all && text.find(word) != std::string::npos;
+      if (has_all)
+        return true;
+    }
+    return false;
+  }
+
+  /// Expects that the status says so within a quarter of a minute, and goes on to.
+  void expect_fault(const std::string& where, const std::string& id,
+                    const std::vector<std::string>& words) {
+    EXPECT_TRUE(within(milliseconds(15'000), [&] { return says(where, id, words); }))
+        << "no " << id << " in " << last_.output;
+    EXPECT_FALSE(within(milliseconds(1500), [&] { return !says(where, id, words); }))
+        << id << " vanished: " << last_.output;
+  }
+
+  /// A port that nobody listens at.
+  static std::uint16_t free_port() {
+    const auto taken = net::listen_on("127.0.0.1", 0, 1);
+    return taken ? net::local_port(*taken) : std::uint16_t{0};
+  }
+  static std::string at_port(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
+
+  /// Starts one more node with these seeds, which need not let it in. Returns its address.
+  std::string spawn_outsider(std::vector<std::string> seeds, const std::string& name = "outsider") {
+    auto launch = launch_of(node_count());
+    launch.name = name;
+    launch.folder = folder_->path() / "outsider";
+    launch.seeds = std::move(seeds);
+    launch.control_port = free_port();
+    if (!asked_cluster_.empty())
+      launch.cluster = asked_cluster_;
+    spawn_node(launch);
+    return at_port(launch.control_port);
+  }
+
+  /// Starts nodes as `survival_ring` does, whose cluster is the one that is asked.
+  void start(const plan& wanted) {
+    start_ring(wanted);
+    if (!HasFatalFailure() && !IsSkipped())
+      asked_cluster_ = cluster();
+  }
+  std::size_t node_count() const { return nodes_.size(); }
+
+  std::string asked_cluster_;
+  finished_program last_;
+};
+
+} // namespace peercache::real

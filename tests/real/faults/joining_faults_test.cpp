@@ -1,0 +1,97 @@
+// What a node says that cannot come in: the answer of each address that it asks.
+
+#include "fault_ring.hpp"
+
+#include "common/fault_ids.hpp"
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+namespace peercache::real::joining_faults_test {
+namespace {
+
+/// One fault of a node that starts beside a ring of two.
+struct row {
+  std::string name;
+  /// Returns the address of the node that cannot come in.
+  std::function<std::string(class joining_faults&)> stage;
+  const char* id;
+  std::vector<std::string> words;
+};
+
+class joining_faults : public fault_ring, public testing::WithParamInterface<row> {
+public:
+  std::string spawn(std::vector<std::string> seeds, const std::string& name = "outsider") {
+    return spawn_outsider(std::move(seeds), name);
+  }
+  std::string spawn_of_cluster(const std::string& name) {
+    const auto seed = address(0);
+    asked_cluster_ = name;
+    return spawn_outsider({seed});
+  }
+  const cli::ready_line& ports() { return node(0).ports(); }
+  std::string head() const { return address(0); }
+  static std::string nobody() { return at_port(free_port()); }
+  std::string silent_listener() {
+    auto made = net::listen_on("127.0.0.1", 0, 8);
+    listener_ = std::move(*made);
+    return at_port(net::local_port(listener_));
+  }
+  static std::string port_of(std::uint16_t port) { return at_port(port); }
+  std::string log_of_outsider() const {
+    std::ifstream file(folder_->path() / "outsider" / "node.log");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+private:
+  net::unique_fd listener_;
+};
+
+const std::vector<row> rows{
+    {"a_seed_where_nobody_listens",
+     [](auto& ring) { return ring.spawn({ring.nobody()}); },
+     fault_ids::seed_unreachable,
+     {"Connection refused", "discovery.seeds"}},
+    {"a_seed_that_is_an_http_port",
+     [](auto& ring) { return ring.spawn({ring.port_of(ring.ports().http_port)}); },
+     fault_ids::seed_no_control_port,
+     {"no control port", "net.control_port"}},
+    {"a_seed_that_is_a_data_port",
+     [](auto& ring) { return ring.spawn({ring.port_of(ring.ports().data_port)}); },
+     fault_ids::seed_no_control_port,
+     {"no control port", "net.control_port"}},
+    {"a_seed_that_says_nothing",
+     [](auto& ring) { return ring.spawn({ring.silent_listener()}); },
+     fault_ids::seed_silent,
+     {"no answer in time", "hangs"}},
+    {"a_namesake_at_another_port",
+     [](auto& ring) { return ring.spawn({ring.head()}, "node-2"); },
+     fault_ids::name_in_use,
+     {"a node named 'node-2' lives at 127.0.0.1:", "node.name"}},
+    {"a_seed_of_another_cluster",
+     [](auto& ring) { return ring.spawn_of_cluster("elsewhere"); },
+     fault_ids::seed_other_cluster,
+     {"'elsewhere'", "cluster.name"}},
+};
+
+} // namespace
+
+TEST_P(joining_faults, is_said_with_its_cause_and_what_to_do) {
+  start({.count = 2});
+  if (HasFatalFailure())
+    return;
+  const auto outsider = GetParam().stage(*this);
+  expect_fault(outsider, GetParam().id, GetParam().words);
+  // The reason is that of the node's readiness, and its log has it.
+  const auto reason = last_.json()["unready_reason"].get<std::string>();
+  EXPECT_NE(reason.find(GetParam().words.front()), std::string::npos) << reason;
+  EXPECT_TRUE(within(milliseconds(15'000), [this] {
+    return log_of_outsider().find(GetParam().words.front()) != std::string::npos;
+  })) << log_of_outsider();
+}
+
+INSTANTIATE_TEST_SUITE_P(of, joining_faults, testing::ValuesIn(rows),
+                         [](const auto& info) { return info.param.name; });
+
+} // namespace peercache::real::joining_faults_test

@@ -62,19 +62,21 @@ void tls_handshakes::stop() noexcept {
 }
 
 void tls_handshakes::run() {
-  while (!stopped_) {
-    const auto sleep = open_ == 0 ? clock::duration(std::chrono::minutes(1)) : late_look_every;
-    const auto events = events_.collect(sleep);
-    const auto now = clock::now();
-    for (const auto& event : events)
-      if (const std::uint64_t id = event.data.u64; id != event_poll::wake_id)
-        go_on(id, now);
-    take_new();
-    drop_late(now);
-  }
+  while (!stopped_)
+    turn(open_ == 0 ? clock::duration(std::chrono::minutes(1)) : late_look_every);
   connections_.clear();
   const std::lock_guard guard(lock_);
   new_.clear();
+}
+
+void tls_handshakes::turn(clock::duration at_most) {
+  const auto events = events_.collect(at_most);
+  const auto now = clock::now();
+  for (const auto& event : events)
+    if (const std::uint64_t id = event.data.u64; id != event_poll::wake_id)
+      go_on(id, now);
+  take_new();
+  drop_late(now);
 }
 
 void tls_handshakes::take_new() {

@@ -22,10 +22,10 @@ namespace peercache::net {
 /// serve those who are known: a stranger costs them neither time nor an entry. Who is refused
 /// causes one line of the log a minute for its address.
 ///
-/// Threads: `add` and `stop` any, `run` the one thread that does the work. Ownership: `add` takes
-/// the socket; a callback gets it back once TLS stands, otherwise it is closed here. Callbacks are
-/// called and freed by the thread of `run`, all of them before it returns. Limits: `open_max`
-/// connections, each for `patience`; further ones, and those after `stop`, are closed.
+/// Threads: `add` and `stop` any, `run` or `turn` the one thread that does the work. Ownership:
+/// `add` takes the socket; a callback gets it back once TLS stands, otherwise it is closed here.
+/// Callbacks are called and freed by the thread of `run`, all of them before it returns. Limits:
+/// `open_max` connections, each for `patience`; further ones, and those after `stop`, are closed.
 class tls_handshakes {
 public:
   using clock = std::chrono::steady_clock;
@@ -38,7 +38,11 @@ public:
   static result<std::unique_ptr<tls_handshakes>> create(std::shared_ptr<tls_context> context);
 
   void add(unique_fd socket, on_established done);
+  /// Shakes hands until `stop`.
   void run();
+  /// Does what can be done without blocking, after a sleep of at most `at_most` for something to
+  /// do. Whoever calls this calls no `run`, and frees the rest with this object.
+  void turn(clock::duration at_most);
   void stop() noexcept;
   /// Connections that are neither known nor refused yet.
   std::size_t open() const noexcept { return open_.load(); }

@@ -1,9 +1,9 @@
 #include "net/tls_session.hpp"
 #include "tests/net/tls_pair.hpp"
+#include "tests/net/tls_stranger.hpp"
 #include "tests/support/certificates.hpp"
 
 #include <gmock/gmock.h>
-#include <openssl/ssl.h>
 
 namespace peercache::net::tls_session_test {
 namespace {
@@ -118,39 +118,10 @@ TEST_F(tls_session_test, a_certificate_of_another_ca_is_refused_by_either_side) 
   EXPECT_NE(out.accepted, step::established);
 }
 
-/// Somebody with OpenSSL and no scruple: believes everybody, and shows what it likes.
-class stranger {
-public:
-  stranger(int fd, const tls_files* shown, int version = TLS1_3_VERSION)
-      : context(SSL_CTX_new(TLS_method())), ssl(nullptr) {
-    SSL_CTX_set_max_proto_version(context, version);
-    if (shown != nullptr) {
-      PEERCACHE_ASSERT(
-          SSL_CTX_use_certificate_file(context, shown->certificate.c_str(), SSL_FILETYPE_PEM) == 1);
-      PEERCACHE_ASSERT(SSL_CTX_use_PrivateKey_file(context, shown->key.c_str(), SSL_FILETYPE_PEM) ==
-                       1);
-    }
-    ssl = SSL_new(context);
-    SSL_set_fd(ssl, fd);
-    SSL_set_connect_state(ssl);
-  }
-  ~stranger() {
-    SSL_free(ssl);
-    SSL_CTX_free(context);
-  }
-  stranger(const stranger&) = delete;
-  stranger& operator=(const stranger&) = delete;
-  void shake_hands() { SSL_do_handshake(ssl); }
-
-private:
-  SSL_CTX* context;
-  SSL* ssl;
-};
-
 step accepted_by(tls_context& node, const tls_files* shown, std::string& refusal,
                  int version = TLS1_3_VERSION) {
   auto ends = tls_pair::make_ends();
-  stranger who(ends[0].get(), shown, version);
+  tls_stranger who(ends[0].get(), shown, version);
   auto accepts = node.accepted(ends[1].get());
   auto last = step::working;
   for (int round = 0; round < 100 && last == step::working; ++round) {

@@ -1,0 +1,86 @@
+#include "net/stream_socket.hpp"
+
+#include <sys/socket.h>
+#include <utility>
+
+namespace peercache::net {
+
+namespace {
+
+/// Moves the pieces one after the other by `move_some`, until it cannot go on. What ends it after
+/// some bytes is told by the next call.
+template <class Move>
+ssize_t move_all(std::span<const iovec> pieces, Move&& move_some) {
+  std::size_t moved = 0;
+  for (const auto& piece : pieces)
+    for (std::size_t done = 0; done < piece.iov_len;) {
+      const auto now =
+          move_some(static_cast<std::byte*>(piece.iov_base) + done, piece.iov_len - done);
+      if (now <= 0)
+        return moved > 0 ? static_cast<ssize_t>(moved) : now;
+      done += static_cast<std::size_t>(now);
+      moved += static_cast<std::size_t>(now);
+    }
+  return static_cast<ssize_t>(moved);
+}
+
+} // namespace
+
+stream_socket stream_socket::dialled(unique_fd fd, std::shared_ptr<tls_context> wanted) noexcept {
+  stream_socket made(std::move(fd));
+  made.wanted_ = std::move(wanted);
+  return made;
+}
+
+stream_socket::step stream_socket::establish() noexcept {
+  if (!tls_) {
+    if (socket_error(fd_.get()) != 0)
+      return step::refused;
+    if (!wanted_)
+      return step::established;
+    tls_.emplace(std::exchange(wanted_, nullptr)->dialled(fd_.get()));
+  }
+  return tls_->shake_hands();
+}
+
+void stream_socket::close() noexcept {
+  tls_.reset();
+  fd_.reset();
+}
+
+ssize_t stream_socket::send(const void* bytes, std::size_t count) noexcept {
+  return tls_ ? tls_->send(bytes, count)
+              : ::send(fd_.get(), bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ssize_t stream_socket::send(std::span<const iovec> pieces) noexcept {
+  if (!tls_)
+    return send_past_tls(pieces);
+  return move_all(pieces, [this](const std::byte* bytes, std::size_t count) {
+    return tls_->send(bytes, count);
+  });
+}
+
+ssize_t stream_socket::receive(void* bytes, std::size_t count) noexcept {
+  return tls_ ? tls_->receive(bytes, count) : ::recv(fd_.get(), bytes, count, MSG_DONTWAIT);
+}
+
+ssize_t stream_socket::receive(std::span<const iovec> pieces) noexcept {
+  if (!tls_)
+    return receive_past_tls(pieces);
+  return move_all(
+      pieces, [this](std::byte* bytes, std::size_t count) { return tls_->receive(bytes, count); });
+}
+
+ssize_t stream_socket::send_past_tls(std::span<const iovec> pieces) noexcept {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces.data());
+  message.msg_iovlen = pieces.size();
+  return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ssize_t stream_socket::receive_past_tls(std::span<const iovec> pieces) noexcept {
+  return ::readv(fd_.get(), pieces.data(), static_cast<int>(pieces.size()));
+}
+
+} // namespace peercache::net

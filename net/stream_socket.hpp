@@ -1,0 +1,58 @@
+#pragma once
+
+#include "net/socket.hpp"
+#include "net/tls_context.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+namespace peercache::net {
+
+/// One non-blocking TCP connection, plain or under TLS. Under TLS its owner may send and receive
+/// bytes past TLS (`send_past_tls`, `receive_past_tls`) at places of the stream that both sides
+/// know: TLS reads no byte behind the record that it was asked for, and has given the socket a
+/// whole record when `send` has taken the last byte that it was given.
+///
+/// Threads: one at a time. Ownership: of the descriptor, which the events of an `event_poll` are
+/// for. Errors: -1 with errno as sockets and `tls_session` have it; 0 at the end of the stream.
+/// Where TLS receives into memory that the process may not write to, the process ends by a signal;
+/// elsewhere that is EFAULT.
+class stream_socket {
+public:
+  using step = tls_session::step;
+
+  stream_socket() = default;
+  /// A plain connection, or one under TLS that stands already.
+  stream_socket(unique_fd fd, std::optional<tls_session> tls = std::nullopt) noexcept
+      : fd_(std::move(fd)), tls_(std::move(tls)) {}
+  /// A connection that is being made, for `establish`. @param wanted null: it is to be plain
+  static stream_socket dialled(unique_fd fd, std::shared_ptr<tls_context> wanted) noexcept;
+
+  /// Goes on with the connection that was dialled, and with its handshake if there is to be TLS.
+  /// @pre the socket has become writable once
+  step establish() noexcept;
+
+  bool under_tls() const noexcept { return tls_.has_value(); }
+  int fd() const noexcept { return fd_.get(); }
+  void close() noexcept;
+
+  ssize_t send(const void* bytes, std::size_t count) noexcept;
+  /// Sends as much of the pieces as can be sent without blocking.
+  ssize_t send(std::span<const iovec> pieces) noexcept;
+  ssize_t receive(void* bytes, std::size_t count) noexcept;
+  ssize_t receive(std::span<const iovec> pieces) noexcept;
+
+  ssize_t send_past_tls(std::span<const iovec> pieces) noexcept;
+  ssize_t receive_past_tls(std::span<const iovec> pieces) noexcept;
+
+private:
+  unique_fd fd_;
+  std::shared_ptr<tls_context> wanted_; ///< TLS that begins when the socket is connected.
+  std::optional<tls_session> tls_;      ///< Ends before the descriptor, which it uses.
+};
+
+} // namespace peercache::net

@@ -203,7 +203,7 @@ result<void> node::impl::open_ports() {
   if (decorators_.pages)
     decorators_.pages(options.faults);
   if (rails_->rails() > 0)
-    options.on_verbs_hello = [rails = rails_.get()](net::unique_fd socket,
+    options.on_verbs_hello = [rails = rails_.get()](net::stream_socket socket,
                                                     const rdma::verbs_hello& greeting) {
       rails->accept(std::move(socket), greeting);
     };

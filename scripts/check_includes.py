@@ -73,7 +73,7 @@ SOCKETS = ("sys/socket.h", "sys/un.h", "netinet/", "arpa/inet.h", "netdb.h", "sy
 FENCES = {
     ("caf/",): ["actors/", "client/", "link/"],
     ("infiniband/",): ["rdma/verbs/"],
-    SOCKETS: ["bench/", "link/node_middleman", "link/scribe", "net/", "rdma/tcp/", "rdma/verbs/"],
+    SOCKETS: ["bench/", "link/node_middleman", "link/scribe", "net/", "rdma/verbs/"],
     ("liburing",): ["storage/disk/io/"],
     ("rocksdb/",): ["storage/disk/offset/"],
     ("toml++/", "toml.hpp"): ["config/"],

@@ -30,7 +30,7 @@ result<std::unique_ptr<memory_server>> memory_server::listen(const worker_option
   tcp.inc = process;
   tcp.device = made->gpu_.get();
   if (made->rails_->rails() != 0)
-    tcp.on_verbs_hello = [rails = made->rails_.get()](net::unique_fd socket,
+    tcp.on_verbs_hello = [rails = made->rails_.get()](net::stream_socket socket,
                                                       const rdma::verbs_hello& greeting) {
       rails->accept(std::move(socket), greeting);
     };

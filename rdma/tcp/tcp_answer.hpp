@@ -58,6 +58,8 @@ public:
 
   /// Bytes of the answer's pages that are pinned still.
   std::uint64_t pinned_bytes() const noexcept { return pinned_bytes_; }
+  /// Bytes of the answer to send that are of no page, before its pages or behind them.
+  std::size_t text_left() const noexcept { return text_.size() - text_sent_; }
   bool sending() const noexcept { return at_ < pages_.size() || text_sent_ < text_.size(); }
 
   /// Starts with the answer to a hello. @pre !sending()

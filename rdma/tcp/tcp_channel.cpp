@@ -9,7 +9,6 @@
 #include <climits>
 #include <cstring>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 namespace peercache::rdma {
@@ -22,12 +21,14 @@ static_assert(pieces_per_read_max <= IOV_MAX);
 
 } // namespace
 
-tcp_channel::tcp_channel(std::uint64_t id, net::unique_fd fd, const peer_endpoint& peer,
+tcp_channel::tcp_channel(std::uint64_t id, net::stream_socket socket, const peer_endpoint& peer,
                          const tcp_data_plane_options& opts, clock::time_point now)
     : page_channel(id, now), options_(opts), cluster_(cluster_digest(peer.cluster)), inc_(peer.inc),
-      service_(peer.service), fd_(std::move(fd)), payload_(opts.device) {
+      service_(peer.service), socket_(std::move(socket)),
+      extent_(wanted_extent(opts.tls != nullptr, opts.pages_in_tls)), payload_(opts.device) {
   hello greeting;
   greeting.service = service_;
+  greeting.extent = extent_;
   greeting.cluster = cluster_;
   greeting.inc = inc_;
   append_bytes(out_, greeting);
@@ -65,10 +66,13 @@ tcp_channel::progress tcp_channel::step(std::size_t& bytes_left) {
 bool tcp_channel::finish_connect() {
   if (!writable_)
     return false;
-  if (net::socket_error(fd_.get()) != 0)
+  using net_step = net::stream_socket::step;
+  const auto at = socket_.establish();
+  if (at == net_step::refused)
     return broken(loss_reason::not_connected);
-  phase_ = phase::greeting;
-  return true;
+  if (at == net_step::established)
+    phase_ = phase::greeting;
+  return at == net_step::established;
 }
 
 void tcp_channel::send_requests() {
@@ -92,8 +96,7 @@ bool tcp_channel::flush() {
   while (out_sent_ < out_.size()) {
     if (!writable_)
       return true;
-    const auto sent = ::send(fd_.get(), out_.data() + out_sent_, out_.size() - out_sent_,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    const auto sent = socket_.send(out_.data() + out_sent_, out_.size() - out_sent_);
     if (sent < 0 && errno == EINTR)
       continue;
     if (sent < 0 && errno == EAGAIN) {
@@ -138,14 +141,14 @@ std::size_t tcp_channel::head_bytes() const noexcept {
   return awaits_verdicts_ ? sent_.front().count : sizeof(answer_header) + sent_.front().count;
 }
 
-bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes) {
+bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes, bool past_tls) {
   bytes = 0;
   std::size_t asked = 0;
   for (const auto& piece : to)
     asked += piece.iov_len;
   ssize_t got;
   do
-    got = ::readv(fd_.get(), to.data(), static_cast<int>(to.size()));
+    got = past_tls ? socket_.receive_past_tls(to) : socket_.receive(to);
   while (got < 0 && errno == EINTR);
   if (got < 0 && errno == EAGAIN) {
     readable_ = false;
@@ -156,14 +159,21 @@ bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes) {
   if (got <= 0)
     return broken(phase_ == phase::greeting ? loss_reason::not_connected : loss_reason::closed);
   bytes = static_cast<std::size_t>(got);
-  // A short read has emptied the stream, and bytes that come later make a new event, so the channel
-  // need not read again before it. Two exceptions: a read that stopped at memory that cannot be
-  // written to leaves bytes behind (FIONREAD tells), and the next read reports the fault; and after
-  // a hang-up no new event comes, so that the end of the stream must still be read.
-  int left = 0;
-  if (bytes < asked && !hung_up_ && (::ioctl(fd_.get(), FIONREAD, &left) != 0 || left == 0))
-    readable_ = false;
+  readable_ = may_read_on(bytes, asked);
   return true;
+}
+
+/// Whether another read may find something, after one of `asked` bytes has got `bytes`. A short
+/// read has emptied the stream, and bytes that come later make a new event, so the channel need not
+/// read again before it. Three exceptions: a read that stopped at memory that cannot be written to
+/// leaves bytes behind (FIONREAD tells), and the next read reports the fault; after a hang-up no
+/// new event comes, so that the end of the stream must still be read; and TLS may have stopped at a
+/// record's end.
+bool tcp_channel::may_read_on(std::size_t bytes, std::size_t asked) const noexcept {
+  if (bytes == asked || hung_up_ || socket_.under_tls())
+    return true;
+  int left = 0;
+  return ::ioctl(socket_.fd(), FIONREAD, &left) == 0 && left != 0;
 }
 
 bool tcp_channel::receive_head(bool& moved) {
@@ -197,6 +207,9 @@ bool tcp_channel::on_hello_answer() {
     return broken(loss_reason::other_incarnation);
   if (answer.verdict != hello_verdict::accepted || answer.version != tcp_wire_version)
     return broken(loss_reason::not_accepted);
+  if (agreed(extent_, answer.extent) != answer.extent)
+    return broken(loss_reason::violation); // Less is inside TLS than this side wants.
+  extent_ = answer.extent;
   phase_ = phase::ready;
   send_requests();
   return flush();
@@ -257,7 +270,7 @@ bool tcp_channel::receive_payload(std::size_t& bytes_left, bool& moved) {
   std::array<iovec, pieces_per_read_max> pieces;
   const auto count = payload_.next(pieces, options_.receive_piece_bytes);
   std::size_t got = 0;
-  if (!read_into(std::span(pieces).first(count), got))
+  if (!read_into(std::span(pieces).first(count), got, extent_ != tls_extent::full))
     return false;
   moved |= got != 0;
   bytes_left -= std::min(bytes_left, got);

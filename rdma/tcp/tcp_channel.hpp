@@ -1,6 +1,6 @@
 #pragma once
 
-#include "net/socket.hpp"
+#include "net/stream_socket.hpp"
 #include "rdma/page_channel.hpp"
 #include "rdma/page_receiver.hpp"
 #include "rdma/tcp/tcp_options.hpp"
@@ -16,7 +16,7 @@ namespace peercache::rdma {
 /// time, several of them ahead of their answers. Threads, ownership, errors: as page_channel says.
 class tcp_channel final : public page_channel {
 public:
-  tcp_channel(std::uint64_t id, net::unique_fd fd, const peer_endpoint& peer,
+  tcp_channel(std::uint64_t id, net::stream_socket socket, const peer_endpoint& peer,
               const tcp_data_plane_options& opts, clock::time_point now);
 
   bool carries_nothing() const noexcept override { return sent_.empty(); }
@@ -38,9 +38,10 @@ private:
   bool on_verdicts();
   void answer_done();
   bool check_silence();
-  /// Reads once from the socket into `to`. `bytes` is 0 when there is nothing to read now. Returns
-  /// false when the connection is dead.
-  bool read_into(std::span<const iovec> to, std::size_t& bytes);
+  /// Reads once from the connection into `to`. `bytes` is 0 when there is nothing to read now.
+  /// Returns false when the connection is dead.
+  bool read_into(std::span<const iovec> to, std::size_t& bytes, bool past_tls = false);
+  bool may_read_on(std::size_t bytes, std::size_t asked) const noexcept;
   std::size_t head_bytes() const noexcept;
 
   // Members that stay constant after construction.
@@ -49,7 +50,9 @@ private:
   const incarnation inc_;
   const data_service service_;
 
-  net::unique_fd fd_;
+  net::stream_socket socket_;
+  /// What is inside TLS: what this side wants, and from the hello's answer on what both do.
+  tls_extent extent_;
   bool readable_ = false;
   bool writable_ = false;
   /// The stream has ended; bytes that came before its end may still be unread.

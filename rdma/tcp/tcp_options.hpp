@@ -1,6 +1,8 @@
 #pragma once
 
 #include "net/socket.hpp"
+#include "net/stream_socket.hpp"
+#include "net/tls_handshakes.hpp"
 #include "rdma/channel_options.hpp"
 #include "rdma/device_memory.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
@@ -9,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 namespace peercache::rdma {
 
@@ -28,6 +31,8 @@ struct tcp_data_plane_options {
   /// Bytes of one readv, at most: so few that they are digested while they are in the L2 cache.
   std::uint32_t receive_piece_bytes = 256u << 10;
   net::socket_options socket;
+  std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
+  bool pages_in_tls = false; ///< Whether payloads are inside TLS, too; peers may want it as well.
 };
 
 /// Faults that tests make a page server have; no product sets one.
@@ -65,10 +70,21 @@ struct tcp_page_server_options {
   std::chrono::milliseconds send_timeout_of_full{500};
   std::chrono::milliseconds idle_timeout{300'000};
   net::socket_options socket;
+  /// Shakes hands with who connects, in its own thread; outlives the server. Null: connections are
+  /// plain.
+  net::tls_handshakes* handshakes = nullptr;
+  bool pages_in_tls = false; ///< Whether payloads are inside TLS, too; readers may want it as well.
   /// Takes over a connection that has said a whole verbs hello, which nobody has judged yet. Called
   /// in the server's thread. When empty, the server answers such a hello with `no_device`.
-  std::function<void(net::unique_fd, const verbs_hello&)> on_verbs_hello;
+  std::function<void(net::stream_socket, const verbs_hello&)> on_verbs_hello;
   tcp_server_faults faults;
 };
+
+/// What one side of a connection wants to be inside TLS.
+inline tls_extent wanted_extent(bool under_tls, bool pages_in_tls) noexcept {
+  if (!under_tls)
+    return tls_extent::none;
+  return pages_in_tls ? tls_extent::full : tls_extent::handshake;
+}
 
 } // namespace peercache::rdma

@@ -34,12 +34,14 @@ tcp_page_server::listen(const tcp_page_server_options& opts, const served_memory
 
 tcp_page_server::tcp_page_server(const tcp_page_server_options& opts, const served_memory& what,
                                  net::event_poll events, net::unique_fd listener)
-    : shared_(opts, what), events_(std::move(events)), listener_(std::move(listener)) {}
+    : shared_(opts, what), events_(std::move(events)), listener_(std::move(listener)),
+      arrivals_(std::make_shared<tcp_arrivals>(events_)) {}
 
 bool tcp_page_server::poll(clock::time_point now) {
   if (accept_again_)
     accept_waiting(now);
-  bool moved = run_sessions(now);
+  bool moved = take_arrivals(now);
+  moved |= run_sessions(now);
   if (take_events(now))
     moved |= run_sessions(now);
   if (now >= reap_at_) {
@@ -81,17 +83,33 @@ void tcp_page_server::accept_waiting(clock::time_point now) {
                   "of open files (ulimit -n, LimitNOFILE)");
       return;
     }
-    if (sessions_.size() >= shared_.options.connections_max) {
-      ++stats_.turned_away;
-      continue;
-    }
-    const auto id = next_id_++;
-    if (!events_.add(fd.get(), id))
-      continue;
-    ++stats_.accepted;
-    sessions_.emplace(id, std::make_unique<tcp_server_session>(shared_, std::move(fd), now));
+    if (auto* handshakes = shared_.options.handshakes; handshakes != nullptr)
+      handshakes->add(std::move(fd), [to = arrivals_](net::unique_fd socket, net::tls_session tls) {
+        to->push({std::move(socket), std::move(tls)});
+      });
+    else
+      begin_session(std::move(fd), now);
   }
   accept_again_ = true;
+}
+
+bool tcp_page_server::take_arrivals(clock::time_point now) {
+  auto arrived = arrivals_->take();
+  for (auto& socket : arrived)
+    begin_session(std::move(socket), now);
+  return !arrived.empty();
+}
+
+void tcp_page_server::begin_session(net::stream_socket socket, clock::time_point now) {
+  if (sessions_.size() >= shared_.options.connections_max) {
+    ++stats_.turned_away;
+    return;
+  }
+  const auto id = next_id_++;
+  if (!events_.add(socket.fd(), id))
+    return;
+  ++stats_.accepted;
+  sessions_.emplace(id, std::make_unique<tcp_server_session>(shared_, std::move(socket), now));
 }
 
 bool tcp_page_server::run_sessions(clock::time_point now) {
@@ -130,7 +148,7 @@ void tcp_page_server::give_away(tcp_server_session& session) {
   PEERCACHE_ASSERT(shared_.options.on_verbs_hello);
   ++stats_.given_away;
   auto socket = session.take_socket();
-  events_.remove(socket.get());
+  events_.remove(socket.fd());
   shared_.options.on_verbs_hello(std::move(socket), session.verbs_greeting());
 }
 

@@ -3,6 +3,7 @@
 #include "common/log_limit.hpp"
 #include "common/result.hpp"
 #include "rdma/page_source.hpp"
+#include "rdma/tcp/tcp_arrivals.hpp"
 #include "rdma/tcp/tcp_options.hpp"
 #include "rdma/tcp/tcp_server_session.hpp"
 
@@ -27,6 +28,8 @@ struct tcp_page_server_stats {
 /// Serves the pages of one pool, or rows of memory under leases, to TCP data planes, straight from
 /// the memory, and gives connections of verbs data planes away (`on_verbs_hello`).
 ///
+/// Under TLS (`handshakes`) it hears of who connects when both sides are known to each other.
+///
 /// Threads: `poll`, `wait` and all else belong to the one thread that runs the server; `wake` is
 /// for any. Starts none. Ownership: what is served is lent and outlives the server. A page of a
 /// pool is pinned while its answer is sent. Errors: a faulty peer loses its connection. Limits:
@@ -35,6 +38,10 @@ struct tcp_page_server_stats {
 /// for the bytes that it pins.
 class tcp_page_server {
 public:
+  ~tcp_page_server() { arrivals_->close(); }
+  tcp_page_server(const tcp_page_server&) = delete;
+  tcp_page_server& operator=(const tcp_page_server&) = delete;
+
   static result<std::unique_ptr<tcp_page_server>> listen(const tcp_page_server_options& opts,
                                                          page_source& source) {
     return listen(opts, served_memory{&source, nullptr});
@@ -52,6 +59,7 @@ public:
   void wake() noexcept { events_.wake(); }
 
   std::uint16_t port() const { return net::local_port(listener_); }
+  /// Connections that are served, not those that still shake hands.
   std::size_t connections() const noexcept { return sessions_.size(); }
   std::uint64_t pinned_bytes() const noexcept { return shared_.pins.used(); }
   tcp_page_server_stats stats() const noexcept;
@@ -63,6 +71,8 @@ private:
                   net::event_poll events, net::unique_fd listener);
 
   void accept_waiting(clock::time_point now);
+  bool take_arrivals(clock::time_point now);
+  void begin_session(net::stream_socket socket, clock::time_point now);
   bool take_events(clock::time_point now);
   bool run_sessions(clock::time_point now);
   void give_away(tcp_server_session& session);
@@ -72,7 +82,8 @@ private:
   tcp_server_state shared_;
   net::event_poll events_;
   net::unique_fd listener_;
-  std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
+  const std::shared_ptr<tcp_arrivals> arrivals_; ///< Filled by handshakes of TLS.
+  std::span<const epoll_event> collected_;       ///< Events that `wait` took, for the next `poll`.
   /// The listener may have more connections: it had more than one turn accepts, or no descriptor
   /// was left.
   bool accept_again_ = false;

@@ -3,6 +3,7 @@
 #include "common/checksum.hpp"
 #include "common/guards.hpp"
 
+#include <algorithm>
 #include <span>
 
 namespace peercache::rdma {
@@ -12,15 +13,22 @@ std::uint64_t cluster_digest(std::string_view cluster) noexcept {
 }
 
 hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc,
-                    data_service service) noexcept {
+                    data_service service, tls_extent own) noexcept {
   if (greeting.magic != hello_magic || greeting.version != tcp_wire_version ||
-      greeting.service != service || greeting.reserved != 0)
+      greeting.service != service || !agreed(greeting.extent, own))
     return hello_verdict::incompatible;
   if (greeting.cluster != cluster)
     return hello_verdict::other_cluster;
   if (greeting.inc != inc && guard_on(guard::incarnation))
     return hello_verdict::other_incarnation;
   return hello_verdict::accepted;
+}
+
+std::optional<tls_extent> agreed(tls_extent one, tls_extent other) noexcept {
+  const auto larger = std::max(one, other);
+  if (larger > tls_extent::full || (one == tls_extent::none) != (other == tls_extent::none))
+    return std::nullopt;
+  return larger;
 }
 
 bool within_limits(const request_header& header) noexcept {

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 /// The protocol between a TCP data plane and a TCP page server, little endian. Any change bumps
@@ -29,6 +30,9 @@
 /// lease before the answer, and again when the socket has taken the last byte of the payloads. A
 /// page is a hit when both looks, the status and the verdict, say so.
 ///
+/// Under TLS, everything above is inside TLS, but for the payloads: they are when both sides know
+/// `tls_extent::full`, and go past TLS otherwise, behind the record in which the status bytes end.
+///
 /// Requests of a connection are answered in their order; a reader may send several ahead. Limits
 /// that the receiver checks before anything else: 1..request_pages_max pages of 1..page_bytes_max
 /// bytes, and together at most request_bytes_max unless the request is for a single page. Reserved
@@ -40,36 +44,44 @@ static_assert(std::endian::native == std::endian::little);
 inline constexpr std::uint32_t hello_magic = 0x48544350;   // The bytes "PCTH".
 inline constexpr std::uint32_t request_magic = 0x51544350; // The bytes "PCTQ".
 inline constexpr std::uint32_t answer_magic = 0x41544350;  // The bytes "PCTA".
-inline constexpr std::uint16_t tcp_wire_version = 2;
+inline constexpr std::uint16_t tcp_wire_version = 3;
 
 inline constexpr std::uint32_t request_pages_max = 128;
 inline constexpr std::uint64_t request_bytes_max = 8u << 20;
 static_assert(request_bytes_max <= limits::page_bytes_max);
+
+/// What of a connection is inside TLS.
+enum class tls_extent : std::uint8_t {
+  none,
+  handshake, ///< Everything but the payloads.
+  full
+};
 
 /// The first message of a connection: the reader says which process it expects.
 ///   offset  bytes  field
 ///        0      4  magic       hello_magic
 ///        4      2  version     tcp_wire_version
 ///        6      1  service     data_service that the reader expects
-///        7      1  reserved
+///        7      1  extent      tls_extent that the reader wants at least
 ///        8      8  cluster     digest of the cluster's name
 ///       16     16  inc         the incarnation that the reader expects
 struct hello {
   std::uint32_t magic = hello_magic;
   std::uint16_t version = tcp_wire_version;
   data_service service = data_service::pool;
-  std::uint8_t reserved = 0;
+  tls_extent extent = tls_extent::none;
   std::uint64_t cluster = 0;
   incarnation inc;
 };
 static_assert(sizeof(hello) == 32 && offsetof(hello, service) == 6 &&
-              offsetof(hello, cluster) == 8 && offsetof(hello, inc) == 16);
+              offsetof(hello, extent) == 7 && offsetof(hello, cluster) == 8 &&
+              offsetof(hello, inc) == 16);
 
 enum class hello_verdict : std::uint8_t {
   accepted,
   other_incarnation,
   other_cluster,
-  incompatible ///< The wire version or the service differs.
+  incompatible ///< The wire version or the service differs, or one side alone is under TLS.
 };
 
 /// The server's answer to a hello: whether it serves this reader.
@@ -77,17 +89,18 @@ enum class hello_verdict : std::uint8_t {
 ///        0      4  magic       hello_magic
 ///        4      2  version     the server's
 ///        6      1  verdict     hello_verdict
-///        7      1  reserved
+///        7      1  extent      tls_extent from here on: the larger one of both sides'; `none` in a
+///                              refusal
 ///        8     16  inc         the incarnation that serves; zero in a refusal
 struct hello_answer {
   std::uint32_t magic = hello_magic;
   std::uint16_t version = tcp_wire_version;
   hello_verdict verdict = hello_verdict::accepted;
-  std::uint8_t reserved = 0;
+  tls_extent extent = tls_extent::none;
   incarnation inc;
 };
 static_assert(sizeof(hello_answer) == 24 && offsetof(hello_answer, verdict) == 6 &&
-              offsetof(hello_answer, inc) == 8);
+              offsetof(hello_answer, extent) == 7 && offsetof(hello_answer, inc) == 8);
 
 /// The begin of a request, before its `page_count` request_records.
 ///   offset  bytes  field
@@ -148,7 +161,10 @@ std::uint64_t cluster_digest(std::string_view cluster) noexcept;
 /// The verdict of a server that is `inc` of `cluster` and serves `service` on a reader's hello. A
 /// hello with a wrong magic is `incompatible`, and its other fields are not looked at.
 hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc,
-                    data_service service) noexcept;
+                    data_service service, tls_extent own = tls_extent::none) noexcept;
+
+/// What two sides of whom each wants one of these do, if they can talk to each other.
+std::optional<tls_extent> agreed(tls_extent one, tls_extent other) noexcept;
 
 /// Whether the sizes in a request frame are within the limits of the protocol, and the sources of
 /// its pages are of the service.

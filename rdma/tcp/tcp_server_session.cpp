@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <sys/socket.h>
 
 namespace peercache::rdma {
 
@@ -25,10 +24,12 @@ bool begins_with(std::span<const std::byte> bytes, std::size_t have, std::uint32
 
 } // namespace
 
-tcp_server_session::tcp_server_session(tcp_server_state& shared, net::unique_fd fd,
+tcp_server_session::tcp_server_session(tcp_server_state& shared, net::stream_socket socket,
                                        clock::time_point now)
-    : shared_(shared), moved_at_(now), peer_(net::peer_address(fd.get())), answer_(shared, peer_),
-      fd_(std::move(fd)) {}
+    : shared_(shared), moved_at_(now), peer_(net::peer_address(socket.fd())),
+      answer_(shared, peer_),
+      extent_(wanted_extent(socket.under_tls(), shared.options.pages_in_tls)),
+      socket_(std::move(socket)) {}
 
 void tcp_server_session::on_events(std::uint32_t events) noexcept {
   hung_up_ |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
@@ -108,7 +109,7 @@ bool tcp_server_session::receive() {
   }
   if (room == 0)
     return true;
-  const auto got = ::recv(fd_.get(), to + in_end_, room, MSG_DONTWAIT);
+  const auto got = socket_.receive(to + in_end_, room);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
     readable_ = errno == EINTR;
     return true;
@@ -117,7 +118,8 @@ bool tcp_server_session::receive() {
     return false;
   ended_ = got == 0;
   in_end_ += static_cast<std::size_t>(got);
-  if (static_cast<std::size_t>(got) < room && !hung_up_)
+  // A short read has emptied a plain socket; TLS may have stopped at a record's end.
+  if (static_cast<std::size_t>(got) < room && !hung_up_ && !socket_.under_tls())
     readable_ = false;
   return true;
 }
@@ -163,10 +165,13 @@ void tcp_server_session::answer_hello() {
   hello greeting;
   std::memcpy(&greeting, hello_.data(), sizeof greeting);
   hello_answer answer;
-  answer.verdict = judge(greeting, shared_.cluster, shared_.options.inc, shared_.serves.service());
+  answer.verdict =
+      judge(greeting, shared_.cluster, shared_.options.inc, shared_.serves.service(), extent_);
   const bool accepted = answer.verdict == hello_verdict::accepted;
-  if (accepted) // Who is refused, and told, would be accepted the next time.
+  if (accepted) { // Who is refused, and told, would be accepted the next time.
     answer.inc = shared_.options.inc;
+    answer.extent = extent_ = agreed(greeting.extent, extent_).value_or(extent_);
+  }
   phase_ = accepted ? phase::serving : phase::refusing;
   if (accepted)
     in_ = std::make_unique<std::array<std::byte, in_bytes_max>>();
@@ -204,19 +209,23 @@ bool tcp_server_session::take_request() {
   return true;
 }
 
-/// Sends at most `bytes_max` bytes of the answer. Returns what `sendmsg` does.
+/// Sends at most `bytes_max` bytes of the answer, inside TLS what belongs there. Returns what
+/// `stream_socket::send` does.
 ssize_t tcp_server_session::send_some(std::size_t bytes_max) {
   std::array<iovec, pieces_per_send_max> pieces;
   const auto* spans = shared_.serves.spans;
   const auto reading = spans != nullptr ? spans->read() : served_spans::reading{};
-  msghdr message{};
-  message.msg_iov = pieces.data();
-  message.msg_iovlen = answer_.next(pieces, bytes_max, reading);
-  if (message.msg_iovlen == 0) {
+  const auto text = answer_.text_left();
+  const bool text_alone = extent_ == tls_extent::handshake && text != 0;
+  const auto count =
+      answer_.next(pieces, text_alone ? std::min(bytes_max, text) : bytes_max, reading);
+  if (count == 0) {
     errno = EFAULT; // The memory is not served any more.
     return -1;
   }
-  return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const auto next = std::span(pieces).first(count);
+  return extent_ == tls_extent::handshake && !text_alone ? socket_.send_past_tls(next)
+                                                         : socket_.send(next);
 }
 
 bool tcp_server_session::send(std::size_t& budget) {

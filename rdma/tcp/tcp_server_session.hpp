@@ -1,6 +1,6 @@
 #pragma once
 
-#include "net/socket.hpp"
+#include "net/stream_socket.hpp"
 #include "rdma/data_plane.hpp"
 #include "rdma/tcp/tcp_answer.hpp"
 
@@ -29,7 +29,8 @@ public:
     ended
   };
 
-  tcp_server_session(tcp_server_state& shared, net::unique_fd fd, clock::time_point now);
+  /// @param socket plain, or under TLS that stands
+  tcp_server_session(tcp_server_state& shared, net::stream_socket socket, clock::time_point now);
 
   void on_events(std::uint32_t events) noexcept;
   progress step(clock::time_point now, std::size_t bytes_max);
@@ -45,7 +46,7 @@ public:
   const std::string& peer() const noexcept { return peer_; }
 
   /// The socket of a session that said a verbs hello. @pre `step` returned `given_away`
-  net::unique_fd take_socket() noexcept { return std::move(fd_); }
+  net::stream_socket take_socket() noexcept { return std::move(socket_); }
   verbs_hello verbs_greeting() const noexcept;
 
 private:
@@ -88,7 +89,8 @@ private:
 
   std::uint64_t answer_bytes_sent_ = 0;
   tcp_answer answer_;
-  net::unique_fd fd_; ///< The socket; closed before the answer's pins are released.
+  tls_extent extent_;         ///< What is inside TLS: what the server wants, then what both do.
+  net::stream_socket socket_; ///< Closed before the answer's pins are released.
 };
 
 } // namespace peercache::rdma

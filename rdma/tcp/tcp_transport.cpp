@@ -24,7 +24,8 @@ std::unique_ptr<page_channel> tcp_transport::open(std::uint64_t id, const peer_e
   auto socket = net::start_connect(peer.host, peer.port, options_.socket);
   if (!socket || !events.add(socket->get(), id))
     return nullptr;
-  return std::make_unique<tcp_channel>(id, std::move(*socket), peer, options_, now);
+  return std::make_unique<tcp_channel>(
+      id, net::stream_socket::dialled(std::move(*socket), options_.tls), peer, options_, now);
 }
 
 result<std::unique_ptr<channel_data_plane>>

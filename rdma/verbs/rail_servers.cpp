@@ -71,7 +71,7 @@ result<void> rail_servers::add_rail(const rail_choice::rail& which, const rail_s
   return {};
 }
 
-void rail_servers::accept(net::unique_fd socket, const verbs_hello& greeting) {
+void rail_servers::accept(net::stream_socket socket, const verbs_hello& greeting) {
   PEERCACHE_ASSERT(!rails_.empty()); // Where there are none, hellos of verbs are refused.
   rails_[greeting.rail % rails_.size()].server->accept(std::move(socket), greeting);
 }

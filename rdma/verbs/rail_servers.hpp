@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/result.hpp"
-#include "net/socket.hpp"
+#include "net/stream_socket.hpp"
 #include "rdma/verbs/rail_choice.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
 #include "rdma/verbs/verbs_server_options.hpp"
@@ -41,7 +41,7 @@ public:
 
   /// Takes a connection that has said a verbs hello, for the rail that the hello names.
   /// @pre there are rails
-  void accept(net::unique_fd socket, const verbs_hello& greeting);
+  void accept(net::stream_socket socket, const verbs_hello& greeting);
 
   /// The body of a rail's thread: returns after `stop`.
   void run(std::size_t rail);

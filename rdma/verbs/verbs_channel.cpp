@@ -29,7 +29,7 @@ result<verbs_ends> verbs_ends::create(const verbs_rail& rail, verbs::completion_
   return verbs_ends{std::move(*completions), std::move(*pair), depth, sge};
 }
 
-verbs_channel::verbs_channel(std::uint64_t id, verbs_rail& rail, net::unique_fd control,
+verbs_channel::verbs_channel(std::uint64_t id, verbs_rail& rail, net::stream_socket control,
                              verbs_ends ends, const verbs_hello& greeting, clock::time_point now)
     : page_channel(id, now), rail_(rail), ends_(std::move(ends)),
       handshake_(std::move(control), greeting),

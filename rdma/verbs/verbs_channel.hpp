@@ -46,7 +46,7 @@ struct verbs_ends {
 /// becomes a hit only by an entry that was READ after the page's last byte had arrived.
 class verbs_channel final : public page_channel {
 public:
-  verbs_channel(std::uint64_t id, verbs_rail& rail, net::unique_fd control, verbs_ends ends,
+  verbs_channel(std::uint64_t id, verbs_rail& rail, net::stream_socket control, verbs_ends ends,
                 const verbs_hello& greeting, clock::time_point now);
   ~verbs_channel() override;
 

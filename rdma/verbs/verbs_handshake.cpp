@@ -6,11 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <sys/socket.h>
 
 namespace peercache::rdma {
-verbs_handshake::verbs_handshake(net::unique_fd fd, const verbs_hello& greeting)
-    : fd_(std::move(fd)), inc_(greeting.inc), service_(greeting.service) {
+verbs_handshake::verbs_handshake(net::stream_socket socket, const verbs_hello& greeting)
+    : socket_(std::move(socket)), inc_(greeting.inc), service_(greeting.service) {
   append(greeting);
 }
 
@@ -33,10 +32,12 @@ void verbs_handshake::on_events(std::uint32_t events) noexcept {
 }
 
 verbs_handshake::state verbs_handshake::step() {
+  using net_step = net::stream_socket::step;
   if (state_ == state::connecting && writable_) {
-    if (net::socket_error(fd_.get()) != 0)
+    const auto at = socket_.establish();
+    if (at == net_step::refused)
       broken(loss_reason::not_connected);
-    else
+    else if (at == net_step::established)
       state_ = state::greeting;
   }
   if (state_ == state::connecting || state_ == state::broken)
@@ -54,8 +55,7 @@ void verbs_handshake::ready() {
 
 bool verbs_handshake::flush() {
   while (writable_ && out_sent_ < out_.size()) {
-    const auto sent = ::send(fd_.get(), out_.data() + out_sent_, out_.size() - out_sent_,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    const auto sent = socket_.send(out_.data() + out_sent_, out_.size() - out_sent_);
     if (sent < 0 && errno == EINTR)
       continue;
     if (sent < 0 && errno == EAGAIN)
@@ -70,7 +70,7 @@ bool verbs_handshake::flush() {
 
 bool verbs_handshake::receive() {
   while (readable_) {
-    const auto got = ::recv(fd_.get(), in_.data() + in_have_, in_.size() - in_have_, MSG_DONTWAIT);
+    const auto got = socket_.receive(in_.data() + in_have_, in_.size() - in_have_);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0 && errno == EAGAIN) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "net/socket.hpp"
+#include "net/stream_socket.hpp"
 #include "rdma/page_channel.hpp"
 #include "rdma/verbs/remote_region.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
@@ -26,7 +26,8 @@ public:
     broken
   };
 
-  verbs_handshake(net::unique_fd fd, const verbs_hello& greeting);
+  /// @param socket as `stream_socket::dialled` makes it
+  verbs_handshake(net::stream_socket socket, const verbs_hello& greeting);
 
   void on_events(std::uint32_t events) noexcept;
   /// Sends and receives what can be sent and received without blocking.
@@ -36,7 +37,7 @@ public:
   loss_reason why() const noexcept { return why_; }
   const verbs_answer& answer() const noexcept { return answer_; }
   const remote_region& region() const noexcept { return region_; }
-  void close() noexcept { fd_.reset(); }
+  void close() noexcept { socket_.close(); }
 
 private:
   bool flush();
@@ -48,7 +49,7 @@ private:
   template <class T>
   void append(const T& message);
 
-  net::unique_fd fd_;
+  net::stream_socket socket_;
   const incarnation inc_; ///< The incarnation that the reader expects of the server.
   const data_service service_;
   state state_ = state::connecting;

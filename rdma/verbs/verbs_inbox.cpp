@@ -4,7 +4,7 @@
 
 namespace peercache::rdma {
 
-bool verbs_inbox::push(net::unique_fd& socket, const verbs_hello& greeting) {
+bool verbs_inbox::push(net::stream_socket& socket, const verbs_hello& greeting) {
   const std::lock_guard lock(mutex_);
   if (waiting_.size() >= arrivals_max_)
     return false;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "net/socket.hpp"
+#include "net/stream_socket.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
 
 #include <atomic>
@@ -13,7 +13,7 @@ namespace peercache::rdma {
 
 /// A connection on which a reader has said the hello `greeting`.
 struct verbs_arrival {
-  net::unique_fd socket;
+  net::stream_socket socket;
   verbs_hello greeting;
 };
 
@@ -25,7 +25,7 @@ public:
   explicit verbs_inbox(std::size_t arrivals_max) : arrivals_max_(arrivals_max) {}
 
   /// Puts a connection into the inbox. False when the inbox is full: the socket stays the caller's.
-  bool push(net::unique_fd& socket, const verbs_hello& greeting);
+  bool push(net::stream_socket& socket, const verbs_hello& greeting);
   /// Takes the oldest connections out, at most `at_most`.
   std::vector<verbs_arrival> take(std::size_t at_most);
   bool empty() const noexcept { return !has_some_.load(std::memory_order_acquire); }

@@ -2,10 +2,12 @@
 
 #include "common/ids.hpp"
 #include "net/socket.hpp"
+#include "net/tls_context.hpp"
 #include "rdma/channel_options.hpp"
 #include "rdma/verbs/queue_pair.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace peercache::rdma {
@@ -32,6 +34,8 @@ struct verbs_data_plane_options {
   /// since an unchecked page is never a hit.
   bool payload_only = false;
   net::socket_options socket;
+  /// TLS of the handshake with the peer's data port; READs are past it. Null: none.
+  std::shared_ptr<net::tls_context> tls;
 };
 
 } // namespace peercache::rdma

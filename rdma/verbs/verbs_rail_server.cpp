@@ -18,9 +18,9 @@ constexpr auto reap_every = std::chrono::milliseconds(100);
 constexpr auto publish_every = std::chrono::milliseconds(100);
 
 /// Whether the reader has closed the connection already; a queue pair would be wasted on it.
-bool has_left(const net::unique_fd& socket) noexcept {
+bool has_left(const net::stream_socket& socket) noexcept {
   char next;
-  const auto got = ::recv(socket.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  const auto got = ::recv(socket.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
@@ -40,9 +40,8 @@ verbs::path path_to(const queue_pair_end& reader, const queue_pair_end& agreed) 
 
 /// Sends a refusal with one try: an answer of this size fits into a socket that nothing was sent on
 /// yet, and a reader that does not get it has its own time-out.
-void send_once(const net::unique_fd& socket, const verbs_answer& answer) noexcept {
-  [[maybe_unused]] const auto sent =
-      ::send(socket.get(), &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+void send_once(net::stream_socket& socket, const verbs_answer& answer) noexcept {
+  [[maybe_unused]] const auto sent = socket.send(&answer, sizeof answer);
 }
 
 result<void> check(const verbs_server_options& options, const served_region& pool) {
@@ -102,7 +101,7 @@ namespace {
 /// What tells a reader from others: its name, and the host that the kernel says it is on. By the
 /// name alone anybody could end another's sessions.
 std::string reader_of(const verbs_arrival& who) {
-  return name_of(who.greeting.name) + '\0' + net::peer_address(who.socket.get());
+  return name_of(who.greeting.name) + '\0' + net::peer_address(who.socket.fd());
 }
 
 } // namespace
@@ -134,7 +133,7 @@ void verbs_rail_server::wait(clock::duration at_most) {
 
 // -- arrivals: connections from the inbox become sessions
 
-void verbs_rail_server::accept(net::unique_fd socket, const verbs_hello& greeting) {
+void verbs_rail_server::accept(net::stream_socket socket, const verbs_hello& greeting) {
   if (inbox_.push(socket, greeting))
     return wake();
   inbox_overflows_.fetch_add(1, std::memory_order_relaxed);
@@ -196,8 +195,8 @@ result<verbs::queue_pair> verbs_rail_server::connect_to(const verbs_hello& greet
 void verbs_rail_server::add(clock::time_point now, verbs_arrival from, verbs::queue_pair pair,
                             const verbs_answer& answer) {
   const auto id = next_id_++;
-  net::keep_alive(from.socket.get(), options_.keep_alive);
-  if (!events_.add(from.socket.get(), id))
+  net::keep_alive(from.socket.fd(), options_.keep_alive);
+  if (!events_.add(from.socket.fd(), id))
     return;
   ++stats_.verdicts[static_cast<std::size_t>(verbs_verdict::accepted)];
   ++stats_.half_open;
@@ -211,7 +210,7 @@ void verbs_rail_server::add(clock::time_point now, verbs_arrival from, verbs::qu
   ready_.push_back(id);
 }
 
-void verbs_rail_server::refuse(const net::unique_fd& socket, verbs_verdict verdict) {
+void verbs_rail_server::refuse(net::stream_socket& socket, verbs_verdict verdict) {
   ++stats_.verdicts[static_cast<std::size_t>(verdict)];
   send_once(socket, answer_of(verdict));
 }

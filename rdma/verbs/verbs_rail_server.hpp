@@ -1,7 +1,7 @@
 #pragma once
 
 #include "common/result.hpp"
-#include "net/socket.hpp"
+#include "net/stream_socket.hpp"
 #include "rdma/verbs/completion_queue.hpp"
 #include "rdma/verbs/region_registry.hpp"
 #include "rdma/verbs/span_registry.hpp"
@@ -43,7 +43,7 @@ public:
 
   /// Takes a connection on which a reader has said `greeting`. When the inbox is full, the reader
   /// is told `busy` at once.
-  void accept(net::unique_fd socket, const verbs_hello& greeting);
+  void accept(net::stream_socket socket, const verbs_hello& greeting);
 
   /// The registry of memory under leases, for a rail that was made with their table: any thread may
   /// add and remove.
@@ -98,7 +98,7 @@ private:
   void end(std::uint64_t id, session_end why);
   void end_all(session_end why);
   void end_older(const std::string& name, const incarnation& reader);
-  void refuse(const net::unique_fd& socket, verbs_verdict verdict);
+  void refuse(net::stream_socket& socket, verbs_verdict verdict);
   verbs_answer answer_of(verbs_verdict verdict) const;
   queue_pair_end own_end() const noexcept;
   void publish(clock::time_point now);

@@ -5,7 +5,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <sys/socket.h>
 #include <sys/uio.h>
 #include <utility>
 
@@ -21,10 +20,10 @@ bool would_block() noexcept {
 
 } // namespace
 
-verbs_server_session::verbs_server_session(net::unique_fd fd, verbs::queue_pair pair,
+verbs_server_session::verbs_server_session(net::stream_socket socket, verbs::queue_pair pair,
                                            const verbs_answer& answer, clock::time_point now)
-    : fd_(std::move(fd)), pair_(std::move(pair)), answer_(answer), began_at_(now), looked_at_(now),
-      quiet_since_(now) {}
+    : socket_(std::move(socket)), pair_(std::move(pair)), answer_(answer), began_at_(now),
+      looked_at_(now), quiet_since_(now) {}
 
 void verbs_server_session::on_events(std::uint32_t events) noexcept {
   const bool over = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
@@ -52,10 +51,7 @@ bool verbs_server_session::send(clock::time_point now, std::span<const region_ch
     const auto of_tail = tail.subspan(sent_bytes_ - (head.size() - of_head.size()));
     std::array<iovec, 2> pieces{{{const_cast<std::byte*>(of_head.data()), of_head.size()},
                                  {const_cast<std::byte*>(of_tail.data()), of_tail.size()}}};
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = pieces.size();
-    const auto done = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const auto done = socket_.send(pieces);
     if (done < 0 && errno == EINTR)
       continue;
     if (done < 0 && !would_block())
@@ -78,7 +74,7 @@ verbs_server_session::progress verbs_server_session::receive() {
     std::byte unexpected;
     std::byte* to = was_established ? &unexpected : ready_.data() + ready_have_;
     const auto room = was_established ? 1 : ready_.size() - ready_have_;
-    const auto got = ::recv(fd_.get(), to, room, MSG_DONTWAIT);
+    const auto got = socket_.receive(to, room);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0 && would_block()) {

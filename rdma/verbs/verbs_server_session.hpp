@@ -1,6 +1,6 @@
 #pragma once
 
-#include "net/socket.hpp"
+#include "net/stream_socket.hpp"
 #include "rdma/data_plane.hpp"
 #include "rdma/verbs/queue_pair.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
@@ -25,8 +25,8 @@ class verbs_server_session {
 public:
   enum class progress : std::uint8_t { blocked, moved, closed, violated };
 
-  verbs_server_session(net::unique_fd fd, verbs::queue_pair pair, const verbs_answer& answer,
-                       clock::time_point now);
+  verbs_server_session(net::stream_socket socket, verbs::queue_pair pair,
+                       const verbs_answer& answer, clock::time_point now);
 
   void on_events(std::uint32_t events) noexcept;
   /// Sends and receives what can be sent and received without blocking.
@@ -49,7 +49,7 @@ private:
   bool send(clock::time_point now, std::span<const region_chunk> announced);
   progress receive();
 
-  net::unique_fd fd_;
+  net::stream_socket socket_;
   verbs::queue_pair pair_;
   const verbs_answer answer_;
   const clock::time_point began_at_;

@@ -81,8 +81,9 @@ std::unique_ptr<page_channel> verbs_transport::open(std::uint64_t id, const peer
   if (!ends)
     return nullptr;
   const auto greeting = greeting_for(peer, *ends);
-  return std::make_unique<verbs_channel>(id, shared_, std::move(*socket), std::move(*ends),
-                                         greeting, now);
+  return std::make_unique<verbs_channel>(
+      id, shared_, net::stream_socket::dialled(std::move(*socket), rail_.options.tls),
+      std::move(*ends), greeting, now);
 }
 
 verbs_hello verbs_transport::greeting_for(const peer_endpoint& peer, const verbs_ends& ends) const {

@@ -7,6 +7,7 @@
 #include "rdma/tcp/tcp_transport.hpp"
 #include "tests/fakes/memory_data_plane.hpp"
 #include "tests/rdma/lent_memory.hpp"
+#include "tests/support/certificates.hpp"
 
 #include <gtest/gtest.h>
 
@@ -218,12 +219,31 @@ protected:
   const test_pool* served = nullptr; ///< The pool of the last `serve`.
 };
 
+/// A CA of the cluster of all rigs, its node and its client, made once.
+struct rig_certificates {
+  const certificates ca{"test"};
+  const std::shared_ptr<net::tls_context> node = context_of(ca.node());
+  const std::shared_ptr<net::tls_context> client = context_of(ca.client());
+
+  static const rig_certificates& get() {
+    static const rig_certificates made;
+    return made;
+  }
+  /// Handshakes of the node, which the caller gives its turns.
+  static std::unique_ptr<net::tls_handshakes> handshakes() {
+    auto made = net::tls_handshakes::create(get().node);
+    EXPECT_TRUE(made);
+    return std::move(*made);
+  }
+};
+
 std::unique_ptr<plane_rig> make_memory_rig(data_service what);
 std::unique_ptr<plane_rig> make_tcp_rig(data_service what);
 
 /// A server and a reader over loopback, which one thread polls in turn.
 class tcp_rig final : public plane_rig {
 public:
+  /// Under TLS if the options have it; the server is then a node of `rig_certificates`.
   explicit tcp_rig(const tcp_data_plane_options& opts = {}, data_service what = data_service::pool);
   data_plane& plane() override { return *reader; }
   void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) override;
@@ -234,6 +254,8 @@ public:
   }
   void step() override;
 
+  /// Where readers shake hands if the reader has TLS; null: connections are plain.
+  std::unique_ptr<net::tls_handshakes> handshakes;
   std::unique_ptr<channel_data_plane> reader;
   std::unique_ptr<tcp_page_server> server;
   std::uint16_t port = 0;

@@ -55,6 +55,8 @@ tcp_rig::tcp_rig(const tcp_data_plane_options& opts, data_service what)
   auto made = make_tcp_data_plane(opts);
   EXPECT_TRUE(made);
   reader = std::move(*made);
+  if (opts.tls)
+    handshakes = rig_certificates::handshakes();
 }
 
 void tcp_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
@@ -73,6 +75,7 @@ void tcp_rig::serve(test_pool& pool, tcp_page_server_options opts) {
   server.reset();
   opts.port = port;
   opts.cluster = "test";
+  opts.handshakes = handshakes.get();
   served = &pool;
   auto made = lent != nullptr ? tcp_page_server::listen(opts, lent->spans)
                               : tcp_page_server::listen(opts, pool);
@@ -82,6 +85,8 @@ void tcp_rig::serve(test_pool& pool, tcp_page_server_options opts) {
 
 void tcp_rig::step() {
   now += std::chrono::microseconds(10);
+  if (handshakes)
+    handshakes->turn(clock::duration::zero());
   const bool served = server != nullptr && server->poll(now);
   // Loopback delivers at once, except when the kernel puts the delivery off: then the kernel needs
   // this CPU.

@@ -35,7 +35,7 @@ public:
     accepting.port = port;
     accepting.cluster = "test";
     accepting.inc = inc;
-    accepting.on_verbs_hello = [this](net::unique_fd socket, const verbs_hello& greeting) {
+    accepting.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting) {
       rails_[greeting.rail % rails_.size()]->accept(std::move(socket), greeting);
     };
     auto made = tcp_page_server::listen(accepting, no_pages_);

@@ -22,13 +22,13 @@ struct fabric_first {
 
 class fake_verbs_rig final : fabric_first, public verbs_rig {
 public:
-  explicit fake_verbs_rig(data_service what)
+  explicit fake_verbs_rig(data_service what, verbs_data_plane_options options = {})
       : verbs_rig({"fake0", "fake1",
                    [this](plane_rig& rig) {
                      rig.now += std::chrono::microseconds(10);
                      fabric.advance(std::chrono::microseconds(10));
                    }},
-                  {}, what) {
+                  std::move(options), what) {
     fabric.before_each([this](const fake_work& work) { before(work); });
     fabric.in_the_middle([this](const fake_work& work) { after(work); });
   }
@@ -62,6 +62,11 @@ private:
 
 std::unique_ptr<plane_rig> make_verbs_rig(data_service what) {
   return std::make_unique<fake_verbs_rig>(what);
+}
+std::unique_ptr<plane_rig> make_verbs_tls_rig(data_service what) {
+  verbs_data_plane_options options;
+  options.tls = rig_certificates::get().client;
+  return std::make_unique<fake_verbs_rig>(what, options);
 }
 
 } // namespace peercache::rdma

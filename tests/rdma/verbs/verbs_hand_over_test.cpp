@@ -44,8 +44,8 @@ protected:
     opts.inc = life;
     opts.cluster = "test";
     if (with_verbs)
-      opts.on_verbs_hello = [this](net::unique_fd socket, const verbs_hello& greeting) {
-        arrived.push_back({raw_peer(std::move(socket)), greeting});
+      opts.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting) {
+        arrived.push_back({raw_peer(net::unique_fd(::dup(socket.fd()))), greeting});
       };
     auto made = tcp_page_server::listen(opts, pool);
     ASSERT_TRUE(made);

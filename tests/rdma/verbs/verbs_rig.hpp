@@ -71,11 +71,15 @@ public:
 
 private:
   const verbs_rig_devices devices_;
+  /// Where readers shake hands if the reader has TLS; null: connections are plain.
+  std::unique_ptr<net::tls_handshakes> handshakes_;
   std::uint16_t port_ = 0;
   std::unique_ptr<tcp_page_server> acceptor_;
 };
 
 /// Makes a rig over the fake provider, whose fabric has a fixed seed.
 std::unique_ptr<plane_rig> make_verbs_rig(data_service what);
+/// Makes such a rig under TLS. Soft-RoCE has none.
+std::unique_ptr<plane_rig> make_verbs_tls_rig(data_service what);
 
 } // namespace peercache::rdma

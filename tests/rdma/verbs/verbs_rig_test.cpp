@@ -48,6 +48,8 @@ verbs_rig::verbs_rig(verbs_rig_devices devices, verbs_data_plane_options options
     : plane_rig(what), devices_(std::move(devices)) {
   auto listener = net::listen_on("127.0.0.1", 0, 1);
   port_ = net::local_port(*listener); // Nobody listens at this port until `serve`.
+  if (options.tls)
+    handshakes_ = rig_certificates::handshakes();
   options.reader = {7, 7};
   options.name = "reader";
   auto opened = reader_rail::open(devices_.reader, {}, options);
@@ -89,7 +91,8 @@ void verbs_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
   accepting.port = port_;
   accepting.cluster = "test";
   accepting.inc = inc;
-  accepting.on_verbs_hello = [this](net::unique_fd socket, const verbs_hello& greeting) {
+  accepting.handshakes = handshakes_.get();
+  accepting.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting) {
     server->accept(std::move(socket), greeting);
   };
   auto acceptor = lent != nullptr ? tcp_page_server::listen(accepting, lent->spans)
@@ -118,6 +121,8 @@ void verbs_rig::step() {
   reader->poll(now);
   if (acceptor_ == nullptr || serves == fault::silent)
     return;
+  if (handshakes_)
+    handshakes_->turn(clock::duration::zero());
   acceptor_->poll(now);
   server->poll(now);
 }

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "net/socket.hpp"
+#include "net/stream_socket.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace peercache::rdma {
+
+/// Connections whose handshake of TLS is over, on their way from the thread that shook hands to the
+/// page server. Outlives the server where a handshake still goes on: what comes then is closed.
+/// Threads: any; `close` by the server's owner. Limits: as many as handshakes let through, which
+/// the server's next poll takes.
+class tcp_arrivals {
+public:
+  /// @param server woken by what arrives, until `close`
+  explicit tcp_arrivals(const net::event_poll& server) : server_(&server) {}
+
+  void push(net::stream_socket socket) {
+    const std::lock_guard guard(lock_);
+    if (server_ == nullptr)
+      return;
+    waiting_.push_back(std::move(socket));
+    has_some_.store(true, std::memory_order_release);
+    server_->wake();
+  }
+  std::vector<net::stream_socket> take() {
+    if (!has_some_.load(std::memory_order_acquire))
+      return {};
+    const std::lock_guard guard(lock_);
+    has_some_.store(false, std::memory_order_release);
+    return std::exchange(waiting_, {});
+  }
+  void close() {
+    const std::lock_guard guard(lock_);
+    server_ = nullptr;
+    waiting_.clear();
+  }
+
+private:
+  std::atomic<bool> has_some_{false};
+  std::mutex lock_; ///< Guards the rest; taken once for each connection.
+  const net::event_poll* server_;
+  std::vector<net::stream_socket> waiting_;
+};
+
+} // namespace peercache::rdma

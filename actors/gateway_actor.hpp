@@ -20,7 +20,7 @@ struct gateway_options {
   std::string cluster;
   std::string version;
   std::string data_plane; ///< Name and reason of the chosen data plane, shown in `status`.
-  bool tls = false;       ///< Whether the control and look-up ports are under TLS.
+  bool tls = false;       ///< Whether the control, look-up and data ports are under TLS.
   bool insecure = false;  ///< Whether other hosts reach a port that is not under TLS.
   std::string pool_name;
   discovery::member self;

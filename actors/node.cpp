@@ -5,6 +5,7 @@
 #include "actors/node_options.hpp"
 #include "common/assert.hpp"
 #include "common/log.hpp"
+#include "link/node_middleman.hpp"
 #include "link/rail_settings.hpp"
 #include "link/thread_actor.hpp"
 #include "net/socket.hpp"
@@ -52,28 +53,6 @@ result<void> node::impl::start() {
     return opened;
   spawn_actors();
   memory_->outlive(false);
-  return {};
-}
-
-/// Reads certificate, key and CA, if there is to be TLS.
-result<void> node::impl::open_tls() {
-  auto opened = net::tls_context::open_if_given(config_.tls, config_.cluster.name);
-  if (!opened)
-    return opened.error();
-  tls_ = std::move(*opened);
-  if (is_insecure())
-    log::warn("insecure: whoever reaches {} of {} can read pages{}; keep others away from it",
-              tls_ ? "the data port" : "the ports", config_.net.bind,
-              tls_ ? "" : ", store and remove them");
-  if (!tls_)
-    return {};
-  if (tls_->self().role != net::tls_role::node)
-    return {errc::invalid_argument, "TLS: " + config_.tls.certificate +
-                                        " is a client's; `peercache ca issue node NAME` makes one "
-                                        "for a node"};
-  log::info("tls: control and look-up ports let in members of the cluster `{}` alone, as `{}`; the "
-            "data port (pages) and the HTTP port are not under TLS",
-            config_.cluster.name, tls_->self().name);
   return {};
 }
 
@@ -200,6 +179,11 @@ result<void> node::impl::open_ports() {
   options.cluster = config_.cluster.name;
   options.inc = self_.inc;
   options.send_timeout = config_.data.send_timeout;
+  auto handshakes = link::handshakes_of(*system_);
+  if (!handshakes)
+    return handshakes.error();
+  options.handshakes = *handshakes;
+  options.pages_in_tls = pages_in_tls();
   if (decorators_.pages)
     decorators_.pages(options.faults);
   if (rails_->rails() > 0)

@@ -27,8 +27,8 @@
 #include <utility>
 #include <vector>
 
-// The parts of a node, shared by the two halves of the composition root: node.cpp opens and ends
-// the node, node_actors.cpp spawns its actors.
+// The parts of a node, shared by the sources of the composition root: node.cpp opens and ends the
+// node, node_tls.cpp decides who is let in, node_actors.cpp spawns its actors.
 namespace peercache::actors {
 
 /// Whether the node takes work, and if not, why. A failure outweighs what the gateway said last.
@@ -65,8 +65,9 @@ public:
 
 private:
   result<void> open_tls();
-  /// Whether other hosts reach a port that is not under TLS, as the data port is not.
-  bool is_insecure() const { return !is_loopback(config_.net.bind); }
+  /// Whether other hosts reach a port for pages that is not under TLS.
+  bool is_insecure() const { return !tls_ && !is_loopback(config_.net.bind); }
+  bool pages_in_tls() const { return config_.tls_data == config::tls_data_mode::full; }
   result<void> open_pool();
   void recall_last_life();
   result<void> hold_ports();
@@ -104,7 +105,7 @@ private:
   supervision supervision_;
   std::shared_ptr<http_board> board_ = std::make_shared<http_board>();
   std::unique_ptr<metrics::http_server> http_;
-  std::shared_ptr<net::tls_context> tls_; ///< Null: the control and look-up ports are plain.
+  std::shared_ptr<net::tls_context> tls_; ///< Null: the ports are plain.
   std::unique_ptr<system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   caf::io::doorman_ptr doorman_, lookup_doorman_;

@@ -171,12 +171,12 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
                          {errc::unreachable, address.error().message});
   if (address) // Each dial tries a name again that is not resolved here.
     options.node_host = std::move(*address);
-  auto plane = read_plane::create(options);
-  if (!plane)
-    return plane.error();
   auto tls = net::tls_context::open_if_given(options.tls, options.cluster);
   if (!tls)
     return tls.error();
+  auto plane = read_plane::create(options, nullptr, *tls);
+  if (!plane)
+    return plane.error();
   auto body = std::make_unique<impl>(options, std::move(*plane), *tls);
   link::leave_actor_system();
   if (options.wait_for_node)

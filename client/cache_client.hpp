@@ -33,7 +33,8 @@ struct client_options {
   std::string node_host = "127.0.0.1"; ///< Address of this host's peercache-node.
   std::uint16_t node_port = 31998;
   std::string cluster = "peercache";
-  /// Certificate, key and CA for the connections to control and look-up ports; empty: no TLS.
+  /// Certificate, key and CA for the connections to nodes; empty: no TLS. `rails.pages_in_tls` says
+  /// whether pages are inside it.
   tls_paths tls;
   std::chrono::milliseconds timeout{2000}; ///< Time for a call that names no deadline.
   verify_mode verify_own_host = verify_mode::always;

@@ -21,16 +21,19 @@ std::string next_name() {
 
 } // namespace
 
-read_plane::read_plane(std::shared_ptr<rdma::device_memory> device)
-    : reader_(incarnation::random()), name_(next_name()), device_(std::move(device)) {}
+read_plane::read_plane(std::shared_ptr<rdma::device_memory> device,
+                       std::shared_ptr<net::tls_context> tls)
+    : reader_(incarnation::random()), name_(next_name()), device_(std::move(device)),
+      tls_(std::move(tls)) {}
 read_plane::~read_plane() = default;
 
-result<std::unique_ptr<read_plane>>
-read_plane::create(const client_options& options, std::shared_ptr<rdma::device_memory> device) {
+result<std::unique_ptr<read_plane>> read_plane::create(const client_options& options,
+                                                       std::shared_ptr<rdma::device_memory> device,
+                                                       std::shared_ptr<net::tls_context> tls) {
   auto choice = rdma::choose_rails(options.rails);
   if (!choice)
     return choice.error();
-  std::unique_ptr<read_plane> made{new read_plane(std::move(device))};
+  std::unique_ptr<read_plane> made{new read_plane(std::move(device), std::move(tls))};
   made->choice_ = choice->why;
   for (const auto& rail : choice->rails) {
     auto added = made->add_rail(rail.device, rail.port, options);
@@ -58,6 +61,7 @@ result<void> read_plane::add_rail(const std::string& device, std::uint8_t port,
   verbs.reader = reader_;
   verbs.name = name_;
   verbs.bounce_bytes = options.bounce_bytes;
+  verbs.tls = tls_;
   auto rail = rdma::reader_rail::open(device, {port, options.rails.gid_index}, verbs);
   if (!rail)
     return rail.error();
@@ -77,6 +81,8 @@ result<void> read_plane::add_tcp(const client_options& options) {
   tcp.channels.connect_timeout = options.page_connect_timeout;
   tcp.channels.breaker.slow_start_calls = peer_health::slow_start_calls;
   tcp.device = device_.get();
+  tcp.tls = tls_;
+  tcp.pages_in_tls = options.rails.pages_in_tls;
   auto plane = rdma::make_tcp_data_plane(tcp);
   if (!plane)
     return plane.error();

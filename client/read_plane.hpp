@@ -2,6 +2,7 @@
 
 #include "client/cache_client.hpp"
 #include "metrics/samples.hpp"
+#include "net/tls_context.hpp"
 #include "rdma/data_plane.hpp"
 #include "rdma/data_plane_loop.hpp"
 #include "rdma/device_memory.hpp"
@@ -26,8 +27,10 @@ class read_plane {
 public:
   /// Fails when `data_plane` is verbs and no device is usable.
   /// @param device a GPU's memory among the memory that is read into; null: there is none
+  /// @param tls TLS of the connections to data ports; null: they are plain
   static result<std::unique_ptr<read_plane>>
-  create(const client_options& options, std::shared_ptr<rdma::device_memory> device = nullptr);
+  create(const client_options& options, std::shared_ptr<rdma::device_memory> device = nullptr,
+         std::shared_ptr<net::tls_context> tls = nullptr);
   ~read_plane();
 
   std::span<const std::unique_ptr<rdma::read_lane>> lanes() const noexcept { return lanes_; }
@@ -52,7 +55,7 @@ public:
   void stop() noexcept;
 
 private:
-  explicit read_plane(std::shared_ptr<rdma::device_memory> device);
+  read_plane(std::shared_ptr<rdma::device_memory> device, std::shared_ptr<net::tls_context> tls);
   result<void> add_rail(const std::string& device, std::uint8_t port,
                         const client_options& options);
   result<void> add_tcp(const client_options& options);
@@ -62,6 +65,7 @@ private:
   const incarnation reader_; ///< The reader's name, the same on all rails.
   const std::string name_;
   const std::shared_ptr<rdma::device_memory> device_; ///< Null: all memory is the host's.
+  const std::shared_ptr<net::tls_context> tls_;       ///< Null: connections are plain.
   std::string choice_;
   /// Declared before `planes_`, which the rails must outlive.
   std::vector<std::unique_ptr<rdma::reader_rail>> rails_;

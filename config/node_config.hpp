@@ -22,6 +22,8 @@ enum class mirror_mode : std::uint8_t { off, hot, all };
 enum class disk_store_mode : std::uint8_t { bucket, file_per_key, offset };
 enum class disk_policy : std::uint8_t { write_through, on_evict };
 enum class disk_eviction : std::uint8_t { fifo, lru };
+/// What of the data port's connections is inside TLS, if there is TLS.
+enum class tls_data_mode : std::uint8_t { handshake, full };
 enum class log_level : std::uint8_t { trace, debug, info, warn, error, off };
 
 /// The words users write for an enum, in the order of its enumerators.
@@ -46,6 +48,8 @@ template <>
 inline constexpr std::array<std::string_view, 2> words_of<disk_policy>{"write_through", "on_evict"};
 template <>
 inline constexpr std::array<std::string_view, 2> words_of<disk_eviction>{"fifo", "lru"};
+template <>
+inline constexpr std::array<std::string_view, 2> words_of<tls_data_mode>{"handshake", "full"};
 template <>
 inline constexpr std::array<std::string_view, 6> words_of<log_level>{"trace", "debug", "info",
                                                                      "warn",  "error", "off"};
@@ -96,6 +100,8 @@ struct node_config {
   } net;
 
   tls_paths tls; ///< Users write these options as `tls.cert`, `tls.key` and `tls.ca`.
+  /// Users write this option as `tls.data`.
+  tls_data_mode tls_data = tls_data_mode::handshake;
 
   struct discovery_section {
     /// Nodes to join through; the first is the pinned head. Empty: a cluster of one.

@@ -21,8 +21,8 @@ void add_top_level(std::vector<option>& table) {
         .type = type::boolean,
         .default_value = false,
         .meaning =
-            "Allows addresses other than loopback although peers are not authenticated: whoever "
-            "reaches the ports can read and write the cache.",
+            "Allows addresses other than loopback although peers are not authenticated: without "
+            "`tls.*` whoever reaches the ports can read and write the cache.",
         .store = into([](node_config & c) -> auto& { return c.cluster.insecure; })},
        {.name = "data_plane",
         .type = type::choice,
@@ -61,8 +61,8 @@ void add_net(std::vector<option>& table) {
       {{.name = "net.bind",
         .type = type::text,
         .default_value = "127.0.0.1",
-        .meaning = "Address that the control and data ports listen on; anything but loopback needs "
-                   "`insecure_cluster`.",
+        .meaning = "Address that the control, look-up and data ports listen on; anything but "
+                   "loopback needs `tls.*` or `insecure_cluster`.",
         .store = into([](node_config & c) -> auto& { return c.net.bind; })},
        {.name = "net.advertise",
         .type = type::text,

@@ -49,22 +49,24 @@ bool is_wildcard(std::string_view host) {
 
 void check_addresses(const loaded_config& loaded, std::vector<std::string>& faults) {
   const auto& config = loaded.config;
-  const auto refuse_open = [&](std::string_view option_name, const std::string& host) {
+  const auto refuse_open = [&](std::string_view option_name, const std::string& host,
+                               const char* why) {
     if (is_loopback(host) || config.cluster.insecure)
       return;
-    const auto* why = config.tls.given()
-                          ? "the data port and the HTTP port are not under TLS, so anyone who "
-                            "reaches them could read pages and names"
-                          : "peers are not authenticated, so anyone who reaches the port could "
-                            "read and write the cache";
     faults.push_back(what(loaded, option_name) + ": other hosts could connect, and " + why +
                      "; bind to 127.0.0.1, or set `insecure_cluster = true` if the network is "
                      "trusted");
   };
-  refuse_open("net.bind", config.net.bind);
+  const bool tls = config.tls.given();
+  if (!tls)
+    refuse_open("net.bind", config.net.bind,
+                "peers are not authenticated, so anyone who reaches the port could read and write "
+                "the cache (`tls.*` lets in members alone)");
   // `metrics.bind` is `net.bind` by default: then the fault of `net.bind` is enough.
-  if (config.metrics.enabled && config.metrics.bind != config.net.bind)
-    refuse_open("metrics.bind", config.metrics.bind);
+  if (config.metrics.enabled && (tls || config.metrics.bind != config.net.bind))
+    refuse_open("metrics.bind", config.metrics.bind,
+                "the HTTP port is not under TLS, so anyone who reaches it could read names and "
+                "numbers");
   if (is_wildcard(config.net.advertise))
     faults.push_back(what(loaded, "net.advertise") +
                      ": nobody can connect to a wildcard address; set `net.advertise` to the "
@@ -85,6 +87,11 @@ void check_tls(const loaded_config& loaded, std::vector<std::string>& faults) {
       faults.push_back(what(loaded, option_name) +
                        ": TLS takes a certificate, its key and the CA's certificate; set "
                        "`tls.cert`, `tls.key` and `tls.ca`, or none of them");
+  if (loaded.config.tls_data == tls_data_mode::full &&
+      loaded.config.data.plane == data_plane_mode::verbs)
+    faults.push_back(what(loaded, "tls.data") + " and " + what(loaded, "data_plane") +
+                     ": pages that travel by RDMA are not inside TLS; set `tls.data = handshake`, "
+                     "or `data_plane = auto` to take TCP");
 }
 
 void check_ports(const loaded_config& loaded, std::vector<std::string>& faults) {

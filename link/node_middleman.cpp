@@ -229,7 +229,7 @@ public:
 
   caf::expected<caf::io::doorman_ptr> new_tcp_doorman(std::uint16_t port, const char* host,
                                                       bool reuses_address) override {
-    if (auto ready = open_handshakes(); !ready)
+    if (auto ready = handshakes(); !ready)
       return caf::make_error(caf::sec::cannot_open_port, ready.error().message);
     return default_multiplexer::new_tcp_doorman(port, host, reuses_address);
   }
@@ -253,21 +253,23 @@ public:
       handshakes_->stop();
   }
 
-private:
-  /// Makes the thread in which strangers shake hands, if there is TLS. The first listening socket
-  /// does, so that processes that only dial have none.
-  result<void> open_handshakes() {
+  /// What strangers shake hands in, if there is TLS. The first listening socket makes it, so that
+  /// processes that only dial have no thread for it.
+  result<net::tls_handshakes*> handshakes() {
     auto tls = tls_of(system());
+    if (!tls)
+      return nullptr;
     const std::lock_guard guard(lock_);
-    if (!tls || handshakes_)
-      return {};
-    auto work = net::tls_handshakes::create(std::move(tls));
-    if (!work)
-      return work.error();
-    handshakes_ = std::make_unique<handshake_thread>(std::move(*work));
-    return {};
+    if (!handshakes_) {
+      auto work = net::tls_handshakes::create(std::move(tls));
+      if (!work)
+        return work.error();
+      handshakes_ = std::make_unique<handshake_thread>(std::move(*work));
+    }
+    return &handshakes_->work();
   }
 
+private:
   std::mutex lock_; ///< Guards the making of `handshakes_`: ports are opened by several threads.
   std::unique_ptr<handshake_thread> handshakes_;
 };
@@ -302,11 +304,23 @@ caf::actor_system::module* make_node_middleman(caf::actor_system& system) {
   return new middleman(system);
 }
 
-caf::io::scribe_ptr new_scribe(caf::actor_system& system, net::unique_fd connected,
-                               std::optional<net::tls_session> tls) {
+namespace {
+
+multiplexer& loop_of(caf::actor_system& system) {
   auto* loop = dynamic_cast<multiplexer*>(&system.middleman().backend());
   PEERCACHE_ASSERT(loop != nullptr); // Actor systems of ours have this middleman (system_config).
-  return loop->new_scribe(std::move(connected), std::move(tls));
+  return *loop;
+}
+
+} // namespace
+
+caf::io::scribe_ptr new_scribe(caf::actor_system& system, net::unique_fd connected,
+                               std::optional<net::tls_session> tls) {
+  return loop_of(system).new_scribe(std::move(connected), std::move(tls));
+}
+
+result<net::tls_handshakes*> handshakes_of(caf::actor_system& system) {
+  return loop_of(system).handshakes();
 }
 
 } // namespace peercache::link

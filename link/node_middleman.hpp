@@ -1,6 +1,8 @@
 #pragma once
 
+#include "common/result.hpp"
 #include "net/socket.hpp"
+#include "net/tls_handshakes.hpp"
 #include "net/tls_session.hpp"
 
 #include <caf/actor_system.hpp>
@@ -32,5 +34,10 @@ caf::actor_system::module* make_node_middleman(caf::actor_system& system);
 /// none: the connection is plain @pre the system's configuration is a system_config
 caf::io::scribe_ptr new_scribe(caf::actor_system& system, net::unique_fd connected,
                                std::optional<net::tls_session> tls);
+
+/// Where strangers shake hands before a port of this system hears of them, for ports that are not
+/// CAF's, too; null when the system has no TLS. Lives as long as the system, whose end ends its
+/// thread. Errors: it cannot be made. @pre the system's configuration is a system_config
+result<net::tls_handshakes*> handshakes_of(caf::actor_system& system);
 
 } // namespace peercache::link

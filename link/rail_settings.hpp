@@ -5,8 +5,8 @@
 
 namespace peercache::link {
 
-/// Returns the `data_plane` and `rdma.*` options in the form that the data plane takes. For nodes
-/// and clients.
+/// Returns the `data_plane`, `rdma.*` and `tls.data` options in the form that the data plane takes.
+/// For nodes and clients.
 rdma::rail_settings rails_of(const config::node_config& config);
 
 } // namespace peercache::link

@@ -49,7 +49,7 @@ const verbs::port_report* usable_port(const verbs::device_listing& there, const 
 } // namespace
 
 result<rail_choice> choose_rails(const rail_settings& settings) {
-  if (settings.mode == plane_mode::tcp)
+  if (settings.mode == plane_mode::tcp || settings.pages_in_tls)
     return choose_rails(settings, {});
   return choose_rails(settings, verbs::list_ports({settings.port, settings.gid_index}));
 }
@@ -59,6 +59,14 @@ result<rail_choice> choose_rails(const rail_settings& settings,
   rail_choice made;
   if (settings.mode == plane_mode::tcp) {
     made.why = "tcp: data_plane = tcp";
+    return made;
+  }
+  if (settings.pages_in_tls) {
+    if (settings.mode == plane_mode::verbs)
+      return {errc::invalid_argument,
+              "data_plane = verbs, but pages that travel by READs are not inside TLS; set "
+              "`tls.data = handshake`, or `data_plane = auto` to take TCP"};
+    made.why = "tcp: pages are inside TLS (tls.data = full)";
     return made;
   }
   if (auto allowed = verbs::check(settings.path); !allowed)

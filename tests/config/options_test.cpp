@@ -76,7 +76,7 @@ TEST(options, no_two_options_share_a_field) {
 /// A configuration file that sets every option to a value that is not its default.
 constexpr std::string_view everything = R"(
 insecure_cluster = true
-data_plane = "verbs"
+data_plane = "tcp"
 dev = true
 [node]
 name = "n1"
@@ -93,6 +93,7 @@ http_port = 1003
 cert = "/tls/n1.crt"
 key = "/tls/n1.key"
 ca = "/tls/ca.crt"
+data = "full"
 [discovery]
 seeds = ["a:1", "[fd00::1]:2"]
 max_masters = 5
@@ -203,6 +204,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
   expected.cluster = {.name = "c1", .insecure = true};
   expected.net = {"10.0.0.1", "host1", 1001, 1004, 1002, 1003};
   expected.tls = {"/tls/n1.crt", "/tls/n1.key", "/tls/ca.crt"};
+  expected.tls_data = tls_data_mode::full;
   expected.discovery = {.seeds = {{"a", 1}, {"fd00::1", 2}},
                         .max_masters = 5,
                         .heartbeat = milliseconds(100),
@@ -218,7 +220,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
                    .keep = true,
                    .mirror = mirror_mode::all,
                    .mirror_share = 0.5};
-  expected.data = {data_plane_mode::verbs, 9, milliseconds(6000)};
+  expected.data = {data_plane_mode::tcp, 9, milliseconds(6000)};
   expected.rdma = {{"mlx5_0", "mlx5_1"}, 2, 3, 106, 4, 5, 12, 6, 4u << 20, 8, 2u << 20};
   expected.disk = disk_of_everything();
   expected.client = {.node_host = "10.0.0.9",

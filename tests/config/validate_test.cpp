@@ -31,13 +31,28 @@ TEST(validate, the_metrics_address_alone_is_checked_too) {
       mentions(fault_of({{"net.bind", "10.0.0.1"}, {"metrics.bind", "127.0.0.1"}}), "`net.bind`"));
 }
 
-TEST(validate, tls_does_not_open_an_address_while_pages_travel_plain) {
-  const auto fault = fault_of({{"net.bind", "10.0.0.1"},
-                               {"tls.cert", "/a.crt"},
-                               {"tls.key", "/a.key"},
-                               {"tls.ca", "/ca.crt"}});
-  EXPECT_TRUE(mentions(fault, "the data port and the HTTP port are not under TLS")) << fault;
-  EXPECT_TRUE(mentions(fault, "set `insecure_cluster = true`")) << fault;
+/// The faults of a configuration with TLS and further flags.
+std::string fault_of_tls(std::vector<given_flag> flags) {
+  flags.insert(flags.end(), {{"tls.cert", "/a.crt"}, {"tls.key", "/a.key"}, {"tls.ca", "/ca.crt"}});
+  return fault_of(std::move(flags));
+}
+
+TEST(validate, tls_opens_an_address_for_all_ports_but_http) {
+  const auto fault = fault_of_tls({{"net.bind", "10.0.0.1"}});
+  EXPECT_TRUE(mentions(fault, "`metrics.bind` is 10.0.0.1")) << fault;
+  EXPECT_TRUE(mentions(fault, "the HTTP port is not under TLS")) << fault;
+  EXPECT_EQ(fault.find('\n'), std::string::npos) << fault;
+  EXPECT_EQ(fault_of_tls({{"net.bind", "10.0.0.1"}, {"metrics.bind", "127.0.0.1"}}), "accepted");
+  EXPECT_EQ(fault_of_tls({{"net.bind", "10.0.0.1"}, {"metrics.enabled", "false"}}), "accepted");
+  EXPECT_EQ(fault_of_tls({{"net.bind", "10.0.0.1"}, {"insecure_cluster", "true"}}), "accepted");
+}
+
+TEST(validate, pages_inside_tls_do_not_travel_by_rdma) {
+  const auto fault = fault_of_tls({{"tls.data", "full"}, {"data_plane", "verbs"}});
+  EXPECT_TRUE(mentions(fault, "`tls.data` is full")) << fault;
+  EXPECT_TRUE(mentions(fault, "not inside TLS")) << fault;
+  EXPECT_EQ(fault_of_tls({{"tls.data", "full"}, {"data_plane", "auto"}}), "accepted");
+  EXPECT_EQ(fault_of_tls({{"tls.data", "handshake"}, {"data_plane", "verbs"}}), "accepted");
 }
 
 TEST(validate, tls_takes_all_of_its_files_or_none) {

@@ -49,6 +49,14 @@ TEST(rail_choice, verbs_refuses_to_go_without) {
   EXPECT_FALSE(choose_rails({.mode = plane_mode::verbs, .devices = {"c"}}, two));
 }
 
+TEST(rail_choice, pages_inside_tls_take_no_rail) {
+  auto chosen = choose_rails({.pages_in_tls = true}, two);
+  ASSERT_TRUE(chosen);
+  EXPECT_TRUE(chosen->rails.empty());
+  EXPECT_EQ(chosen->why, "tcp: pages are inside TLS (tls.data = full)");
+  EXPECT_FALSE(choose_rails({.mode = plane_mode::verbs, .pages_in_tls = true}, two));
+}
+
 TEST(rail_choice, named_devices_are_rails_in_the_order_of_their_names) {
   auto chosen = choose_rails({.devices = {"b", "a"}}, two);
   ASSERT_TRUE(chosen);

@@ -1,0 +1,32 @@
+#include "actors/node_impl.hpp"
+
+#include "common/log.hpp"
+
+// The part of the composition root that decides who is let in.
+namespace peercache::actors {
+
+/// Reads certificate, key and CA, if there is to be TLS.
+result<void> node::impl::open_tls() {
+  auto opened = net::tls_context::open_if_given(config_.tls, config_.cluster.name);
+  if (!opened)
+    return opened.error();
+  tls_ = std::move(*opened);
+  if (is_insecure())
+    log::warn(
+        "insecure: whoever reaches the ports of {} can read pages, store and remove them; keep "
+        "others away from them",
+        config_.net.bind);
+  if (!tls_)
+    return {};
+  if (tls_->self().role != net::tls_role::node)
+    return {errc::invalid_argument, "TLS: " + config_.tls.certificate +
+                                        " is a client's; `peercache ca issue node NAME` makes one "
+                                        "for a node"};
+  log::info(
+      "tls: control, look-up and data port let in members of the cluster `{}` alone, as `{}`; "
+      "the bytes of pages travel {} TLS; the HTTP port is not under TLS",
+      config_.cluster.name, tls_->self().name, pages_in_tls() ? "inside" : "past");
+  return {};
+}
+
+} // namespace peercache::actors

@@ -1,6 +1,8 @@
 // Three nodes under TLS, and who may talk to them.
 #include "local_ring.hpp"
 #include "net/socket.hpp"
+#include "rdma/tcp/tcp_protocol.hpp"
+#include "tests/net/tls_stranger.hpp"
 #include "tests/support/certificates.hpp"
 
 #include <atomic>
@@ -97,6 +99,78 @@ TEST_F(tls_cluster, lets_in_nobody_else_and_says_so_once) {
   auto still = member(0);
   ASSERT_TRUE(still);
   put(*still, 0, 1);
+}
+
+/// Whether the port, asked by somebody with these files (null: none), says something inside TLS.
+/// Fails the test when it neither answers nor hangs up within 2 s, and the time of a handshake.
+bool answers(std::uint16_t port, const net::tls_files* shown) {
+  auto socket = net::start_connect("127.0.0.1", port, {});
+  EXPECT_TRUE(socket);
+  net::tls_stranger who(socket->get(), shown);
+  rdma::hello say;
+  say.extent = rdma::tls_extent::handshake;
+  bool said = false, heard = false, over = false;
+  const auto until = clock::now() + milliseconds(2500);
+  while (!heard && !over && clock::now() < until) {
+    pollfd ready{socket->get(), POLLIN, 0};
+    ::poll(&ready, 1, 20);
+    who.shake_hands();
+    said = said || who.say(&say, sizeof say);
+    heard = who.hears() && said; // Takes the alert of a refusal, too.
+    char next;
+    const auto got = ::recv(socket->get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+    over = got == 0 || (got < 0 && errno != EAGAIN && errno != ENOTCONN);
+  }
+  EXPECT_TRUE(heard || over);
+  return heard;
+}
+
+TEST_F(tls_cluster, the_data_port_answers_members_alone_and_says_so_once) {
+  std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise it.
+  const auto port = node(0).ports().data_port;
+  const auto own = ca_.client("another");
+  EXPECT_TRUE(answers(port, &own)) << "else nobody would be answered";
+  const certificates other_ca(cluster()), elsewhere("elsewhere");
+  const auto of_other_ca = other_ca.client(), of_elsewhere = elsewhere.client();
+  const auto expired = ca_.issue(net::tls_role::client, "late", std::chrono::seconds(-60));
+  EXPECT_FALSE(answers(port, nullptr)) << "no certificate";
+  EXPECT_FALSE(answers(port, &of_other_ca)) << "another CA";
+  EXPECT_FALSE(answers(port, &of_elsewhere)) << "another cluster";
+  EXPECT_FALSE(answers(port, &expired)) << "expired";
+  auto plain = net::start_connect("127.0.0.1", port, {});
+  ASSERT_TRUE(plain);
+  pollfd ready{plain->get(), POLLOUT, 0};
+  ASSERT_EQ(::poll(&ready, 1, 5000), 1);
+  const rdma::hello say;
+  ASSERT_EQ(::send(plain->get(), &say, sizeof say, MSG_NOSIGNAL), ssize_t(sizeof say));
+  std::size_t said = 0;
+  char bytes[64];
+  ready.events = POLLIN;
+  for (ssize_t got = 1; got > 0 && ::poll(&ready, 1, 5000) == 1; said += got > 0 ? got : 0)
+    got = ::recv(plain->get(), bytes, sizeof bytes, MSG_DONTWAIT);
+  EXPECT_LT(said, 16u) << "an alert of TLS, and no more";
+  EXPECT_EQ(count_of(log_of(0), "tls: refused a connection from 127.0.0.1"), 1u) << log_of(0);
+}
+
+/// A cluster whose pages are inside TLS, because the nodes want it and the clients do not mind.
+class tls_cluster_full : public tls_cluster {
+protected:
+  void SetUp() override {
+    prototype_.flags.insert(prototype_.flags.end(), {"--tls-data", "full"});
+    tls_cluster::SetUp();
+  }
+};
+
+TEST_F(tls_cluster_full, pages_between_hosts_are_right) {
+  auto first = member(0), second = member(1);
+  ASSERT_TRUE(first && second);
+  put(*first, 0, 40);
+  for (std::uint32_t id = 0; id < 40; ++id) {
+    const auto read = get(*second, id);
+    EXPECT_EQ(to_string(read.result.status), to_string(page_status::hit));
+    EXPECT_EQ(read.check.wrong_bytes, 0u);
+  }
+  EXPECT_THAT(log_of(0), HasSubstr("the bytes of pages travel inside TLS"));
 }
 
 TEST_F(tls_cluster, misses_nothing_while_certificates_are_replaced_under_load) {

@@ -8,6 +8,7 @@
 #include "cli/node_process.hpp"
 #include "cli/option_forms.hpp"
 #include "cli/pool_room.hpp"
+#include "cli/run_certificates.hpp"
 #include "config/node_config.hpp"
 #include "config/units.hpp"
 
@@ -34,6 +35,7 @@ struct demo_options {
   std::string disk_path;        ///< Folder of the disk tiers; empty: beside the logs.
   config::disk_store_mode disk_store = config::disk_store_mode::bucket;
   bool restart = false;
+  bool tls = false; ///< Nodes and clients have certificates of a CA of the run.
   bool keep_logs = false;
   bool keep = false; ///< Whether the nodes stay until a signal comes.
 };
@@ -69,6 +71,7 @@ result<client_list> connect_to(const std::vector<node_process>& nodes, rdma::pla
     client::client_options options;
     options.node_port = node.ports().control_port;
     options.cluster = node.launch().cluster;
+    options.tls = node.launch().tls;
     options.timeout = timeout;
     options.rails.mode = data_plane;
     auto connected = client::cache_client::connect(options);
@@ -111,7 +114,7 @@ result<void> add_evictions(demo_report& report, const std::vector<node_process>&
                            std::chrono::milliseconds timeout) {
   for (const auto& node : nodes) {
     auto admin = client::admin_client::connect("127.0.0.1", node.ports().control_port,
-                                               node.launch().cluster, timeout);
+                                               node.launch().cluster, timeout, node.launch().tls);
     if (!admin)
       return admin.error();
     auto status = (*admin)->status();
@@ -134,6 +137,12 @@ result<std::vector<node_process>> start_nodes(const demo_options& options,
   cluster.prototype.program = node_program(options.node_program);
   cluster.prototype.cluster = fmt::format("demo-{}", ::getpid());
   cluster.prototype.pool_bytes = options.pool_bytes;
+  if (options.tls) {
+    auto files = make_run_certificates(folder.path() / "tls", cluster.prototype.cluster);
+    if (!files)
+      return files.error();
+    cluster.prototype.tls = std::move(*files);
+  }
   cluster.prototype.flags = {
       "--data-plane", std::string(data_plane_words[static_cast<std::size_t>(options.data_plane)])};
   if (options.disk_bytes != 0) {
@@ -343,6 +352,8 @@ void add_demo_command(command_line& line) {
       ->type_name("FOLDER");
   add_choice(*command, "--disk-store", options->disk_store, disk_store_words,
              "How pages lie on disk");
+  command->add_flag("--tls", options->tls,
+                    "Nodes and clients know each other by certificates of a CA made for the run");
   command->add_flag("--restart", options->restart,
                     "Then kill all nodes with -9, start them again, and see what the disks hold");
   command->add_flag("--keep", options->keep,

@@ -23,7 +23,7 @@ constexpr std::size_t survey_batch = 64;
 
 result<client::node_status> status_of(const node_process& node, std::chrono::milliseconds timeout) {
   auto admin = client::admin_client::connect("127.0.0.1", node.ports().control_port,
-                                             node.launch().cluster, timeout);
+                                             node.launch().cluster, timeout, node.launch().tls);
   if (!admin)
     return admin.error();
   return (*admin)->status();

@@ -225,6 +225,15 @@ TEST(cli, a_demo_of_a_small_trace_gives_no_wrong_bytes_and_leaves_nothing) {
             report["pages"].get<int>());
 }
 
+TEST(cli, a_demo_under_tls_gives_no_wrong_bytes) {
+  auto demo = run_cli({"demo", "--tls", "--requests", "80", "--pool-size", "4MiB", "--data-plane",
+                       "tcp", "-o", "json"});
+  EXPECT_EQ(demo.exit_code, 0) << demo.output;
+  auto report = demo.json();
+  EXPECT_EQ(report["wrong_bytes"], 0);
+  EXPECT_GT(report["hits"].get<int>(), 0);
+}
+
 /// A fault that is found before any node was started is reported alone, and no folder stays behind.
 TEST(cli, a_demo_that_cannot_begin_is_a_usage_error_and_leaves_no_folder) {
   auto folder = cli::run_folder::make("peercache-real");

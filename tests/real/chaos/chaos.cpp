@@ -44,7 +44,7 @@ public:
       bool writes = i < plan.load.writers;
       auto host = i % cluster.hosts();
       stress::worker_home home{real::net_lab::address(host), chaos_cluster::control_port,
-                               cluster.cluster_name(),
+                               cluster.cluster_name(), cluster.client_tls(),
                                [&cluster, host] { cluster.net().enter(host); }};
       auto& worker = *workers_.emplace_back(
           std::make_unique<stress::stress_worker>(plan.load, ledger, i, std::move(home)));

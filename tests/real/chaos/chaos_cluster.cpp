@@ -1,5 +1,7 @@
 #include "chaos_cluster.hpp"
 
+#include "net/tls_authority.hpp"
+
 #include <csignal>
 #include <fmt/format.h>
 #include <fstream>
@@ -78,7 +80,26 @@ result<chaos_cluster> chaos_cluster::make(const chaos_plan& plan, const cli::run
     if (auto set = cluster.jump_clock(host, 0); !set)
       return set.error();
   }
+  if (plan.tls)
+    if (auto issued = cluster.make_certificates(folder.path() / "tls"); !issued)
+      return issued.error();
   return cluster;
+}
+
+result<void> chaos_cluster::make_certificates(const std::filesystem::path& folder) {
+  auto authority = net::tls_authority::make(folder, cluster_name());
+  if (!authority)
+    return authority.error();
+  const auto issue = [&](net::tls_role role, const std::string& name, tls_paths& to) {
+    auto made = authority->issue(role, name, folder);
+    if (made)
+      to = {made->certificate, made->key, authority->certificate()};
+    return made ? result<void>() : made.error();
+  };
+  for (auto& each : nodes_)
+    if (auto issued = issue(net::tls_role::node, each.launch.name, each.launch.tls); !issued)
+      return issued;
+  return issue(net::tls_role::client, "chaos", client_tls_);
 }
 
 chaos_cluster::~chaos_cluster() {

@@ -27,6 +27,8 @@ public:
 
   std::uint32_t hosts() const { return static_cast<std::uint32_t>(nodes_.size()); }
   const std::string& cluster_name() const { return nodes_.front().launch.cluster; }
+  /// What clients show and believe; empty without TLS.
+  const tls_paths& client_tls() const { return client_tls_; }
   const std::string& node_name(std::uint32_t host) const { return nodes_[host].launch.name; }
   std::string pool_prefix() const;
   real::net_lab& net() { return net_; }
@@ -65,6 +67,8 @@ private:
   /// Kills the node's process, if it still runs.
   void bury(node& dead);
   explicit chaos_cluster(real::net_lab net) : net_(std::move(net)) {}
+  /// Makes a CA, and gives each node and the clients a certificate of it.
+  result<void> make_certificates(const std::filesystem::path& folder);
   std::filesystem::path disk_of(std::uint32_t host) const {
     return nodes_[host].launch.folder / "disk";
   }
@@ -74,6 +78,7 @@ private:
 
   real::net_lab net_;
   std::vector<node> nodes_;
+  tls_paths client_tls_;
   int nodes_priority_ = 0;
 };
 

@@ -80,6 +80,7 @@ result<chaos_plan> parse_plan(int argc, char** argv) {
       ->check(CLI::Range(0.05, 10'000.0));
   app.add_option("--seed", plan.load.seed, "Which faults, and when");
   app.add_flag("--keep-pools", plan.keep_pools, "Pages outlive the nodes that are killed");
+  app.add_flag("--tls", plan.tls, "Nodes and clients know each other by certificates");
   app.add_option("--nodes", plan.load.nodes, "That run at a time")
       ->default_val(5u)
       ->check(CLI::Range(2u, 50u));

@@ -37,6 +37,7 @@ struct chaos_plan {
   std::uint64_t disk_bytes = 64u << 20; ///< Size of a node's disk tier; 0: none.
   std::string disk_store = "bucket";
   bool keep_pools = false; ///< Pools outlive the processes of their nodes.
+  bool tls = false;        ///< Nodes and clients have certificates of a CA of the run.
   /// Half of the nodes are killed at once, over and over; there are no other faults.
   bool kill_half = false;
   /// Nodes compare their pages with the directory's records and mend what differs.
@@ -53,8 +54,9 @@ struct chaos_plan {
 };
 
 /// Parses the command line: --minutes M --seed N [--nodes N] [--history FILE] [--keep-pools]
-/// [--kill-half | --without GUARD | --control GUARD] --node-program PATH. GUARD is view, purge or
-/// withdraw: the kind of fault that it prevents is made frequent, and the first find ends the run.
+/// [--tls] [--kill-half | --without GUARD | --control GUARD] --node-program PATH. GUARD is view,
+/// purge or withdraw: the kind of fault that it prevents is made frequent, and the first find ends
+/// the run.
 result<chaos_plan> parse_plan(int argc, char** argv);
 
 } // namespace peercache::chaos

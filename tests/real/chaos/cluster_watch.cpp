@@ -44,7 +44,7 @@ void cluster_watch::ask(std::uint32_t host) {
   if (expected_[host] && !admin)
     if (auto made =
             client::admin_client::connect(real::net_lab::address(host), chaos_cluster::control_port,
-                                          cluster_.cluster_name(), patience))
+                                          cluster_.cluster_name(), patience, cluster_.client_tls()))
       admin = std::move(*made);
   if (expected_[host] && admin) {
     auto asked_at = std::chrono::steady_clock::now();

@@ -29,7 +29,7 @@ heal_check::heal_check(const chaos_plan& plan, const chaos_cluster& cluster,
   }
   for (std::uint32_t host = 0; host < cluster.hosts(); ++host)
     readers_.push_back(std::make_unique<host_reader>(plan, ledger, real::net_lab::address(host),
-                                                     cluster.cluster_name()));
+                                                     cluster.cluster_name(), cluster.client_tls()));
 }
 
 heal_check::~heal_check() = default;

@@ -20,6 +20,7 @@ client::cache_client* heal_check::host_reader::client() {
   options.node_host = host_;
   options.node_port = chaos_cluster::control_port;
   options.cluster = cluster_;
+  options.tls = tls_;
   options.timeout = call_deadline;
   auto connected = client::cache_client::connect(options);
   if (connected)

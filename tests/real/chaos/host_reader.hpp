@@ -15,8 +15,9 @@ namespace peercache::chaos {
 class heal_check::host_reader {
 public:
   host_reader(const chaos_plan& plan, stress::stress_ledger& ledger, std::string host,
-              std::string cluster)
-      : plan_(plan), ledger_(ledger), host_(std::move(host)), cluster_(std::move(cluster)) {}
+              std::string cluster, tls_paths tls)
+      : plan_(plan), ledger_(ledger), host_(std::move(host)), cluster_(std::move(cluster)),
+        tls_(std::move(tls)) {}
 
   /// Returns the pages among `ids` that cannot be read now; the bytes of a hit are compared.
   page_ids unreadable(const page_ids& ids, const std::vector<page_key>& keys);
@@ -35,6 +36,7 @@ private:
   stress::stress_ledger& ledger_;
   std::string host_;
   std::string cluster_;
+  tls_paths tls_;
   std::unique_ptr<client::cache_client> client_;
 };
 

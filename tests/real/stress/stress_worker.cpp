@@ -31,6 +31,7 @@ client::cache_client* stress_worker::client() {
   options.node_host = home_.host;
   options.node_port = home_.port;
   options.cluster = home_.cluster;
+  options.tls = home_.tls;
   options.timeout = client_timeout;
   options.verify_own_host = plan_.verify;
   options.verify_tcp = plan_.verify;

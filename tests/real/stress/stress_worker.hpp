@@ -3,6 +3,8 @@
 #include "stress_ledger.hpp"
 #include "stress_plan.hpp"
 
+#include "common/tls_paths.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,6 +25,7 @@ struct worker_home {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   std::string cluster;
+  tls_paths tls; ///< What the client shows and believes; empty: no TLS.
   /// Run by the worker's thread before all else, for example to enter the node's network; may be
   /// empty.
   std::function<void()> enter;

@@ -1,5 +1,6 @@
 #include "cli/bench/bench_setup.hpp"
 
+#include "cli/run_certificates.hpp"
 #include "common/assert.hpp"
 
 #include <algorithm>
@@ -59,6 +60,15 @@ result<void> bench_setup::start() {
   // The measurements rely on finding the pages that were stored last, and LRU keeps those; other
   // policies may prefer older pages.
   cluster.prototype.flags = {"--pool-eviction", "lru"};
+  if (options_.tls != bench_tls::off) {
+    auto files = make_run_certificates(folder_.path() / "tls", cluster.prototype.cluster);
+    if (!files)
+      return files.error();
+    cluster.prototype.tls = std::move(*files);
+    const auto word = bench_tls_words[static_cast<std::size_t>(options_.tls)];
+    cluster.prototype.flags.insert(cluster.prototype.flags.end(),
+                                   {"--tls-data", std::string(word)});
+  }
   auto nodes = start_local_cluster(cluster);
   if (!nodes)
     return nodes.error();
@@ -85,6 +95,7 @@ bench_setup::connect(std::size_t node, client::client_options options) const {
   PEERCACHE_ASSERT(node < nodes_.size());
   options.node_port = nodes_[node].ports().control_port;
   options.cluster = nodes_[node].launch().cluster;
+  options.tls = nodes_[node].launch().tls;
   options.timeout = std::chrono::seconds(10);
   return client::cache_client::connect(options);
 }

@@ -5,15 +5,21 @@
 #include "cli/node_process.hpp"
 #include "client/cache_client.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::cli {
+
+/// What of the nodes' connections is inside TLS.
+enum class bench_tls : std::uint8_t { off, handshake, full };
+inline constexpr std::array<std::string_view, 3> bench_tls_words{"off", "handshake", "full"};
 
 struct bench_options {
   std::uint32_t rounds = 5;
@@ -22,6 +28,7 @@ struct bench_options {
   std::uint64_t pool_bytes = 1u << 30;     ///< Bytes of each node's pool.
   std::uint32_t calls = 300;               ///< Calls of a latency measurement in one round.
   bool pin = true;
+  bench_tls tls = bench_tls::off;
   std::vector<std::string> only; ///< Names of the rows to measure; empty: all.
   std::string node_program;
 

@@ -129,6 +129,8 @@ void add_bench_command(command_line& line) {
   command->add_flag(
       "--pin,!--no-pin", bench.pin,
       "Put client and nodes on CPUs of their own where latency counts [default: pin]");
+  add_choice(*command, "--tls", bench.tls, bench_tls_words,
+             "What of the connections between the processes is inside TLS");
   command->add_option("--only", bench.only, "Operations to measure, by their names [default: all]")
       ->type_name("NAME")
       ->delimiter(',');

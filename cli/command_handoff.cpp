@@ -146,12 +146,13 @@ exit_code show_handoff(const global_options& globals) {
   report shown;
   bool all = true;
   const auto now = static_cast<std::uint64_t>(std::time(nullptr));
-  for (const auto& [member, status, fault] : ask_all(*view, globals)) {
+  for (const auto& answer : ask_all(*view, globals)) {
+    const auto& status = answer.status;
     all = all && status;
     if (status)
       shown.add(*status, now);
     else
-      shown.add_fault(member, fault);
+      shown.add_fault(answer.member, answer.fault);
   }
   print(globals, shown.json(), shown.text());
   return all ? exit_code::ok : exit_code::degraded;

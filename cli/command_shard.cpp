@@ -39,21 +39,22 @@ exit_code list_shards(const global_options& globals) {
                     {"NOT ITS KEYS", side::right}});
   auto shards = nlohmann::json::array();
   bool all = true;
-  for (const auto& [member, status, fault] : ask_all(*view, globals)) {
+  for (const auto& answer : ask_all(*view, globals)) {
+    const auto& status = answer.status;
     all = all && status;
     if (!status) {
-      table.add_row({member.name, std::string(to_string(fault.code))});
-      shards.push_back({{"node", member.name}, {"fault", fault.message}});
+      table.add_row({answer.member.name, std::string(to_string(answer.fault.code))});
+      shards.push_back({{"node", answer.member.name}, {"fault", answer.fault.message}});
       continue;
     }
     const auto count = [&node = *status](metric id) { return human_count(node.count(id)); };
-    table.add_row({member.name, count(metric::directory_records),
+    table.add_row({answer.member.name, count(metric::directory_records),
                    human_bytes(status->count(metric::directory_bytes)),
                    count(metric::directory_lookups_total), count(metric::directory_publishes_total),
                    count(metric::directory_withdraws_total),
                    count(metric::directory_foreign_lookups_total)});
     shards.push_back(shard_json(*status));
-    shards.back()["node"] = member.name;
+    shards.back()["node"] = answer.member.name;
   }
   print(globals, {{"shards", shards}}, table.to_string(colour_allowed(stdout)));
   return all ? exit_code::ok : exit_code::degraded;

@@ -13,8 +13,7 @@ namespace peercache::config {
 namespace {
 
 std::string content_of(const std::string& path_in_tree) {
-  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
-  std::ifstream file(root / path_in_tree, std::ios::binary);
+  std::ifstream file(std::filesystem::path(PEERCACHE_SOURCE_DIR) / path_in_tree, std::ios::binary);
   EXPECT_TRUE(file) << path_in_tree;
   std::ostringstream content;
   content << file.rdbuf();

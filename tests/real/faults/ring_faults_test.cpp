@@ -34,7 +34,8 @@ public:
   void join_with_file_for_a_disk() {
     const auto path = folder_->path() / "no-folder";
     std::ofstream(path) << "a file";
-    join_with({"--disk-path", path.string(), "--disk-size", "128MiB"});
+    join_with(
+        {"--disk-path", path.string(), "--disk-size", "128MiB", "--disk-bucket-size", "32MiB"});
   }
 };
 

@@ -55,7 +55,7 @@ const std::vector<row> rows{
      {"Connection refused", "discovery.seeds"}},
     {"a_seed_that_is_an_http_port",
      [](auto& ring) { return ring.spawn({ring.port_of(ring.ports().http_port)}); },
-     fault_ids::seed_silent, // It waits for the rest of a request.
+     fault_ids::seed_silent, // The HTTP server waits for the rest of a request.
      {"no answer in time", "hangs"}},
     {"a_seed_that_is_a_data_port",
      [](auto& ring) { return ring.spawn({ring.port_of(ring.ports().data_port)}); },

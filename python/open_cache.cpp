@@ -40,6 +40,7 @@ result<opened_cache> embed(const config::loaded_config& loaded) {
 result<config::loaded_config> load_options(const std::map<std::string, std::string>& options,
                                            bool embedded) {
   std::vector<config::given_flag> flags;
+  flags.reserve(options.size());
   for (const auto& [name, text] : options)
     flags.push_back({name, text});
   auto loaded = config::load_in_process(std::move(flags), embedded);

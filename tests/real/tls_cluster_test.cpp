@@ -42,6 +42,14 @@ protected:
     EXPECT_TRUE(made) << made.error().message;
     return made ? std::move(*made) : nullptr;
   }
+  void expect_pages_to_pass(client::cache_client& writer, client::cache_client& reader) {
+    put(writer, 0, 40);
+    for (std::uint32_t id = 0; id < 40; ++id) {
+      const auto read = get(reader, id);
+      EXPECT_EQ(to_string(read.result.status), to_string(page_status::hit));
+      EXPECT_EQ(read.check.wrong_bytes, 0u);
+    }
+  }
   std::string log_of(std::size_t index) {
     std::ifstream file(nodes_[index].launch().folder / "node.log");
     return {std::istreambuf_iterator<char>(file), {}};
@@ -62,12 +70,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 TEST_F(tls_cluster, stores_and_gets_pages_and_answers_the_command_line) {
   auto first = member(0), second = member(1);
   ASSERT_TRUE(first && second);
-  put(*first, 0, 40);
-  for (std::uint32_t id = 0; id < 40; ++id) {
-    const auto read = get(*second, id);
-    EXPECT_EQ(to_string(read.result.status), to_string(page_status::hit));
-    EXPECT_EQ(read.check.wrong_bytes, 0u);
-  }
+  expect_pages_to_pass(*first, *second);
   const std::vector<std::string> here{"--node", address(0), "--cluster", cluster()};
   auto words = here;
   words.insert(words.end(), {"--tls-cert", client_files_.certificate, "--tls-key",
@@ -164,12 +167,7 @@ protected:
 TEST_F(tls_cluster_full, pages_between_hosts_are_right) {
   auto first = member(0), second = member(1);
   ASSERT_TRUE(first && second);
-  put(*first, 0, 40);
-  for (std::uint32_t id = 0; id < 40; ++id) {
-    const auto read = get(*second, id);
-    EXPECT_EQ(to_string(read.result.status), to_string(page_status::hit));
-    EXPECT_EQ(read.check.wrong_bytes, 0u);
-  }
+  expect_pages_to_pass(*first, *second);
   EXPECT_THAT(log_of(0), HasSubstr("the bytes of pages travel inside TLS"));
 }
 

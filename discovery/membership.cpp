@@ -299,7 +299,7 @@ void membership::adopt(const view& latest) {
   });
   change_is_due_ = !joining_.empty();
   succeed_own_view(latest, was_master);
-  actions_.push_back(adopt_view{view_});
+  add<adopt_view>().latest = view_;
 }
 
 /// Starts to watch the answers of the view's masters. The address of a master that was none in the
@@ -368,7 +368,7 @@ void membership::greet_seeds(const heartbeat_packet& p) {
 }
 
 void membership::send(endpoint to, packet body) {
-  actions_.push_back(send_packet{std::move(to), std::move(body)});
+  add<send_packet>() = {std::move(to), std::move(body)};
 }
 
 bool membership::beat_is_due() {

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -187,6 +188,11 @@ private:
   void ask_for_own_state();
   void send_heartbeats();
   void send(endpoint to, packet body);
+  /// Appends an action of this type, to be filled by the caller.
+  template <class Action>
+  Action& add() {
+    return std::get<Action>(actions_.emplace_back(std::in_place_type<Action>));
+  }
   bool beat_is_due();
   std::vector<action> take_actions();
 

@@ -141,7 +141,7 @@ void membership::handle(const refused_packet& p) {
   if (p.reason == refused_reason_)
     return;
   refused_reason_ = p.reason;
-  actions_.emplace_back(join_refused{p.why, p.reason});
+  add<join_refused>() = {p.why, p.reason};
 }
 
 /// Why `who` cannot be taken in; nothing when it can.

@@ -56,78 +56,53 @@ void directory_lookup::refresh(lookup_plan& plan, deadline until) {
   follow(plan);
 }
 
-void directory_lookup::failed(question& asked, page_status reason) {
-  course_.failed(*asked.share, asked.owner->self.inc, reason, steady_clock::now());
-  asked.channel.reset(); // A late answer must not be taken for the answer to the next question.
-}
-
-void directory_lookup::advance(question& asked) {
+void directory_lookup::advance(conversation& with) {
   using state = net::frame_channel::state;
-  PEERCACHE_ASSERT(asked.channel != nullptr);
-  const auto now = asked.channel->advance();
-  const auto& owner = asked.owner->self.inc;
+  const auto now = with.channel->advance();
   if (now == state::asking)
     return;
   if (now == state::broken)
-    return failed(asked, page_status::unreachable);
-  if (course_.answered(*asked.share, owner, asked.channel->answer(), steady_clock::now()))
-    channels_.give_back(owner, std::move(asked.channel));
-  else
-    asked.channel.reset();
+    return course_.failed(*with.question, page_status::unreachable, steady_clock::now());
+  if (course_.answered(*with.question, with.channel->answer(), steady_clock::now()))
+    channels_.give_back(with.question->owner, std::move(with.channel));
 }
 
-void directory_lookup::wait(std::span<question> asked) {
+void directory_lookup::drop_ended() {
+  std::erase_if(running_, [](const auto& with) { return !with.question->open; });
+}
+
+void directory_lookup::end_all(page_status reason) {
+  for (auto& with : running_)
+    course_.failed(*with.question, reason, steady_clock::now());
+  running_.clear();
+}
+
+void directory_lookup::wait(deadline until) {
   std::vector<pollfd> waiting;
-  auto until = deadline::max();
-  for (const auto& to : asked)
-    if (to.channel) {
-      waiting.push_back({to.channel->fd(), to.channel->events(), 0});
-      until = std::min(until, to.until);
-    }
+  waiting.reserve(running_.size() + 1);
+  for (const auto& with : running_)
+    waiting.push_back({with.channel->fd(), with.channel->events(), 0});
   // Rounded up: a wait that ended just before the look was due would end again and again.
   const auto look =
       std::chrono::ceil<milliseconds>(interruption::next_look(until) - steady_clock::now());
-  auto left = std::max(std::min(left_until(until), look), 0ms);
   waiting.push_back({session_.closing().file(), POLLIN, 0});
-  ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count()));
-  auto next = waiting.begin();
-  for (auto& to : asked)
-    to.ready = to.channel && (next++)->revents != 0;
+  ::poll(waiting.data(), waiting.size(), static_cast<int>(std::max(look, 0ms).count()));
+  for (std::size_t i = 0; i < running_.size(); ++i)
+    running_[i].ready = waiting[i].revents != 0;
 }
 
-void directory_lookup::ask(const std::vector<lookup_plan::share>& shares, deadline until) {
-  const auto now = steady_clock::now();
-  const auto left = left_until(until);
-  std::vector<question> asked;
-  asked.reserve(shares.size());
-  for (const auto& share : shares) {
-    auto& to = asked.emplace_back();
-    to.share = &share;
-    to.owner = cluster_->find(share.owner);
-    PEERCACHE_ASSERT(to.owner != nullptr); // The plan asks linked owners only.
-    to.until = std::min(now + share.patience(left), until);
-    to.channel = channels_.lease(*to.owner);
-    if (!to.channel) {
-      failed(to, page_status::unreachable);
-      continue;
-    }
-    to.channel->ask(share.request, frame_bytes);
-    counters_.directory_messages.fetch_add(1, std::memory_order_relaxed);
-    advance(to);
-  }
-  const auto open = [](const question& to) { return to.channel != nullptr; };
-  while (std::any_of(asked.begin(), asked.end(), open)) {
-    wait(asked);
-    interruption::look();
-    const auto then = steady_clock::now();
-    const bool closed = session_.closing().given();
-    for (auto& to : asked) {
-      if (to.ready)
-        advance(to);
-      if (to.channel && (closed || to.until - then < 1ms))
-        failed(to, closed ? page_status::closed : page_status::timed_out);
-    }
-  }
+void directory_lookup::ask(lookup_course::question& question) {
+  const auto* owner = cluster_->find(question.share.owner);
+  PEERCACHE_ASSERT(owner != nullptr); // The plan asks linked owners only.
+  auto channel = channels_.lease(*owner);
+  if (!channel)
+    return course_.failed(question, page_status::unreachable, steady_clock::now());
+  auto& with = running_.emplace_back();
+  with.question = &question;
+  with.channel = std::move(channel);
+  with.channel->ask(question.share.request, frame_bytes);
+  counters_.directory_messages.fetch_add(1, std::memory_order_relaxed);
+  advance(with);
 }
 
 void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answer> answers,
@@ -140,13 +115,22 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
     return owner != nullptr && owner->linked() ? &owner->self.inc : nullptr;
   };
   while (!session_.closing().given()) {
-    const auto shares = course_.next_round(linked, steady_clock::now(), until);
-    if (shares.empty())
-      return;
-    ask(shares, until);
     if (course_.wants_view())
       refresh(plan, until);
+    for (auto* due : course_.next_round(linked, steady_clock::now(), until))
+      ask(*due);
+    drop_ended();
+    if (course_.is_over())
+      return;
+    if (!running_.empty())
+      wait(std::min(course_.next_look(), until - 1ms)); // The course asks nobody in its last 1 ms.
+    interruption::look();
+    for (auto& with : running_)
+      if (with.ready)
+        advance(with);
+    drop_ended();
   }
+  end_all(page_status::closed);
   plan.finish();
 }
 

@@ -27,13 +27,10 @@ public:
   void run(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
 
 private:
-  /// One owner that is being asked in a round.
-  struct question {
-    const lookup_plan::share* share = nullptr;
-    const link::peer* owner = nullptr;
-    /// Connection to the owner; null when the question has ended.
+  /// One owner that is being asked.
+  struct conversation {
+    lookup_course::question* question = nullptr;
     std::unique_ptr<net::frame_channel> channel;
-    deadline until;
     bool ready = false; ///< The channel's socket was ready at the last wait.
   };
 
@@ -41,19 +38,22 @@ private:
   void follow(lookup_plan& plan);
   /// Fetches the newer view that a shard spoke of.
   void refresh(lookup_plan& plan, deadline until);
-  /// Sends a round's questions and takes all answers that come in time.
-  void ask(const std::vector<lookup_plan::share>& shares, deadline until);
-  /// Waits until one of the questions can go on, or has no time left.
-  void wait(std::span<question> asked);
-  /// Moves one question on, as far as its socket allows.
-  void advance(question& asked);
-  void failed(question& asked, page_status reason);
+  void ask(lookup_course::question& question);
+  /// Waits until one of the conversations can go on, or the course has something to decide.
+  void wait(deadline until);
+  /// Moves one conversation on, as far as its socket allows.
+  void advance(conversation& with);
+  /// Ends the conversations whose questions have ended: a late answer must not be taken for the
+  /// answer to the next question.
+  void drop_ended();
+  void end_all(page_status reason);
 
   session& session_;
   lookup_channels& channels_;
   peer_health& health_;
   lookup_course course_;
   counters& counters_;
+  std::vector<conversation> running_;
   own_pool_ptr own_;
   link::topology_ptr cluster_;
 };

@@ -9,74 +9,166 @@ namespace peercache::client {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
+/// A living owner answers in 0.1 ms, and a crowded machine keeps it from that for some
+/// milliseconds.
+constexpr nanoseconds overdue_after = 10ms;
+/// Time that an owner may take for each key on top of that, so that large questions to a busy owner
+/// are not asked twice.
+constexpr nanoseconds overdue_for_each_key = 2us;
+/// Both times of an owner that left the previous question unanswered.
+constexpr nanoseconds doubtful_overdue_after = 2ms;
+constexpr nanoseconds doubtful_opinion_after = 10ms;
 
 bool has(const std::vector<node_id>& ids, node_id wanted) {
   return std::find(ids.begin(), ids.end(), wanted) != ids.end();
 }
 
+nanoseconds time_to_answer(std::size_t keys, bool is_doubtful, nanoseconds left) {
+  const auto usual = (is_doubtful ? doubtful_overdue_after : overdue_after) +
+                     static_cast<std::int64_t>(keys) * overdue_for_each_key;
+  return std::clamp<nanoseconds>(left / 4, 1ms, usual);
+}
+
+nanoseconds time_for_opinion(bool is_doubtful, nanoseconds left) {
+  return is_doubtful ? doubtful_opinion_after : std::clamp<nanoseconds>(left / 16, 20ms, 50ms);
+}
+
 } // namespace
 
-void lookup_course::begin(lookup_plan& plan) noexcept {
+void lookup_course::begin(lookup_plan& plan) {
   plan_ = &plan;
   rounds_ = 0;
+  over_ = false;
+  questions_.clear();
 }
 
-lookup_plan::use lookup_course::usable(node_id id, const incarnation* owner, bool now_asked,
-                                       deadline now) {
+lookup_plan::use lookup_course::usable(node_id id, const incarnation* owner, deadline now) {
+  using use = lookup_plan::use;
   if (owner == nullptr)
-    return lookup_plan::use::no_link;
+    return use::no_link;
   if (has(given_up_, id))
-    return lookup_plan::use::left_alone;
+    return use::left_alone;
+  const bool silent = std::any_of(questions_.begin(), questions_.end(), [&](const auto& asked) {
+    return asked.open && asked.share.owner == id;
+  });
   if (has(chosen_, id))
-    return lookup_plan::use::yes;
-  if (!now_asked) {
-    if (has(free_, id))
-      return lookup_plan::use::yes;
-    if (health_.is_left_alone(*owner, now))
-      return lookup_plan::use::left_alone;
-    free_.push_back(id);
-    return lookup_plan::use::yes;
-  }
+    return silent ? use::unwillingly : use::yes;
   if (health_.allow(*owner, now)) {
     chosen_.push_back(id);
-    return lookup_plan::use::yes;
+    return use::yes;
   }
   given_up_.push_back(id);
-  return lookup_plan::use::left_alone;
+  return use::left_alone;
 }
 
-std::vector<lookup_plan::share> lookup_course::next_round(const process_of& linked, deadline now,
-                                                          deadline until) {
-  PEERCACHE_ASSERT(plan_ != nullptr && rounds_ <= lookup_plan::rounds_max);
+deadline lookup_course::end_of(const question& asked, deadline until) const {
+  if (!asked.share.overdue)
+    return std::min(asked.overdue_at, until);
+  switch (plan_->worth_of(asked.share)) {
+  case lookup_plan::worth::nothing:
+    return asked.asked_at;
+  case lookup_plan::worth::another_opinion:
+    return std::min(asked.opinion_until, until);
+  case lookup_plan::worth::only_answer:
+    break;
+  }
+  return until;
+}
+
+void lookup_course::look(deadline now, deadline until) {
+  next_look_ = deadline::max();
+  for (auto& asked : questions_) {
+    if (!asked.open)
+      continue;
+    if (until - now < 1ms) {
+      failed(asked, page_status::timed_out, now);
+      continue;
+    }
+    if (!asked.share.overdue && asked.overdue_at <= now)
+      plan_->set_overdue(asked.share);
+    if (asked.share.overdue && end_of(asked, until) <= now)
+      give_up(asked, now);
+    else
+      next_look_ = std::min(next_look_, end_of(asked, until));
+  }
+}
+
+bool lookup_course::is_waiting() const noexcept {
+  return std::any_of(questions_.begin(), questions_.end(),
+                     [](const auto& asked) { return asked.open && !asked.share.overdue; });
+}
+
+std::vector<lookup_course::question*> lookup_course::ask(std::vector<lookup_plan::share> shares,
+                                                         const process_of& linked, deadline now,
+                                                         deadline until) {
+  std::vector<question*> due;
+  due.reserve(shares.size());
+  for (auto& share : shares) {
+    const auto* owner = linked(share.owner);
+    PEERCACHE_ASSERT(owner != nullptr); // The plan asks linked owners only.
+    auto& asked = questions_.emplace_back();
+    asked.share = std::move(share);
+    asked.owner = *owner;
+    asked.asked_at = now;
+    const bool is_doubtful = health_.is_silent(*owner);
+    asked.overdue_at = now + time_to_answer(asked.share.indices.size(), is_doubtful, until - now);
+    asked.opinion_until = now + time_for_opinion(is_doubtful, until - now);
+    next_look_ = std::min(next_look_, asked.overdue_at);
+    due.push_back(&asked);
+  }
+  return due;
+}
+
+std::vector<lookup_course::question*> lookup_course::next_round(const process_of& linked,
+                                                                deadline now, deadline until) {
+  PEERCACHE_ASSERT(plan_ != nullptr && !over_);
   const bool in_time = until - now >= 1ms;
-  std::vector<lookup_plan::share> shares;
-  if (in_time && rounds_++ < lookup_plan::rounds_max)
-    shares = plan_->next_round(
-        [&](node_id id, bool now_asked) { return usable(id, linked(id), now_asked, now); });
-  if (shares.empty())
+  look(now, until);
+  if (is_waiting())
+    return {};
+  std::vector<question*> due;
+  if (in_time && rounds_ < lookup_plan::rounds_max)
+    due = ask(plan_->next_round([&](node_id id) { return usable(id, linked(id), now); }), linked,
+              now, until);
+  rounds_ += due.empty() ? 0 : 1;
+  const bool has_hope = std::any_of(questions_.begin(), questions_.end(),
+                                    [](const auto& asked) { return asked.open; });
+  if (!has_hope) {
     plan_->finish(in_time);
-  return shares;
+    over_ = true;
+  }
+  return due;
 }
 
-bool lookup_course::answered(const lookup_plan::share& asked, const incarnation& owner,
-                             std::string_view answer, deadline now) {
-  if (!plan_->answered(asked, answer)) {
-    failed(asked, owner, page_status::unreachable, now);
+bool lookup_course::answered(question& asked, std::string_view answer, deadline now) {
+  PEERCACHE_ASSERT(asked.open);
+  if (!plan_->answered(asked.share, answer)) {
+    failed(asked, page_status::unreachable, now);
     return false;
   }
-  health_.on_success(owner);
+  asked.open = false;
+  health_.on_success(asked.owner);
   return true;
 }
 
-void lookup_course::failed(const lookup_plan::share& asked, const incarnation& owner,
-                           page_status reason, deadline now) {
-  given_up_.push_back(asked.owner);
-  health_.on_failure(owner, now);
-  plan_->failed(asked, reason);
+void lookup_course::failed(question& asked, page_status reason, deadline now) {
+  PEERCACHE_ASSERT(asked.open);
+  asked.open = false;
+  given_up_.push_back(asked.share.owner);
+  health_.on_failure(asked.owner, now);
+  plan_->failed(asked.share, reason);
+}
+
+void lookup_course::give_up(question& asked, deadline now) {
+  asked.open = false;
+  given_up_.push_back(asked.share.owner);
+  health_.on_silence(asked.owner, asked.asked_at, now);
 }
 
 bool lookup_course::wants_view() noexcept {
-  return plan_->is_behind() && !std::exchange(has_view_, true);
+  return !is_waiting() && plan_->is_behind() && !std::exchange(has_view_, true);
 }
 
 } // namespace peercache::client

@@ -4,6 +4,7 @@
 #include "directory/wire.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace peercache::client {
 namespace {
@@ -35,17 +36,12 @@ lookup_plan::lookup_plan(std::span<const page_key> keys, std::span<lookup_answer
     answer.asked_count = 0;
     answer.count = 0;
     answer.not_mine = false;
+    answer.waits = false;
   }
 }
 
 nanoseconds lookup_plan::patience_for_view(nanoseconds left) {
   return std::min(left, std::clamp<nanoseconds>(left / 4, 20ms, 250ms));
-}
-
-nanoseconds lookup_plan::share::patience(nanoseconds left) const {
-  if (second_opinion)
-    return std::min(left, std::clamp<nanoseconds>(left / 16, 20ms, 50ms));
-  return last_chance ? left : patience_for_view(left);
 }
 
 void lookup_plan::follow(owners_known known) {
@@ -98,9 +94,8 @@ std::size_t lookup_plan::candidates(const page_key& key, std::span<node_id> out)
   return count;
 }
 
-bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& chosen, bool& more) {
+bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& chosen) {
   auto& answer = answers_[index];
-  more = false;
   if (answer.asked_count == lookup_answer::asked_max)
     return false;
   std::array<node_id, lookup_answer::asked_max> ids;
@@ -109,14 +104,13 @@ bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& ch
   for (auto id : std::span(ids).first(count)) {
     if (contains(asked_of(answer), id))
       continue;
-    switch (may_ask(id, !found)) {
+    switch (may_ask(id)) {
     case use::yes:
-      if (found) {
-        more = true;
-        return true;
-      }
       chosen = id;
-      found = true;
+      return true;
+    case use::unwillingly:
+      if (!std::exchange(found, true))
+        chosen = id;
       break;
     case use::left_alone:
       if (answer.reason == page_status::unreachable)
@@ -135,8 +129,7 @@ std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
   for (std::uint32_t i = 0; i < keys_.size(); ++i) {
     auto& answer = answers_[i];
     node_id owner;
-    bool more = false;
-    if (answer.status != page_status::pending || !choose(i, may_ask, owner, more))
+    if (answer.status != page_status::pending || answer.waits || !choose(i, may_ask, owner))
       continue;
     auto target = std::find_if(shares.begin(), shares.end(), [&](const share& s) {
       return s.owner == owner && s.indices.size() < limits::batch_pages_max;
@@ -151,11 +144,34 @@ std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
     answer.asked[answer.asked_count++] = owner;
     directory::append_lookup(target->request, keys_[i]);
     target->indices.push_back(i);
-    const bool answered_before = answer.reason == page_status::not_found;
-    target->last_chance = target->last_chance || (!more && !answered_before);
-    target->second_opinion = target->second_opinion && answered_before;
+    answer.waits = true;
   }
   return shares;
+}
+
+void lookup_plan::let_go(const share& asked) {
+  if (!asked.overdue)
+    for (auto index : asked.indices)
+      answers_[index].waits = false;
+}
+
+void lookup_plan::set_overdue(share& asked) {
+  PEERCACHE_ASSERT(!asked.overdue);
+  let_go(asked);
+  asked.overdue = true;
+}
+
+lookup_plan::worth lookup_plan::worth_of(const share& asked) const {
+  auto most = worth::nothing;
+  for (auto index : asked.indices) {
+    const auto& answer = answers_[index];
+    if (answer.status != page_status::pending)
+      continue;
+    if (answer.reason != page_status::not_found)
+      return worth::only_answer;
+    most = worth::another_opinion;
+  }
+  return most;
 }
 
 void lookup_plan::take(std::uint32_t index, std::size_t count, bool not_mine) {
@@ -175,13 +191,17 @@ void lookup_plan::take(std::uint32_t index, std::size_t count, bool not_mine) {
 
 bool lookup_plan::answered(const share& asked, std::string_view answer) {
   directory::answer_reader reader{answer};
+  decltype(lookup_answer::locations) unwanted;
+  let_go(asked);
   for (auto index : asked.indices) {
     std::size_t count = 0;
-    if (!reader.next(answers_[index].locations, count)) {
+    const bool open = answers_[index].status == page_status::pending;
+    if (!reader.next(open ? answers_[index].locations : unwanted, count)) {
       failed(asked, page_status::unreachable);
       return false;
     }
-    take(index, count, reader.not_mine());
+    if (open)
+      take(index, count, reader.not_mine());
     if (reader.not_mine() && reader.view() > newer_) {
       newer_ = reader.view();
       newer_from_ = asked.owner;
@@ -191,6 +211,7 @@ bool lookup_plan::answered(const share& asked, std::string_view answer) {
 }
 
 void lookup_plan::failed(const share& asked, page_status reason) {
+  let_go(asked);
   for (auto index : asked.indices) {
     auto& answer = answers_[index];
     if (answer.status == page_status::pending && answer.reason != page_status::not_found)

@@ -28,6 +28,8 @@ struct lookup_answer {
   std::uint8_t count = 0;
   std::uint8_t asked_count = 0;
   bool not_mine = false; ///< While pending: a shard said that the key has other owners.
+  /// While pending: an owner was asked that is not overdue, so no other owner is asked yet.
+  bool waits = false;
   std::array<node_id, asked_max> asked; ///< Owners in the order in which they were asked.
   std::array<directory::page_location, limits::locations_per_key_max> locations;
 };
@@ -51,18 +53,21 @@ struct owners_known {
 /// nodes takes two thirds of the messages that asking each key's first owner takes.
 ///
 /// When an owner fails, the next owner of each of its keys is asked; likewise when an owner finds
-/// nothing, for it may not have been told yet. After a change of view former owners are asked too.
-/// A shard that says, by a newer view, that a key is not its own sets `newer`: the user fetches
-/// that view and calls `follow`, once.
+/// nothing, for it may not have been told yet, and when it is overdue: a hedged request, whose
+/// first good answer counts (Dean and Barroso, "The Tail at Scale", 2013). After a change of view
+/// former owners are asked too. A shard that says, by a newer view, that a key is not its own sets
+/// `newer`: the user fetches that view and calls `follow`, once.
 ///
 /// Threads: one. No clock, no I/O. Bounds: an owner is asked once for a key; `asked_max` owners a
 /// key. Invariant: locations that are reported as found are of members of the view only.
 class lookup_plan {
 public:
-  enum class use : std::uint8_t { yes, no_link, left_alone };
-  /// Says whether an owner may be asked. `now`: the owner is asked if the answer is yes, so a
-  /// breaker that tries its peer out has then let one call pass.
-  using usable = std::function<use(node_id, bool now)>;
+  /// Whether an owner may be asked; `unwillingly`: when no other owner is left for a key.
+  enum class use : std::uint8_t { yes, unwillingly, no_link, left_alone };
+  using usable = std::function<use(node_id)>;
+  /// What a question that is overdue can still bring: nothing, for its keys have been found;
+  /// another opinion on keys that other owners do not have; or the only answer.
+  enum class worth : std::uint8_t { nothing, another_opinion, only_answer };
 
   /// Most rounds that all owners of a key, and one newer view, can take.
   static constexpr int rounds_max = static_cast<int>(lookup_answer::asked_max) + 1;
@@ -72,13 +77,7 @@ public:
     node_id owner;
     std::string request; ///< The packed keys that the owner is asked for.
     std::vector<std::uint32_t> indices;
-    /// Some key of the share has no other owner left to ask, and no answer so far.
-    bool last_chance = false;
-    /// All keys of the share were answered with `not_found` before: this owner is a second opinion.
-    bool second_opinion = true;
-
-    /// Returns how much of the remaining time the owner may take before the next owner is asked.
-    std::chrono::nanoseconds patience(std::chrono::nanoseconds left) const;
+    bool overdue = false; ///< The next owners may be asked before this one has answered.
   };
 
   /// Returns how much of the remaining time a node may take that is asked for a newer view.
@@ -93,8 +92,12 @@ public:
   /// Returns the questions of the next round; empty when no owner is left for an open key.
   std::vector<share> next_round(const usable& may_ask);
 
-  /// Takes an owner's answer (directory/wire.hpp). False: it is malformed, which counts as a
-  /// failure.
+  /// Lets the next owners of the share's open keys be asked, while the share's owner may still
+  /// answer.
+  void set_overdue(share& asked);
+  worth worth_of(const share& asked) const;
+  /// Takes an owner's answer (directory/wire.hpp); keys that have been found elsewhere keep what
+  /// was found. False: the answer is malformed, which counts as a failure.
   bool answered(const share& asked, std::string_view answer);
   /// Notes that an owner has not answered: `reason` becomes the reason of its keys unless another
   /// owner answers.
@@ -114,9 +117,10 @@ private:
   std::size_t owners_today(const page_key& key, std::span<node_id> out) const;
   std::size_t candidates(const page_key& key, std::span<node_id> out) const;
   void count_open_keys();
-  /// Chooses the next owner to ask; false when there is none. `more`: another owner is left after
-  /// the chosen one.
-  bool choose(std::uint32_t index, const usable& may_ask, node_id& chosen, bool& more);
+  /// Chooses the next owner to ask; false when there is none.
+  bool choose(std::uint32_t index, const usable& may_ask, node_id& chosen);
+  /// The owner will not keep others from being asked any more.
+  void let_go(const share& asked);
   void take(std::uint32_t index, std::size_t count, bool not_mine);
 
   std::span<const page_key> keys_;

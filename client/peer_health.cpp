@@ -10,14 +10,9 @@ bool peer_health::allow(const incarnation& peer, circuit_breaker::time_point now
   return found == breakers_.end() || found->second.allow(now);
 }
 
-bool peer_health::is_left_alone(const incarnation& peer, circuit_breaker::time_point now) const {
-  std::lock_guard guard{lock_};
-  auto found = breakers_.find(peer);
-  return found != breakers_.end() && !found->second.would_allow(now);
-}
-
 void peer_health::on_success(const incarnation& peer) {
   std::lock_guard guard{lock_};
+  silent_since_.erase(peer);
   auto found = breakers_.find(peer);
   if (found == breakers_.end())
     return;
@@ -28,6 +23,22 @@ void peer_health::on_success(const incarnation& peer) {
 
 void peer_health::on_failure(const incarnation& peer, circuit_breaker::time_point now) {
   std::lock_guard guard{lock_};
+  fail(peer, now);
+}
+
+void peer_health::on_silence(const incarnation& peer, circuit_breaker::time_point asked_at,
+                             circuit_breaker::time_point now) {
+  std::lock_guard guard{lock_};
+  const auto since = silent_since_.try_emplace(peer, asked_at).first->second;
+  const auto known = breakers_.find(peer);
+  const bool is_tried =
+      known != breakers_.end() && known->second.current() != circuit_breaker::state::closed;
+  if (is_tried || now - since >= silence_max)
+    fail(peer, now);
+}
+
+/// @pre lock_ is held
+void peer_health::fail(const incarnation& peer, circuit_breaker::time_point now) {
   circuit_breaker::options options;
   options.slow_start_calls = slow_start_calls;
   breakers_.try_emplace(peer, options).first->second.on_failure(now);
@@ -35,7 +46,14 @@ void peer_health::on_failure(const incarnation& peer, circuit_breaker::time_poin
 
 void peer_health::follow(const discovery::view& view) {
   std::lock_guard guard{lock_};
-  std::erase_if(breakers_, [&](const auto& known) { return view.find(known.first) == nullptr; });
+  const auto is_gone = [&](const auto& known) { return view.find(known.first) == nullptr; };
+  std::erase_if(breakers_, is_gone);
+  std::erase_if(silent_since_, is_gone);
+}
+
+bool peer_health::is_silent(const incarnation& peer) const {
+  std::lock_guard guard{lock_};
+  return silent_since_.count(peer) > 0;
 }
 
 std::size_t peer_health::open() const {

@@ -4,6 +4,7 @@
 #include "common/ids.hpp"
 #include "discovery/view.hpp"
 
+#include <chrono>
 #include <mutex>
 #include <unordered_map>
 
@@ -17,19 +18,31 @@ public:
   /// then the breaker closes.
   static constexpr std::uint32_t slow_start_calls = 8;
 
+  /// A peer that answers nothing for this long fails with each question that it leaves unanswered.
+  static constexpr std::chrono::milliseconds silence_max{250};
+
   bool allow(const incarnation& peer, circuit_breaker::time_point now);
-  /// Whether `allow` would say no; changes nothing.
-  bool is_left_alone(const incarnation& peer, circuit_breaker::time_point now) const;
   void on_success(const incarnation& peer);
   void on_failure(const incarnation& peer, circuit_breaker::time_point now);
   /// Forgets who is not in this view: nobody asks it any more, so it would be left alone for ever.
   void follow(const discovery::view& view);
+  /// A question of `asked_at` is not waited for any more. One such question is no failure of a peer
+  /// that is only slow, unless the call was allowed to try the peer out.
+  void on_silence(const incarnation& peer, circuit_breaker::time_point asked_at,
+                  circuit_breaker::time_point now);
+  /// Whether the peer has left a question unanswered since its last answer.
+  bool is_silent(const incarnation& peer) const;
   std::size_t open() const;
 
 private:
+  void fail(const incarnation& peer, circuit_breaker::time_point now);
+
   mutable std::mutex lock_;
   /// Guarded by lock_. Has an entry only for peers that failed.
   std::unordered_map<incarnation, circuit_breaker> breakers_;
+  /// Guarded by lock_. When the first question was asked of those that a peer has left unanswered
+  /// since its last answer.
+  std::unordered_map<incarnation, circuit_breaker::time_point> silent_since_;
 };
 
 } // namespace peercache::client

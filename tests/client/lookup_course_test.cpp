@@ -52,7 +52,7 @@ protected:
     plan->follow(known);
   }
 
-  std::vector<lookup_plan::share> next(std::chrono::nanoseconds left = 1s) {
+  std::vector<lookup_course::question*> next(std::chrono::nanoseconds left = 1s) {
     const auto process_of = [this](node_id id) -> const incarnation* {
       const auto found = linked.find(id);
       return found != linked.end() ? &found->second : nullptr;
@@ -60,18 +60,18 @@ protected:
     return course->next_round(process_of, now, now + left);
   }
 
-  bool answer(const lookup_plan::share& asked, bool has_it) {
+  bool answer(lookup_course::question* asked, bool has_it) {
     directory::page_location place;
     place.holder = {9, 9};
     place.length_bytes = 64;
     place.gen = {2};
     std::string said;
-    for (std::size_t i = 0; i < asked.indices.size(); ++i)
+    for (std::size_t i = 0; i < asked->share.indices.size(); ++i)
       directory::append_answer(said, std::span(&place, has_it ? 1 : 0));
-    return course->answered(asked, linked.at(asked.owner), said, now);
+    return course->answered(*asked, said, now);
   }
-  void fail(const lookup_plan::share& asked, page_status why = page_status::timed_out) {
-    course->failed(asked, linked.at(asked.owner), why, now);
+  void fail(lookup_course::question* asked, page_status why = page_status::timed_out) {
+    course->failed(*asked, why, now);
   }
   /// In each of `calls` calls the owner that is asked first for key 0 fails. Returns that owner.
   node_id first_owner_fails(int calls) {
@@ -80,7 +80,7 @@ protected:
       begin_call();
       begin(1);
       const auto shares = next();
-      owner = shares.at(0).owner;
+      owner = shares.at(0)->share.owner;
       fail(shares[0]);
     }
     return owner;
@@ -99,7 +99,7 @@ protected:
 
 TEST_F(lookup_course_test, ends_when_every_key_has_its_answer) {
   begin(4);
-  for (const auto& share : next())
+  for (auto* share : next())
     EXPECT_TRUE(answer(share, true));
   EXPECT_TRUE(next().empty());
   for (const auto& said : answers)
@@ -112,7 +112,7 @@ TEST_F(lookup_course_test, asks_a_second_owner_where_the_first_one_finds_nothing
   answer(first.at(0), false);
   const auto second = next();
   ASSERT_EQ(second.size(), 1u);
-  EXPECT_NE(second[0].owner, first[0].owner);
+  EXPECT_NE(second[0]->share.owner, first[0]->share.owner);
   answer(second[0], false);
   EXPECT_TRUE(next().empty());
   EXPECT_EQ(answers[0].status, page_status::not_found);
@@ -141,19 +141,19 @@ TEST_F(lookup_course_test, an_owner_without_a_link_is_out_of_reach) {
 TEST_F(lookup_course_test, an_owner_that_failed_is_not_asked_again_in_the_call) {
   begin(1);
   const auto first = next();
-  const auto failed = first.at(0).owner;
+  const auto failed = first.at(0)->share.owner;
   fail(first[0]);
   begin(1); // A look-up for the next piece of the same call.
   const auto again = next();
   ASSERT_EQ(again.size(), 1u);
-  EXPECT_NE(again[0].owner, failed);
+  EXPECT_NE(again[0]->share.owner, failed);
 }
 
 TEST_F(lookup_course_test, an_owner_that_failed_is_asked_again_in_the_next_call) {
   const auto failed = first_owner_fails(1);
   begin_call();
   begin(1);
-  EXPECT_EQ(next().at(0).owner, failed);
+  EXPECT_EQ(next().at(0)->share.owner, failed);
 }
 
 TEST_F(lookup_course_test, an_owner_that_failed_in_many_calls_is_left_alone) {
@@ -162,7 +162,7 @@ TEST_F(lookup_course_test, an_owner_that_failed_in_many_calls_is_left_alone) {
   begin(1);
   const auto shares = next();
   ASSERT_EQ(shares.size(), 1u);
-  EXPECT_NE(shares[0].owner, failed);
+  EXPECT_NE(shares[0]->share.owner, failed);
 }
 
 TEST_F(lookup_course_test, a_key_whose_only_owner_is_left_alone_says_so) {
@@ -184,7 +184,7 @@ TEST_F(lookup_course_test, an_owner_that_was_left_alone_is_tried_after_a_while_a
   begin(1);
   const auto shares = next();
   ASSERT_EQ(shares.size(), 1u);
-  EXPECT_EQ(shares[0].owner, failed);
+  EXPECT_EQ(shares[0]->share.owner, failed);
   EXPECT_TRUE(answer(shares[0], true));
   EXPECT_EQ(health.open(), 0u);
 }
@@ -194,18 +194,18 @@ TEST_F(lookup_course_test, the_call_that_tries_an_owner_asks_it_for_all_its_keys
   now += 1min;
   begin_call();
   begin(1);
-  EXPECT_EQ(next().at(0).owner, failed);
+  EXPECT_EQ(next().at(0)->share.owner, failed);
   begin(1); // This call's probe of the owner is not answered yet.
-  EXPECT_EQ(next().at(0).owner, failed) << "it is this call that tries it";
+  EXPECT_EQ(next().at(0)->share.owner, failed) << "it is this call that tries it";
   begin_call();
   begin(1);
-  EXPECT_NE(next().at(0).owner, failed) << "others wait for what comes of it";
+  EXPECT_NE(next().at(0)->share.owner, failed) << "others wait for what comes of it";
 }
 
 TEST_F(lookup_course_test, an_answer_that_cannot_be_read_is_a_failure) {
   begin(1, 1);
   const auto shares = next();
-  EXPECT_FALSE(course->answered(shares.at(0), linked.at(shares[0].owner), "\xff", now));
+  EXPECT_FALSE(course->answered(*shares.at(0), "\xff", now));
   EXPECT_TRUE(next().empty());
   EXPECT_EQ(answers[0].status, page_status::unreachable);
   begin(1, 1);
@@ -220,10 +220,107 @@ TEST_F(lookup_course_test, a_newer_view_is_wanted_once_a_call) {
     const auto shares = next();
     std::string said;
     directory::append_not_mine(said, {1, 2});
-    EXPECT_TRUE(course->answered(shares.at(0), linked.at(shares[0].owner), said, now));
+    EXPECT_TRUE(course->answered(*shares.at(0), said, now));
     EXPECT_EQ(course->wants_view(), look_up == 0);
     EXPECT_FALSE(course->wants_view());
   }
+}
+
+TEST_F(lookup_course_test, an_owner_that_is_silent_costs_some_milliseconds) {
+  begin(1);
+  auto* silent = next().at(0);
+  EXPECT_TRUE(next().empty()) << "there is time yet";
+  EXPECT_LE(course->next_look() - now, 15ms);
+  now = course->next_look();
+  const auto hedged = next();
+  ASSERT_EQ(hedged.size(), 1u);
+  EXPECT_NE(hedged[0]->share.owner, silent->share.owner);
+  EXPECT_TRUE(answer(hedged[0], true));
+  EXPECT_TRUE(next().empty());
+  EXPECT_TRUE(course->is_over());
+  EXPECT_FALSE(silent->open);
+  EXPECT_EQ(answers[0].status, page_status::hit);
+}
+
+TEST_F(lookup_course_test, the_first_good_answer_counts_whoever_gives_it) {
+  begin(1);
+  auto* slow = next().at(0);
+  now = course->next_look();
+  auto* hedged = next().at(0);
+  EXPECT_TRUE(answer(slow, true));
+  EXPECT_TRUE(next().empty());
+  EXPECT_FALSE(course->is_over()) << "the other question is not overdue";
+  now = course->next_look();
+  EXPECT_TRUE(next().empty());
+  EXPECT_TRUE(course->is_over());
+  EXPECT_FALSE(hedged->open);
+  EXPECT_EQ(answers[0].status, page_status::hit);
+}
+
+TEST_F(lookup_course_test, an_owner_that_was_silent_is_not_asked_for_the_next_piece) {
+  begin(1);
+  const auto silent = next().at(0)->share.owner;
+  now = course->next_look();
+  EXPECT_TRUE(answer(next().at(0), true));
+  EXPECT_TRUE(next().empty());
+  begin(1);
+  EXPECT_NE(next().at(0)->share.owner, silent);
+}
+
+TEST_F(lookup_course_test, another_opinion_is_waited_for_some_time_and_the_only_answer_to_the_end) {
+  begin(1);
+  const auto until = now + 2s;
+  ASSERT_EQ(next(2s).size(), 1u);
+  now = course->next_look();
+  auto* hedged = next(until - now).at(0);
+  EXPECT_TRUE(answer(hedged, false));
+  EXPECT_TRUE(next(until - now).empty());
+  EXPECT_FALSE(course->is_over()) << "the first owner may have heard of it";
+  now = course->next_look();
+  EXPECT_LE(until - now, 2s - 20ms);
+  EXPECT_GE(until - now, 2s - 60ms);
+  EXPECT_TRUE(next(until - now).empty());
+  EXPECT_EQ(answers[0].status, page_status::not_found);
+
+  begin_call();
+  begin(1, /*replicas=*/1);
+  auto* only = next(until - now).at(0);
+  now = course->next_look();
+  EXPECT_TRUE(next(until - now).empty());
+  EXPECT_EQ(course->next_look(), until);
+  now = until;
+  EXPECT_TRUE(next(0ms).empty());
+  EXPECT_FALSE(only->open);
+  EXPECT_EQ(answers[0].status, page_status::timed_out);
+}
+
+TEST_F(lookup_course_test, an_owner_that_was_silent_before_is_waited_for_less) {
+  begin(1);
+  const auto silent_owner = next().at(0)->owner;
+  const auto first_wait = course->next_look() - now;
+  now = course->next_look();
+  EXPECT_TRUE(answer(next().at(0), true));
+  EXPECT_TRUE(next().empty());
+  begin_call();
+  begin(1);
+  auto* again = next().at(0);
+  ASSERT_EQ(again->owner, silent_owner);
+  EXPECT_LE(course->next_look() - now, first_wait / 2);
+  EXPECT_LE(again->opinion_until - now, 10ms);
+  EXPECT_TRUE(answer(again, true));
+  EXPECT_TRUE(next().empty());
+  begin_call();
+  begin(1);
+  EXPECT_EQ(next().size(), 1u);
+  EXPECT_EQ(course->next_look() - now, first_wait) << "it has answered";
+}
+
+TEST_F(lookup_course_test, a_large_question_may_take_longer) {
+  begin(4096, 1);
+  const auto shares = next();
+  ASSERT_EQ(shares.size(), nodes_count);
+  for (auto* asked : shares)
+    EXPECT_GE(asked->overdue_at - now, 10ms + asked->share.indices.size() * 1us);
 }
 
 TEST_F(lookup_course_test, has_a_bound_whatever_the_owners_say) {
@@ -231,7 +328,7 @@ TEST_F(lookup_course_test, has_a_bound_whatever_the_owners_say) {
   int rounds = 0;
   for (auto shares = next(); !shares.empty(); shares = next()) {
     ++rounds;
-    for (const auto& share : shares)
+    for (auto* share : shares)
       rounds % 2 == 0 ? fail(share) : void(answer(share, false));
   }
   EXPECT_LE(rounds, lookup_plan::rounds_max);

@@ -50,7 +50,7 @@ TEST_F(lookup_deadline, what_nobody_was_asked_for_is_timed_out_and_not_unreachab
 TEST_F(lookup_deadline, an_owner_that_was_asked_in_vain_gives_its_own_reason) {
   lookup_plan plan{keys, answers};
   plan.follow(known);
-  for (const auto& share : plan.next_round([](node_id, bool) { return lookup_plan::use::yes; }))
+  for (const auto& share : plan.next_round([](node_id) { return lookup_plan::use::yes; }))
     plan.failed(share, page_status::unreachable);
   plan.finish(false);
   expect_all("unreachable");
@@ -59,7 +59,7 @@ TEST_F(lookup_deadline, an_owner_that_was_asked_in_vain_gives_its_own_reason) {
 TEST_F(lookup_deadline, nobody_to_ask_is_unreachable_as_long_as_there_is_time) {
   lookup_plan plan{keys, answers};
   plan.follow(known);
-  EXPECT_TRUE(plan.next_round([](node_id, bool) { return lookup_plan::use::no_link; }).empty());
+  EXPECT_TRUE(plan.next_round([](node_id) { return lookup_plan::use::no_link; }).empty());
   plan.finish();
   expect_all("unreachable");
 }

@@ -5,24 +5,19 @@
 #include "discovery/view.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <cstdio>
+#include <array>
 #include <gtest/gtest.h>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace peercache::client {
 namespace {
 
 using use = lookup_plan::use;
 
-discovery::member member_named(const std::string& name, std::uint64_t inc) {
-  discovery::member who;
-  who.name = name;
-  who.id = node_id_of(name);
-  who.inc = {1, inc};
-  return who;
+use any(node_id) {
+  return use::yes;
 }
 
 /// Real directory shards, and the view that a client has of them.
@@ -43,7 +38,9 @@ protected:
   void SetUp() override {
     for (std::size_t i = 0; i < 6; ++i) {
       auto& made = nodes[i];
-      made.self = member_named("node" + std::to_string(i), i + 1);
+      made.self.name = "node" + std::to_string(i);
+      made.self.id = node_id_of(made.self.name);
+      made.self.inc = {1, i + 1};
       ids[made.self.id] = i;
     }
     for (std::size_t i = 0; i < keys_count; ++i)
@@ -115,7 +112,7 @@ protected:
     std::set<node_id> given_up;
     for (std::size_t rounds = 0;; ++rounds) {
       auto shares = plan.next_round(
-          [&](node_id id, bool) { return given_up.count(id) > 0 ? use::left_alone : use::yes; });
+          [&](node_id id) { return given_up.count(id) > 0 ? use::left_alone : use::yes; });
       if (shares.empty() || (plan.is_behind() && stop_when_behind))
         return rounds;
       for (const auto& share : shares) {
@@ -284,7 +281,7 @@ TEST_F(lookup_plan_test, says_why_where_nobody_has_answered) {
   EXPECT_EQ(answers[0].status, page_status::unreachable);
   lookup_plan alone{keys, answers};
   alone.follow(known(nodes[0].ring, 1));
-  EXPECT_TRUE(alone.next_round([](node_id, bool) { return use::left_alone; }).empty());
+  EXPECT_TRUE(alone.next_round([](node_id) { return use::left_alone; }).empty());
   alone.finish();
   EXPECT_EQ(answers[0].status, page_status::breaker_open);
 }
@@ -293,14 +290,75 @@ TEST_F(lookup_plan_test, only_the_owner_that_is_asked_now_has_its_breaker_tried)
   tell({0, 1, 2}, 1);
   lookup_plan plan{std::span(keys).first(1), std::span(answers).first(1)};
   plan.follow(known(nodes[0].ring, 1));
-  std::vector<bool> now;
-  auto shares = plan.next_round([&](node_id, bool claims) {
-    now.push_back(claims);
+  int tried = 0;
+  const auto shares = plan.next_round([&](node_id) {
+    ++tried;
     return use::yes;
   });
   ASSERT_EQ(shares.size(), 1u);
-  EXPECT_FALSE(shares[0].last_chance);
-  EXPECT_EQ(now, (std::vector<bool>{true, false}));
+  EXPECT_EQ(tried, 1);
+}
+
+TEST_F(lookup_plan_test, the_next_owner_is_asked_only_once_the_first_one_is_overdue) {
+  tell({0, 1, 2}, 1);
+  lookup_plan plan{std::span(keys).first(1), std::span(answers).first(1)};
+  plan.follow(known(nodes[0].ring, 1));
+  auto first = plan.next_round(any);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_TRUE(plan.next_round(any).empty());
+  plan.set_overdue(first[0]);
+  const auto second = plan.next_round(any);
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_NE(second[0].owner, first[0].owner);
+}
+
+TEST_F(lookup_plan_test, an_overdue_answer_changes_nothing_that_was_found) {
+  tell({0, 1, 2}, 1);
+  publish_all();
+  lookup_plan plan{std::span(keys).first(1), std::span(answers).first(1)};
+  plan.follow(known(nodes[0].ring, 1));
+  auto late = plan.next_round(any);
+  plan.set_overdue(late[0]);
+  const auto second = plan.next_round(any);
+  EXPECT_TRUE(
+      plan.answered(second[0], answer_of(nodes[ids.at(second[0].owner)], second[0].request)));
+  EXPECT_EQ(plan.worth_of(late[0]), lookup_plan::worth::nothing);
+  std::string nothing;
+  directory::append_answer(nothing, {});
+  EXPECT_TRUE(plan.answered(late[0], nothing));
+  EXPECT_EQ(answers[0].status, page_status::hit);
+  EXPECT_GT(answers[0].count, 0);
+}
+
+TEST_F(lookup_plan_test, an_overdue_answer_is_taken_where_others_had_found_nothing) {
+  tell({0, 1, 2}, 1);
+  lookup_plan plan{std::span(keys).first(1), std::span(answers).first(1)};
+  plan.follow(known(nodes[0].ring, 1));
+  auto late = plan.next_round(any);
+  plan.set_overdue(late[0]);
+  EXPECT_EQ(plan.worth_of(late[0]), lookup_plan::worth::only_answer);
+  const auto second = plan.next_round(any);
+  EXPECT_TRUE(
+      plan.answered(second[0], answer_of(nodes[ids.at(second[0].owner)], second[0].request)));
+  EXPECT_EQ(plan.worth_of(late[0]), lookup_plan::worth::another_opinion);
+  publish_to(ids.at(late[0].owner), keys[0]);
+  EXPECT_TRUE(plan.answered(late[0], answer_of(nodes[ids.at(late[0].owner)], late[0].request)));
+  EXPECT_EQ(answers[0].status, page_status::hit);
+}
+
+TEST_F(lookup_plan_test, an_owner_that_is_asked_unwillingly_is_the_last_one) {
+  tell({0, 1, 2}, 1);
+  lookup_plan plan{std::span(keys).first(1), std::span(answers).first(1)};
+  plan.follow(known(nodes[0].ring, 1));
+  node_id first;
+  const auto shares = plan.next_round([&](node_id id) {
+    return std::exchange(first, id) == node_id{} ? use::unwillingly : use::yes;
+  });
+  ASSERT_EQ(shares.size(), 1u);
+  EXPECT_EQ(shares[0].owner, first) << "the second owner of the key, which is willing";
+  lookup_plan only{std::span(keys).first(1), std::span(answers).first(1)};
+  only.follow(known(nodes[0].ring, 1));
+  EXPECT_EQ(only.next_round([](node_id) { return use::unwillingly; }).size(), 1u);
 }
 
 TEST_F(lookup_plan_test, a_record_of_a_process_that_is_no_member_is_not_believed) {
@@ -320,80 +378,14 @@ TEST_F(lookup_plan_test, a_malformed_answer_is_a_failure_and_the_next_owner_is_a
   publish_all();
   lookup_plan plan{std::span(keys).first(1), std::span(answers).first(1)};
   plan.follow(known(nodes[0].ring, 1));
-  const auto any = [](node_id, bool) { return use::yes; };
   auto first = plan.next_round(any);
   EXPECT_FALSE(plan.answered(first[0], "\x03"));
   auto second = plan.next_round(any);
   ASSERT_EQ(second.size(), 1u);
   EXPECT_NE(second[0].owner, first[0].owner);
-  EXPECT_TRUE(second[0].last_chance);
   EXPECT_TRUE(
       plan.answered(second[0], answer_of(nodes[ids.at(second[0].owner)], second[0].request)));
   EXPECT_EQ(answers[0].status, page_status::hit);
-}
-
-/// Expected number of nodes that get at least one of `keys` keys, each thrown at one of `nodes` at
-/// random.
-double met_at_random(std::size_t nodes, double keys) {
-  const auto count = static_cast<double>(nodes);
-  return count * (1 - std::pow(1 - 1 / count, keys));
-}
-
-TEST(lookup_fan_out, a_batch_asks_fewer_nodes_than_its_keys_have_first_owners) {
-  constexpr std::size_t batch_keys = 128;
-  constexpr int batches = 100;
-  for (auto [count, share] : {std::pair{20u, 0.85}, {100u, 0.72}, {1000u, 0.90}}) {
-    std::vector<discovery::member> members;
-    for (std::uint32_t i = 0; i < count; ++i)
-      members.push_back(member_named("node" + std::to_string(i), i + 1));
-    std::sort(members.begin(), members.end(),
-              [](const auto& a, const auto& b) { return a.id < b.id; });
-    discovery::hash_ring ring(members);
-    owners_known known{.view = {1, 1}, .now = &ring};
-    std::size_t messages = 0;
-    double best_us = 1e9;
-    for (int batch = 0; batch < batches; ++batch) {
-      std::vector<page_key> keys;
-      for (std::size_t i = 0; i < batch_keys; ++i)
-        keys.push_back(key_space{}.key_of(std::to_string(batch) + "/" + std::to_string(i)));
-      std::vector<lookup_answer> answers(batch_keys);
-      const auto start = std::chrono::steady_clock::now();
-      lookup_plan plan{keys, answers};
-      plan.follow(known);
-      messages += plan.next_round([](node_id, bool) { return use::yes; }).size();
-      const auto took = std::chrono::steady_clock::now() - start;
-      best_us = std::min(best_us, std::chrono::duration<double, std::micro>(took).count());
-    }
-    const auto asked = static_cast<double>(messages) / batches;
-    std::printf("[ measured ] 128 keys on %u nodes: %.1f messages, planned in %.1f us\n", count,
-                asked, best_us);
-    EXPECT_LE(asked, share * met_at_random(count, batch_keys));
-  }
-}
-
-TEST(lookup_fan_out, many_keys_on_few_nodes_are_spread_as_the_ring_spreads_them) {
-  std::vector<discovery::member> members;
-  for (std::uint32_t i = 0; i < 5; ++i)
-    members.push_back(member_named("node" + std::to_string(i), i + 1));
-  std::sort(members.begin(), members.end(),
-            [](const auto& a, const auto& b) { return a.id < b.id; });
-  discovery::hash_ring ring(members);
-  std::vector<page_key> keys;
-  for (std::size_t i = 0; i < 4096; ++i)
-    keys.push_back(key_space{}.key_of(std::to_string(i)));
-  std::map<node_id, std::size_t> first;
-  std::array<node_id, 1> owner;
-  for (const auto& key : keys) {
-    ASSERT_EQ(ring.owners(key, owner), 1u);
-    first[owner[0]] += 1;
-  }
-  std::vector<lookup_answer> answers(keys.size());
-  lookup_plan plan{keys, answers};
-  plan.follow({.view = {1, 1}, .now = &ring});
-  std::map<node_id, std::size_t> asked;
-  for (const auto& share : plan.next_round([](node_id, bool) { return use::yes; }))
-    asked[share.owner] += share.indices.size();
-  EXPECT_EQ(asked, first);
 }
 
 } // namespace

@@ -16,6 +16,13 @@ protected:
       health.on_failure(peer, now);
   }
 
+  /// The peer leaves a question unanswered for 10 ms.
+  void be_silent() {
+    const auto asked_at = now;
+    now += 10ms;
+    health.on_silence(peer, asked_at, now);
+  }
+
   const incarnation peer{1, 1};
   const incarnation other{1, 2};
   peer_health health;
@@ -24,7 +31,6 @@ protected:
 
 TEST_F(peer_health_test, a_peer_that_never_failed_is_asked) {
   EXPECT_TRUE(health.allow(peer, now));
-  EXPECT_FALSE(health.is_left_alone(peer, now));
   EXPECT_EQ(health.open(), 0u);
 }
 
@@ -33,14 +39,12 @@ TEST_F(peer_health_test, a_peer_that_fails_again_and_again_is_left_alone) {
   EXPECT_TRUE(health.allow(peer, now));
   fail(1);
   EXPECT_FALSE(health.allow(peer, now));
-  EXPECT_TRUE(health.is_left_alone(peer, now));
   EXPECT_EQ(health.open(), 1u);
 }
 
 TEST_F(peer_health_test, one_peer_says_nothing_of_another) {
   fail(3);
   EXPECT_TRUE(health.allow(other, now));
-  EXPECT_FALSE(health.is_left_alone(other, now));
 }
 
 TEST_F(peer_health_test, an_answer_between_failures_begins_the_count_anew) {
@@ -50,14 +54,11 @@ TEST_F(peer_health_test, an_answer_between_failures_begins_the_count_anew) {
   EXPECT_TRUE(health.allow(peer, now));
 }
 
-TEST_F(peer_health_test, to_look_whether_a_peer_is_left_alone_claims_no_probe) {
+TEST_F(peer_health_test, one_call_at_a_time_tries_a_peer_out) {
   fail(3);
   now += 1s;
-  EXPECT_FALSE(health.is_left_alone(peer, now));
-  EXPECT_FALSE(health.is_left_alone(peer, now));
   EXPECT_TRUE(health.allow(peer, now));
   EXPECT_FALSE(health.allow(peer, now)) << "one probe at a time";
-  EXPECT_TRUE(health.is_left_alone(peer, now));
 }
 
 TEST_F(peer_health_test, a_peer_that_comes_back_is_met_by_few_calls_first) {
@@ -89,6 +90,35 @@ TEST_F(peer_health_test, a_new_process_in_the_place_of_a_failed_one_is_asked_at_
   fail(3);
   const incarnation restarted{2, 1};
   EXPECT_TRUE(health.allow(restarted, now));
+}
+
+TEST_F(peer_health_test, a_peer_that_is_silent_for_long_is_left_alone) {
+  const auto asked = now;
+  for (int i = 0; i < 24; ++i)
+    be_silent();
+  EXPECT_TRUE(health.allow(peer, now)) << "slow so far";
+  for (int i = 0; i < 3; ++i)
+    be_silent();
+  EXPECT_GE(now - asked, peer_health::silence_max);
+  EXPECT_FALSE(health.allow(peer, now));
+}
+
+TEST_F(peer_health_test, an_answer_ends_a_silence) {
+  for (int i = 0; i < 200; ++i) {
+    be_silent();
+    if (i % 20 == 0)
+      health.on_success(peer);
+  }
+  EXPECT_TRUE(health.allow(peer, now));
+}
+
+TEST_F(peer_health_test, a_peer_that_leaves_the_call_unanswered_which_tries_it_fails) {
+  fail(3);
+  now += 1s;
+  ASSERT_TRUE(health.allow(peer, now));
+  health.on_silence(peer, now, now + 10ms);
+  now += 500ms;
+  EXPECT_FALSE(health.allow(peer, now)) << "the pause is doubled";
 }
 
 TEST_F(peer_health_test, who_is_not_in_the_view_is_forgotten) {

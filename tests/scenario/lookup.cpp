@@ -39,33 +39,34 @@ void lookup::next_round() {
     const auto* owner = known_->view.find(id);
     return owner != nullptr ? &owner->inc : nullptr;
   };
-  shares_ = course_.next_round(linked, cluster_.time().now(), until_);
-  waiting_ = shares_.size();
-  for (const auto& whom : shares_)
-    ask(whom);
-  if (shares_.empty())
-    done_(answers_);
+  for (auto* due : course_.next_round(linked, cluster_.time().now(), until_))
+    ask(*due);
+  const auto turn = ++turn_;
+  if (course_.is_over())
+    return done_(answers_);
+  const auto look = std::min(course_.next_look(), until_) - cluster_.time().now();
+  cluster_.later(by_, look, [self = shared_from_this(), turn](process&) {
+    if (turn == self->turn_)
+      self->next_round();
+  });
 }
 
-void lookup::ask(const lookup_plan::share& whom) {
-  const auto owner = known_->view.find(whom.owner)->inc;
+void lookup::ask(question& whom) {
   cluster_.ask(
-      by_, owner, [request = whom.request](process& there) { return there.serve_lookup(request); },
-      whom.patience(until_ - cluster_.time().now()),
-      [self = shared_from_this(), &whom, owner](const auto& said) {
-        self->take(whom, owner, said);
-      });
+      by_, whom.owner,
+      [request = whom.share.request](process& there) { return there.serve_lookup(request); },
+      until_ - cluster_.time().now(),
+      [self = shared_from_this(), &whom](const auto& said) { self->take(whom, said); });
 }
 
-void lookup::take(const lookup_plan::share& whom, const incarnation& owner,
-                  const std::optional<std::string>& said) {
+void lookup::take(question& whom, const std::optional<std::string>& said) {
+  if (!whom.open)
+    return;
   const auto now = cluster_.time().now();
   if (said)
-    course_.answered(whom, owner, *said, now);
+    course_.answered(whom, *said, now);
   else
-    course_.failed(whom, owner, page_status::timed_out, now);
-  if (--waiting_ > 0)
-    return;
+    course_.failed(whom, page_status::timed_out, now);
   if (course_.wants_view())
     refresh();
   else
@@ -76,12 +77,15 @@ void lookup::take(const lookup_plan::share& whom, const incarnation& owner,
 void lookup::refresh() {
   const auto* informed = known_->view.find(plan_.newer_from());
   ++cluster_.counts().view_refreshes;
+  ++turn_;
   cluster_.ask(
       by_, informed->inc, [](process& it) { return it.serve_view(); },
       lookup_plan::patience_for_view(until_ - cluster_.time().now()),
       [self = shared_from_this()](const cluster::answer& said) {
         if (said)
           self->by_.tell_clients(*said);
+        if (self->course_.is_over())
+          return; // An overdue answer has come meanwhile.
         self->follow();
         self->next_round();
       });

@@ -28,11 +28,12 @@ public:
   void begin();
 
 private:
+  using question = client::lookup_course::question;
+
   void follow();
   void next_round();
-  void ask(const client::lookup_plan::share& whom);
-  void take(const client::lookup_plan::share& whom, const incarnation& owner,
-            const std::optional<std::string>& said);
+  void ask(question& whom);
+  void take(question& whom, const std::optional<std::string>& said);
   void refresh();
 
   cluster& cluster_;
@@ -44,8 +45,7 @@ private:
   client::lookup_plan plan_;
   client::lookup_course course_;
   known_cluster_ptr known_;
-  std::vector<client::lookup_plan::share> shares_; ///< Questions of the current round.
-  std::size_t waiting_ = 0;                        ///< Questions that are not answered.
+  std::uint64_t turn_ = 0; ///< Counts looks at the course; only the last one's timer counts.
 };
 
 } // namespace peercache::scenario

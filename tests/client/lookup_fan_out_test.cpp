@@ -1,0 +1,89 @@
+#include "client/lookup_plan.hpp"
+#include "discovery/view.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <gtest/gtest.h>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+namespace {
+
+/// Members with sorted ids, as a view has them.
+std::vector<discovery::member> members_of(std::size_t count) {
+  std::vector<discovery::member> members(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    members[i].name = "node" + std::to_string(i);
+    members[i].id = node_id_of(members[i].name);
+    members[i].inc = {1, i + 1};
+  }
+  std::sort(members.begin(), members.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+  return members;
+}
+
+lookup_plan::use anyone(node_id) {
+  return lookup_plan::use::yes;
+}
+
+/// Expected number of nodes that get at least one of `keys` keys, each thrown at one of `nodes` at
+/// random.
+double met_at_random(std::size_t nodes, double keys) {
+  const auto count = static_cast<double>(nodes);
+  return count * (1 - std::pow(1 - 1 / count, keys));
+}
+
+TEST(lookup_fan_out, a_batch_asks_fewer_nodes_than_its_keys_have_first_owners) {
+  constexpr std::size_t batch_keys = 128;
+  constexpr int batches = 100;
+  for (auto [count, share] : {std::pair{20u, 0.85}, {100u, 0.72}, {1000u, 0.90}}) {
+    const discovery::hash_ring ring(members_of(count));
+    owners_known known{.view = {1, 1}, .now = &ring};
+    std::size_t messages = 0;
+    double best_us = 1e9;
+    for (int batch = 0; batch < batches; ++batch) {
+      std::vector<page_key> keys;
+      for (std::size_t i = 0; i < batch_keys; ++i)
+        keys.push_back(key_space{}.key_of(std::to_string(batch) + "/" + std::to_string(i)));
+      std::vector<lookup_answer> answers(batch_keys);
+      const auto start = std::chrono::steady_clock::now();
+      lookup_plan plan{keys, answers};
+      plan.follow(known);
+      messages += plan.next_round(anyone).size();
+      const auto took = std::chrono::steady_clock::now() - start;
+      best_us = std::min(best_us, std::chrono::duration<double, std::micro>(took).count());
+    }
+    const auto asked = static_cast<double>(messages) / batches;
+    std::printf("[ measured ] 128 keys on %u nodes: %.1f messages, planned in %.1f us\n", count,
+                asked, best_us);
+    EXPECT_LE(asked, share * met_at_random(count, batch_keys));
+  }
+}
+
+TEST(lookup_fan_out, many_keys_on_few_nodes_are_spread_as_the_ring_spreads_them) {
+  const discovery::hash_ring ring(members_of(5));
+  std::vector<page_key> keys;
+  for (std::size_t i = 0; i < 4096; ++i)
+    keys.push_back(key_space{}.key_of(std::to_string(i)));
+  std::map<node_id, std::size_t> first;
+  std::array<node_id, 1> owner;
+  for (const auto& key : keys) {
+    ASSERT_EQ(ring.owners(key, owner), 1u);
+    first[owner[0]] += 1;
+  }
+  std::vector<lookup_answer> answers(keys.size());
+  lookup_plan plan{keys, answers};
+  plan.follow({.view = {1, 1}, .now = &ring});
+  std::map<node_id, std::size_t> asked;
+  for (const auto& share : plan.next_round(anyone))
+    asked[share.owner] += share.indices.size();
+  EXPECT_EQ(asked, first);
+}
+
+} // namespace
+} // namespace peercache::client

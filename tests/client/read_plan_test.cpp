@@ -215,8 +215,15 @@ TEST_F(read_plan_test, where_nobody_else_has_a_page_the_own_one_is_read) {
 
 TEST_F(read_plan_test, where_the_directory_names_the_own_host_the_page_is_read_where_it_is_now) {
   drop_an_own_page_while_it_is_read();
-  plan->looked_at_own_host(0, at(own, 8));
+  plan->looked_at_own_host(0, at(own, 7));
   look_up({found({at(own, 5)})});
+  EXPECT_EQ(only_read().location, at(own, 7));
+}
+
+TEST_F(read_plan_test, an_own_page_that_was_published_while_it_was_read_is_read_again_at_once) {
+  drop_an_own_page_while_it_is_read();
+  plan->looked_at_own_host(0, at(own, 8));
+  EXPECT_TRUE(plan->keys_missing().empty()) << "nobody need be asked";
   EXPECT_EQ(only_read().location, at(own, 8));
 }
 

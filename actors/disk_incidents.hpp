@@ -59,10 +59,11 @@ public:
   /// When writes wait and none of them has ended for this long, or the disk's thread has not come
   /// back from a call, the device hangs.
   static constexpr std::chrono::seconds hangs_after{10};
-  /// A write or a read that took so long makes the device slow, until none did for `slow_for`.
+  /// A write or a read that takes this long makes the device slow, until none has taken this long
+  /// for `slow_for`.
   static constexpr std::chrono::seconds slow_after{5};
   static constexpr std::chrono::seconds slow_for{60};
-  /// Shortest time between two lines about wrong checksums.
+  /// Shortest time between two log lines about wrong checksums.
   static constexpr std::chrono::seconds rot_pause{10};
   /// Longest pause between two calls of `look_at_thread` after which it judges: this process may
   /// have been stopped.

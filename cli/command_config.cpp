@@ -46,8 +46,8 @@ exit_code check(const global_options& globals, const std::string& path) {
   return exit_code::ok;
 }
 
-/// Writes the file with all options and their defaults; to stdout without a path. A file that is
-/// there already stays as it is.
+/// Writes the default file, which has all options, to `path`, or to stdout if `path` is empty. Does
+/// not overwrite an existing file.
 exit_code init(const global_options& globals, const std::string& path) {
   const auto text = config::render_default_file();
   if (path.empty()) {

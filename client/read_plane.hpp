@@ -45,9 +45,9 @@ public:
   result<void> register_buffer(std::span<std::byte> memory);
   void unregister_buffer(const std::byte* begin);
 
-  /// Gives the TCP lane's plane to a thread that has other things to do as well: it alone uses the
-  /// lane from then on, polls the plane and shuts it down, and nobody calls `run` for that lane.
-  /// Null without a TCP lane. @pre nothing was submitted yet
+  /// Gives the TCP lane's plane to the calling thread, which has other things to do as well. From
+  /// then on only this thread uses the lane, polls the plane and shuts it down, and nobody calls
+  /// `run` for that lane. Null if there is no TCP lane. @pre nothing was submitted yet
   rdma::data_plane* take_tcp_plane();
 
   /// The body of a data-plane actor: returns after `stop`. @pre lane < lanes().size()

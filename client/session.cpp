@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Time-out of the connector: a member out of reach holds up a `connect` for no longer.
+/// Time-out of the connector: an unreachable member delays a `connect` by at most this long.
 constexpr auto dial_timeout = 300ms;
 
 } // namespace

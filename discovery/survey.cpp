@@ -23,8 +23,7 @@ survey::survey(std::vector<member> order, const incarnation& self, duration hear
   PEERCACHE_ASSERT(own != order_.end());
   rank_ = static_cast<std::size_t>(own - order_.begin());
   for (const auto& m : order_)
-    // This makes an empty entry. Processes that are not in the order have no entry, and do not
-    // count.
+    // `operator[]` makes an empty entry. Answers of processes without an entry do not count.
     answers_[m.inc];
 }
 

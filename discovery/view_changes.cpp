@@ -8,7 +8,7 @@ namespace peercache::discovery {
 
 namespace {
 
-/// How many names a list of them has at most.
+/// Maximum number of names that one list of a log line shows.
 constexpr std::size_t names_max = 8;
 
 /// Names under one head: "came: a, b".

@@ -35,10 +35,11 @@ inline constexpr std::uint32_t handoff_wire_version = 4;
 /// alone says it.
 inline constexpr std::size_t message_bytes_max =
     (limits::state_components_max + 1) * std::size_t{limits::room_pages_max} * 4;
-/// The longest message that is no offer: a layout.
+/// The longest message apart from offers: a layout.
 inline constexpr std::size_t short_message_bytes_max = 1 + layout_bytes_max;
 
-/// Prefill and decode workers have rooms together; transfer workers talk to their like alone.
+/// A prefill worker shares rooms with decode workers; a transfer worker talks only to other
+/// transfer workers.
 enum class engine_side : std::uint8_t { prefill = 1, decode = 2, transfer = 3 };
 std::string_view to_string(engine_side side) noexcept;
 

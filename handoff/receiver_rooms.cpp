@@ -269,7 +269,7 @@ void receiver_rooms::finish_read(read_id id, bool good, const std::string& reaso
   settle(read.turn, at);
 }
 
-// -- what both lead to
+// -- state changes of turns
 
 void receiver_rooms::advance(join_id id, turn& at, time_point now) {
   for (const auto& each : at.senders)

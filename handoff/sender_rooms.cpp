@@ -184,7 +184,7 @@ transfer_metric sender_rooms::metric(send_id id) const noexcept {
   return at == nullptr ? transfer_metric{} : at->metric;
 }
 
-// -- what both lead to
+// -- state changes of rooms
 
 void sender_rooms::advance(room& at) {
   if (at.has_ended() || !at.all_have_joined())

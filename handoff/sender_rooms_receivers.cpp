@@ -145,7 +145,7 @@ void sender_rooms::lost(peer_id peer) {
   processes_.erase(peer);
 }
 
-// -- what is kept
+// -- early joins, and turns that have failed
 
 void sender_rooms::refuse(peer_id peer, const join& said, std::string reason, bool heard) {
   outgoing_.push_back({peer, handoff::abort{said.room, said.id, std::move(reason), heard}});

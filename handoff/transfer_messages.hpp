@@ -57,8 +57,9 @@ struct transfer_lent {
   bool operator==(const transfer_lent&) const = default;
 };
 
-/// The last word of the worker that was asked: nothing of a `transfer_write` writes to its memory
-/// any more; a `transfer_read` is refused.
+/// The last message about a transfer from the worker that was asked. After a `transfer_write` it
+/// says that no bytes of this transfer are written to that worker's memory from now on. After a
+/// `transfer_read` it says that the read is refused.
 struct transfer_ended {
   transfer_id id;
   bool good = false;  ///< All bytes have arrived, and were read while the lease stood.
@@ -66,8 +67,9 @@ struct transfer_ended {
   bool operator==(const transfer_ended&) const = default;
 };
 
-/// The last word of the worker that asks: a `transfer_write` is to end at once, and is still
-/// answered if it was not; the lease of a `transfer_read` is not used any more.
+/// The last message about a transfer from the worker that asked. A `transfer_write` has to end at
+/// once; it is still answered, unless it was answered before. The lease of a `transfer_read` is no
+/// longer used.
 struct transfer_stop {
   transfer_id id;
   bool operator==(const transfer_stop&) const = default;

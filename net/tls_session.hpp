@@ -14,13 +14,13 @@ namespace peercache::net {
 
 /// The peers that one side of a connection lets in.
 enum class tls_peers : std::uint8_t {
-  nodes,             ///< For who dials: nodes alone have ports.
-  nodes_and_clients, ///< For who accepts.
+  nodes,             ///< For the side that dials: only nodes have ports.
+  nodes_and_clients, ///< For the side that accepts.
 };
 
-/// The TLS of one connection over a non-blocking socket. Both sides show a certificate, and whose
-/// identity (tls_identity) is not of the own cluster, or not of the wanted role, is refused in the
-/// handshake. `send` and `receive` shake hands as far as they can before they move bytes.
+/// The TLS of one connection over a non-blocking socket. Both sides show a certificate. The
+/// handshake refuses a peer whose identity (tls_identity) is of another cluster, or not of the
+/// wanted role. `send` and `receive` shake hands as far as they can before they move bytes.
 ///
 /// Threads: one at a time. Ownership: `fd` is borrowed, and stays open for as long as the session.
 /// Errors: -1 with errno as sockets have it: EAGAIN when nothing can be done without blocking (wait

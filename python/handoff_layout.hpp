@@ -19,8 +19,8 @@ handoff::kv_layout layout_of(py::handle described);
 /// the GIL. Errors: py::type_error for another array, py::value_error for a negative number.
 std::vector<std::uint32_t> take_items(py::handle array, const char* what);
 
-/// Items of each component of states, from a sequence of (place of the first item, array). Needs
-/// the GIL. Errors: as `take_items`.
+/// The items of each component of states. `states` is a sequence of pairs: the place of a
+/// component's first item, and an array of its items. Needs the GIL. Errors: as `take_items`.
 std::vector<handoff::state_items> take_states(py::handle states);
 
 } // namespace peercache::python

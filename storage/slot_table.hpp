@@ -78,11 +78,12 @@ public:
   /// slot is readable
   void give_up(slot_id slot, bytes_after after = bytes_after::left) noexcept;
 
-  /// Gives a filling up: it is neither read nor published, and its bytes may be overwritten.
+  /// Abandons a fill: the page is neither read nor published, and the slot's bytes may be
+  /// overwritten.
   /// @pre the slot is being filled
   void drop(slot_id slot) noexcept;
 
-  /// Zeroes a part of the slot's bytes. @pre the page was given up or the filling dropped, and
+  /// Zeroes a part of the slot's bytes. @pre the page was given up or the fill was abandoned, and
   /// `pins` is zero
   void zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept;
   /// Notes that all bytes of the slot are zero, so that it can be filled again.

@@ -20,7 +20,7 @@ enum class verdict : std::uint8_t {
 };
 std::string_view to_string(verdict given) noexcept;
 
-/// One thing that `peercache doctor` has looked at.
+/// The result of one check of `peercache doctor`.
 /// Invariant: a check that warns or fails has in `fix` the line that mends the fault.
 struct check {
   std::string name;

@@ -146,7 +146,7 @@ bool decode_worker::impl::turn(const std::vector<handoff::link_event>& events, t
   return begun || !events.empty() || !ended.empty() || !actions.empty();
 }
 
-// -- what has happened; the caller holds `lock`
+// -- events; the caller holds `lock`
 
 void decode_worker::impl::take(const handoff::peer_joined& event, time_point now) {
   if (peers.has(event.peer))
@@ -194,7 +194,7 @@ void decode_worker::impl::finish(const room_reads::finished& read, time_point no
   rooms.finish_read(read.id, read.good, read.reason, now);
 }
 
-// -- what follows; the caller holds `lock`
+// -- connections to prefill workers; the caller holds `lock`
 
 /// Connects to the prefill workers of rooms that have named them.
 void decode_worker::impl::dial(time_point now) {
@@ -226,7 +226,7 @@ void decode_worker::impl::connect_rooms() {
     rooms.abort(room, why.reason, why.kind);
 }
 
-// -- what the rooms ask for; without `lock`
+// -- messages and reads of the rooms; without `lock`
 
 void decode_worker::impl::carry_out(const handoff::receiver_rooms::outgoing& message,
                                     time_point now) {

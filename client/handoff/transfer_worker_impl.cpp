@@ -189,7 +189,7 @@ bool transfer_worker::impl::turn(const std::vector<handoff::link_event>& events,
   return begun || ended || !events.empty() || !finished.empty() || !messages.empty();
 }
 
-// -- what has happened; the caller holds `lock`
+// -- events; the caller holds `lock`
 
 void transfer_worker::impl::take(const handoff::peer_joined& event, time_point now) {
   const auto dialed = addresses.find(event.peer);
@@ -256,7 +256,7 @@ void transfer_worker::impl::dial(time_point now) {
   }
 }
 
-// -- what follows; without `lock`
+// -- reads; without `lock`
 
 bool transfer_worker::impl::begin_reads() {
   bool begun = false;

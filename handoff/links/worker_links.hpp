@@ -128,9 +128,10 @@ private:
   std::vector<peer_id> ready_; ///< Links that may move without a new event, the next one first.
   event_batch events_;         ///< For the next `poll` to return.
   std::uint64_t next_id_ = 1;
-  /// No link has anything to do with time before.
+  /// No link has a timer that ends before this time.
   time_point timers_at_ = time_point::max();
-  /// When connections may wait at the listener of which no new event tells.
+  /// Time of the next `accept`, if connections may wait at the listener that no new event will
+  /// report.
   std::optional<time_point> accept_at_;
   bool woken_ = false; ///< `wake` was called, and no `wait` has returned for it.
   bool closed_ = false;

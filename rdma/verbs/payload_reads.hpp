@@ -10,7 +10,8 @@
 
 namespace peercache::rdma {
 
-/// One READ: a contiguous piece of a peer's memory into some pieces of memory, for one page.
+/// One RDMA READ for one page: it reads a contiguous piece of a peer's memory into one or several
+/// local pieces.
 struct payload_read {
   static constexpr std::uint32_t sge_max = 16;
 

@@ -63,7 +63,7 @@ protected:
     return record_offset(record) + disk_block_bytes;
   }
 
-  // -- what a derived class decides
+  // -- decisions of a derived class
   /// Called when a record is out of the index; it may still be read.
   virtual void leaves(const entry& record) = 0;
   /// Gives up a write that is not in the index. Has to call `end_write`.
@@ -114,7 +114,7 @@ protected:
   request_line requests_;
   page_reads reads_;
   slot_list<write_op> writes_;
-  /// Writes that were taken since the last poll, which makes their headers and starts them.
+  /// Writes that were taken since the last poll. The next poll makes their headers and starts them.
   slots fresh_;
   slots written_;
   disk_clock::time_point written_since_{};

@@ -109,7 +109,7 @@ void memory_data_plane::start(read_batch& batch) {
     return complete(kept, page_status::holder_gone);
   }
   if (host->service() != batch.peer.service)
-    return complete(kept, page_status::unreachable); // As a connection that was not accepted.
+    return complete(kept, page_status::unreachable); // A real connection would not be accepted.
   kept.source = host->source;
   kept.spans = host->spans;
   deadlines_.insert({batch.deadline, job.id});

@@ -44,8 +44,8 @@ public:
   /// Changes both the visible and the durable bytes. @pre the range is within the file
   void overwrite(std::uint64_t offset_bytes, std::span<const std::byte> from);
 
-  /// The file after a loss of power: each change that is not durable is there or not there; of a
-  /// write each sector of 512 bytes is there or not.
+  /// The file after a loss of power. Each change that is not durable is kept or lost; a write may
+  /// also be torn, so that each of its sectors of 512 bytes is kept or lost.
   memory_disk_file after_power_cut(std::mt19937_64& random, survivors what) const;
 
   /// Whether the file has a name, so that it counts for `memory_disk_names::used_bytes`.

@@ -17,7 +17,7 @@ memory_disk_io::memory_disk_io(const memory_disk_options& options)
       random_(options.seed * 0x9e3779b97f4a7c15ull + 1), capacity_bytes_(options.capacity_bytes),
       on_way_(options.queue_depth) {}
 
-// -- what every operation goes through: faults, time, open files
+// -- common steps of all operations: faults, time, open files
 
 int memory_disk_io::admit(disk_operation what, bool changes) const {
   if (!stopped_ && changes && operations_ == stop_at_)

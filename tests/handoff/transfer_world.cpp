@@ -54,7 +54,7 @@ void transfer_world::wrong(const std::string& what) {
     fault_ = what;
 }
 
-// -- what may happen
+// -- random steps
 
 void transfer_world::step() {
   const auto at = roll(2);
@@ -233,7 +233,7 @@ void transfer_world::move_read(std::size_t at, running_read& read) {
   self.machine->finish_read(id, good, "stale");
 }
 
-// -- what a worker does after each event
+// -- a worker's turn after an event
 
 void transfer_world::run(std::size_t at) {
   auto& self = workers_[at];

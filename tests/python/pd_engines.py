@@ -81,7 +81,7 @@ class Request:
     dp_rank: int = 0
     abort_prefill_after: int = -1  # Chunks after which prefill's client gives up; -1: never.
     abort_decode_after: int = -1  # Turns in the transfer queue after which decode's client gives up.
-    early_event: object = None  # Of the first chunk: its pages are written when the event is done.
+    early_event: object = None  # Event of the first chunk: the chunk's pages are written when it is done.
     ended: dict = field(default_factory=dict)  # "ok", or (reason, is_from_another_rank) of each rank, by side.
 
 
@@ -406,5 +406,5 @@ class Pair:
 
 
 def right(pair):
-    """That no byte was wrong, and none was written to memory that was given back."""
+    """Whether no byte was wrong, and none was written to memory that had been given back."""
     return (pair.decode.wrong, pair.decode.touched) == (0, 0)

@@ -14,7 +14,7 @@ class Model:
     head_bytes: int = 16
     page_tokens: int = 4
     is_mla: bool = False
-    pages: int = 512  # Of each rank.
+    pages: int = 512  # KV pages in the pool of each rank.
     states: tuple = ()
     window_tokens: int = 10
 

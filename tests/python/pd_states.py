@@ -29,7 +29,8 @@ class Tensor:
         self.items = np.full((ITEMS, *item), POISON, np.uint8)
 
     def value(self, seed, place):
-        """What the model computes: of mamba for the request, else for the page at this place of its sequence."""
+        """The bytes that the model computes for an item: for mamba one item of the request, otherwise the page at
+        `place` of the request's sequence."""
         name = [seed, sum(self.kind.encode()), self.layer, place]
         if self.part is None:
             return np.random.default_rng(name).integers(1, 255, self.items.shape[1:], dtype=np.uint8)

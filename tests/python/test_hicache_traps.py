@@ -131,7 +131,7 @@ class TokenPool(MhaPool):
 
 @pytest.mark.parametrize("kind", [TokenPool, FlatOnlyPool])
 def test_pages_that_share_tokens_are_not_read_into(ring, engine, kind):
-    """Of two reads into shared tokens one would overwrite the other, and both would be hits."""
+    """If two pages were read into shared tokens, one would overwrite the other, and both would count as hits."""
     pool, keys = kind(), fresh_keys(2)
     store = engine(ring[0], pool)
     put(store, pool, keys, [0, 1])

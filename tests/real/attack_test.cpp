@@ -32,7 +32,7 @@ class good_client {
 public:
   struct tally {
     std::uint64_t gets = 0, hits = 0, wrong = 0, late = 0;
-    std::map<std::string, std::uint64_t> misses; ///< By their reason.
+    std::map<std::string, std::uint64_t> misses; ///< Number of misses by reason.
   };
 
   using round = std::function<void(std::uint32_t, tally&)>;

@@ -177,9 +177,10 @@ void cluster::read_everything() {
   }
 }
 
-/// Expects that the reader gets the page. Reads displace pages, so a page that has just left memory
-/// may be missed once. If the directory does not know yet that the page is on disk too, the next
-/// comparison says so.
+/// Expects that the reader gets the page, in the second attempt at the latest. The first attempt
+/// may miss: reads displace pages, so the page may just have left memory, and the directory may not
+/// know yet that the page is on disk too. The next comparison of the disk with the directory tells
+/// it.
 void cluster::expect_hit(process& reader, const page_key& key, bool last) {
   const auto held = holding_of(key);
   const wanted_page page{key, held ? held->length_bytes : 64};

@@ -36,8 +36,8 @@ std::uint64_t process::put_of(const storage::resident_page& page) const {
   return put;
 }
 
-/// Queues a page for the disk. One page in eight finds no room, and none does while some room is
-/// not acknowledged.
+/// Queues a page for the disk. The disk has no room for one page in eight, and for no page while
+/// the directory has not yet acknowledged an eviction from the disk.
 void process::keep_on_disk(const storage::resident_page& page) {
   if (!cluster_.settings().disk || publisher_->marks().kept(page.slot) || !tickets_open_.empty() ||
       cluster_.time().below(8) == 0)

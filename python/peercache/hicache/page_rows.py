@@ -19,8 +19,8 @@ time; a pool with more is asked in each call."""
 
 @dataclass(frozen=True)
 class Rows:
-    """The pages of a pool that lie in rows: each part of a page is as far from the same part of the page before as
-    that is from the one before it."""
+    """The pages of a pool that lie in rows: each part of a page has the same distance from that part of the previous
+    page."""
 
     rows: PageRows
     page_sizes: List[int]
@@ -30,8 +30,8 @@ class Rows:
     """The object torch.int64, the type that indices must have."""
 
     def parts(self, indices: Any, pages: int) -> Optional[Parts]:
-        """The parts of the pages that the token slots `indices` are. None when the slots are not whole pages of the
-        pool, or `indices` is no tensor whose memory can be read."""
+        """The parts of the pages whose token slots are `indices`. None when the slots are not whole pages of the pool,
+        or when `indices` is not a tensor whose memory can be read."""
         if getattr(indices, "dtype", None) is not self.int64 or indices.numel() != pages * self.page_tokens:
             return None
         if not (indices.is_cpu and indices.is_contiguous()):
@@ -61,7 +61,7 @@ def rows_of(ask: Callable[[Any, int], Parts], page_tokens: int, count: int) -> O
 
 
 class ProbedIndices(List[Any]):
-    """Token indices in the form that a pool takes, without a tensor."""
+    """A list of token indices that stands for a tensor: pools call its `tolist`."""
 
     def tolist(self) -> List[Any]:
         return self

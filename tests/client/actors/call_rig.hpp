@@ -62,7 +62,7 @@ protected:
     return pool;
   }
 
-  /// These are the members, and linked.
+  /// Publishes a topology: `members` are the cluster's members, and all of them are connected.
   void show(const std::vector<const played_node*>& members, std::uint64_t version = 1) {
     auto cluster = std::make_shared<link::topology>();
     cluster->view.term = 1;

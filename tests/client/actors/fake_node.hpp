@@ -21,7 +21,8 @@ namespace peercache::client {
 struct fake_node {
   link::peer_welcome hello;
   link::session_welcome welcome;
-  std::string refuses; ///< Why whoever says hello is sent away; empty: nobody is.
+  std::string refuses; ///< The error with which the node refuses every hello; empty: it accepts
+                       ///< them.
   std::vector<caf::typed_response_promise<std::string, std::string>> commits;
   std::vector<std::string> committed;   ///< Packed filled_slot of each commit.
   std::vector<link::commit_mode> modes; ///< The mode of each commit.

@@ -79,7 +79,7 @@ bool link_world::run_until(const std::function<bool()>& condition) {
 }
 
 void link_world::settle() {
-  // Whatever a worker does in a turn shows in one of these.
+  // A turn in which a worker does something changes at least one of these values.
   const auto look = [this] {
     std::size_t events = 0, connections = 0;
     for (const auto& worker : workers) {

@@ -39,9 +39,9 @@ struct one_end {
 };
 
 struct all_ends {
-  /// By the own address and the other end's.
+  /// The connections, by their local address and their remote address.
   std::map<std::pair<std::string, std::string>, one_end> connections;
-  /// By address, whether connections wait at the listener for somebody to accept them.
+  /// Whether connections wait to be accepted, by the address of the listener.
   std::map<std::string, bool> listeners;
 
   /// Whether the other end of this one has nothing under way to it.

@@ -50,7 +50,8 @@ protected:
         sched_yield();
   }
 
-  /// Steps until `condition` holds, at most 30 s. Returns whether it does.
+  /// Polls the server until `condition` holds or 30 s have passed. Returns whether the condition
+  /// holds.
   template <class F>
   bool eventually(F condition) {
     for (const auto until = clock::now() + std::chrono::seconds(30); clock::now() < until;) {

@@ -64,7 +64,7 @@ private:
     bool frozen = false;
     bool draining = false;
   };
-  /// Kills the node's process, if it still runs.
+  /// Kills the node's process, if it still runs, and removes its faketime files from /dev/shm.
   void bury(node& dead);
   explicit chaos_cluster(real::net_lab net) : net_(std::move(net)) {}
   /// Makes a CA, and gives each node and the clients a certificate of it.

@@ -37,11 +37,11 @@ struct handoff_plan {
   std::uint64_t memory_bytes = 256u << 20; ///< KV of each rank, about.
   std::uint32_t tokens_max = 8192;
   bool verbs = false; ///< Pages travel over verbs; else over TCP.
-  /// How much later than it was said decode hears what prefill says; pages are not late.
+  /// Delay of prefill's messages on their way to decode; pages are not delayed.
   std::chrono::milliseconds messages_later{0};
   process_faults faults;
   std::chrono::milliseconds seconds_max{3'600'000};
-  /// A room that has not ended so long after it was posted counts as stuck, and ends the run.
+  /// A room that has not ended this long after it was posted counts as stuck, and ends the run.
   std::chrono::milliseconds patience{30'000};
   bool stop_at_wrong = false;
   /// Rooms of a guard's profile: some MiB each, and given up while they are read, by one side.

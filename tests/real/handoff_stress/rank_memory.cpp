@@ -184,7 +184,8 @@ void rank_memory::make_free(item_space& space, std::uint32_t items) {
 
 void rank_memory::scramble(item_space& space, std::uint32_t item) {
   const auto count = ++space.given_back[item];
-  // From the end: what is sent last, if anything is, is the first that is somebody else's.
+  // Begins with the last tensor, which a transfer sends last: if a transfer still runs, it meets
+  // bytes of the new owner as early as possible.
   for (auto each = space.tensors.rbegin(); each != space.tensors.rend(); ++each)
     write_words(each->item(item), each->item_bytes, word_of(0, each->name, item, count));
 }
@@ -203,7 +204,7 @@ std::vector<std::uint32_t> rank_memory::item_space::take(std::uint32_t count) {
   return taken;
 }
 
-/// Nothing may have written to what was nobody's.
+/// Counts the items that something has written to while they were free.
 void rank_memory::check_taken(item_space& space, std::span<const std::uint32_t> items) {
   for (const auto item : items)
     late_writes_ += is_nobodys(space, item) ? 0 : 1;

@@ -59,7 +59,8 @@ protected:
     return events;
   }
 
-  /// Stores `count` pages, from number `first` on, and takes their events.
+  /// Writes the pages with the numbers [first, first + count), and polls after each write. `events`
+  /// then has the events of the last poll only.
   void store_pages(std::uint32_t first, std::uint32_t count) {
     for (std::uint32_t i = first; i < first + count; ++i) {
       ASSERT_EQ(write(i), write_skip::none);

@@ -166,8 +166,8 @@ void close_session(gateway_pointer self, std::uint64_t id) {
     self->send(self->state.options.pool, abandon_atom_v, std::move(slots), from_here{});
 }
 
-/// Frees the slots of silent sessions whose process is dead by the kernel's word. A lost connection
-/// is no proof: the process may only sleep.
+/// Frees the slots of silent sessions whose process is dead, which the kernel tells. A lost
+/// connection does not prove that: the process may only sleep.
 void bury_dead_sessions(gateway_pointer self) {
   auto& state = self->state;
   for (auto id : state.sessions.silent()) {

@@ -98,7 +98,7 @@ using namespace std::chrono_literals;
 
 /// Pause before a peer with another cluster.name or version is dialed again.
 constexpr auto refusal_pause = 10s;
-/// Pause between two looks for seeds that are no members.
+/// Pause between two looks for seeds that are not members.
 constexpr auto seed_pause = 10s;
 /// For how long a node is out of the view before the log says why, and the pause between two lines.
 constexpr auto outside_patience = 2s;
@@ -112,7 +112,7 @@ void connected(membership_pointer self, const discovery::endpoint& to,
   PEERCACHE_ASSERT(way.dialing); // Each call of `dial` ends once.
   way.dialing = false;
   auto member = discovery::decode_member(welcome.member);
-  if (!member || !welcome.membership) // Whoever answers may be no node.
+  if (!member || !welcome.membership) // The process that answers may not be a node.
     return;
   way.peer = welcome.membership;
   way.inc = member->inc;

@@ -119,7 +119,7 @@ void add_faults(const node_answer& answer, const discovery::view& view, std::siz
          fmt::format("{} has another view: term {}, version {}; ask again, and if it "
                      "stays so look at the network between it and the masters",
                      name, status.count(metric::view_term), status.count(metric::view_version))});
-  // Members that do not answer have a fault of their own, so a missing connection to them is no
+  // Members that do not answer have a fault of their own, so a missing connection to them is not a
   // further fault.
   else if (status.count(metric::links) + 1 < answering)
     faults.push_back({fault_ids::links_missing, name,

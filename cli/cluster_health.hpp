@@ -35,7 +35,7 @@ struct cluster_fault {
 };
 nlohmann::json to_json(const cluster_fault& fault);
 
-/// The faults of a cluster; none when the cluster is well. A draining node is no fault.
+/// The faults of a cluster; none when the cluster is well. A draining node is not a fault.
 /// @param asked The status of the node that the view is from.
 std::vector<cluster_fault> faults_of(const client::node_status& asked, const discovery::view& view,
                                      const std::vector<node_answer>& answers);

@@ -99,9 +99,10 @@ struct node_address {
   std::string host;
   std::uint16_t port = 0;
 };
-/// Reads "host:port", "[v6]:port", or a host alone, which gets the default port.
+/// Reads "host:port", "[v6]:port", or only a host, which gets the default port.
 result<node_address> parse_node_address(const std::string& text);
-/// Reads addresses that commas separate; there is one at least. Errors: the first that is none.
+/// Reads a list of one or more addresses, separated by commas. Errors: names the first part that is
+/// not an address.
 result<std::vector<node_address>> parse_node_addresses(const std::string& text);
 
 result<std::unique_ptr<client::admin_client>> connect_admin(const global_options& globals);

@@ -63,7 +63,7 @@ std::string human_percent(double share);
 std::string human_duration(std::chrono::milliseconds duration);
 
 /// Progress on a terminal: one line that is drawn over itself, at most ten times a second, and
-/// removed by `finish`. Nothing is printed when the stream is no terminal. Threads: one.
+/// removed by `finish`. Nothing is printed when the stream is not a terminal. Threads: one.
 class progress_bar {
 public:
   progress_bar(std::FILE* stream, std::string label, std::uint64_t total);

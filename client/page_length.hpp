@@ -7,7 +7,8 @@
 
 namespace peercache::client {
 
-/// Returns the sum of the parts, or 0 when there are too many parts or the sum is no page length.
+/// Returns the sum of the parts, or 0 when there are too many parts or the sum is not a page
+/// length.
 template <class Part>
 std::uint32_t length_of(std::span<const Part> parts) noexcept {
   std::uint64_t bytes = 0;

@@ -21,9 +21,10 @@ namespace PEERCACHE_KERNEL_NAMESPACE {
 inline constexpr std::size_t streamed_bytes_min = 512;
 
 /// How far ahead we prefetch. The CPU's own prefetchers stop at the end of a 4 KiB page of memory
-/// and must be started in each. The distance is no multiple of 4 KiB: where source and destination
-/// lie alike in their memory pages, as page-aligned buffers do, a prefetch whose lower 12 address
-/// bits are those of the stores in flight waits for them (a fifth of the speed; bench/README.md).
+/// and must be started in each. The distance is not a multiple of 4 KiB: where source and
+/// destination lie alike in their memory pages, as page-aligned buffers do, a prefetch whose lower
+/// 12 address bits are those of the stores in flight waits for them (a fifth of the speed;
+/// bench/README.md).
 inline constexpr std::size_t prefetch_ahead_bytes = 4096 + 256;
 
 /// How many blocks at the start of a page have all their lines prefetched: by then the CPU's own

@@ -16,8 +16,8 @@ std::string quoted_name(std::string_view name) {
 
 constexpr std::string_view variable_prefix = "PEERCACHE_";
 
-/// Whether the variable begins with PEERCACHE_ but is no option: the path of the file, or a switch
-/// of test programs.
+/// Whether the variable begins with PEERCACHE_ but is not an option: the path of the file, or a
+/// switch of test programs.
 bool is_no_option(std::string_view variable) {
   return variable == "PEERCACHE_CONFIG" || variable.starts_with("PEERCACHE_TEST_");
 }

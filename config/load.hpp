@@ -71,7 +71,7 @@ inline constexpr std::size_t config_file_bytes_max = 1u << 20;
 
 /// Merges the sources: flags > environment > file > default. Each value is checked on its own.
 /// Errors: all faults at once, one line each: what is wrong, where, and what would be right. An
-/// unknown key of the file and an unknown PEERCACHE_* variable are faults. Variables that are no
+/// unknown key of the file and an unknown PEERCACHE_* variable are faults. Variables that are not
 /// options: PEERCACHE_CONFIG (the path of the file), PEERCACHE_TEST_* (switches of test programs)
 /// and what Kubernetes sets for a service of our name (PEERCACHE_PORT=tcp://… and the like: one
 /// warning).

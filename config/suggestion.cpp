@@ -27,7 +27,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates) {
   constexpr std::size_t word_bytes_max =
-      // A longer word is no typing error, and the distance table grows with the square of its
+      // A longer word is not a typing error, and the distance table grows with the square of its
       // length.
       256;
   if (word.size() > word_bytes_max)

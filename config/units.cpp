@@ -33,7 +33,7 @@ result<quantity> cut(std::string_view text, std::string_view kind, std::string_v
   return out;
 }
 
-/// The number of bytes of a unit, or nothing for a word that is no unit.
+/// The number of bytes of a unit, or nothing for a word that is not a unit.
 std::optional<std::uint64_t> bytes_per(std::string_view unit) {
   if (unit.ends_with('b'))
     unit.remove_suffix(1);

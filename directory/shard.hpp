@@ -26,7 +26,7 @@ enum class publish_outcome : std::uint8_t {
   duplicate = 1,
   stale = 2,          ///< A newer fact about the same process's page is known.
   refused = 3,        ///< A limit was reached, or the location makes no sense.
-  unknown_holder = 4, ///< The location's incarnation is no member in this shard's view.
+  unknown_holder = 4, ///< The location's incarnation is not a member in this shard's view.
   /// The publisher knows a later view than this node: publish again when this node has it too.
   behind = 5,
 };

@@ -32,8 +32,8 @@
 ///   owners.
 ///
 /// Encoders append to a string that the caller reuses. Readers check everything: a batch whose size
-/// is no multiple of its record's, that has more than `batch_pages_max` records, or a field out of
-/// its range is malformed. They take no memory, and `next` returns false at the end and at the
+/// is not a multiple of its record's, that has more than `batch_pages_max` records, or a field out
+/// of its range is malformed. They take no memory, and `next` returns false at the end and at the
 /// first fault; `ok` tells the two apart. The string must outlive its reader.
 namespace peercache::directory {
 

@@ -133,10 +133,10 @@ void membership::handle(const heartbeat_packet& p) {
     return;
   hear_of(p.known);
   note_sign_of_life(p.inc);
-  // A heartbeat between two masters is no sign of life: masters judge each other by answers, since
-  // a master that can send but hears nobody is of no use. A heartbeat that names a newer view than
-  // this node's does not count either: a node that hears of newer views and never gets them is not
-  // in touch with the senders.
+  // A heartbeat between two masters is not a sign of life: masters judge each other by answers,
+  // since a master that can send but hears nobody is of no use. A heartbeat that names a newer view
+  // than this node's does not count either: a node that hears of newer views and never gets them is
+  // not in touch with the senders.
   const bool ahead = p.known > newest_.stamp();
   if (ahead && p.known <= outbid_)
     elsewhere_.insert(p.inc);
@@ -302,8 +302,8 @@ void membership::adopt(const view& latest) {
   add<adopt_view>().latest = view_;
 }
 
-/// Starts to watch the answers of the view's masters. The address of a master that was none in the
-/// view before counts as answering now.
+/// Starts to watch the answers of the view's masters. The address of a master that was not a master
+/// in the previous view counts as answering now.
 void membership::watch_masters(const std::vector<std::string>& old_masters) {
   auto before = std::exchange(answered_, {});
   for (const auto& name : view_.masters) {
@@ -356,7 +356,7 @@ void membership::send_heartbeats() {
       send(std::move(target), p);
 }
 
-/// Sends the heartbeat to seeds that are no members: such a seed may lead another half of the
+/// Sends the heartbeat to seeds that are not members: such a seed may lead another half of the
 /// cluster, or be a head that came back.
 void membership::greet_seeds(const heartbeat_packet& p) {
   for (const auto& seed : options_.seeds) {

@@ -66,7 +66,7 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 
 /// The membership protocol of one node, member and master in one: events in, actions out.
 ///
-/// Every member sends heartbeats to all masters. The first master of the view leads: it alone
+/// Every member sends heartbeats to all masters. The first master of the view leads: only it
 /// admits, expires and publishes views. A master takes over, in a higher term, when all masters
 /// before it are silent. Views spread by comparing stamps in heartbeats; a node that finds itself
 /// missing in the newest view joins again. A node keeps the last view that contained it until
@@ -80,7 +80,7 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// Masters hear each other by answers, so a master that cannot hear does not count; and no master
 /// votes for a view that lacks a member that it hears. A master that restarted has another
 /// incarnation, and therefore no vote until a view names it. When a majority of the masters
-/// restarted, no majority can vote any more: then the processes that run in the places of masters
+/// restarted, a majority can no longer vote: then the processes that run in the places of masters
 /// vote in their stead (`voting_round`), once they have learnt the view.
 ///
 /// One or two masters decide alone, so two halves that cannot hear each other each go on; when they
@@ -94,7 +94,7 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// later, in which the protocol goes on as in any view. A fragment has the term of the view that it
 /// comes from, so every view that the majority makes is newer, and nodes that were cut off join
 /// that view; two fragments that meet join by their stamps. Once a majority of the former masters
-/// is back, the next view is no fragment any more. A node that lives in the view before a fragment
+/// is back, the next view is no longer a fragment. A node that lives in the view before a fragment
 /// and is in touch with that view's masters ignores the fragment, and its leader makes a newer
 /// view. Only views depend on views: bytes are checked by incarnation, generation and key.
 ///

@@ -1,5 +1,5 @@
-// Membership after a majority of the masters is not heard any more: how the members that are left
-// go on in a fragment.
+// Membership after a majority of the masters is no longer heard: how the members that are left go
+// on in a fragment.
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
@@ -113,7 +113,7 @@ view membership::fragment_of(std::vector<member> members) const {
   return made;
 }
 
-/// Whether a view with `members` is no fragment any more: a majority of the masters that were lost
+/// Whether a view with `members` is no longer a fragment: a majority of the masters that were lost
 /// is in it again, either themselves or by processes in their places.
 bool membership::is_whole_with(const std::vector<member>& members) const {
   const auto& former = base().former_masters;
@@ -127,7 +127,7 @@ bool membership::is_whole_with(const std::vector<member>& members) const {
 /// Whether `received` is a fragment of the view in which this node and a majority of its masters
 /// live: this node ignores such a fragment, and the majority's next view is newer. A majority that
 /// needs successors' votes may make no next view: successors that have learnt of the fragment, in
-/// which they are no masters, vote for nobody and wait to be taken in; so then the fragment is not
+/// which they are not masters, vote for nobody and wait to be taken in; so then the fragment is not
 /// ignored.
 bool membership::is_to_be_outbid(const view& received) const {
   return received.fragment() && !view_.fragment() && received.term == view_.term &&

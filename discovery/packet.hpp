@@ -41,7 +41,7 @@ struct refused_packet {
   bool operator==(const refused_packet&) const = default;
 };
 
-/// "I live." Sent by every member to every master; by the leader to seeds that are no members, and
+/// "I live." Sent by every member to every master; by the leader to seeds that are not members, and
 /// by masters to former members (another half of the cluster may be at these addresses, or a
 /// process that knows no master).
 struct heartbeat_packet {

@@ -48,7 +48,7 @@ private:
 /// half in its first attempt, which is the oldest of all and has nothing to ask for.
 ///
 /// Voters are the processes that the base view names as its masters. Once so many of them are known
-/// to be gone for ever (other processes run in their places) that the remaining masters are no
+/// to be gone for ever (other processes run in their places) that the remaining masters are not a
 /// majority, the successors' votes count as well.
 ///
 /// Threads: none; the owner serializes. Time is an argument.

@@ -71,7 +71,7 @@ struct departed {
 };
 
 /// The members of a cluster. Views compare by (term, version, issuer): a node ignores an older
-/// view. Term 0 is no view at all.
+/// view. Term 0 means that there is no view.
 ///
 /// A fragment is what is left of a cluster that lost a majority of its masters. It keeps the term
 /// of the view that it comes from, and every other view has a higher term than the view before: so
@@ -83,8 +83,8 @@ struct view {
   /// Names: pinned head first, then by node_id. The first one leads.
   std::vector<std::string> masters;
   incarnation issuer; ///< The process that made this view.
-  /// The masters of the last view that was no fragment; no majority of them is in this view. Empty
-  /// when this view is no fragment.
+  /// The masters of the last view that was not a fragment; no majority of them is in this view.
+  /// Empty when this view is not a fragment.
   std::vector<member> former_masters;
   /// Who is gone, the newest last; names differ from each other and from those of the members.
   std::vector<departed> gone;
@@ -100,7 +100,8 @@ struct view {
   const member* leader() const noexcept;
   bool is_master(std::string_view name) const noexcept;
   bool fragment() const noexcept { return !former_masters.empty(); }
-  /// How many of the former masters are not members of this view; 0 when this view is no fragment.
+  /// How many of the former masters are not members of this view; 0 when this view is not a
+  /// fragment.
   std::size_t masters_lost() const noexcept;
   view_stamp stamp() const noexcept { return {term, version, issuer}; }
   bool newer_than(const view& other) const noexcept;

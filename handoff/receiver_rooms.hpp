@@ -31,14 +31,15 @@ namespace peercache::handoff {
 ///
 /// - `bootstrapping`: until the engine's `connect`, when the senders are known.
 /// - `waiting_for_input`: until the first offer, which comes only after `allocate`.
-/// - `transferring`: until every piece of every sender that is no dummy was judged, or all fails.
+/// - `transferring`: until every piece of every sender that is not a dummy was judged, or all
+/// fails.
 /// - `success`: `done` is sent to these senders.
 /// - `failed`: an abort is sent to all senders, if they were joined.
 ///
 /// A room that fails orders no more reads, and asks for those under way to be cancelled. Its state
 /// stays what it was until the last of them was reported by `finish_read`: after that no channel
-/// can write to its pages (guard `quiet`). `success` needs the last offers of all senders that
-/// are no dummies, each byte of them judged good (guard `all_pieces`); one holds the aux row.
+/// can write to its pages (guard `quiet`). `success` needs the last offers of all senders that are
+/// not dummies, each byte of them judged good (guard `all_pieces`); one holds the aux row.
 ///
 /// Each `open` is a turn of its own, with a `join_id` that grows and that no other turn of this
 /// process has; every message names it. Offers and aborts of an earlier turn of the same number

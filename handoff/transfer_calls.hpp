@@ -112,7 +112,7 @@ public:
 
   bool lent(peer_id peer, const transfer_lent& said);
   bool ended(peer_id peer, const transfer_ended& said);
-  /// False: the read is no call's.
+  /// False: the read does not belong to a call.
   bool read_finished(const transfer_reads::finished& read);
 
   /// Ends what is overdue, and asks for what can begin.

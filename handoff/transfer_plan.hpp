@@ -15,7 +15,7 @@ namespace peercache::handoff {
 
 /// Items of one component of states that belong to one request.
 struct state_items {
-  /// The first item's place in the sequence, in pages; 0 for components that are no pages.
+  /// The first item's place in the sequence, in pages; 0 for components that are not pages.
   std::uint32_t first_page = 0;
   std::vector<std::uint32_t> items;
   bool operator==(const state_items&) const = default;

@@ -45,7 +45,7 @@ public:
   void stop(peer_id peer, const transfer_stop& said);
   /// The connection has ended: nothing is answered any more.
   void lost(peer_id peer);
-  /// False: the read is no request's.
+  /// False: the read does not belong to a request.
   bool read_finished(const transfer_reads::finished& read);
 
   /// Ends the requests that have to do with own memory there. @pre it is not registered any more

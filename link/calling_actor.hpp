@@ -9,9 +9,9 @@
 
 namespace peercache::link {
 
-/// A blocking actor for a thread that is no actor, as caf::scoped_actor is. Its waits wake to look
-/// whether the thread is interrupted (common/interruption.hpp), which fails the requests that it
-/// waits for. Threads: one at a time. Lifetime: ends before its system.
+/// A blocking actor for a thread that is not an actor, as caf::scoped_actor is. Its waits wake to
+/// look whether the thread is interrupted (common/interruption.hpp), which fails the requests that
+/// it waits for. Threads: one at a time. Lifetime: ends before its system.
 class calling_actor {
 public:
   explicit calling_actor(caf::actor_system& system);

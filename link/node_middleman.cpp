@@ -199,7 +199,7 @@ public:
   void remove_from_loop() override { acceptor_.passivate(); }
 
 private:
-  /// Gives a connection to the broker. False: there is no broker any more.
+  /// Gives a connection to the broker. False: the broker has ended.
   bool let_in(net::unique_fd accepted, std::optional<net::tls_session> tls) {
     if (detached())
       return false; // The broker has ended, and the socket is still in the event loop.
@@ -246,7 +246,7 @@ public:
     return caf::make_counted<scribe>(*this, connected.release(), std::move(tls));
   }
 
-  /// Lets in nobody any more. Must run before the loop ends, which the thread posts to.
+  /// Ends letting peers in. Must run before the loop ends, which the thread posts to.
   void end_handshakes() {
     const std::lock_guard guard(lock_);
     if (handshakes_)

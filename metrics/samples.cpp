@@ -23,7 +23,7 @@ std::uint64_t rounded(double value) {
                         : std::numeric_limits<std::uint64_t>::max();
 }
 
-/// Whether the metric's value is a moment, which is no sum of others.
+/// Whether the metric's value is a moment; moments cannot be added up.
 bool is_moment(metric id) noexcept {
   return id == metric::handoff_last_failure_seconds;
 }

@@ -83,7 +83,7 @@ private:
   std::optional<tls_session> tls_; ///< None: the connection is plain.
   std::string out_;                ///< Bytes to send: the greeting first, then frames.
   std::size_t sent_ = 0;           ///< How many bytes of `out_` are sent.
-  std::string in_;                 ///< Bytes that were received and are no whole frame yet.
+  std::string in_;                 ///< Bytes that were received and are not a whole frame yet.
   std::string answer_;
   std::size_t unanswered_ = 0; ///< Frames of the question whose answers have not come.
 };

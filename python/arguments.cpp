@@ -37,8 +37,8 @@ std::uint64_t checked(unsigned long long number) {
   return number;
 }
 
-/// The value of a Python integer. Objects that are no int but can be used as one (numpy's numbers)
-/// take a slower way.
+/// The value of a Python integer. Objects that are not an int but can be used as one (numpy's
+/// numbers) take a slower way.
 std::uint64_t integer_of(PyObject* number) {
   if (PyLong_CheckExact(number))
     return checked(PyLong_AsUnsignedLongLong(number));

@@ -31,7 +31,7 @@ using coded = std::pair<std::int64_t, std::string>;
 /// that raises ends its call early. Ownership: memory is named by address, and lent from
 /// `register_memory` to `unregister_memory` or `close`. `close` ends the engine when the last
 /// running call has ended. Errors: the numbers of `mooncake.engine`; Python exceptions for
-/// arguments that are no integers. After `close`, and in a forked child, -1.
+/// arguments that are not integers. After `close`, and in a forked child, -1.
 class native_transfer_engine {
 public:
   using worker_type = client::transfer_worker;

@@ -26,7 +26,7 @@ public:
                                                       std::size_t pages) const;
 
 private:
-  /// The page that the slots at `tokens` make up; nothing when they are no whole page.
+  /// The page that the slots at `tokens` make up; nothing when they are not a whole page.
   std::optional<std::uint64_t> page_at(const std::uint64_t* tokens) const noexcept;
 
   std::vector<std::uint64_t> firsts_;

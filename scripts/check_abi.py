@@ -5,7 +5,7 @@
     scripts/check_abi.py --update LIBRARY   writes the description anew: after functions were added, and when a struct has
                                             grown at its end, which is for a reviewer to see
     scripts/check_abi.py --controls         shows that a removed field, a removed function and a changed type are found,
-                                            and that a new function is no fault
+                                            and that a new function is not a fault
 
 The description is that of abidw (package abigail-tools), with the types that the header shows. --controls builds
 libraries from copies of the header, in which each function is empty.

@@ -5,7 +5,7 @@ history is text, and this file needs Python's standard library only.
 
     scripts/check_history.py [--allowed-ms 50] [--if-recorded] FILE...
 
-Exit code: 0 all histories are good, 1 something was wrong or a file is no history, 2 usage, 77 with
+Exit code: 0 all histories are good, 1 something was wrong or a file is not a history, 2 usage, 77 with
 --if-recorded where there is no such file (the run was skipped). The last line of each file's report is
 "FILE: good: ..." or "FILE: N faults".
 
@@ -13,7 +13,7 @@ Who records: the simulator into the folder that PEERCACHE_SCENARIO_HISTORY names
 scripts/chaos --history FILE. Both write through tests/support/history.hpp.
 
 FORMAT. One event a line, its columns apart by one blank; empty lines and lines that begin with "#" count
-not. The first event is "history 1", the last one "end", so that a file which was cut off is no history. In
+not. The first event is "history 1", the last one "end", so that a file which was cut off is not a history. In
 between lines may stand in any order, but that a call begins before its hits and its return, and that what
 has the same time and process is in its order. Times are whole microseconds since any beginning. PROCESS, KEY, CALL, VERSION, CONTENT are words that
 are only compared.
@@ -47,7 +47,7 @@ WHAT IS WRONG
                return (where a process records what it holds);
              - of a call that began after a clear of the key's space was certain, when all puts of the version
                began before that clear did.
-             After a remove, or when another holder still has a copy, an older version is no fault: a miss is
+             After a remove, or when another holder still has a copy, an older version is not a fault: a miss is
              always allowed, and so are any bytes that were put under the key and not cleared.
     a call   that is back later than its deadline and the allowed time, or was not back by then though its process
              lived. What the process stood still between deadline and return is taken off.

@@ -25,7 +25,7 @@ struct pool_layout {
 result<pool_layout> plan_layout(std::uint64_t size_bytes, bool huge_pages);
 
 /// Reads the layout from an object's header, whoever wrote it. Errors: `incompatible` when the
-/// object is no complete pool of this version, or is smaller than its header says.
+/// object is not a complete pool of this version, or is smaller than its header says.
 result<pool_layout> read_layout(const pool_header& header, std::uint64_t object_bytes,
                                 const std::string& name);
 

@@ -25,7 +25,7 @@ struct parts_of_pool {
   std::uint32_t prefix = 0; ///< The digest of pool.name_prefix; 0: the header does not say it.
 };
 
-/// Reads the parts of the pool in `file`; nothing when the file is no pool of this user, or so
+/// Reads the parts of the pool in `file`; nothing when the file is not a pool of this user, or so
 /// young that its header is not written.
 std::optional<parts_of_pool> recognize(int file) {
   struct stat status {};

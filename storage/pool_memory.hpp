@@ -77,10 +77,10 @@ public:
   /// dead process may still write to them.
   static result<pool_memory> take_over(const pool_memory_options& options);
 
-  /// Maps the pool called `name`. Errors: `incompatible` when the object is no pool of this layout,
-  /// `not_found` when it is gone or belongs to another incarnation than the expected one, `refused`
-  /// when it is another user's or others than its user may use it: only the node's word says whose
-  /// pool a name is.
+  /// Maps the pool called `name`. Errors: `incompatible` when the object is not a pool of this
+  /// layout, `not_found` when it is gone or belongs to another incarnation than the expected one,
+  /// `refused` when it is another user's or others than its user may use it: only the node's word
+  /// says whose pool a name is.
   static result<pool_memory> attach(const std::string& name, const incarnation& expected);
 
   /// Removes all pools of exactly this prefix and of this user whose owner is gone, in /dev/shm and

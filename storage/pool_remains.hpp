@@ -24,7 +24,7 @@ struct pool_remains {
   /// The extents in use, ordered by address; none overlaps another.
   std::vector<claimed_extent> extents;
   std::uint64_t pages = 0;      ///< How many of the extents hold a page.
-  std::uint64_t impossible = 0; ///< Entries that were withdrawn because they can be no page's.
+  std::uint64_t impossible = 0; ///< Entries that were withdrawn because no page can have them.
   generation newest;            ///< The highest generation of the pages in `extents`.
 };
 

@@ -12,7 +12,7 @@ enum class take_over_step : std::uint32_t {
   sessions_moved,  ///< The sessions of the new owner have locks of their own.
   owner_written,   ///< The header names the new owner.
   index_cleared,   ///< The host index is empty.
-  entry_withdrawn, ///< The first entry that can be no page's was withdrawn.
+  entry_withdrawn, ///< The first entry that no page can have was withdrawn.
   page_compared,   ///< The first page was compared with its checksum.
   page_refused     ///< The first page that does not match its checksum was given up.
 };

@@ -30,7 +30,7 @@ std::optional<double> number(const std::string& text) {
   return parsed.ec == std::errc{} && parsed.ptr == end ? std::optional(value) : std::nullopt;
 }
 
-/// The words of a line as numbers; empty when one of the words is no number.
+/// The words of a line as numbers; empty when one of the words is not a number.
 std::vector<double> numbers(const std::string& line) {
   std::istringstream words(line);
   std::vector<double> all;

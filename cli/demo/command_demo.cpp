@@ -169,7 +169,7 @@ std::vector<std::uint64_t> distinct_pages(const trace& requests) {
 }
 
 /// Kills all nodes and starts them again, and counts how many pages of the trace are found before
-/// and after. Two disks may hold copies of one page: the pages on disk are no measure of it.
+/// and after. Two disks may hold copies of one page: the number of pages on disk does not tell it.
 result<void> show_disks(demo_report& report, const global_options& globals,
                         const demo_options& options, const trace& requests,
                         std::vector<node_process>& nodes, client_list& clients,

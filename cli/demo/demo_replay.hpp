@@ -88,7 +88,7 @@ private:
       if (check.wrong_bytes == 0)
         continue;
       counts_.wrong_pages += 1;
-      results[i].status = page_status::corrupt; // A page with wrong bytes is no hit.
+      results[i].status = page_status::corrupt; // A page with wrong bytes is not a hit.
     }
     return run_of_hits(results);
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t mib = 1ull << 20;
 
-/// Why a file system of this type is no good for pages; empty when it is good.
+/// Why a file system of this type is unsuitable for pages; empty when it is suitable.
 std::string_view against(std::string_view file_system) {
   using entry = std::pair<std::string_view, std::string_view>;
   constexpr std::string_view remote = "other hosts are asked for each page, and a sync promises "

@@ -11,8 +11,8 @@
 
 namespace peercache::c_api {
 
-/// Longest struct that a caller may hand over, in bytes: more is no struct of a later header, but a
-/// size that was never set.
+/// Longest struct that a caller may hand over, in bytes. A larger size was never set by the caller;
+/// no later header has such a struct.
 inline constexpr std::uint32_t struct_bytes_max = 4096;
 
 /// Whether all bytes in [from, until) of a caller's struct are 0.

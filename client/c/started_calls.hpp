@@ -16,7 +16,7 @@ namespace peercache::c_api {
 /// needed and wait for the next call then.
 ///
 /// Threads: any. Destruction: waits until all calls have returned; not by one of these threads, and
-/// not in a forked child, which has none of them.
+/// not in a forked child, where these threads do not exist.
 class started_calls {
 public:
   explicit started_calls(std::uint32_t running_max) : running_max_(running_max) {}

@@ -48,7 +48,7 @@ struct transfer_stats {
 class transfer_worker {
 public:
   /// Errors: `refused` (a `host` beyond loopback without `insecure_cluster`), `invalid_argument` (a
-  /// `host` that is no address at which others find this one), `io_failed` (a port, a device).
+  /// `host` that is not an address at which others find this one), `io_failed` (a port, a device).
   /// @param options `host` may be a name, which is looked up
   static result<std::unique_ptr<transfer_worker>> start(worker_options options);
   /// @pre no other thread is in a call

@@ -21,7 +21,7 @@ namespace peercache::handoff {
 ///   over       the owner destroys it
 ///
 /// The end of a connection that was joined, or that this worker has begun, is one `peer_lost`; what
-/// a stranger does before its hello is no event.
+/// a stranger does before its hello is not an event.
 ///
 /// Threads: one owner. Time is an argument. Errors: whatever the other side does ends its
 /// connection at most. Bounds: `link_options`.

@@ -33,7 +33,7 @@ using directory_actor = caf::typed_actor<
     // milliseconds. `true`: without the records of this node, which leaves. Answers how many
     // records were given away.
     caf::replies_to<drain_atom, bool, std::uint32_t, from_here>::with<std::uint64_t>,
-    // Gateway: asks for the shard's numbers, and for what is no metric.
+    // Gateway: asks for the shard's numbers, and for its state that metrics do not show.
     caf::replies_to<stats_atom>::with<metrics::samples, directory_report>,
     // Own membership only: tells the members of the cluster. The shard forgets the records of nodes
     // that are gone.

@@ -61,7 +61,7 @@ using disk_actor = caf::typed_actor<
     caf::replies_to<verify_atom, from_here>::with<bool>,
     // Gateway: evict until so many bytes of the tier are free. Answers when that has begun.
     caf::replies_to<evict_atom, std::uint64_t, from_here>::with<bool>,
-    // Gateway: asks for the tier's numbers, and for what is no metric.
+    // Gateway: asks for the tier's numbers, and for its state that metrics do not show.
     caf::replies_to<stats_atom>::with<metrics::samples, disk_report>,
     // The disk's thread: tells what happened in one turn.
     caf::reacts_to<turn_atom, disk_turn_ptr>,

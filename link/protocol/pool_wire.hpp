@@ -75,7 +75,7 @@ void append_record(std::string& blob, const T& record) {
   blob.append(reinterpret_cast<const char*>(&record), sizeof record);
 }
 
-/// Returns how many records `blob` holds, or nothing when its size is no multiple of a record's.
+/// Returns how many records `blob` holds, or nothing when its size is not a multiple of a record's.
 template <class T>
 std::optional<std::size_t> record_count(std::string_view blob) noexcept {
   if (blob.size() % sizeof(T) != 0)

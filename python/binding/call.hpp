@@ -60,7 +60,7 @@ Failed guarded(Failed failed, Work&& work) {
   try {
     return work();
   } catch (abi::__forced_unwind&) {
-    throw; // The end of a thread is no exception and goes on.
+    throw; // The end of a thread is not an exception and has to go on.
   } catch (...) {
     set_exception(std::current_exception());
     return failed;
@@ -102,8 +102,8 @@ decltype(auto) argument(const signature& of, std::size_t at, PyObject* given) {
   }
 }
 
-/// Calls the function with these objects. `First` objects are no arguments of the call: that of a
-/// method.
+/// Calls the function with these objects. The first `First` of them are not arguments of the call:
+/// for a method this is its object.
 template <auto Function, std::size_t First, std::size_t... I>
 decltype(auto) call_with(const signature& of, PyObject* const* objects,
                          std::index_sequence<I...> /*each*/) {

@@ -99,19 +99,19 @@ public:
   void set(std::string_view name, const Value& value);
 };
 
-/// A str with this text; what is no UTF-8 is replaced.
+/// A str with this text; bytes that are not UTF-8 are replaced.
 object text(std::string_view utf8);
 
-/// Gives the items of a sequence one by one, although code of Python's may run in between and
-/// change the sequence.
+/// Gives the items of a sequence one by one, although Python code may run in between and change the
+/// sequence.
 class sequence {
 public:
-  /// Errors: type_error(what) for what is no sequence. A collection without an order (a set, a
-  /// dict) is none: it would give each page some other page's name.
+  /// Errors: type_error(what) for an object that is not a sequence. A collection without an order
+  /// (a set, a dict) is not one: it would give each page some other page's name.
   sequence(handle items, const char* what);
 
   std::size_t size() const noexcept { return static_cast<std::size_t>(count_); }
-  /// The item, which stays alive as long as no code of Python's runs. Errors: value_error when the
+  /// The item, which stays alive as long as no Python code runs. Errors: value_error when the
   /// sequence has changed.
   handle operator[](std::size_t index) const;
 

@@ -125,7 +125,7 @@ def option_texts(options: Options) -> Dict[str, str]:
 
 
 def _is_range(memory: Any) -> bool:
-    """Whether `memory` is a pair (address, bytes), also of numpy's integers, which are no `int`."""
+    """Whether `memory` is a pair (address, bytes), also of numpy's integers, which are not of type `int`."""
     return isinstance(memory, tuple) and len(memory) == 2 and isinstance(memory[0], Integral)
 
 
@@ -203,8 +203,8 @@ class Client:
     Forks: in a child the client is closed; it may open one of its own. Signals: handlers run while the main
     thread is in a call, 0.1 s late at most, and the call of a handler that raises (Ctrl-C) ends with that
     exception, as does opening a client. A handler may call, and close, any client. End of the process:
-    clients are closed by a hook of atexit, so daemon threads may be in any call. Threads that are no daemons
-    are joined by the interpreter first: they end by the deadlines of their calls, unless the client is closed
+    clients are closed by a hook of atexit, so daemon threads may be in any call. Threads that are not daemons are
+    joined by the interpreter first: they end by the deadlines of their calls, unless the client is closed
     before.
     """
 

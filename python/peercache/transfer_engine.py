@@ -34,7 +34,8 @@ def folder() -> str:
 
 
 def timeout_seconds() -> float:
-    """The longest time of a call, as MC_TRANSFER_TIMEOUT says it; what is no number there counts as the least."""
+    """The longest time of a call, as MC_TRANSFER_TIMEOUT says it; a text that is not a number counts as the shortest
+    time."""
     text = os.environ.get("MC_TRANSFER_TIMEOUT")
     if text is None:
         return TIMEOUT

@@ -55,8 +55,8 @@ struct port_report {
   capabilities can;
 };
 
-/// The ports of all devices of this host. An empty list is no error; `why_none` says why when the
-/// host has no device, or its kernel no verbs.
+/// The ports of all devices of this host. An empty list is not an error; `why_none` says why when
+/// the host has no device, or its kernel no verbs.
 struct device_listing {
   std::vector<port_report> ports;
   std::string why_none;

@@ -23,8 +23,8 @@ public:
   static constexpr std::uint64_t unit_bytes = 2u << 20;
 
   /// Plans chunks of `wanted_bytes`, or of more when there would be too many of them. Errors:
-  /// `invalid_argument` for a size that is no multiple of 2 MiB, or when the device does not take
-  /// chunks (`device_bytes_max`) that are large enough.
+  /// `invalid_argument` for a size that is not a multiple of 2 MiB, or when the device does not
+  /// take chunks (`device_bytes_max`) that are large enough.
   static result<chunk_plan> make(std::span<std::byte> region, std::uint64_t wanted_bytes,
                                  std::uint64_t device_bytes_max);
 

@@ -75,7 +75,7 @@ struct record_owner {
 enum class record_fault : std::uint8_t {
   none,
   empty,   ///< No record was ever written in this place.
-  torn,    ///< The bytes are no header, or their CRC differs.
+  torn,    ///< The bytes are not a header, or their CRC differs.
   version, ///< The record has another format version.
   foreign, ///< The record is of another cluster or node.
   bad_size ///< No page has the header's length, or the header's offset is not where the page is.

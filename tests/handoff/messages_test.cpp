@@ -98,7 +98,7 @@ message random_message(std::mt19937_64& random) {
   }
 }
 
-/// The text of a message that people read; empty for messages that have none.
+/// The text of a message that people read; empty for messages without such a text.
 std::string_view text_of(const message& said) {
   if (const auto* greeting = std::get_if<hello>(&said))
     return greeting->cluster;

@@ -53,7 +53,7 @@ concept actor_handle = requires(const T& x) {
   x.address();
 };
 
-/// Gives each field a value that is no default and that no other field of the message has.
+/// Gives each field a value that is not the default and that no other field of the message has.
 class filler {
 public:
   explicit filler(caf::actor some) : some_(std::move(some)) {}

@@ -3,7 +3,7 @@
     ending.py OPTIONS ENDING THREADS [--joined]
 
 When the process prints "ready", THREADS daemon threads are in calls of each kind, with deadlines far away. It ends,
-in the way that ENDING names, when a line comes in. With --joined the threads are no daemons: each begins a call of
+in the way that ENDING names, when a line comes in. With --joined the threads are not daemons: each begins a call of
 JOINED_SECONDS when the line comes in, and ends with that call.
 """
 

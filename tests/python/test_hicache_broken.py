@@ -81,7 +81,7 @@ def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog, mon
         raise RuntimeError("the pool is broken")
 
     pool.get_page_buffer_meta = broken
-    # Indices that are no page, since for whole pages the pool is not asked again after its registration.
+    # Indices that are not a page, since for whole pages the pool is not asked again after its registration.
     no_page = pool.indices([0]).flip(0)
     for _ in range(3):
         assert store.batch_get_v1(fresh_keys(1), no_page) == [False]

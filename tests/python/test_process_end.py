@@ -100,7 +100,7 @@ def test_sixty_four_threads_in_calls_do_not_hold_up_the_end(fragile_ring, state)
 
 
 JOINED_SECONDS = 2.5
-"""The deadline of the calls of ending.py's threads that are no daemons."""
+"""The deadline of the calls of ending.py's threads that are not daemons."""
 
 
 @pytest.mark.parametrize("ending", ["interrupt", "interrupt in a call", "exit"])

@@ -1,4 +1,4 @@
-"""A ring under TLS: who has a certificate stores and gets pages, who has none gets nothing."""
+"""A ring under TLS: a client with a certificate stores and gets pages, a client without one gets nothing."""
 
 import os
 import pathlib

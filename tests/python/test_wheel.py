@@ -71,7 +71,7 @@ def test_its_name_and_size():
 
 
 def test_it_loads_without_libibverbs_and_says_so(tmp_path):
-    """A loader that finds a broken libibverbs first stands for a machine that has none."""
+    """A loader that finds a broken libibverbs first stands for a machine without libibverbs."""
     (tmp_path / "libibverbs.so.1").write_text("no library")
     program = ("import peercache\n"
                "with peercache.Client({'dev': 'true', 'net.control_port': '0', 'net.data_port': '0',\n"

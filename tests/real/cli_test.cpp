@@ -112,8 +112,8 @@ TEST_F(cli_ring, status_names_the_frozen_node_and_what_it_means) {
 
 using cli_of_five = survival_ring;
 
-/// The fifth node is no master: it speaks the membership protocol with masters only, but its links
-/// go to every member.
+/// The fifth node is not a master: it speaks the membership protocol with masters only, but its
+/// links go to every member.
 TEST_F(cli_of_five, a_cluster_with_more_members_than_masters_is_well) {
   start_ring({.count = 5});
   if (HasFatalFailure())

@@ -19,7 +19,7 @@ protected:
     return run_cli(std::move(words));
   }
   bool well() { return ask("status").exit_code == 0; }
-  /// Whether node `index` stands among the gone ones, alone, and status is no success.
+  /// Whether the status names node `index` as the only gone node, and the command fails.
   bool is_gone(std::size_t index) {
     const auto status = ask("status");
     const auto said = status.json();

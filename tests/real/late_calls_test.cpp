@@ -66,7 +66,7 @@ protected:
     return keys;
   }
 
-  /// Calls that are no batch of pages, or not only.
+  /// Calls that are more than a batch of pages, or something else.
   enum class other_kind : std::uint32_t { remove_everywhere, flush, locate, clear, connect };
   static constexpr std::uint32_t other_kinds = 5;
 

@@ -1,4 +1,4 @@
-// Attacks by a program that speaks the protocol and is no client of ours.
+// Attacks by a program that speaks the protocol and is not a client of ours.
 
 #include "foreign_program.hpp"
 #include "storage/pool_memory.hpp"

@@ -102,7 +102,7 @@ void cluster::expect_one_view() {
   const auto since = world_.now();
   expect_one_view(all_hosts(), has_majority ? heal_limit : rest_limit);
   outcome_.healed = std::max(outcome_.healed, world_.now() - since);
-  // When the lost masters have come back, too, the next view is no fragment any more.
+  // When the lost masters have come back, too, the next view is no longer a fragment.
   const auto is_back = [&] {
     const auto* now = newest_view();
     return now == nullptr || now->former_masters.size() - now->masters_lost() <

@@ -124,7 +124,7 @@ class RemoteKVConnector:
     failed or was cancelled. Pages of a retrieve beyond `TransferResult.pages` may hold any bytes.
     Deadlines: num_external_matched_tokens by `match_timeout_s`, a transfer by `transfer_timeout_s`, or by
     `timeout` (seconds) of the call. Errors: ValueError, RuntimeError and OverflowError for misuse
-    (pages outside the buffers or named twice in a call, ranges that are no pages, a call before
+    (pages outside the buffers or named twice in a call, ranges that are not pages, a call before
     register_kv_buffers), `peercache.Error` from the constructor for options that make no sense, or an
     embedded node that cannot start; nothing else. What cannot be had is a miss; after `close` all is.
     """

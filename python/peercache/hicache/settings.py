@@ -127,7 +127,7 @@ def _flat(given: Mapping[str, Any], known: Container[str], prefix: str = "") -> 
 
 
 def _as_mapping(extra_config: Any) -> Mapping[str, Any]:
-    """The extra config as a mapping. Errors: ValueError when it is no JSON object."""
+    """The extra config as a mapping. Errors: ValueError when it is not a JSON object."""
     if extra_config is None:
         return {}
     try:
@@ -162,7 +162,7 @@ def _split(given: Mapping[str, Any]) -> Tuple[Dict[str, Option], Dict[str, Any]]
 
 
 def settings_of(extra_config: Any) -> Settings:
-    """The settings of an extra config. Errors: ValueError when the config is no JSON object, or a value makes no
+    """The settings of an extra config. Errors: ValueError when the config is not a JSON object, or a value makes no
     sense; the texts of options are checked by the client."""
     options, rest = _split(_as_mapping(extra_config))
     if not rest.get("interface_v1"):

@@ -100,7 +100,7 @@ def layout_of(manager: CommonKVManager, is_prefill: bool) -> Dict[str, Any]:
 
 def pages_of(indices: Any) -> Pages:
     """Indices as SGLang gives them (an array of any integers, a list, None), in a row of their own. Errors: ValueError
-    for what is no number of a page."""
+    for an index that is not a page's number."""
     if indices is None:
         return np.empty(0, dtype=np.int32)
     given = np.asarray(indices)

@@ -66,7 +66,7 @@ inline constexpr std::string_view bucket_folder = "buckets";
 
 /// The path of a bucket's file below the tier's folder: "buckets/<16 hex digits>.bucket".
 std::string bucket_path(std::uint64_t id);
-/// The id in a bucket file's name; nothing when the name is no bucket's.
+/// The id in a bucket file's name; nothing when the name is not that of a bucket.
 std::optional<std::uint64_t> parse_bucket_name(std::string_view name);
 
 /// Frees memory of whole blocks that begins at a block border (see `make_blocks`).

@@ -91,7 +91,7 @@ void bucket_writer::sync(bucket& in) {
 void bucket_writer::on_synced(bucket& in, int error) {
   if (in.at == bucket::phase::footer) {
     // A bucket whose footer is not durable keeps all its pages and is only slower to scan, so a
-    // failed sync of the footer is no error.
+    // failed sync of the footer is not an error.
     finish(in);
     return;
   }

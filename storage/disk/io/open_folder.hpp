@@ -18,7 +18,8 @@ struct opened_folder {
 result<owned_fd> make_folders(const std::string& folder);
 
 /// Makes the folders as make_folders does, and tries the last one out with a file. Errors: the
-/// folder takes no file. A full file system is no error: pages in it can be read, and room be made.
+/// folder takes no file. A full file system is not an error: pages in it can be read, and room be
+/// made.
 result<opened_folder> open_folder(const std::string& folder);
 
 } // namespace peercache::storage

@@ -24,7 +24,7 @@ bool older(const record_table::entry& a, const record_table::entry& b) noexcept 
 
 } // namespace
 
-/// Takes a record header of the index or of the file, and counts one that is no record.
+/// Takes a record header of the index or of the file, and counts it if it is not a valid record.
 /// @param key The key under which the index has the header; null when it was found in the file.
 /// @param block The block of the file in which it was found.
 void offset_scan::take(std::span<const std::byte> raw, const page_key* key, std::uint64_t block,

@@ -20,7 +20,7 @@ inline constexpr std::string_view offset_file = "pages.data";
 /// What a scan at the start has found of an offset store.
 struct offset_scan_result {
   std::vector<record_table::entry> records; ///< The records that were found, sorted by sequence.
-  /// Keys that the index has and should lose, because their record is no good.
+  /// Keys that the index should lose, because their record is invalid.
   std::vector<page_key> dropped;
   recovery_report report;
   std::uint64_t next_sequence = 1;

@@ -21,7 +21,7 @@
 namespace peercache::storage {
 namespace {
 
-/// The RocksDB key of the next sequence: shorter than a page's key, so it can be no page's.
+/// The RocksDB key of the next sequence: shorter than a page's key, so no page can have it.
 constexpr std::string_view sequence_name = "next_sequence";
 
 /// The value that is stored under `sequence_name`.

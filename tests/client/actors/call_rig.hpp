@@ -153,7 +153,7 @@ protected:
     EXPECT_EQ(result.origin, origin);
     EXPECT_EQ(got[0], bytes_of(i));
   }
-  /// A get of one page that is none.
+  /// A get of one page that misses.
   void expect_miss(std::size_t i, page_status why, deadline until = soon()) {
     const auto result = get({i}, until)[0];
     EXPECT_EQ(result.status, why) << to_string(result.status);

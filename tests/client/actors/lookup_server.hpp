@@ -28,7 +28,7 @@ public:
     answers,
     silent, ///< Takes the question.
     breaks, ///< Closes the connection.
-    raves,  ///< Says something that is no answer.
+    raves,  ///< Sends bytes that are not an answer.
   };
 
   explicit lookup_server(const incarnation& owner)

@@ -241,7 +241,7 @@ TEST_F(verbs_channel_test, the_servers_queue_pair_gone_is_counted_by_its_status)
   EXPECT_TRUE(what.all(page_status::unreachable));
 }
 
-/// A reader of metrics would refuse all of them if one name had bytes that are no text.
+/// A reader of metrics would refuse all of them if one name had bytes that are not text.
 TEST_F(verbs_channel_test, a_peer_is_counted_under_a_name_that_can_be_printed) {
   start();
   rig->server_name = "a\n\xff";

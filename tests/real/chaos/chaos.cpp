@@ -332,8 +332,8 @@ int main(int argc, char** argv) {
   ::setenv("PEERCACHE_TEST_GUARDS_OFF", off.c_str(), 1);
   for (const auto& [name, value] : plan->load.faults)
     ::setenv(name.c_str(), value.c_str(), 1);
-  // A return that is late because the scheduler ran another program is no fault of the client. So
-  // this process, which has the clients, gets a high priority, best effort.
+  // A return that is late because the scheduler ran another program is not a fault of the client.
+  // So this process, which has the clients, gets a high priority, best effort.
   plan->nodes_priority = ::getpriority(PRIO_PROCESS, 0);
   ::setpriority(PRIO_PROCESS, 0, -15);
   init_log("chaos", "error", false);

@@ -24,7 +24,7 @@ struct seen_node {
   discovery::view view;
   std::uint64_t puts = 0;
   std::uint64_t evictions = 0;
-  /// Records in the node's shard that name processes which are no members.
+  /// Records in the node's shard that name processes which are not members.
   std::uint64_t dead_records = 0;
 };
 

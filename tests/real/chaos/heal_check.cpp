@@ -103,7 +103,7 @@ heal_check::page_ids heal_check::ids_in_pools(heal_report& report) {
   return ids;
 }
 
-/// Waits until no shard has a record of a process that is no member. The shards' own counts are
+/// Waits until no shard has a record of a process that is not a member. The shards' own counts are
 /// used, because clients overlook records of dead processes.
 void heal_check::judge_records(heal_report& report, clock::time_point until) {
   auto nodes = cluster_.all_running();

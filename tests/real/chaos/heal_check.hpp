@@ -23,7 +23,7 @@ struct heal_report {
   std::uint64_t pages = 0;         ///< Pages in all pools.
   std::uint64_t unreadable = 0;    ///< Pages in pools that some host could not read at the end.
   std::uint64_t unread_pools = 0;  ///< Pools whose tables could not be read at the end.
-  std::uint64_t dead_records = 0;  ///< Records of processes that were no members at the end.
+  std::uint64_t dead_records = 0;  ///< Records of processes that were not members at the end.
   std::uint64_t stale_records = 0; ///< Records of living processes that hold no such page.
   std::string fault;               ///< Why the cluster has not healed; empty if it has.
 };

@@ -119,7 +119,8 @@ result<void> nemesis::begin_partition(running_fault& fault, std::vector<std::uin
   return cluster_.net().part({idle.begin(), idle.end()});
 }
 
-/// Starts a node on the host that has none. When the fault ends, the node of the drawn host leaves.
+/// Starts a node on the host where no node runs. When the fault ends, the node of the drawn host
+/// leaves.
 result<void> nemesis::begin_join(running_fault& fault) {
   for (std::uint32_t host = 0; host < cluster_.hosts(); ++host)
     if (!cluster_.running(host) &&

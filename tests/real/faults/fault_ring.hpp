@@ -21,8 +21,8 @@ protected:
     return run_cli(std::move(words));
   }
 
-  /// Whether the status of the node at `where` is no success, and has a fault of this id whose text
-  /// has all these words.
+  /// Whether the `status` command for the node at `where` fails, and has a fault of this id whose
+  /// text has all these words.
   bool says(const std::string& where, const std::string& id,
             const std::vector<std::string>& words) {
     last_ = ask_at(where, {"status"});

@@ -80,8 +80,8 @@ tests::history::call_number stress_worker::timed(std::string_view what, Call cal
 }
 
 /// Counts a regression when this client tells an older view than before. A view without any member
-/// of the last one is no regression: the node of this host has begun a cluster of its own, cut off
-/// from all others.
+/// of the last one is not a regression: the node of this host has begun a cluster of its own, cut
+/// off from all others.
 void stress_worker::watch_view(const client::cache_client& client) {
   auto view = client.view();
   const bool goes_on =

@@ -27,7 +27,7 @@ const int the_context = 0;
 
 constexpr int success = 0, invalid_value = 1, invalid_context = 201;
 
-/// The host's view of device memory; null for what is none.
+/// The host's view of device memory; null for an address that is not device memory.
 std::byte* alias_of(std::uint64_t address, std::size_t bytes) {
   const std::lock_guard hold(lock);
   auto found = allocations.upper_bound(address);

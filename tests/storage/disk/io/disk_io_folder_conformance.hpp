@@ -76,7 +76,7 @@ TEST_P(disk_io_conformance, a_removed_file_can_be_read_until_it_is_closed) {
 TEST_P(disk_io_conformance, a_folder_lists_what_is_in_it_and_nothing_else) {
   ASSERT_TRUE(io->make_folder("x"));
   ASSERT_TRUE(io->make_folder("x/y"));
-  ASSERT_TRUE(io->make_folder("x/y")); // Making a folder that exists is no error.
+  ASSERT_TRUE(io->make_folder("x/y")); // Making a folder that exists is not an error.
   created("x/b", 3 * block);
   created("x/y/deep", block);
   created("xa", 0);

@@ -89,7 +89,7 @@ public:
     bool welcome = false;   ///< The receiver is in the teller's view.
     bool caught_up = false; ///< The teller has caught up.
     bool done = false; ///< The teller has withdrawn older pages, and its disk remembers the epochs.
-    bool leaves = false; ///< The teller has left in good order: no client reads its pool any more.
+    bool leaves = false; ///< The teller has left in good order: no client still reads its pool.
     bool ends = false;   ///< The teller makes no further clear that is certain.
     discovery::view_stamp stamp; ///< Stamp of the teller's view.
     life_record life;            ///< The teller's life, with the nodes that it waits for.

@@ -28,7 +28,7 @@ struct clearing_options {
   /// Keeps the life record for the next process, beside the pool's memory that it takes over.
   std::function<void(const life_record&)> note = [](const life_record&) {};
   /// Keeps the encoded cleared spaces durably for the next process that has the disk. Called when
-  /// the disk does nothing else any more; blocks. Returns nothing, or why it failed.
+  /// the disk no longer does anything else; blocks. Returns nothing, or why it failed.
   std::function<std::string(const std::string& encoded)> keep_at_end = [](const std::string&) {
     return std::string{};
   };

@@ -48,7 +48,8 @@ public:
   std::vector<line> look_at_thread(time_point now, time_point turn_at, std::uint64_t unix_ms);
   /// The tier was to be on and is off, for this reason.
   void is_off(const std::string& why, std::uint64_t unix_ms);
-  /// The folder has so many bytes of files that stores other than the one in use have written.
+  /// The folder has files that other stores than the one in use have written; `what` describes
+  /// them.
   void has_other_files(const std::string& what, std::uint64_t unix_ms);
 
   /// A fault for each trouble that has begun and not ended.

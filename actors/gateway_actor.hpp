@@ -48,9 +48,9 @@ struct gateway_options {
   std::function<bool()> caught_up = [] { return true; };
   /// Names of the nodes, left behind at its last end, that this node waits for to catch up.
   std::string left_behind;
-  /// Both functions ask the kernel and no clock. `session_is_dead`: no process can write to the
-  /// session's slots any more. `session_is_held`: a process that has the pool mapped holds the
-  /// session's lock.
+  /// Both functions ask the kernel and no clock. `session_is_dead`: no process can still write to
+  /// the session's slots. `session_is_held`: a process that has the pool mapped holds the session's
+  /// lock.
   std::function<bool(std::uint32_t lock_index)> session_is_dead;
   std::function<bool(std::uint32_t lock_index)> session_is_held;
   /// Why clients of this host cannot map the pool, in words; empty while they can.

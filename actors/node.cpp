@@ -234,7 +234,7 @@ void node::impl::drain() {
                  log::warn("drain: not in good order: {}", system_->render(why));
                });
   *stopping_at_ = "waiting for readers and for what is to be on disk";
-  // The directory names no page of this node any more: waits until readers have the rest of their
+  // The directory no longer names pages of this node: waits until readers have the rest of their
   // bytes and the disk has the pages that it was given.
   const auto busy = [this] {
     return pages_->latest().pinned_bytes > 0 || disk_->gate().bytes() > 0;

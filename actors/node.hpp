@@ -50,9 +50,9 @@ public:
   const discovery::member& self() const noexcept;
   /// Whether the node is in a view of the cluster and takes work. Any thread.
   bool ready() const;
-  /// Why the node is no use any more, in words: an actor or a thread of it has ended unasked. Empty
-  /// while all live. The owner is to end the process, which may answer nobody: stopping such a node
-  /// can take for ever. Any thread.
+  /// Why the node can no longer do its work, in words: an actor or a thread of it has ended
+  /// unasked. Empty while all live. The owner is to end the process, which may answer nobody:
+  /// stopping such a node can take for ever. Any thread.
   std::string failure() const;
 
   /// Reads certificate, key and CA again if their files have changed, as the next connection does,

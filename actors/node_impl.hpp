@@ -58,7 +58,7 @@ public:
   /// Leaves the pool's memory to the next process, if the configuration allows it. @pre the node is
   /// stopped
   void keep_pool() {
-    PEERCACHE_ASSERT(stopped_); // Nothing of this process writes to it any more.
+    PEERCACHE_ASSERT(stopped_); // Nothing of this process still writes to the memory.
     if (memory_ && config_.pool.keep && config_.pool.huge_pages == config::huge_pages::off)
       memory_->outlive(true);
   }

@@ -27,7 +27,7 @@ public:
   void broke(const discovery::endpoint& at);
   /// The cluster's leader does not take this node in.
   void refused(discovery::refusal why, const std::string& reason);
-  /// This node is in: what was said before says nothing any more.
+  /// This node is in: earlier answers no longer mean anything.
   void clear();
 
   /// A fault for the refusal and one for each seed that has answered or failed.

@@ -25,7 +25,7 @@ public:
   void watch(const caf::strong_actor_ptr& actor, std::string name, kind how = kind::lasting);
   /// From now on actors are asked to end.
   void expect_ends() noexcept { state_->ends_expected.store(true); }
-  /// Why the node is no use any more, in words; empty while it is well.
+  /// Why the node can no longer do its work, in words; empty while it is well.
   std::string failure() const { return *state_->failure.load(); }
 
 private:

@@ -52,12 +52,12 @@ class evict_progress {
 public:
   enum class state : std::uint8_t { going_on, reached, stuck };
 
-  /// @param wanted_bytes how many bytes are to be free; 0: the pages that are there now are to go,
-  /// however much of the tier the store keeps for itself
+  /// @param wanted_bytes how many bytes are to be free; 0: all pages that are on disk now have to
+  /// go, however much of the tier the store keeps for itself
   evict_progress(const client::node_status& before, std::uint64_t wanted_bytes);
 
-  /// @return `stuck` when so much is not free though no page is left of those that were there
-  /// before, or when nothing changes any more.
+  /// @return `stuck` when `wanted_bytes` are not free although none of the earlier pages is left,
+  /// or when nothing changes for a while.
   state take(const client::node_status& now);
 
   std::uint64_t free_bytes() const noexcept { return free_bytes_; }

@@ -185,9 +185,9 @@ public:
   void exists(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {});
 
-  /// Withdraws the pages. `hit`: a node that was asked had the page, and none of them has it any
-  /// more; `not_found`: none of them had it; else the reason why a node could not be asked, which
-  /// may still have it. Returns when the owners of the records have withdrawn them, too, or 250 ms
+  /// Withdraws the pages. `hit`: a node that was asked had the page, and none of them still has it;
+  /// `not_found`: none of them had it; else the reason why a node could not be asked, which may
+  /// still have it. Returns when the owners of the records have withdrawn them, too, or 250 ms
   /// after a holder has given the page up. A page on a node's disk may be there again after a
   /// restart of that node; so may a page that is being read from disk into memory at that moment.
   void remove(std::span<const page_key> keys, std::span<page_result> results,

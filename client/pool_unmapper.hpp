@@ -9,8 +9,8 @@
 
 namespace peercache::client {
 
-/// Unmaps pools that nobody uses any more, on a thread of its own: to unmap 64 GiB takes two
-/// seconds, and the last user of a pool is a call with a deadline, or a thread of the scheduler.
+/// Unmaps unused pools, on a thread of its own: to unmap 64 GiB takes two seconds, and the last
+/// user of a pool is a call with a deadline, or a thread of the scheduler.
 ///
 /// Threads: `run` in one thread, once; the rest from any. Ownership: owns the pools that it has
 /// taken. A pool that comes after `run` has returned ends at once, on the thread that brings it.

@@ -235,7 +235,7 @@ void read_plan::locate_promoted(std::uint32_t index, const directory::page_locat
 void read_plan::promoted(const promote_plan::place& now, bool late) {
   if (now.location)
     return locate_promoted(now.index, *now.location);
-  // The disk did not have the page any more, or not in time; the directory may know better in a
+  // The disk no longer had the page, or did not give it in time; the directory may know better in a
   // second look.
   locations_.erase(pages_[now.index].key);
   if (late)

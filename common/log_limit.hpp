@@ -15,8 +15,8 @@ constexpr std::string_view peer_text(std::string_view said) noexcept {
 }
 
 /// Keeps others from filling the log: each source may cause one line a minute. Pure: time is an
-/// argument. Threads: none; the owner serializes. Limits: `sources_max`; while so many have had
-/// their line, further ones get none.
+/// argument. Threads: none; the owner serializes. Limits: `sources_max`; while this many sources
+/// have had their line, further ones get none.
 class log_limit {
 public:
   using time_point = std::chrono::steady_clock::time_point;

@@ -127,7 +127,7 @@ struct node_config {
     std::uint32_t prefault_threads = 0;
     eviction_mode eviction = eviction_mode::automatic;
     double free_low = 0;  ///< Fraction of the pool; eviction starts when less is free.
-    double free_high = 0; ///< Fraction of the pool; eviction stops when so much is free.
+    double free_high = 0; ///< Fraction of the pool that is free when eviction stops.
     std::string name_prefix;
     bool keep = false; ///< Whether the pool's pages outlive the process.
     mirror_mode mirror = mirror_mode::off;

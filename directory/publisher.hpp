@@ -146,8 +146,8 @@ public:
   /// Orders all withdrawals that wait to be sent, one message an owner.
   void send_withdrawals();
   /// Returns the tag of the `withdrawn` order, which comes when the withdrawals under way have
-  /// their answers: no look-up finds these pages any more. After a quarter of `directory_timeout`
-  /// it comes in any case, for an owner may be frozen.
+  /// their answers: look-ups no longer find these pages. After a quarter of `directory_timeout` it
+  /// comes in any case, for an owner may be frozen.
   tag when_withdrawn(time_point now);
 
   // -- Events: the disk (publisher_disk.cpp)

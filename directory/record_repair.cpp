@@ -153,8 +153,8 @@ void record_repair::compared(std::uint64_t differing_ranges) {
 }
 
 /// Chooses as many ranges as may be collected at once; the next pass begins with those that are
-/// left out. Some ranges differ for ever, because an owner takes only so many locations of a key:
-/// such ranges must not keep the other ones from their turn.
+/// left out. Some ranges differ for ever, because an owner takes only a limited number of locations
+/// of a key: such ranges must not keep the other ones from their turn.
 void record_repair::choose_ranges(std::uint64_t differing) {
   const auto& digest = digests_.at(owner_);
   const auto first = left_out_[owner_];

@@ -10,11 +10,11 @@ namespace peercache::discovery {
 
 namespace {
 
-/// When this process stood still for so many heartbeats, it does not judge others by the time that
-/// it missed.
+/// When this process stood still for this many heartbeats, it does not judge others by the time
+/// that it missed.
 constexpr int pause_heartbeats = 2;
-/// A member whose connection broke is expelled after so many heartbeats without a sign of life: one
-/// heartbeat may be missed, and one may be under way.
+/// A member whose connection broke is expelled after this many heartbeats without a sign of life:
+/// one heartbeat may be missed, and one may be under way.
 constexpr int lost_heartbeats = 2;
 /// A restarted pinned head listens for at least this many heartbeats, before it founds a cluster,
 /// for members that still send heartbeats to it.
@@ -159,7 +159,7 @@ void membership::handle(const heartbeat_answer_packet& p) {
     if (p.known > newest_.stamp()) {
       // The sender's view came with the answer, and the sender's stamp is still newer than this
       // node's newest view: so this node has just ignored that view as a fragment. The sender lives
-      // in the fragment and has no vote here any more. Without that vote this node may not be able
+      // in the fragment and no longer has a vote here. Without that vote this node may not be able
       // to ignore the fragment, so it considers the view again.
       elsewhere_.insert(p.inc);
       consider(*p.newer);

@@ -210,8 +210,8 @@ void membership::hear_of(const view_stamp& known) {
 /// Founds a cluster, if this node is the pinned head and found none when it asked around. If the
 /// head has heard of a cluster that cannot take it in because all masters are dead, the new view's
 /// term is above that cluster's, so its members join here. A cluster of three masters or more can
-/// only be ended by a majority of them: then the head makes a fragment once it hears nobody of that
-/// cluster any more.
+/// only be ended by a majority of them: then the head makes a fragment once it no longer hears
+/// anybody of that cluster.
 void membership::found_if_due() {
   if (!founds_)
     return;

@@ -47,9 +47,9 @@ private:
 /// promises, then a second half of votes for one value. The leader of the base view skips the first
 /// half in its first attempt, which is the oldest of all and has nothing to ask for.
 ///
-/// Voters are the processes that the base view names as its masters. Once so many of them are known
-/// to be gone for ever (other processes run in their places) that the remaining masters are not a
-/// majority, the successors' votes count as well.
+/// Voters are the processes that the base view names as its masters. When other processes run in
+/// the places of so many of them that the remaining masters are not a majority, the successors'
+/// votes count as well.
 ///
 /// Threads: none; the owner serializes. Time is an argument.
 class voting_round {

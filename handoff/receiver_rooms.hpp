@@ -125,7 +125,7 @@ public:
   /// The next read, if there is one within the limits; its parts are the data plane's until
   /// `finish_read`. Cost: rooms that have nothing to read add none.
   std::optional<read_order> next_read();
-  /// Reports a read: no channel can write to its parts any more.
+  /// Reports a read whose parts no channel can write to any longer.
   ///
   /// @param good whether each piece arrived while its lease stood
   ///

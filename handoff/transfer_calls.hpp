@@ -88,7 +88,7 @@ public:
   /// Ends the call early; it is `open` until nothing of it is under way.
   void cancel(call_id id, const std::string& reason);
   void cancel_all(const std::string& reason);
-  /// Ends the calls that have to do with own memory there. @pre it is not registered any more
+  /// Ends the calls that use this worker's memory in the range. @pre it is no longer registered
   void memory_leaves(const memory_range& memory);
   /// The engine does not ask for this call again; one that is open ends as before.
   void forget(call_id id);

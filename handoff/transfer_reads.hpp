@@ -19,7 +19,7 @@ namespace peercache::handoff {
 
 /// What a transfer worker reads into its own memory, for calls of its engine and for requests of
 /// its peers alike: jobs in, reads out (`next_read`). Each job is reported once, when nothing can
-/// write to the destinations of its pieces any more; the first read that is not good ends it.
+/// still write to the destinations of its pieces; the first read that is not good ends it.
 ///
 /// Jobs take turns, a read each, while less than `wire_bytes_max` are under way; what is under way
 /// exceeds that by one read at most.
@@ -59,7 +59,7 @@ public:
   std::optional<read_order> next_read();
   /// The deadline of the job whose read is ordered or under way.
   time_point deadline_of(join_id id) const { return jobs_.at(id).what.deadline; }
-  /// Reports a read: no channel can write to its parts any more.
+  /// Reports a read whose parts no channel can write to any longer.
   /// @param good whether each piece arrived while its lease stood
   /// @pre `id` was ordered and not reported yet
   void finish_read(read_id id, bool good, const std::string& reason);

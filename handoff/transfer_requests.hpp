@@ -18,8 +18,8 @@ namespace peercache::handoff {
 /// What the peers of a transfer worker ask of it. Messages in, messages and reads
 /// (`transfer_reads`) out.
 ///
-/// A write is read from the peer into memory that is registered here, and answered when nothing of
-/// it writes any more, well or not. A read is answered with a lease, which is revoked when the peer
+/// A write is read from the peer into memory that is registered here, and answered, well or not,
+/// when nothing of it still writes. A read is answered with a lease, which is revoked when the peer
 /// has finished, or is lost. Memory that is not registered as a whole is refused in a sentence, and
 /// none of it is touched.
 ///
@@ -43,12 +43,12 @@ public:
   bool write(peer_id peer, const transfer_write& said, time_point now);
   bool read(peer_id peer, const transfer_read& said);
   void stop(peer_id peer, const transfer_stop& said);
-  /// The connection has ended: nothing is answered any more.
+  /// The connection has ended: its requests get no answers.
   void lost(peer_id peer);
   /// False: the read does not belong to a request.
   bool read_finished(const transfer_reads::finished& read);
 
-  /// Ends the requests that have to do with own memory there. @pre it is not registered any more
+  /// Ends the requests that use this worker's memory in the range. @pre it is no longer registered
   void memory_leaves(const memory_range& memory);
   void cancel_all(const std::string& reason);
   std::size_t size() const noexcept { return requests_.size(); }

@@ -12,8 +12,8 @@ namespace peercache::link {
 
 /// Ends an actor system within half a second. CAF closes a connection only when its peer has closed
 /// it too, which a frozen peer never does: then a thread is left to end the system.
-/// @pre no actor of it uses anything of the caller any more, and no thread but the caller's is
-///   attached to it
+/// @pre its actors no longer use anything of the caller, and no thread but the caller's is attached
+/// to it
 void end_system(std::unique_ptr<system_config> config, std::unique_ptr<caf::actor_system> system);
 
 /// Runs `end`, which ends the owner of an actor system, in a thread of its own and returns when it

@@ -64,7 +64,8 @@ bool links_state::lost(const caf::actor_addr& address, caf::actor_clock::time_po
 
 namespace {
 
-/// A port is at fault after so many trials in a row: a node that starts or ends answers none.
+/// A port is at fault after this many failed trials in a row: a node that starts or ends answers
+/// none.
 constexpr unsigned failures_min = 2;
 /// Trials that begin in one beat, so that a node of a thousand has few sockets open for them.
 constexpr std::size_t trials_per_beat = 16;

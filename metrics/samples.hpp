@@ -18,7 +18,7 @@ namespace peercache::metrics {
 /// One word for each label of a metric, in the table's order.
 using label_words = std::initializer_list<std::string_view>;
 
-/// A label's word has at most so many bytes.
+/// Maximum length of a label's word in bytes.
 inline constexpr std::size_t word_bytes_max = 255;
 
 /// A metric and the words of its labels.

@@ -127,8 +127,8 @@ closable& gate_of(py::handle each) {
   return py::from_python<native_client>(each).gate();
 }
 
-/// Ends all clients and workers for the interpreter's end: none opens any more, and open ones end
-/// within `seconds` or are left to the end of the process.
+/// Ends all clients and workers for the interpreter's end: no further ones can be opened, and open
+/// ones end within `seconds` or are left to the end of the process.
 void end_all(py::handle clients, double seconds) {
   announce_end();
   const auto all = py::from_python<std::vector<py::object>>(clients);

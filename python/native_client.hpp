@@ -21,7 +21,7 @@ namespace peercache::python {
 ///
 /// Threads: any number of Python's at once; each method is entered with the GIL and gives it up for
 /// all that takes longer than to convert its arguments. Ownership: memory is named by address and
-/// lent for the duration of the call: when a method returns nothing reads or writes it any more
+/// lent for the duration of the call: after a method has returned nothing reads or writes it
 /// (client/get_call waits for every batch, and a data plane closes what could still write before it
 /// completes one). `close` ends the client, and an embedded node, when the last running call has
 /// ended; from the handler of a signal that interrupts a call, it returns before. Errors: Python

@@ -21,7 +21,7 @@ constexpr std::size_t step_bytes = 8u << 10;
 /// kernel up to half a millisecond to end.
 constexpr std::size_t ends_per_turn = 8;
 constexpr auto housekeeping_every = std::chrono::milliseconds(100);
-/// While a device works, only one poll in so many asks epoll: a poll that does not ask makes no
+/// While a device works, only one in this many polls asks epoll: a poll that does not ask makes no
 /// system call, and the sockets carry only handshakes and hang-ups then.
 constexpr std::uint32_t turns_per_look = 16;
 

@@ -21,8 +21,8 @@ struct data_plane_loop_options {
 /// `submit_ring`'s.
 class data_plane_loop {
 public:
-  /// While nothing moves, only one turn in so many reads the clock: reading it costs as much as a
-  /// turn, and a system call on machines without a usable time-stamp counter.
+  /// While nothing moves, only one in this many turns reads the clock: reading it costs as much as
+  /// a turn, and a system call on machines without a usable time-stamp counter.
   static constexpr std::uint32_t turns_per_clock = 16;
 
   explicit data_plane_loop(data_plane& plane, const data_plane_loop_options& opts = {});

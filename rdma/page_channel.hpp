@@ -14,9 +14,9 @@ namespace peercache::rdma {
 /// batch at a time.
 /// Threads: none; the plane's owner serializes. Ownership: lends the job it is attached to; once
 /// closed or detached the channel writes to no part of the job. Errors: `step` returns `broken`,
-/// `loss()` says why, and the channel is of no use any more. Invariants: (1) a channel carries
-/// bytes of at most one job; (2) everything it received for a job is decided or dropped before it
-/// serves another job.
+/// `loss()` says why, and the channel is no longer usable. Invariants: (1) a channel carries bytes
+/// of at most one job; (2) everything it received for a job is decided or dropped before it serves
+/// another job.
 class page_channel {
 public:
   enum class phase : std::uint8_t { connecting, greeting, ready, broken };
@@ -99,7 +99,7 @@ public:
 
   /// The limits by which this batch is cut into sub-requests for this transport.
   virtual sub_request_limits cut(const read_batch& batch) const noexcept = 0;
-  /// How many channels a batch of `bytes` in so many pieces may use at once.
+  /// How many channels a batch of `bytes` in `pieces` pieces may use at once.
   virtual std::uint32_t channels_for(std::uint64_t bytes, std::size_t pieces) const noexcept = 0;
   /// Starts to connect to `peer`; the channel's descriptors are added to `events` under `id`. Null
   /// when the machine cannot connect (out of descriptors, the rail is down).

@@ -22,9 +22,9 @@ namespace peercache::rdma {
 ///
 /// Threads: `add` and `remove` any; all else the threads of servers. The mutex is shared by the
 /// servers while they copy bytes, a few megabytes at a time, so that `remove` returns when nobody
-/// reads the memory any more. Ownership: table and spans are lent, the table for the lifetime of
-/// this object, a span from `add` to `remove`. Errors: `refused` for memory that overlaps a span,
-/// or for too many spans.
+/// still reads the memory. Ownership: table and spans are lent, the table for the lifetime of this
+/// object, a span from `add` to `remove`. Errors: `refused` for memory that overlaps a span, or for
+/// too many spans.
 class served_spans {
 public:
   static constexpr std::size_t spans_max = 65'536;

@@ -28,7 +28,7 @@ public:
   /// Takes what is complete, without blocking, and hands pages that another lane may bring to that
   /// lane. Returns whether every page has its status. The batch's listener is told of each step.
   bool advance();
-  /// Ends the read early: no lane is tried any more, and pages that no lane has decided become
+  /// Ends the read early: no further lane is tried, and pages that no lane has decided become
   /// `closed`, each after the connections that may write to it are destroyed. `finish` or `advance`
   /// follows as before.
   void cancel();

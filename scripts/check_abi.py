@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails when a program that was built with an earlier header may not run with this libpeercache.so any more.
+"""Fails when a program that was built with an earlier header may no longer run with this libpeercache.so.
 
     scripts/check_abi.py LIBRARY            compares the library with client/c/abi/peercache.abi (real.c_library_abi)
     scripts/check_abi.py --update LIBRARY   writes the description anew: after functions were added, and when a struct has

@@ -22,7 +22,7 @@ are only compared.
     put    AT PROCESS KEY VERSION LENGTH CONTENT   from AT on the process may show these bytes under the key: a
                                                    producer's call has begun
     hold   AT PROCESS KEY VERSION LENGTH CONTENT   it has them in place, as it says; again after a page came from a disk
-    drop   AT PROCESS KEY                          it has no page of the key any more
+    drop AT PROCESS KEY it no longer has a page of the key
     ask    CALL AT DEADLINE PROCESS KIND           a call (get, set, exists, remove, flush) began
     hit    CALL KEY VERSION LENGTH CONTENT HOLDER  the call gave these bytes as the key's. HOLDER: the process in whose
                                                    memory they were; "-": the reader was not told

@@ -12,8 +12,8 @@ namespace {
 /// once.
 constexpr std::size_t widen_below = 8;
 
-/// The sample of keys is halved at most so often, so that it does not vanish where pages are tiny.
-/// The hash that chooses the sampled keys has 32 bits.
+/// The sample of keys is halved at most this many times, so that it does not vanish where pages are
+/// tiny. The hash that chooses the sampled keys has 32 bits.
 constexpr std::uint32_t halvings_max = 24;
 
 } // namespace

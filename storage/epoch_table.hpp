@@ -77,7 +77,7 @@ public:
   /// cells. False when nothing had to change.
   bool raise_floor(epoch_number floor);
 
-  /// Marks the pool as closed: its node has left the cluster and hears of no clear any more. Nobody
+  /// Marks the pool as closed: its node has left the cluster and no longer hears of clears. Nobody
   /// may read the pool as long as its memory lives, or until a successor opens it.
   void close() noexcept;
   /// Opens the pool for readers, when the node knows what was cleared. Ends a change that an

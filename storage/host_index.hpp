@@ -58,7 +58,7 @@ public:
   /// Notes that `slot` holds a complete page of this key. False: the buckets had no room.
   bool insert(const page_key& key, slot_id slot) noexcept;
 
-  /// Removes the cell of a page. @pre readers cannot take `slot` for a page of this key any more
+  /// Removes the cell of a page. @pre readers can no longer take `slot` for a page of this key
   void erase(const page_key& key, slot_id slot) noexcept;
 
   /// Empties the index; it finds nothing but what is inserted anew. For a new owner, before it

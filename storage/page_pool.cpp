@@ -10,7 +10,7 @@
 namespace peercache::storage {
 namespace {
 
-/// A reserve evicts so many pages by age before it evicts all pages of an address window.
+/// A reserve evicts this many pages by age before it evicts all pages of an address window.
 constexpr std::uint32_t victims_before_window = 8;
 
 page_pool_options with_defaults(page_pool_options options, std::uint64_t capacity_bytes) {

@@ -137,7 +137,7 @@ public:
   /// already, or whose space was cleared since, is given back instead. The slots come oldest page
   /// first, as from `remains_check`. Returns the pages that were adopted.
   std::vector<resident_page> adopt(std::span<const slot_id> slots);
-  /// Frees a claimed slot: either nobody can write there any more, or its page is refused, and then
+  /// Frees a claimed slot: either nobody can still write there, or its page is refused, and then
   /// the slot is free only after calls of `scrub` have zeroed it.
   void give_back(slot_id slot);
 
@@ -159,17 +159,17 @@ public:
   void commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
               bool promoted = false);
 
-  /// Frees a slot whose reservation will not be committed. Only for a filler that cannot write any
-  /// more: it said so, or its process is gone. False, and nothing changed, when `slot` is not being
-  /// filled.
+  /// Frees a slot whose reservation will not be committed. Only for a filler that can no longer
+  /// write: it said so, or its process is gone. False, and nothing changed, when `slot` is not
+  /// being filled.
   bool abandon(slot_id slot);
 
   std::optional<resident_page> find(const page_key& key) const;
   /// Gives the page of this key up; nothing when the pool has none. With `zeroed` the slot is free
   /// only after calls of `scrub`.
   std::optional<evicted> remove(const page_key& key, bytes_after after = bytes_after::left);
-  /// Zeroes at most `bytes_max` bytes of removed pages that nobody reads any more. True when
-  /// another call has more to do at once.
+  /// Zeroes at most `bytes_max` bytes of removed pages that nobody reads. True when another call
+  /// has more to do at once.
   bool scrub(std::uint64_t bytes_max);
   /// Counts a read of the page in `slot` that a device made without a CPU of this host. False, and
   /// nothing is counted, when `slot` does not hold the page of generation `gen`.

@@ -11,10 +11,10 @@
 namespace peercache::storage {
 namespace {
 
-/// A reserve spares at most so many victims that are kept nowhere else, to find one that is kept
+/// A reserve spares at most this many victims that are kept nowhere else, to find one that is kept
 /// elsewhere.
 constexpr std::uint32_t spared_max = 16;
-/// At most so many pages are kept, for each victim, because they were read since they were last
+/// At most this many pages are kept, for each victim, because they were read since they were last
 /// looked at.
 constexpr std::uint32_t second_chances_max = 16;
 

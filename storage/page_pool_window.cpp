@@ -12,7 +12,7 @@
 namespace peercache::storage {
 namespace {
 
-/// One `clear_any` looks at so many granules at most, which takes some milliseconds.
+/// Most granules that one `clear_any` looks at, which takes some milliseconds.
 constexpr std::uint64_t walk_granules_max = 1u << 22;
 
 /// One window is cleared of so many that were measured: the one whose youngest page is oldest.

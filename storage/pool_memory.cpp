@@ -32,7 +32,7 @@ namespace {
 constexpr std::uint64_t prefault_step_bytes = 64u << 20;
 constexpr std::uint64_t session_byte = 4096;
 constexpr std::size_t node_name_in_object_name_max = 100;
-/// A mapping is unmapped in pieces of so many bytes: meanwhile no other thread of the process can
+/// A mapping is unmapped in pieces of this many bytes: meanwhile no other thread of the process can
 /// map or unmap anything.
 constexpr std::uint64_t unmap_step_bytes = 64u << 20;
 

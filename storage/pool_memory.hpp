@@ -130,14 +130,14 @@ public:
   /// For a client: locks a session for the life of this object. `refused` when somebody holds the
   /// session already.
   result<void> lock_session(std::uint32_t index);
-  /// For the owner: whether nobody holds the session's lock any more, so that nobody can write to
-  /// the session's slots.
+  /// For the owner: whether nobody holds the session's lock now, so that nobody can write to the
+  /// session's slots.
   /// @pre index < sessions_per_owner
   bool session_is_dead(std::uint32_t index) const;
   /// For the owner: whether a process that has the pool mapped holds the session's lock.
   /// @pre index < sessions_per_owner
   bool session_is_held(std::uint32_t index) const;
-  /// For the owner: whether no client of an earlier owner has the pool mapped any more.
+  /// For the owner: whether no client of an earlier owner still has the pool mapped.
   bool former_clients_are_dead() const;
 
 private:

@@ -53,7 +53,7 @@ public:
     slot_id slot;
     bool intact = false;
   };
-  /// Compares the next pages, together of about so many bytes, but at least one. Returns their
+  /// Compares the next pages, at least one, up to about `about_bytes` in total. Returns their
   /// outcomes; none when all pages were compared.
   std::vector<outcome> next(std::uint64_t about_bytes);
 

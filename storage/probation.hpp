@@ -45,7 +45,8 @@ public:
 
 private:
   static constexpr std::uint32_t reads_to_stay = 2;
-  /// Pages on probation may have one part in so many of the pool, and are one victim in so many.
+  /// Pages on probation may take this part of the pool (one eighth), and are one in this many
+  /// victims.
   static constexpr std::uint32_t share = 8;
 
   struct page {

@@ -7,7 +7,7 @@ namespace peercache::storage {
 
 namespace {
 
-/// The small queue may have one part in so many of the capacity.
+/// The small queue may have at most the capacity divided by this.
 constexpr std::uint64_t small_share = 10;
 constexpr std::uint32_t uses_max = 3;
 

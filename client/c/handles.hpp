@@ -37,7 +37,7 @@ class call_state {
 public:
   /// Says that results are written and the callback has returned.
   void complete(int code);
-  /// Says that nothing of the call touches what its caller gave it any more.
+  /// Says that nothing of the call touches the caller's memory from now on.
   void leave();
   /// Waits until the call is complete. Returns its code, or PEERCACHE_RUNNING.
   int wait_complete(std::chrono::milliseconds at_most);

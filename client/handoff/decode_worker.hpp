@@ -64,11 +64,11 @@ public:
   result<void> connect(handoff::room_id room, std::vector<handoff::worker_address> sources);
   /// Joins all prefill workers of the room with these pages. Errors: as `receiver_rooms::allocate`.
   result<void> allocate(handoff::room_id room, handoff::allocated_pages pages);
-  /// Fails the room, which is seen to have failed when nothing writes to its pages any more.
+  /// Fails the room. It is seen to have failed as soon as nothing writes to its pages.
   void abort(handoff::room_id room, std::string reason,
              handoff::failure_kind kind = handoff::failure_kind::aborted);
-  /// As `abort`, and waits until nothing writes to the room's pages any more. Returns why the room
-  /// has failed, which may have been before; nothing when it has succeeded or is not open.
+  /// As `abort`, and waits until nothing writes to the room's pages. Returns why the room has
+  /// failed, which may have been before; nothing when it has succeeded or is not open.
   std::optional<handoff::room_failure>
   end(handoff::room_id room, std::string reason,
       handoff::failure_kind kind = handoff::failure_kind::aborted);

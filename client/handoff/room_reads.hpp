@@ -39,7 +39,7 @@ public:
     std::uint64_t bytes = 0;
     std::string reason; ///< Why it is not good.
   };
-  /// Reads that have come to their end; nothing can write to their parts any more.
+  /// Reads that have come to their end; nothing can still write to their parts.
   std::vector<finished> take_finished();
 
   std::size_t size() const noexcept { return reads_.size(); }

@@ -189,7 +189,7 @@ void worker_links::accept_waiting(time_point now) {
     if (made == links_.end())
       continue;
     ++stats_.accepted;
-    // A worker's hello is there already, most likely; then others cannot drive it out any more.
+    // A worker's hello has most likely arrived already; then others can no longer drive it out.
     made->second.link.on_events(EPOLLIN | EPOLLOUT);
     step(made, now);
   }

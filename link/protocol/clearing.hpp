@@ -10,7 +10,7 @@ namespace peercache::link {
 /// The CLEARING protocol, spoken inside one node; the gateway passes on messages from elsewhere
 /// (`wire_version`).
 using clearing_actor = caf::typed_actor<
-    // Gateway, for clients and the CLI: clear this space (space_id) within so many milliseconds.
+    // Gateway, for clients and the CLI: clear this space (space_id) within this many milliseconds.
     // The nodes named in the text, one a line, are gone for good. Answers when the clear is
     // certain, or when the time is up.
     caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string,
@@ -22,7 +22,7 @@ using clearing_actor = caf::typed_actor<
     // The node, before it drains for its end: no further clear by way of this node is certain. So
     // nodes that are stopped together need not wait for each other when they start.
     caf::reacts_to<drain_atom, from_here>,
-    // The node, at its end: nobody reads its pages any more. Answers when the other nodes have
+    // The node, at its end: nobody reads its pages from now on. Answers when the other nodes have
     // heard so, or half a second later. False when that could not be kept for this node's next
     // process; then the other nodes were not told either.
     caf::replies_to<leave_atom, from_here>::with<bool>,

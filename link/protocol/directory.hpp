@@ -29,8 +29,8 @@ using directory_actor = caf::typed_actor<
     // lists the shard's facts in such ranges.
     caf::replies_to<compare_atom, std::string>::with<std::uint64_t>,
     caf::replies_to<list_atom, std::string>::with<std::string>,
-    // Gateway of this node: give the records to the nodes that will own their keys, within so many
-    // milliseconds. `true`: without the records of this node, which leaves. Answers how many
+    // Gateway of this node: give the records to the nodes that will own their keys, within this
+    // many milliseconds. `true`: without the records of this node, which leaves. Answers how many
     // records were given away.
     caf::replies_to<drain_atom, bool, std::uint32_t, from_here>::with<std::uint64_t>,
     // Gateway: asks for the shard's numbers, and for its state that metrics do not show.

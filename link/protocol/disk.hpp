@@ -44,8 +44,8 @@ using disk_actor = caf::typed_actor<
     // Promoter: read these pages into their slots (wanted_page). The slots belong to the disk until
     // the answer, which has a loaded_page for each.
     caf::replies_to<load_atom, std::string, from_here>::with<std::string>,
-    // Pool: show so many pages that are on disk, from after this place on (0: from the first one).
-    // Answers stored_pages, and the last one's place, or 0 at the end.
+    // Pool: show this many pages that are on disk, from after this place on (0: from the first
+    // one). Answers stored_pages, and the last one's place, or 0 at the end.
     caf::replies_to<walk_atom, std::uint64_t, std::uint32_t, from_here>::with<std::string,
                                                                               std::uint64_t>,
     // Pool: forget these keys. Answers one page_status byte a key.
@@ -59,7 +59,7 @@ using disk_actor = caf::typed_actor<
     caf::reacts_to<ack_atom, std::uint64_t, from_here>,
     // Gateway: read everything once and compare checksums. Answers when that has begun.
     caf::replies_to<verify_atom, from_here>::with<bool>,
-    // Gateway: evict until so many bytes of the tier are free. Answers when that has begun.
+    // Gateway: evict until this many bytes of the tier are free. Answers when that has begun.
     caf::replies_to<evict_atom, std::uint64_t, from_here>::with<bool>,
     // Gateway: asks for the tier's numbers, and for its state that metrics do not show.
     caf::replies_to<stats_atom>::with<metrics::samples, disk_report>,
@@ -70,7 +70,7 @@ using disk_actor = caf::typed_actor<
 
 /// The PROMOTER protocol, spoken inside one node.
 using promoter_actor = caf::typed_actor<
-    // Gateway, for clients anywhere: bring these pages (promoted_page) into the pool, within so
+    // Gateway, for clients anywhere: bring these pages (promoted_page) into the pool, within this
     // many milliseconds. Answers like a directory look-up; a page without a location is a miss.
     caf::replies_to<promote_atom, std::string, std::uint32_t, from_here>::with<std::string>,
     // Gateway, for clients anywhere: bring these pages into the pool if there is nothing better to

@@ -74,8 +74,8 @@ using gateway_actor = caf::typed_actor<
     // Clients anywhere: bring pages of this node's disk into its pool (PROMOTER protocol).
     caf::replies_to<promote_atom, std::string, std::uint32_t>::with<std::string>,
     caf::reacts_to<warm_atom, std::string>,
-    // CLI: read this node's disk tier and compare checksums; evict until so many bytes are free.
-    // Both answer when the work has begun; false when there is no disk tier.
+    // CLI: read this node's disk tier and compare checksums; evict until this many bytes are free.
+    // Both answer when the work has begun; false if there is no disk tier.
     caf::replies_to<verify_atom>::with<bool>,
     caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
     // CLI and metrics: ask for the state of this node.

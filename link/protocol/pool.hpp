@@ -41,11 +41,11 @@ using pool_actor = caf::typed_actor<
     // Own membership: the cluster had expelled this node and took it back; publish everything
     // again.
     caf::reacts_to<publish_atom, from_here>,
-    // Gateway: write the pages that are in memory only to disk, for so many milliseconds at most.
+    // Gateway: write the pages that are in memory only to disk, for at most this many milliseconds.
     // Answers how many pages were written, and how many are left.
     caf::replies_to<write_atom, std::uint32_t, from_here>::with<std::uint64_t, std::uint64_t>,
     // Clearing: give up pages that are older than the last clear of their space. Answers how many
-    // there were, when none is in memory any more; those on disk go later.
+    // there were, when none of them is left in memory; those on disk go later.
     caf::replies_to<clear_atom, from_here>::with<std::uint64_t>,
     // Itself: goes on giving up cleared pages, from this granule on.
     caf::reacts_to<clear_atom, std::uint32_t, from_here>,

@@ -28,7 +28,7 @@ object new_instance(PyTypeObject* type);
 /// Lets go of those that refer to the object weakly, before what it holds ends: none of them may
 /// still find it then.
 void clear_weak_references(instance* ending) noexcept;
-/// Gives the memory of an object back that holds nothing any more.
+/// Gives back the memory of an object that no longer holds anything.
 void free_instance(instance* ending) noexcept;
 
 template <class Class>

@@ -195,9 +195,9 @@ class Client:
     it returns at once and misses until the node is found.
 
     Threads: any number may call at once; every call gives the GIL up. Ownership: memory is lent for the
-    duration of a call; keep it alive and of its size. After a call nothing reads or writes it any more, also
-    for pages that were missed; those may hold any bytes. Deadlines: `timeout` in seconds, default the option
-    `client.timeout`; no call returns more than 50 ms later. Errors: `peercache.Error` when the cache cannot
+    duration of a call; keep it alive and of its size. After a call nothing reads or writes it, also for pages that were
+    missed; those may hold any bytes. Deadlines: `timeout` in seconds, default the option `client.timeout`; no call
+    returns more than 50 ms later. Errors: `peercache.Error` when the cache cannot
     be opened; TypeError, ValueError, OverflowError and BufferError for arguments that make no sense, and what
     handlers of signals raise; nothing else: each page has a status, and after `close` every one is CLOSED.
     Forks: in a child the client is closed; it may open one of its own. Signals: handlers run while the main

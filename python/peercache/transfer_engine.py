@@ -62,7 +62,7 @@ def host_and_port(hostname: str) -> Tuple[str, int]:
 class TransferEngine:
     """One engine of a process. Sessions are "host:port" of the other engine (IPv6 in brackets), addresses are plain
     addresses of its process. When a call has returned, 0 or not, nothing of it is under way, unless the other engine
-    cannot be reached any more. Any thread may call; the GIL is free while a call waits."""
+    can no longer be reached. Any thread may call; the GIL is free while a call waits."""
 
     def __init__(self) -> None:
         self._native: Optional[_native.TransferEngine] = None

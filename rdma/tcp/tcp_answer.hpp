@@ -73,7 +73,7 @@ public:
   void begin(const request_header& header, const request_record* records);
 
   /// Fills `out` with the bytes to send next, together at most `bytes_max`, which may be read while
-  /// `reading` lives. Returns the number of pieces; 0 when the memory is not served any more.
+  /// `reading` lives. Returns the number of pieces; 0 when the memory is no longer served.
   /// @pre sending(); `reading` is of `serves.spans`, if there are any
   std::size_t next(std::span<iovec> out, std::size_t bytes_max,
                    const served_spans::reading& reading) const noexcept;

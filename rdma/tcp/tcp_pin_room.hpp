@@ -22,8 +22,8 @@ public:
 
   explicit tcp_pin_room(std::uint64_t bytes_max) noexcept : bytes_max_(bytes_max) {}
 
-  /// Whether the peer may pin so many bytes now. Whatever its length, a request has room when
-  /// nothing else is pinned.
+  /// Whether the peer may pin `bytes` now. Whatever its length, a request has room when nothing
+  /// else is pinned.
   bool has_room(const std::string& peer, std::uint64_t bytes) const {
     if (used_ == 0)
       return true;
@@ -38,7 +38,7 @@ public:
     used_ += bytes;
     peers_[peer] += bytes;
   }
-  /// @pre the peer has so many
+  /// @pre the peer has pinned this many
   void give_back(const std::string& peer, std::uint64_t bytes) noexcept {
     const auto found = peers_.find(peer);
     PEERCACHE_ASSERT(found != peers_.end() && found->second >= bytes && used_ >= bytes);

@@ -220,7 +220,7 @@ ssize_t tcp_server_session::send_some(std::size_t bytes_max) {
   const auto count =
       answer_.next(pieces, text_alone ? std::min(bytes_max, text) : bytes_max, reading);
   if (count == 0) {
-    errno = EFAULT; // The memory is not served any more.
+    errno = EFAULT; // The memory is no longer served.
     return -1;
   }
   const auto next = std::span(pieces).first(count);

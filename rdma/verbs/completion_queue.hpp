@@ -18,8 +18,7 @@ public:
   /// The channel's descriptor: non-blocking, for epoll.
   int fd() const noexcept { return channel_->fd; }
   ibv_comp_channel* get() const noexcept { return channel_; }
-  /// Takes and acknowledges the events that are there, so that the descriptor is not readable any
-  /// more.
+  /// Takes and acknowledges all pending events, so that the descriptor is no longer readable.
   void drain() noexcept;
 
 private:
@@ -42,8 +41,8 @@ public:
   ~completion_queue();
 
   ibv_cq* get() const noexcept { return queue_; }
-  /// Takes the completions that are there now, at most `out.size()`; returns their number.
-  /// Negative: the device failed.
+  /// Takes the pending completions, at most `out.size()`; returns their number. Negative: the
+  /// device failed.
   int poll(std::span<ibv_wc> out) noexcept {
     return ibv_poll_cq(queue_, static_cast<int>(out.size()), out.data());
   }

@@ -105,7 +105,7 @@ public:
   /// A report of the device about itself, our port or a queue pair.
   struct async_event {
     std::string name;          ///< Text of the report ("port down"); empty: there was none.
-    bool fatal = false;        ///< The device or our port cannot be used any more.
+    bool fatal = false;        ///< The device or our port can no longer be used.
     bool port_is_back = false; ///< Our port, which was down, can be used again.
     /// Number of the queue pair that the report is about; 0: about none.
     std::uint32_t queue_pair = 0;

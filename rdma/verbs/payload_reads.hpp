@@ -36,8 +36,8 @@ struct payload_read {
 /// `begin` until `drop`.
 class payload_reads {
 public:
-  /// Distance of two rows up to which they share a READ: a READ costs the device more than so many
-  /// bytes do.
+  /// Rows at most this many bytes apart share a READ: a further READ costs the device more than
+  /// reading the bytes between them.
   static constexpr std::uint32_t shared_stride_max = 4096;
   static_assert(shared_stride_max <= bounce_memory::discard_bytes);
 

@@ -35,7 +35,7 @@ enum class queue_pair_use : std::uint8_t {
 
 /// A reliable connection. RESET → INIT at creation, then `connect` → RTR → RTS.
 /// Threads: the device's owner. Ownership: its completion queue outlives it. After the destructor
-/// no byte of a READ that this queue pair started arrives any more, so that the memory may be given
+/// no further byte of a READ that this queue pair started arrives, so that the memory may be given
 /// back.
 class queue_pair {
 public:

@@ -57,7 +57,7 @@ result<void> rail_servers::add_rail(const rail_choice::rail& which, const rail_s
   auto device = verbs::device::open(which.device, {which.port, settings.gid_index});
   if (!device)
     return device.error();
-  PEERCACHE_ASSERT(rails_.size() < options.rails); // Readers are told of so many rails.
+  PEERCACHE_ASSERT(rails_.size() < options.rails); // Readers are told this number.
   rail added;
   added.name = which.device + '/' + std::to_string(which.port);
   options.rail = static_cast<std::uint8_t>(rails_.size());

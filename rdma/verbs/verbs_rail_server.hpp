@@ -26,8 +26,8 @@ namespace peercache::rdma {
 ///
 /// Threads: `poll` and `wait` belong to the one thread that runs it, which owns the device from its
 /// first `poll` on; `accept`, `wake`, `regions`, `spans`, `stats` and `readers` are for any. Starts
-/// none. Destroyed by any thread, when no other is in it any more. Ownership: the pool's memory is
-/// lent and outlives this object. Errors: a faulty reader loses its session, and all readers do
+/// none. Destroyed by any thread, when no other thread is still in it. Ownership: the pool's memory
+/// is lent and outlives this object. Errors: a faulty reader loses its session, and all readers do
 /// when the device is down; `stats` says why. Limits: `verbs_server_options`; a reader above them
 /// is told `busy`. Invariant: readers get no right but to READ the regions.
 class verbs_rail_server {

@@ -20,7 +20,7 @@ enum class session_end : std::uint8_t {
   idle,      ///< No READ came for too long.
   replaced,  ///< A newer incarnation of the reader came.
   rail_down,
-  memory_removed ///< Memory that the reader was told of is not served any more.
+  memory_removed ///< Memory that the reader was told of is no longer served.
 };
 inline constexpr std::size_t session_ends = 8;
 

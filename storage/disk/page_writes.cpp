@@ -5,7 +5,7 @@
 namespace peercache::storage {
 namespace {
 
-/// A page of at most so many bytes is written in one request with its header.
+/// A page of at most this many bytes is written in one request with its header.
 constexpr std::uint32_t together_bytes_max = 256u << 10;
 
 } // namespace

@@ -11,7 +11,7 @@
 namespace peercache::storage {
 namespace {
 
-/// A sync starts without waiting for more pages when it covers so many bytes.
+/// A sync starts without waiting for more pages when it covers this many bytes.
 constexpr std::uint64_t sync_bytes = 16u << 20;
 
 } // namespace

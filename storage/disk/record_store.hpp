@@ -52,7 +52,7 @@ protected:
     bool erased = false;
   };
 
-  /// @param sync_pages A sync starts without waiting for more pages when it covers so many.
+  /// @param sync_pages A sync that covers this many pages starts without waiting for more.
   record_store(disk_io& io, const disk_store_options& options, std::size_t sync_pages);
   ~record_store() override = default;
 

@@ -229,7 +229,7 @@ TEST(cleared_spaces, who_takes_its_leave_is_not_missing) {
   EXPECT_EQ(a.spaces.missing(), strings{"b"}) << "another process, which was lost";
 }
 
-/// A leaving node serves its readers to the end, also when it is in no view any more.
+/// A leaving node serves its readers to the end, also when it is no longer in a view.
 TEST(cleared_spaces, who_says_that_it_leaves_after_it_left_the_view_is_missing_until_then) {
   knowing a("a"), b("b");
   meet(1, {&a, &b});

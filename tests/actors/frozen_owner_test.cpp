@@ -45,8 +45,7 @@ protected:
   caf::actor stopped;
 };
 
-/// Who asks the owners after the answer is not told of the page any more, but by one that is
-/// frozen.
+/// After the answer the owners no longer name the page to anybody, except an owner that is frozen.
 TEST_F(frozen_owner_test,
        a_removal_is_answered_when_the_others_have_withdrawn_and_time_has_passed) {
   auto stored = begin_commit(key_named("a"));

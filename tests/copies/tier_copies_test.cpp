@@ -78,7 +78,7 @@ protected:
     return make_offset_store(*io_, store_options(), std::move(*index));
   }
 
-  /// Runs the tier until so many events have come, all of them good.
+  /// Runs the tier until `wanted` events have come, all of them good.
   void run(std::uint32_t wanted) {
     const auto until = disk_clock::now() + 60s;
     for (std::uint32_t came = 0; came < wanted;) {

@@ -19,7 +19,7 @@ enum class survivors : std::uint8_t { some, none, all };
 /// Threads: one at a time. Invariant: programs see what is durable with all changes applied.
 class memory_disk_file {
 public:
-  /// Bytes that nobody changes any more; a file's blocks point into them.
+  /// Bytes that no longer change; a file's blocks point into them.
   using bytes_ptr = std::shared_ptr<const std::byte>;
 
   std::uint64_t bytes() const noexcept { return seen_.bytes; }

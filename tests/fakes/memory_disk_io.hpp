@@ -95,8 +95,8 @@ public:
   /// How many operations have changed the disk: writes, syncs, and all that change names or
   /// lengths.
   std::uint64_t operations() const;
-  /// Takes the power away before the operation of this number (the first is 0): no change reaches
-  /// the disk any more, and every operation fails with EIO.
+  /// Takes the power away before the operation of this number (the first is 0): from then on no
+  /// change reaches the disk, and every operation fails with EIO.
   void stop_at(std::uint64_t operation);
   bool stopped() const;
   /// A disk with what a loss of power leaves now (or left when this disk stopped); it has the same
@@ -104,7 +104,7 @@ public:
   std::unique_ptr<memory_disk_io> after_power_cut(std::uint64_t seed,
                                                   survivors what = survivors::some) const;
 
-  // -- the contents of the disk, whatever faults are set; @pre the files are there
+  // -- the contents of the disk, whatever faults are set; @pre the files exist
 
   /// The whole names of all files, sorted.
   std::vector<std::string> files() const;

@@ -75,7 +75,7 @@ private:
     std::array<std::deque<std::string>, 2> to; ///< Messages on their way to each.
     std::array<bool, 2> joined{}, told{}; ///< Which of them knows of its begin, and of its end.
     bool cut = false;
-    bool mute = false; ///< Nothing arrives any more at the one that has begun it.
+    bool mute = false; ///< Nothing further arrives at the worker that has begun the connection.
   };
 
   std::size_t roll(std::size_t below) { return random_() % below; }

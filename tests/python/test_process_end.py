@@ -1,7 +1,7 @@
 """Tests that a process ends with its own status and at once, however it ends, whatever its threads are doing and
 however its node is: daemon threads are in calls of each kind, as SGLang's are.
 
-PEERCACHE_PROCESS_ENDS=1000 runs so many ends for each state of the node, instead of one of each kind.
+PEERCACHE_PROCESS_ENDS=1000 runs 1000 ends for each state of the node, instead of one of each kind.
 """
 
 import json

@@ -49,7 +49,7 @@ def test_any_mix_of_submits_cancels_and_deadlines_ends_in_order_and_leaves_nothi
         thread.start()
     for thread in threads:
         thread.join(30)
-    for request in moved:  # No thread cancels these last transfers any more.
+    for request in moved:  # No thread cancels these last transfers.
         submit(request, list(range(5)))
     assert len(futures) == 905 and {f.result(10).reason for f in futures} == {"", "cancelled", "deadline"}
     assert all(f.result(0).ok for f in futures[900:])

@@ -13,7 +13,8 @@ constexpr incarnation life{1, 1};
 struct version {
   const char* name;
   std::unique_ptr<plane_rig> (*make)(data_service);
-  /// Length of a page that takes so many steps that its lease can fall between two bytes of it.
+  /// Length of a page whose read takes many steps, so that its lease can fall between two bytes of
+  /// it.
   std::uint32_t long_page_bytes;
 };
 
@@ -31,7 +32,7 @@ protected:
 
   void TearDown() override { rig->plane().shutdown(); }
 
-  /// Reads two long pages and takes their memory back after so many steps. Returns how many of them
+  /// Reads two long pages and takes their memory back after `steps` steps. Returns how many of them
   /// were wrong and yet hits.
   int wrong_hits_when_taken_back_after(int steps) {
     test_batch what;

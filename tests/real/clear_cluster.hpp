@@ -193,7 +193,7 @@ public:
              status->count(metric::disk_records) >= 2 * pages;
     }));
   }
-  /// Sets so many pages of a third space at this node that its earlier pages leave memory.
+  /// Fills the node's memory with pages of a third space, so that its earlier pages leave memory.
   void push_out(std::size_t i) {
     settle_disk(i);
     for (std::uint32_t round = 0; round < 10; ++round) {

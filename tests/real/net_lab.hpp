@@ -41,7 +41,7 @@ public:
   void enter(std::uint32_t host) const { enter_space(host + 1); }
   void enter_hub() const { enter_space(0); }
 
-  /// Cuts one direction: nothing from `from` reaches `to` any more.
+  /// Cuts one direction: nothing from `from` reaches `to` from then on.
   result<void> cut(std::uint32_t from, std::uint32_t to);
   /// Cuts both directions between each of the hosts `these` and each other host.
   result<void> part(const std::set<std::uint32_t>& these);

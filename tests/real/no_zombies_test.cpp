@@ -1,4 +1,4 @@
-// A node that cannot do its work any more says so, or ends: others must not wait for it.
+// A node that can no longer do its work says so, or ends: others must not wait for it.
 
 #include "foreign_program.hpp"
 
@@ -60,8 +60,8 @@ TEST_F(no_zombies, a_node_whose_pool_object_is_gone_is_not_ready_and_says_why) {
   }));
 }
 
-/// Runs a node alone with so much address space, until it is ready or has ended. Returns its exit
-/// status; nothing when it became ready.
+/// Runs a single node with `bytes` of address space, until it is ready or has ended. Returns its
+/// exit status; nothing when it became ready.
 std::optional<int> start_with_address_space(std::uint64_t bytes, const std::filesystem::path& log) {
   cli::node_launch launch;
   launch.program = std::string(PEERCACHE_CLI_DIR) + "/peercache-node";

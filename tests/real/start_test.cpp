@@ -21,7 +21,7 @@ TEST(start, a_port_that_is_in_use_is_told_before_any_memory_is_taken) {
   ASSERT_TRUE(folder);
   cli::node_launch launch{.program = PEERCACHE_CLI_DIR "/peercache-node", .name = "late"};
   launch.folder = folder->path();
-  // No host has so much memory, so a start without another fault ends at the pool.
+  // No host has this much memory, so a start without another fault ends at the pool.
   launch.pool_bytes = std::uint64_t{1} << 43;
   ASSERT_NE(why_it_cannot_start(launch).find("lower pool.size"), std::string::npos);
   auto taken = net::listen_on("127.0.0.1", 0, 1);

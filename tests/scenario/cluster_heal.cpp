@@ -27,7 +27,7 @@ constexpr auto breakers_rest = 1500ms;
 /// A missed page that was on disk is read once more after this time.
 constexpr auto disk_retry = 4s;
 /// Time after which the last page of `read_everything` is read, missed, read once more, and no
-/// holder pins it any more: two deadlines of a get, and a slow reader of page_fetch.cpp.
+/// holder still pins it: two deadlines of a get, and a slow reader of page_fetch.cpp.
 constexpr auto reads_end = disk_retry + 2 * 1000ms + 500ms;
 
 /// Whether the process is giving away its records, to leave or to own no more keys.

@@ -200,7 +200,7 @@ private:
   std::uint64_t tickets_ = 0;  ///< Tickets that this process's disk has given out.
   /// Tickets whose room the disk cannot use before they are acknowledged.
   std::set<std::uint64_t> tickets_open_;
-  /// Keys of removals that the disk has not done yet: readers do not get these pages any more.
+  /// Keys of removals that the disk has not done yet: readers no longer get these pages.
   std::multiset<page_key> leaving_disk_;
   std::set<page_key> recorded_; ///< Keys in memory by the history, if there is one.
   std::size_t warmed_ = 0;      ///< Puts since the start, up to `warm_up_puts`.

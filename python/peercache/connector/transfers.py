@@ -15,8 +15,8 @@ from peercache.client import Status
 logger = logging.getLogger("peercache.connector")
 
 Move = Callable[[Sequence[str], Sequence[int], float], Sequence[int]]
-"""Moves some pages within a number of seconds: keys, page indices, seconds -> a Status for each page. When it
-returns, nothing touches the pages any more."""
+"""Moves some pages within a number of seconds: keys, page indices, seconds -> a Status for each page. When it returns,
+nothing touches the pages."""
 
 
 class TransferResult(NamedTuple):
@@ -36,7 +36,7 @@ class TransferResult(NamedTuple):
 
 
 class TransferFuture(Future[TransferResult]):
-    """The future of a transfer; it never holds an exception. When it is done, nothing touches the pages any more.
+    """The future of a transfer; it never holds an exception. When it is done, nothing touches the pages.
 
     `cancel` lets the chunk that is being moved end and drops the rest: the future is done as soon as that chunk is,
     at once when none is being moved. `cancelled` stays False; the result says "cancelled".
@@ -218,8 +218,8 @@ class TransferQueue:
         return True
 
     def finish(self, request: str, seconds: float) -> bool:
-        """Cancels all transfers of the request, and waits until nothing touches its pages any more. False when that
-        took longer than `seconds`."""
+        """Cancels all transfers of the request, and waits until nothing touches its pages. False when that took longer
+        than `seconds`."""
         with self._changed:
             dropped = self._drop(self._requests.get(request, deque()))
         for each in dropped:

@@ -41,11 +41,11 @@ class PeerCacheStore(StorageBase):
     and "embedded" for a node in this process; without it the node of this host is used.
 
     Threads: any number of calls at once; SGLang has one exists, one get, one set. Ownership: a set
-    copies inside the call, after a get nothing writes to the host pool any more, also where it missed.
+    copies inside the call, after a get nothing writes to the host pool, also where it missed.
     Errors: the constructor raises ValueError for a JSON that makes no sense. No other method raises or
     returns None where SGLang expects an answer: what cannot be had is a miss. Deadlines: `client.timeout`
-    for a call, whatever it asks of how many pools and nodes, and for a get no more than SGLang itself
-    would wait for so many tokens.
+    for a call, whatever it asks of how many pools and nodes, and for a get no more than SGLang itself would wait for as
+    many tokens.
 
     Answers of ranks: a page counts as there when all ranks of the TP group have theirs, so that all of
     them say the same; what appears or goes between two ranks' questions SGLang levels with its MIN. With
@@ -208,8 +208,7 @@ class PeerCacheStore(StorageBase):
     def batch_get_v1(
         self, keys: Sequence[str], host_indices: Any, extra_info: Any = None
     ) -> List[bool]:
-        """Reads pages into the host pool; a bool for each key. When the call returns, no read writes to the pool any
-        more."""
+        """Reads pages into the host pool; a bool for each key. When the call returns, no read writes to the pool."""
         pool = self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(pool, len(keys)))
         return self._moves.get(pool, keys, host_indices, limit)

@@ -13,7 +13,7 @@ NOWHERE: FrozenSet[str] = frozenset()
 MEDIA = (EXTERNAL, DISK)
 
 GRACE_SECONDS = 2.0
-"""After so many seconds a page that was set has either reached the directory, which takes milliseconds, or never
+"""After this many seconds a page that was set has either reached the directory, which takes milliseconds, or never
 will."""
 
 

@@ -74,8 +74,8 @@ class KVEvents:
 
     def _run(self) -> None:
         try:
-            # A publisher before this one may have announced blocks here that nobody looks after any more, so all are
-            # cleared first.
+            # A publisher before this one may have announced blocks here that nobody looks after now, so all are cleared
+            # first.
             self._send([all_blocks_cleared()])
             while not self._ended.is_set():
                 self._publisher.serve_replays(STEP_SECONDS)

@@ -119,7 +119,7 @@ class KVReceiver(CommonKVReceiver):
         raise failure_error(self.bootstrap_room, recorded, failure)
 
     def abort(self) -> None:
-        """Ends the room; `poll` says Failed when nothing writes to its pages any more."""
+        """Ends the room; `poll` says Failed as soon as nothing writes to its pages."""
         if not self._has_room():
             return
         super().abort()

@@ -19,7 +19,7 @@ namespace peercache::storage {
 /// removed at once.
 ///
 /// A page that was erased may be there again after a restart, as long as its bucket is: its bytes
-/// are right, only nobody wanted it any more.
+/// are right, only nobody wanted it then.
 class bucket_store final : public disk_store {
 public:
   bucket_store(disk_io& io, const disk_store_options& options);

@@ -49,21 +49,21 @@ public:
   /// open bucket is sealed at the next poll.
   void seal_all();
   /// Ends the writes of all pages that are not durable as `refused`, or with the error of their
-  /// transfer, and starts nothing any more. @pre no transfer is on its way
+  /// transfer, and starts nothing from then on. @pre no transfer is on its way
   void give_up();
   bool idle() const noexcept { return writing_.empty() && again_.empty(); }
 
   /// The outcomes since the last call.
   std::vector<written_page> take_written();
-  /// The buckets whose writing has ended since the last call; from its return on the writer does
-  /// not use them any more.
+  /// The buckets whose writing has ended since the last call; after its return the writer no longer
+  /// uses them.
   std::vector<bucket*> take_done();
   std::uint64_t syncs() const noexcept { return syncs_; }
 
   static constexpr std::uint32_t pages_max = 4096;
   static constexpr std::uint64_t group_bytes_max = 4u << 20;
-  /// A sync starts without waiting for more pages when the written groups have so many bytes, or so
-  /// many pages.
+  /// A sync starts without waiting for more pages when the written groups have `sync_bytes`, or
+  /// `sync_pages` pages.
   static constexpr std::uint64_t sync_bytes = 16u << 20;
   static constexpr std::uint32_t sync_pages = 1024;
   /// How many buckets a page is written into at most, one after the other, when its write fails
@@ -73,7 +73,7 @@ public:
 private:
   std::uint64_t file_bytes_max() const noexcept;
   disk_status place(const bucket_page& page);
-  /// The group of the bucket that a page of so many bytes may join; null: the page needs a new
+  /// The group of the bucket that a page of this many bytes may join; null: the page needs a new
   /// group.
   static bucket_group* group_for(bucket& in, std::uint64_t page_bytes);
   disk_status open_bucket(std::uint64_t page_blocks_bytes);

@@ -10,11 +10,11 @@
 namespace peercache::storage {
 namespace {
 
-/// One poll removes so many files at most: a removal keeps the owner waiting.
+/// Most files that one poll removes: a removal keeps the owner waiting.
 constexpr std::size_t removals_per_poll = 32;
-/// A poll stops removing files after so many failed removals: a device may take its time to fail.
+/// A poll stops removing files after this many failed removals: a device may take its time to fail.
 constexpr std::size_t failures_per_poll = 4;
-/// A round of syncs starts without waiting for more pages when so many are written.
+/// A round of syncs starts without waiting for more pages when this many are written.
 constexpr std::size_t round_pages = 64;
 /// A file that could not be removed is tried again after this time.
 constexpr auto removal_pause = std::chrono::seconds(1);

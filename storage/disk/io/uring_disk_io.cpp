@@ -15,8 +15,7 @@ namespace {
 
 constexpr std::uint64_t wake_mark = ~0ull;
 constexpr std::uint32_t queue_depth_most = 4096;
-/// The ring has a table of so many open files; files with higher handles are used by their
-/// descriptors.
+/// Size of the ring's table of open files; files with higher handles are used by their descriptors.
 constexpr std::uint32_t registered_files_most = 1024;
 /// The most kernel threads in which syncs wait. The kernel makes these threads when they are needed
 /// and ends them afterwards; with its own limit of four for each CPU the syncs of many files would

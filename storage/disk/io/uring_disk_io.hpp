@@ -26,7 +26,7 @@ public:
   ~uring_disk_io() override;
 
   std::string_view name() const noexcept override { return "io_uring"; }
-  /// Errors: `out_of_memory` when the process may not lock so much memory.
+  /// Errors: `out_of_memory` when the process may not lock the memory that the ring needs.
   result<void> register_memory(std::span<std::byte> memory) override;
   bool submit(const disk_request& request) override;
   std::size_t reap(std::span<disk_completion> completions) override;

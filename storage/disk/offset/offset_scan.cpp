@@ -9,9 +9,9 @@
 namespace peercache::storage {
 namespace {
 
-/// The file is read in pieces of so many blocks.
+/// The file is read in pieces of this many blocks.
 constexpr std::uint64_t piece_blocks = (4u << 20) / disk_block_bytes;
-/// `progress` is called whenever so many more pieces have been read.
+/// `progress` is called each time that this many more pieces have been read.
 constexpr std::uint64_t pieces_per_progress = 64;
 
 std::uint64_t blocks_of(const record_table::entry& record) noexcept {

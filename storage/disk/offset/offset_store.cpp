@@ -6,7 +6,7 @@
 namespace peercache::storage {
 namespace {
 
-/// A sync starts without waiting for more pages when it covers so many.
+/// A sync starts without waiting for more pages when it covers this many.
 constexpr std::size_t pages_per_sync = 256;
 
 } // namespace

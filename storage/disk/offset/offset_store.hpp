@@ -25,7 +25,7 @@ namespace peercache::storage {
 ///
 /// Threads, ownership, errors: as disk_store.
 /// Invariants: (1) the index names an extent only when all of it is durable; (2) an extent is used
-/// again only when the index does not name it any more, durably, and nobody reads it.
+/// again only when the index durably no longer names it, and nobody reads it.
 class offset_store final : public record_store {
 public:
   offset_store(disk_io& io, const disk_store_options& options, std::unique_ptr<offset_index> index);

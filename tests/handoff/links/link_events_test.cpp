@@ -17,8 +17,8 @@ protected:
   static link_options few_events() {
     return {.events_bytes_max = events_per_poll * (sizeof(link_event) + encode(join_of(1)).size())};
   }
-  /// Workers that have joined and said so many messages each, all of which have arrived. The world
-  /// does not run `prefill` from here on.
+  /// Workers that have joined and sent `messages` messages each, all of which have arrived. The
+  /// world does not run `prefill` from here on.
   std::vector<raw_peer> begin(test_worker& prefill, std::size_t peers) {
     std::vector<raw_peer> made;
     for (std::size_t i = 0; i < peers; ++i)

@@ -211,7 +211,7 @@ TEST_F(link_loss_test, a_peer_that_does_not_read_is_lost_when_its_queue_is_full)
   expect_one_loss(prefill, at_prefill, loss_reason::queue_full);
 }
 
-/// The kernel's own limit is a time that passes: the other side takes no byte for so long.
+/// The kernel's own limit is a time for which the other side takes no byte.
 constexpr milliseconds kernel_patience(300);
 
 TEST_F(link_loss_test, a_worker_that_lives_and_does_not_read_is_told_from_a_host_that_is_gone) {

@@ -69,8 +69,8 @@ protected:
 
   /// Runs all workers that are not frozen until the condition holds; false after 30 seconds.
   bool run_until(const std::function<bool()>& condition);
-  /// Runs them until all that was sent has arrived, and nothing happens any more; the test fails
-  /// when that does not come about.
+  /// Runs the workers until all that was sent has arrived and nothing further happens; the test
+  /// fails when that does not come about.
   void settle();
   /// Moves the clock by `time`, in steps in which all workers run.
   void pass(std::chrono::milliseconds time, std::chrono::milliseconds step);

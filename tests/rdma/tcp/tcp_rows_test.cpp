@@ -17,7 +17,8 @@ class tcp_rows_test : public testing::Test {
 protected:
   tcp_rows_test() : rig({}, data_service::handoff) {}
 
-  /// Serves; calls `act` between the chunks that carry the answer, when so many are sent.
+  /// Serves; calls `act` between the chunks that carry the answer, when `after_chunks` of them are
+  /// sent.
   void serve(int after_chunks, std::function<void()> act) {
     tcp_page_server_options opts;
     opts.inc = life;

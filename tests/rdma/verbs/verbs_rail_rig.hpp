@@ -189,7 +189,7 @@ protected:
     }
   }
 
-  /// Polls the server until nothing moves any more.
+  /// Polls the server until nothing moves.
   void settle() {
     while (server->poll(now)) {
     }

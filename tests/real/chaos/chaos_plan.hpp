@@ -30,7 +30,8 @@ struct chaos_plan {
   /// The workload; it has the seed of the run and the number of nodes that run.
   stress::stress_plan load;
   std::chrono::milliseconds duration{600'000};
-  /// Length of a round: faults come for so long, then all of them end and the cluster must heal.
+  /// Length of the first part of a round, in which faults come. Then all of them end, and the
+  /// cluster must heal.
   std::chrono::milliseconds round{45'000};
   /// Time in which a cluster must have healed after its faults.
   std::chrono::milliseconds heal_limit{10'000};

@@ -108,7 +108,7 @@ private:
       return;
     if (room.serial % 2 == 0)
       return worker_->abort({room.serial}, reason, kind);
-    // `end` waits until nothing can write any more: then the memory is the engine's.
+    // `end` waits until nothing can still write: then the memory is the engine's.
     if (worker_->end({room.serial}, reason, kind))
       give_back(room);
   }

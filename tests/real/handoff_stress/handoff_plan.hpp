@@ -19,7 +19,7 @@ struct model_geometry {
   std::uint32_t page_tokens;
 };
 
-/// Faults that happen to whole processes, each about so often; 0: never.
+/// Faults that happen to whole processes, and the mean time between two faults of a kind; 0: never.
 struct process_faults {
   std::chrono::milliseconds kill_every{0};
   std::chrono::milliseconds freeze_every{0};

@@ -31,7 +31,7 @@ void generation_profile(stress_plan& plan) {
 void incarnation_profile(stress_plan& plan) {
   small_equal_pages(plan);
   plan.guards_off = {"key"};
-  // With so many keys nothing is evicted and hardly a page is a duplicate, so in each process the
+  // With this many keys nothing is evicted and hardly a page is a duplicate, so in each process the
   // n-th page lies in the n-th slot.
   plan.keys = 1'000'000;
   plan.rewrites_percent = 0;

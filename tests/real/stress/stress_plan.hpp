@@ -27,7 +27,7 @@ struct stress_plan {
   std::uint32_t page_bytes = 0;
   std::uint32_t pages_per_call = 0;   ///< Pages in a call; 0: drawn anew for each call.
   std::uint32_t rewrites_percent = 5; ///< Percentage of puts whose key was put lately.
-  /// A writer waits after so many calls until its pages are published; 0: never. Pages that are
+  /// A writer waits after this many calls until its pages are published; 0: never. Pages that are
   /// filled and not yet acknowledged cannot be evicted, and would come to fill the small pools.
   std::uint32_t puts_per_flush = 16;
   /// Time between two kills, on average; 0: no node is killed.

@@ -107,7 +107,7 @@ void handoff_world::check_changes() {
     wrong("a room's state has changed, and nobody is told");
 }
 
-/// A number that nobody has any more.
+/// A number that nobody has now.
 void handoff_world::start_request() {
   const room_id number{random_() % numbers};
   if (std::none_of(requests_.begin(), requests_.end(),

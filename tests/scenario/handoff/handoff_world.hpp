@@ -26,8 +26,8 @@ namespace peercache::handoff::test {
 /// - What is given back belongs to somebody else at once, who writes to it.
 /// - Faults: aborts on either side at any step, engines that are killed, ranks that are frozen,
 ///   connections that are cut, reads that fail, memory that is unmapped.
-/// - Numbers come again after a success of decode, at once; else when nobody has them any more.
-///   Messages about the turns before may still be under way.
+/// - Numbers come again after a success of decode, at once; else when nobody still has them.
+/// Messages about the turns before may still be under way.
 ///
 /// The guards are those of the process. `pin`: a server that sends rows pins their lease's entry,
 /// and prefill's memory is unmapped only when no entry is pinned.

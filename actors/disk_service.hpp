@@ -35,7 +35,7 @@ public:
   bool enter(std::uint64_t bytes) noexcept;
   /// Whether a page that nobody waits to see on disk may be queued: the disk takes pages, and all
   /// but one of `parts` parts of the room stay free. A page that is larger than a part is let in
-  /// alone.
+  /// when no other page waits.
   bool has_room(std::uint64_t bytes, std::uint64_t parts) const noexcept {
     const auto waiting = this->bytes();
     return open() && bytes + waiting <= (waiting == 0 ? bytes_max_ : bytes_max_ / parts);

@@ -32,7 +32,7 @@ std::string address_text(const discovery::member& who) {
 }
 
 /// Tells the operators of both nodes why a caller stays outside. A node that is in no view itself
-/// tells the caller nothing: a refusal means that a cluster is there, so that its receiver founds
+/// tells the caller nothing: a refusal means that a cluster exists, so that its receiver founds
 /// none.
 void turn_away(membership_pointer self, const caller& whom) {
   auto& state = self->state;

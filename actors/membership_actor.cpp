@@ -197,8 +197,7 @@ void carry_out(membership_pointer self, const std::vector<discovery::action>& ac
 }
 
 /// Asks seeds at which no member is known who they are: one may be another address of a member,
-/// which only its answer tells. The machine greets seeds while it joins, and later its leader
-/// alone.
+/// which only its answer tells. The machine greets seeds while it joins, and later only its leader.
 void look_for_seeds(membership_pointer self) {
   auto& state = self->state;
   const auto now = self->clock().now();

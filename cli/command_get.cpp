@@ -36,7 +36,7 @@ exit_code say(const global_options& globals, const get_options& options,
                                 human_bytes(page.length_bytes), origin)
                   : fmt::format("{}: a miss, because {}; `peercache key explain` says more\n",
                                 options.key.keys[0], to_string(page.status));
-  // A page that is written to stdout must be alone there, so the message goes to stderr.
+  // Nothing but the page may be written to stdout, so the message goes to stderr.
   if (options.file == "-")
     fmt::print(stderr, "{}", text);
   else

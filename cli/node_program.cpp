@@ -111,7 +111,7 @@ void say_what_lacks(const char* why) noexcept {
     log::error("cannot go on: {}; the host gives this process no more threads or memory "
                "(`ulimit -a`, the cgroup's pids.max and memory.max)",
                why);
-  } catch (...) { // Not even for a line of the log is there memory.
+  } catch (...) { // There is not even memory for a log line.
     constexpr std::string_view text = "peercache-node: error: out of memory\n";
     (void)!::write(STDERR_FILENO, text.data(), text.size());
   }

@@ -73,7 +73,7 @@ private:
   if (::getppid() != parent)
     // The parent died before the call of prctl, so no signal will end this child: it ends itself.
     ::_exit(127);
-  // A child has a process group of its own: Ctrl-C at a terminal is for this program alone, which
+  // A child has a process group of its own: Ctrl-C at a terminal reaches only this program, which
   // ends its children in order.
   ::setpgid(0, 0);
   sigset_t none;

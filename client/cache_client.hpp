@@ -118,7 +118,7 @@ struct flush_result {
 struct clear_result {
   /// True: after the return no page that was set before the call is a hit, for any client of the
   /// cluster. That holds also when a node or a disk comes back that was away, if a node that heard
-  /// of the clear is there then.
+  /// of the clear is in the cluster then.
   bool certain = false;
   std::string why_not; ///< Why the clear is not certain, with the names of the nodes in question.
 
@@ -188,7 +188,7 @@ public:
   /// Withdraws the pages. `hit`: a node that was asked had the page, and none of them still has it;
   /// `not_found`: none of them had it; else the reason why a node could not be asked, which may
   /// still have it. Returns when the owners of the records have withdrawn them, too, or 250 ms
-  /// after a holder has given the page up. A page on a node's disk may be there again after a
+  /// after a holder has given the page up. A page on a node's disk may be found again after a
   /// restart of that node; so may a page that is being read from disk into memory at that moment.
   void remove(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {}, remove_scope scope = remove_scope::holders);

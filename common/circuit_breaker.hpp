@@ -5,13 +5,13 @@
 
 namespace peercache {
 
-/// Leaves a peer alone that failed repeatedly. closed → (failures_to_open in a row) → open → (after
-/// the pause) half open: one probe at a time → closed on success, open again with the pause doubled
-/// up to its maximum on failure. With a slow start the breaker is `recovering` before it closes: a
-/// peer that has just come back is not met by all calls at once. Every call that was allowed has to
-/// report its end, exactly once; a call that never does is forgotten after another pause, so it
-/// cannot keep the breaker from its probes. Pure: time is an argument. Threads: none; the owner
-/// serializes.
+/// Keeps callers from asking a peer that has failed repeatedly. closed → (failures_to_open in a
+/// row) → open → (after the pause) half open: one probe at a time → closed on success, open again
+/// with the pause doubled up to its maximum on failure. With a slow start the breaker is
+/// `recovering` before it closes: a peer that has just come back is not met by all calls at once.
+/// Every call that was allowed has to report its end, exactly once; a call that never does is
+/// forgotten after another pause, so it cannot keep the breaker from its probes. Pure: time is an
+/// argument. Threads: none; the owner serializes.
 class circuit_breaker {
 public:
   using time_point = std::chrono::steady_clock::time_point;

@@ -8,7 +8,7 @@
 namespace peercache {
 
 /// Lets the calls of one thread end early, for a reason that only this thread can find out:
-/// signals, whose handlers Python runs in its main thread alone. While an object lives, whatever
+/// signals, whose handlers Python runs only in its main thread. While an object lives, whatever
 /// waits in its thread wakes every `interval` to call `look`; from the first true on, the thread's
 /// waits end as if its client were closed. A thread without an object waits undisturbed and pays
 /// one load.

@@ -9,7 +9,7 @@ namespace peercache {
 /// refusal, and the word is its reason in answers, metrics and logs. The numbers travel, so a
 /// change is another `wire_version` and another `tcp_wire_version`.
 enum class page_status : std::uint8_t {
-  hit,         ///< get, exists: the page is there.
+  hit,         ///< get, exists: the page was found.
   stored,      ///< set: the page is in the pool.
   duplicate,   ///< set: the page is readable in the cluster already, and nothing was stored.
   not_found,   ///< No directory owner knows the key.

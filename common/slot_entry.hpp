@@ -25,7 +25,7 @@ namespace peercache {
 ///       60      4  filled      low half of the odd generation whose bytes, key, length and
 ///                              checksum are in place; 0: of none
 ///
-/// Threads: the pool's owner alone writes the generation, and whoever fills the slot writes key,
+/// Threads: only the pool's owner writes the generation, and whoever fills the slot writes key,
 /// length, checksum and `filled` while the generation is odd; `pins` and `uses` are counted up and
 /// down by any reader on the host. The order of stores that makes a lock-free reader safe is
 /// `storage::slot_table`'s business.

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-// Functions that put checked values into the typed fields of a node_config. For the files of the
-// option table alone.
+// Functions that put checked values into the typed fields of a node_config. Used only by the files
+// of the option table.
 namespace peercache::config {
 
 inline void assign(bool& field, const option_value& value) {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-// Functions that append the rows of the section `rdma` to the option table. For config/options.cpp
-// alone.
+// Functions that append the rows of the section `rdma` to the option table. Used only by
+// config/options.cpp.
 namespace peercache::config {
 
 void add_rdma_devices(std::vector<option>& table);

@@ -2,7 +2,7 @@
 
 #include "config/toml_text.hpp"
 
-// toml++ is a large header, so this file alone compiles it.
+// toml++ is a large header, so only this file compiles it.
 #define TOML_EXCEPTIONS 0
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>

@@ -19,7 +19,7 @@ public:
     marked_[slot.value] = true;
   }
   bool contains(slot_id slot) const { return slot.value < marked_.size() && marked_[slot.value]; }
-  /// Takes the slot out of the set; returns whether it was there.
+  /// Takes the slot out of the set; returns whether it was in the set.
   bool erase(slot_id slot) {
     const bool was = contains(slot);
     if (was)

@@ -41,17 +41,17 @@ enum class publish_outcome : std::uint8_t {
 ///
 /// Threads: none; the owner serializes all calls. Time and I/O: none.
 /// Memory: 1 KiB a member with records; 64 bytes a location, and an index of 8 bytes a bucket that
-/// is 40 % to 80 % full: 74 to 84 bytes a location. While the index doubles, the old half is there
+/// is 40 % to 80 % full: 74 to 84 bytes a location. While the index doubles, the old half exists
 /// too: 94 for a moment. Records never move. Errors: outcomes; only lack of memory throws.
 /// Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases while
-/// it is there; 2. each record's incarnation is in the current member set; 3. a key in the index
-/// has a record.
+/// the location exists; 2. each record's incarnation is in the current member set; 3. a key in the
+/// index has a record.
 class shard {
 public:
   /// @param locations_max records beyond this number are refused
   explicit shard(std::size_t locations_max = 64u << 20);
 
-  /// Sets the number of records beyond which further ones are refused; what is there stays.
+  /// Sets the number of records beyond which further ones are refused; existing records stay.
   void set_locations_max(std::size_t most) noexcept;
 
   /// Records one location. Before the first `set_members` nobody is a member, and every publish is
@@ -81,8 +81,7 @@ public:
   std::size_t retain(const std::function<bool(const page_key&)>& keep);
 
   /// Visits the records from place `from` on (0: the first), `places` at most; returns the place to
-  /// go on at, 0 at the end. A record that is there from the first call to the last is visited
-  /// once.
+  /// go on at, 0 at the end. A record that exists from the first call to the last is visited once.
   std::uint32_t walk(std::uint32_t from, std::uint32_t places,
                      const std::function<void(const page_key&, const page_location&)>& show) const;
 

@@ -343,7 +343,7 @@ void membership::send_heartbeats() {
     if (other.inc != self_.inc && !view_.is_master(other.name))
       send(control_endpoint(other), p);
   } else if (is_master() && !former_.empty()) {
-    // All masters look for former members, not the leader alone: a master that restarted does not
+    // All masters look for former members, not only the leader: a master that restarted does not
     // remember the former members.
     send(control_endpoint(former_[probe_next_++ % former_.size()]), p);
   }

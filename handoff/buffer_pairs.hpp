@@ -17,8 +17,8 @@ struct buffer_pair {
 
 /// Pairs KV buffers. Where both sides know layers: equal ones, in the order of occurrence; a layer
 /// of this stage that one side lacks is an error. Where neither does: by place, which takes the
-/// number of the model's layers when prefill has more pipeline stages than decode. Buffers of
-/// a draft model that decode alone has stay without a partner. Errors: `incompatible`.
+/// number of the model's layers when prefill has more pipeline stages than decode. Buffers of a
+/// draft model that only decode has stay without a partner. Errors: `incompatible`.
 /// @pre both are checked
 result<std::vector<buffer_pair>> pair_kv(const kv_layout& source, const kv_layout& destination);
 

@@ -31,8 +31,8 @@ namespace peercache::handoff {
 
 inline constexpr std::uint32_t handoff_wire_version = 4;
 
-/// The longest message: an offer with all components of states over the longest sequence. Prefill
-/// alone says it.
+/// The longest message: an offer with all components of states over the longest sequence. Only
+/// prefill sends it.
 inline constexpr std::size_t message_bytes_max =
     (limits::state_components_max + 1) * std::size_t{limits::room_pages_max} * 4;
 /// The longest message apart from offers: a layout.

@@ -58,7 +58,8 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   struct options {
-    std::size_t rooms_max = 65'536; ///< Turns, those included that wait for reads alone.
+    std::size_t rooms_max = 65'536; ///< Maximum number of turns, including cleared ones that only
+                                    ///< wait for reads.
     /// Offers of one sender that were not read yet; one more fails the room.
     std::size_t offers_waiting_max = 4096;
     std::uint64_t wire_bytes_max = 256u << 20;

@@ -45,19 +45,19 @@ struct send_id {
 /// that had it has cleared it. So:
 ///
 /// - Each `open` is another room, and supersedes the one before of its number. A superseded room
-///   that has not ended fails; one that has keeps its end. Whatever receivers say from then on
-///   concerns the new room alone. The engine polls and clears each of the two by its `send_id`, in
-///   any order. To clear a superseded room forgets that room, which counts as one of `rooms_max`
-///   until then, and does nothing else: no message, no lease and no held join goes with it, and it
-///   is not one of the failed rooms that answer late joins.
+/// that has not ended fails; one that has keeps its end. Whatever receivers say from then on
+/// concerns only the new room. The engine polls and clears each of the two by its `send_id`, in any
+/// order. To clear a superseded room forgets that room, which counts as one of `rooms_max` until
+/// then, and does nothing else: no message, no lease and no held join goes with it, and it is not
+/// one of the failed rooms that answer late joins.
 /// - A receiver has a part in a room by its process and its `join_id`, which grows with each turn
 ///   of that process. Messages with another id change nothing; a join with an older one, or with
 ///   the same one again, is answered with an abort and changes nothing either.
 /// - A join with a newer id says that the earlier one of this process is over. The receiver's part
 ///   in the open room ends: well if it is done, else the room fails. The join never enters that
 ///   room; it is held for the next `open`.
-/// - A dummy is done without an offer, and says so: a room ends well with the joins of its own turn
-///   alone.
+/// - A dummy is done without an offer, and says so: a room ends well only with the joins of its own
+/// turn.
 /// - A held join is forgotten when its receiver gives it up, and when one is done whose room has
 ///   failed here.
 /// - A join that comes before its room is held as well. A join of a room that has failed, from a

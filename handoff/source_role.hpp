@@ -20,8 +20,9 @@ struct source_role {
   bool dummy() const noexcept { return *this == source_role{}; }
 };
 
-/// The role of the prefill worker `source` for `destination`. Of workers that have the same bytes,
-/// the first one alone is read. Errors: `incompatible`, when the sizes of the two engines do not
+/// The role of the prefill worker `source` for `destination`. If several workers have the same
+/// bytes, only the first one is read. Errors: `incompatible`, when the sizes of the two engines do
+/// not
 /// go together; `invalid_argument`, when these two workers have nothing to do with each other.
 result<source_role> role_of(const kv_layout& source, const kv_layout& destination);
 

@@ -60,7 +60,7 @@ result<call_id> transfer_calls::begin(transfer_call call) {
 }
 
 /// Cuts the call into transfers. One without pieces is a transfer too: its answer says that the
-/// peer is there.
+/// peer lives.
 void transfer_calls::add_transfers(call_id id, transfer_call& call) {
   auto& with = connections_[call.with];
   auto at = call.pieces.begin();

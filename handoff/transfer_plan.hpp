@@ -45,7 +45,7 @@ struct allocated_pages {
 class transfer_plan;
 
 /// Gives the pieces of one offer, one after the other: a plan of 8,192 scattered pages in 128
-/// buffers takes memory for its runs alone. Threads: a value. Lifetime: within that of its plan.
+/// buffers takes memory only for its runs. Threads: a value. Lifetime: within that of its plan.
 class piece_reader {
 public:
   /// The next piece, whose parts are appended to `parts`; nothing when there is none left.

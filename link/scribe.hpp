@@ -24,7 +24,7 @@ public:
 
   rw_state read_some(std::size_t& got, socket fd, void* bytes, std::size_t count);
   rw_state write_some(std::size_t& done, socket fd, const void* bytes, std::size_t count);
-  /// Whether bytes are there that no event of the socket tells of.
+  /// Whether received bytes wait that no event of the socket tells of.
   bool must_read_more(socket fd, std::size_t threshold) const noexcept;
 
 private:

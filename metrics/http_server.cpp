@@ -100,8 +100,8 @@ public:
   }
 };
 
-/// Sets SO_REUSEADDR alone on the listening socket. The library's default sets SO_REUSEPORT as
-/// well: two nodes would then share one port, and each would get half of the scrapes.
+/// Sets only SO_REUSEADDR on the listening socket. The library's default sets SO_REUSEPORT as well:
+/// two nodes would then share one port, and each would get half of the scrapes.
 void set_socket_options(socket_t fd) {
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

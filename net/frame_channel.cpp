@@ -129,7 +129,7 @@ frame_channel::state frame_channel::advance() {
   const bool sending = !out_.empty();
   if (!send_some())
     return state::broken;
-  // The question has only just been sent, so no answer can be there yet and nothing is read.
+  // The question has only just been sent, so no answer can have come yet and nothing is read.
   if (sending && out_.empty())
     return state::asking;
   if (!receive_some())

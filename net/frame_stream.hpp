@@ -41,7 +41,7 @@ public:
   /// Whether the kernel has taken any byte, so that the connection once stood.
   bool has_sent() const noexcept { return has_sent_; }
 
-  /// Receives what is there, `bytes_max` at most. Returns how many bytes it was.
+  /// Receives the bytes that have arrived, at most `bytes_max`. Returns how many bytes it was.
   std::size_t receive(std::size_t bytes_max);
   /// Takes the next frame that is whole; its payload is valid until the next `receive` or
   /// `discard`. Nothing when none is, or `too_long`, as it then stays.

@@ -97,7 +97,7 @@ public:
   /// name its id.
   void remove(int fd) noexcept;
 
-  /// Takes the events that are there; waits for the first one at most `at_most` (rounded up to a
+  /// Takes the pending events; waits for the first one at most `at_most` (rounded up to a
   /// millisecond; 0 does not wait). The span is valid until the next call.
   std::span<const epoll_event> collect(std::chrono::nanoseconds at_most) noexcept;
 

@@ -17,7 +17,7 @@ struct tls_files : tls_paths {
   std::string cluster;
 };
 
-/// What all connections of a process share: TLS 1.3 alone, a certificate on both sides, no resumed
+/// What all connections of a process share: only TLS 1.3, a certificate on both sides, no resumed
 /// sessions (each connection is judged by the files of its day).
 ///
 /// The files are read again when they have changed, at the next connection or `look_again`. Files

@@ -46,7 +46,7 @@ public:
   /// Sends some of the bytes, as ::send does. After EAGAIN the next call has the same bytes, and
   /// maybe more behind them.
   ssize_t send(const void* bytes, std::size_t count) noexcept;
-  /// Receives what is there, `count` bytes at most; 0 when the peer has ended the session.
+  /// Receives the bytes that have arrived, at most `count`; 0 when the peer has ended the session.
   ssize_t receive(void* bytes, std::size_t count) noexcept;
   /// Bytes that `receive` gives although the socket has none: no event tells of them.
   std::size_t buffered_bytes() const noexcept;

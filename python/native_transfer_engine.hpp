@@ -48,7 +48,7 @@ public:
   coded unregister_memory(std::uint64_t address);
 
   /// Moves pieces between this engine's memory and that of `session` ("host:port"), and waits. No
-  /// pieces: asks whether the other engine is there. 0 or -1.
+  /// pieces: asks whether the other engine answers. 0 or -1.
   coded transfer(const std::string& session, bool writes, py::handle own, py::handle others,
                  py::handle lengths);
   /// As `transfer`, without waiting: the number of the call; 0 when it has not begun.

@@ -28,7 +28,7 @@ namespace peercache::rdma {
 /// all channels, of batches to start and of connections to end, and what exceeds the budget waits
 /// for the next poll. So whoever calls `poll` looks at the clock often enough for every deadline.
 ///
-/// Threads: as data_plane says; starts none. Time: `poll`'s argument; `wait` alone looks at the
+/// Threads: as data_plane says; starts none. Time: `poll`'s argument; only `wait` looks at the
 /// clock. Errors: connection refused, lost, or no room: `unreachable`; the address is another
 /// process's: `holder_gone`; the peer failed repeatedly: `breaker_open`; too many batches or peers,
 /// or another service of an incarnation: `refused`; a part that cannot be written to: `bad_size`,

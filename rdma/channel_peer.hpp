@@ -12,7 +12,7 @@
 namespace peercache::rdma {
 
 /// One peer as a reader sees it: its connections, the batches that wait for one of them, and the
-/// circuit breaker that says whether the peer is left alone. Bookkeeping only; the plane decides.
+/// circuit breaker that says whether the peer may be asked. Bookkeeping only; the plane decides.
 /// Threads: none; the plane's owner serializes. Invariants: (1) at most `channels_per_peer_max`
 /// channels; (2) a waiting job has no channel.
 struct channel_peer {

@@ -33,9 +33,9 @@ public:
     return rows.rows != 0 && holds(rows.begin_of(0));
   }
 
-  /// Copies the rows, one after the other, to host memory; returns when they are there.
+  /// Copies the rows, one after the other, to host memory; returns when the copy is done.
   virtual bool copy_out(std::byte* host, const memory_rows& rows) noexcept = 0;
-  /// Copies host memory to the device; returns when it is there.
+  /// Copies host memory to the device; returns when the copy is done.
   virtual bool copy_in(std::byte* device, std::span<const std::byte> host) noexcept = 0;
 
   /// The memory for devices that READ and write it themselves.

@@ -52,7 +52,7 @@ WHAT IS WRONG
     a call   that is back later than its deadline and the allowed time, or was not back by then though its process
              lived. What the process stood still between deadline and return is taken off.
     a view   whose stamp (term, version, issuer) is lower than the process had before. A view that shares no member
-             with the one before is another cluster's: the clients of a node that was cut off alone see that.
+             with the one before is another cluster's: the clients of a node that was cut off on its own see that.
              Two views of one stamp have the same members.
 """
 import argparse

@@ -39,7 +39,7 @@ static_assert(sizeof(epoch_block) == 64 + 16 * epoch_block::cell_count);
 /// epoch in the moment in which their node raises it. A view, cheap to copy; the memory is a
 /// `pool_memory`'s.
 ///
-/// Threads: `raise`, `raise_floor`, `open` and `close` are the node's alone, one thread at a time;
+/// Threads: only the node calls `raise`, `raise_floor`, `open` and `close`, one thread at a time;
 /// all other methods may be called by any thread of any process that maps the pool. Bound: 3072
 /// spaces have an epoch of their own; when there is no room for another space, the floor takes the
 /// place of all cells (`raise`).

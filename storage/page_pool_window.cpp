@@ -96,8 +96,8 @@ std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<
       continue;
     if (!best || found->newest < best->newest)
       best = found;
-    // One window alone says little: which pages lie in it is chance. That all of several windows
-    // are young is not.
+    // A single window says little: which pages lie in it is chance. That all of several windows are
+    // young is not.
     if (++measured % windows_compared != 0)
       continue;
     if (auto slot = clear(*best, granules, victims))

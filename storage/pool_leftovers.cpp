@@ -59,7 +59,7 @@ bool remove_if_abandoned(const std::string& name, std::uint32_t prefix) {
   if (abandoned) {
     shared_object::unlink(name);
     // Header and slot table lose their memory before the pages: as long as a reader finds a
-    // generation, the page's bytes are there.
+    // generation, the page's bytes exist.
     shared_object::punch_hole(file, 0, parts->pages_offset);
     shared_object::punch_hole(file, parts->pages_offset, parts->object_bytes);
   }

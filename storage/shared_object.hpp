@@ -26,7 +26,7 @@ void unlink(const std::string& name);
 result<int> create_locked(const std::string& name);
 
 /// Locks a byte for this open file description: the lock ends with that description, hence with the
-/// process that alone has it open. False: another has the byte locked.
+/// only process that has it open. False: another has the byte locked.
 bool try_lock(int file, std::uint64_t byte);
 /// Whether another open file description locks any of the `bytes` > 0 from `byte` on.
 bool is_locked_by_another(int file, std::uint64_t byte, std::uint64_t bytes = 1);

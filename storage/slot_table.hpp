@@ -39,11 +39,11 @@ struct slot_contents {
 ///     (owner's fence and pin are sequentially consistent: one of the two sides sees the other);
 ///   - a copying reader: generation, copy, fence, generation again; equal means a good copy.
 ///
-/// Threads: the owner's half belongs to the pool's owner alone, and `fill` to the one thread that
-/// fills the slot; the readers' half is safe from any thread of any process that maps the pool,
-/// while owner and fillers write. Errors: a record that does not fit is a `page_status`; a slot
-/// that another host names is range-checked. Invariants: (1) a slot's generation only grows, except
-/// for the bit that says that bytes are to be zeroed, and except that `refuse_fill` sets it to 0;
+/// Threads: only the pool's owner may use the owner's half, and `fill` to the one thread that fills
+/// the slot; the readers' half is safe from any thread of any process that maps the pool, while
+/// owner and fillers write. Errors: a record that does not fit is a `page_status`; a slot that
+/// another host names is range-checked. Invariants: (1) a slot's generation only grows, except for
+/// the bit that says that bytes are to be zeroed, and except that `refuse_fill` sets it to 0;
 /// published generations grow over the whole pool; (2) each filling has its own odd generation and,
 /// when published, a higher even one; (3) key, length and checksum change only while the generation
 /// is odd; (4) a slot that was given up or dropped has another generation than its complete filling
@@ -101,7 +101,7 @@ public:
   /// The number of reads of the slot's page that `count_use` has counted since the last call.
   std::uint32_t take_uses(slot_id slot) noexcept;
 
-  /// What the entry says of its page; the owner alone changes it.
+  /// What the entry says of its page; only the owner changes it.
   slot_contents contents(slot_id slot) const noexcept;
   bool has_key(slot_id slot, const page_key& key) const noexcept;
 

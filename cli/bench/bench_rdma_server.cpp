@@ -16,7 +16,7 @@ namespace {
 /// machine that is measured.
 constexpr auto nap = std::chrono::milliseconds(10);
 
-/// Refuses pages over TCP: clients read this server's pages by one-sided READs alone.
+/// Refuses pages over TCP: clients read this server's pages only by one-sided READs.
 class no_pages final : public rdma::page_source {
 public:
   page_status pin(slot_id, generation, const page_key&, std::uint32_t,

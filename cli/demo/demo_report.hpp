@@ -18,7 +18,7 @@ struct demo_counts {
   std::uint64_t pages = 0; ///< References to pages: hits and misses together.
   std::uint64_t hits = 0;
   std::array<std::uint64_t, page_status_count> misses{};
-  /// Pages that were there, but came behind a miss of their request.
+  /// Pages that the cache had, but that came behind a miss of their request.
   std::uint64_t misses_behind_a_miss = 0;
   std::uint64_t wrong_bytes = 0;
   std::uint64_t wrong_pages = 0;

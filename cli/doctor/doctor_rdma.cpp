@@ -214,7 +214,7 @@ check judge_huge_pages(const rdma_facts& facts) {
     return {name, verdict::fail, fmt::format("this kernel has no huge pages of {}", size),
             "set pool.huge_pages = \"off\", or another size"};
   // The file of a pool begins with its header, then has slot table and pages, so it takes one huge
-  // page more than slot table and pages alone.
+  // page more than slot table and pages take.
   auto need = locked_bytes(facts.pool_bytes, 1) / huge.page_bytes + 1;
   auto found = fmt::format("{} pages of {} reserved, {} free, {} held by pools; the pool takes {}",
                            huge.reserved, size, huge.free, huge.held, need);

@@ -23,7 +23,7 @@
 namespace peercache::client {
 
 /// The parts of a decode worker, and the turn of its loop. Engines' threads call the rooms
-/// themselves, under `lock`; connections and reads are the loop's alone.
+/// themselves, under `lock`; only the loop uses connections and reads.
 class decode_worker::impl {
 public:
   impl(worker_options opts, std::unique_ptr<read_plane> reader,
@@ -99,9 +99,9 @@ private:
   rdma::peer_endpoint endpoint_of(handoff::peer_id peer) const;
 
   /// The plane of the TCP lane, which the loop runs: an offer is then read, and what has arrived is
-  /// judged, without a hand-over to another thread. Null when pages travel over rails alone.
+  /// judged, without a hand-over to another thread. Null when pages travel only over rails.
   rdma::data_plane* const tcp;
-  room_reads reads;                      ///< Used by the loop alone.
+  room_reads reads;                      ///< Only the loop uses it.
   std::atomic<bool> progress{false};     ///< Some read has come further.
   std::atomic<std::thread::id> looper{}; ///< The loop's thread.
   std::mutex memory_lock;  ///< Held while memory is registered, which may take seconds.

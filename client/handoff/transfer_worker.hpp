@@ -71,9 +71,9 @@ public:
   result<void> unregister_memory(std::uint64_t address);
 
   /// Begins a call; its result is kept until `wait` or `take` has given it. @param with its host
-  /// may be a name, which is looked up at its first call, and anew when nobody was there: within
-  /// the call's time, which the resolver may exceed. Errors: as `transfer_calls::begin`, or the
-  /// name is not known.
+  /// may be a name, which is looked up at its first call, and anew when nobody answered: within the
+  /// call's time, which the resolver may exceed. Errors: as `transfer_calls::begin`, or the name is
+  /// not known.
   result<handoff::call_id> begin(handoff::transfer_direction direction,
                                  handoff::worker_address with,
                                  std::vector<handoff::transfer_piece> pieces,

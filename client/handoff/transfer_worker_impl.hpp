@@ -24,7 +24,7 @@
 namespace peercache::client {
 
 /// The parts of a transfer worker, and the turn of its loop. Engines' threads call the machine
-/// themselves, under `lock`; connections and reads are the loop's alone.
+/// themselves, under `lock`; only the loop uses connections and reads.
 class transfer_worker::impl {
 public:
   impl(worker_options opts, std::unique_ptr<memory_server> server,
@@ -75,7 +75,7 @@ private:
 
   bool begin_reads(); ///< @pre the caller does not hold `lock`
 
-  /// What the loop alone uses: addresses that this worker has dialed, and where the memory of each
+  /// Used only by the loop: addresses that this worker has dialed, and where the memory of each
   /// peer that has joined is read.
   std::map<handoff::peer_id, handoff::worker_address> addresses;
   std::map<handoff::peer_id, rdma::peer_endpoint> endpoints;

@@ -32,7 +32,7 @@ struct worker_options {
   /// How memory of GPUs is reached; null: as `rdma::find_cuda_memory` finds it on this machine.
   std::shared_ptr<rdma::device_memory> gpu;
 
-  /// The node of this host, which prefill and decode workers report to if it is there.
+  /// The node of this host, which prefill and decode workers report to if it runs.
   std::string node_host = "127.0.0.1";
   std::uint16_t node_port = 31998; ///< 0: the worker reports to nobody.
   /// TLS of the connection to the node; null: it is plain, as those between workers are in any

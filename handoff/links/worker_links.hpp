@@ -55,7 +55,7 @@ public:
   /// Errors, without an event: `closed`, `refused` (`links_max`), `invalid_argument`, `io_failed`
   /// (epoll refuses the socket), and `unreachable` when that is known at once.
   ///
-  /// @param meant the process that must be there; a connection to another one ends
+  /// @param meant the process that must answer; a connection to another one ends
   result<peer_id> connect(const worker_address& to, std::optional<incarnation> meant,
                           time_point now);
   /// Queues a message for the next `poll`; one to a peer that is lost is dropped.

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <utility>
 
-/// Objects of Python's in C++, and C++ functions and classes in Python, over CPython's limited API
-/// alone (PEP 384): one module then serves every interpreter from 3.10 on. pybind11 and nanobind
-/// need a module for each, or 3.12.
+/// Python objects in C++, and C++ functions and classes in Python, over nothing but CPython's
+/// limited API (PEP 384): one module then serves every interpreter from 3.10 on. pybind11 and
+/// nanobind need a module for each, or 3.12.
 ///
 /// Threads: all of it needs the GIL. Errors: exceptions, which `call.hpp` turns into Python's.
 namespace peercache::python::py {

@@ -260,7 +260,7 @@ class Client:
     def remove(
         self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
     ) -> List[PageResult]:
-        """Withdraws the pages wherever they are. HIT: the page was there and is gone; NOT_FOUND: nobody had it."""
+        """Withdraws the pages wherever they are. HIT: a node had the page, and it is gone; NOT_FOUND: nobody had it."""
         return _results(self.native.remove([space], keys, timeout))
 
     def clear(self, space: str, timeout: Optional[float] = None) -> ClearResult:

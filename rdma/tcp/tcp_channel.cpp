@@ -42,7 +42,7 @@ void tcp_channel::on_events(std::uint32_t events) noexcept {
 }
 
 std::vector<sub_request> tcp_channel::close() noexcept {
-  // The job's memory is left alone from here on. The socket ends with the channel's destructor,
+  // Nothing writes to the job's memory from here on. The socket ends with the channel's destructor,
   // which may run later.
   phase_ = phase::broken;
   payload_.drop();
@@ -128,7 +128,7 @@ bool tcp_channel::receive(std::size_t& bytes_left, bool& moved) {
         return false;
     } else {
       // Silence is checked only on a channel without a job: one with a job is about to send more
-      // requests, and their answers show whether the peer is there.
+      // requests, and their answers show whether the peer lives.
       return job_ != nullptr && !hung_up_ ? true : check_silence();
     }
   }

@@ -81,7 +81,7 @@ enum class hello_verdict : std::uint8_t {
   accepted,
   other_incarnation,
   other_cluster,
-  incompatible ///< The wire version or the service differs, or one side alone is under TLS.
+  incompatible ///< The wire version or the service differs, or only one side is under TLS.
 };
 
 /// The server's answer to a hello: whether it serves this reader.

@@ -71,7 +71,7 @@ private:
   bool ring_doorbell(std::uint32_t count);
   ibv_send_wr& request(std::uint32_t index, std::uint64_t remote, std::uint32_t rkey) noexcept;
 
-  /// Takes the completions that are there. False when one of them is an error.
+  /// Takes the pending completions. False when one of them is an error.
   bool reap(bool& moved);
   void retire(std::uint64_t up_to) noexcept;
   void judge() noexcept;

@@ -98,8 +98,8 @@ verbs_rail_server::~verbs_rail_server() {
 
 namespace {
 
-/// What tells a reader from others: its name, and the host that the kernel says it is on. By the
-/// name alone anybody could end another's sessions.
+/// What tells a reader from others: its name, and the host that the kernel says it is on. If the
+/// name were enough, anybody could end another's sessions.
 std::string reader_of(const verbs_arrival& who) {
   return name_of(who.greeting.name) + '\0' + net::peer_address(who.socket.fd());
 }

@@ -9,8 +9,8 @@ namespace peercache::storage {
 
 // The file "disk.cleared" lies beside the pages of a node's disk tier and holds which spaces the
 // node knows to be cleared: pages from before a clear are on the disk until it has forgotten them,
-// and after a power failure they may be there again. Its format (bump the number in its first 8
-// bytes with any change):
+// and after a power failure they may be back. Its format (bump the number in its first 8 bytes with
+// any change):
 //
 //   offset  bytes  field
 //        0      8  magic     "PCCLEAR1"

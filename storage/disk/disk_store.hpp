@@ -170,7 +170,7 @@ public:
 
   /// Calls `visit` for at most `count` pages behind the place `after` (0: from the start), in the
   /// order in which the pages became known. Returns the place of the last page visited, or 0 at the
-  /// end. A walk meets every page that is there throughout, whatever is read, replaced or removed
+  /// end. A walk meets every page that exists throughout it, whatever is read, replaced or removed
   /// between its calls.
   virtual std::uint64_t walk(std::uint64_t after, std::uint32_t count,
                              const std::function<void(const disk_page&)>& visit) const = 0;

@@ -72,7 +72,7 @@ protected:
   virtual bool syncing() const noexcept = 0;
   virtual void on_sync(std::uint32_t slot, int error_number) = 0;
   virtual void on_folder_sync(std::uint32_t, int) {}
-  /// The status of a read that has completed. Closes a file that was opened for this read alone.
+  /// The status of a read that has completed. Closes a file that was opened only for this read.
   virtual disk_status judge(const read_op& read, int error_number);
   /// Whether `close` has something to wait for.
   virtual bool busy() const noexcept = 0;

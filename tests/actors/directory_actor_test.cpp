@@ -192,7 +192,7 @@ TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_
   stop(shard);
 }
 
-/// A shard that alone owns some keys; its neighbour owns the others.
+/// A shard that is the only owner of some keys; its neighbour owns the others.
 class lone_owner : public cluster_fixture {
 protected:
   lone_owner() {

@@ -59,8 +59,8 @@ TEST(membership, a_plain_member_that_leads_at_once_expels_nobody_who_lives) {
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
   net.run_for(seconds(30));
   net.leave(0);
-  // Until node 0 left, it alone got heartbeats, being the only master; so node 1 has heard no other
-  // member yet.
+  // Until node 0 left, only that node got heartbeats, being the only master; so node 1 has heard no
+  // other member yet.
   net.run_for(seconds(10));
   EXPECT_TRUE(net.converged());
   EXPECT_TRUE(net.machine(1).leads());

@@ -328,7 +328,7 @@ TEST(membership_fragment, a_node_that_only_the_masters_do_not_hear_makes_none) {
 }
 
 /// A restarted head cannot know whether the cluster that it heard of is gone; after a while it goes
-/// on with the nodes that are there.
+/// on with the nodes that it has.
 TEST(membership_fragment, a_restarted_head_whose_cluster_is_gone_goes_on_as_a_fragment) {
   auto net = converged_net(5);
   const auto base = net.view_of(0);

@@ -76,7 +76,7 @@ struct memory_data_plane_options {
 /// a random time, overtake each other, get lost, or come after the deadline.
 /// Memory under a lease is copied when its answer arrives, long after the look at the lease that
 /// the request made, so that the verdict behind the copy is what finds a lease that fell meanwhile.
-/// Threads: as data_plane says. Time: `poll`'s argument alone moves it. Errors: as
+/// Threads: as data_plane says. Time: only `poll`'s argument moves it. Errors: as
 /// channel_data_plane's. Invariants: (1) a page is pinned from the arrival of its request to the
 /// copy of its bytes, and no pin is left when its batch has finished; (2) an answer that comes
 /// after its batch has finished is dropped, and counted, as real planes drop it by destroying the

@@ -31,7 +31,7 @@ public:
   void write(std::uint64_t order, std::uint64_t offset_bytes, std::uint64_t bytes, bytes_ptr from);
   void resize(std::uint64_t order, std::uint64_t bytes);
   /// Notes a write that was on its way when power was lost: no program has seen it, no sync covers
-  /// it, and after the loss it may be there.
+  /// it, and after the loss it may have happened.
   void perhaps(std::uint64_t order, std::uint64_t offset_bytes, std::uint64_t bytes,
                bytes_ptr from);
 

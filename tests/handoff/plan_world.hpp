@@ -32,7 +32,7 @@ struct model_shape {
   bool source_draft = false, destination_draft = false;
   std::vector<state_type> states;
   std::vector<std::uint32_t>
-      groups; ///< Groups of mamba's rows; one alone is not named in the layout.
+      groups; ///< Groups of mamba's rows; a single group is not named in the layout.
   std::uint32_t outer = 1, unit_bytes = 1;
 
   std::string text() const;

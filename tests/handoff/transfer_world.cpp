@@ -294,7 +294,7 @@ void transfer_world::end_call(std::size_t at, const running_call& call, call_sta
     if (state == call_state::done && !right)
       wrong("a call is done, and its bytes are not there");
     take_back(at, call.own[i], false);
-    // Whether a peer that cannot be reached still reads, its own process alone can know.
+    // Only the peer's own process can know whether an unreachable peer still reads.
     take_back(1 - at, call.others[i], call.lost && writes);
   }
 }

@@ -17,7 +17,7 @@ def _ring(folder, count, **options):
 
 @pytest.fixture(scope="session")
 def ring(tmp_path_factory):
-    """Two nodes that all tests of a run share: a test uses keys of its own, and leaves the nodes alone."""
+    """Two nodes that all tests of a run share: a test uses keys of its own, and does nothing to the nodes."""
     made = _ring(tmp_path_factory.mktemp("ring"), 2, pool="256MiB")
     yield made
     made.stop()

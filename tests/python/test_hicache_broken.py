@@ -139,7 +139,7 @@ BROKEN_GENERIC_CALLS = {
 @pytest.mark.parametrize("interface_v1", [1, 0])
 @pytest.mark.parametrize("kind", BROKEN_GENERIC_CALLS)
 def test_a_broken_generic_call_is_a_miss(ring, engine, kind, interface_v1):
-    """The store has a pool and the keys are there, so only the broken argument can make the call a miss."""
+    """The store has a pool and the cache has the keys, so only the broken argument can make the call a miss."""
     pool, keys = MhaPool(), fresh_keys(2)
     store, page = engine(ring[0], pool, extra={"interface_v1": interface_v1}), pool.get_data_page(0)
     assert store.batch_set(keys, [page] * 2)

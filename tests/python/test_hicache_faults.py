@@ -50,7 +50,7 @@ def get_in_thread(store, pool, keys, pages):
 
 
 def read_beside(reader, pool, keys, pages):
-    """Reads into other pages until all are there: by then an earlier get has written all that it would still write."""
+    """Reads into other pages until all are hits: by then an earlier get has written all that it would still write."""
     assert until(lambda: reader.batch_get_v1(keys, pool.indices(pages)) == [True] * len(keys), 60)
 
 

@@ -220,7 +220,7 @@ def test_a_pool_without_memory_of_its_own_has_every_page(ring, engine):
 
 
 def test_flat_pages_of_a_logical_pool_have_no_bytes_and_are_there(ring, engine):
-    """Without interface_v1 a logical pool's pages are there as well; a draft beside the pool is moved all the same."""
+    """Without interface_v1 a logical pool's pages exist as well; a draft beside the pool is moved all the same."""
     pool = LogicalPool("page_first")
     store = engine(ring[0], pool, extra={"interface_v1": 0})
     (key,), empty = fresh_keys(1), pool.get_dummy_flat_data_page()
@@ -290,7 +290,7 @@ def all_are_misses(store, pool, keys, page):
 
 
 def test_after_close_a_logical_pool_is_a_miss_too(ring, engine):
-    """A logical pool's pages are there without a question to any node, yet not after `close`."""
+    """A logical pool's pages exist without a question to any node, yet not after `close`."""
     pool = LogicalPool("page_first")
     store, keys = engine(ring[0], pool), fresh_keys(2)
     assert store.batch_exists(keys) == 2 and store.exists(keys[0])

@@ -86,7 +86,7 @@ ATTRIBUTES = {
 @pytest.mark.parametrize("kind, name", [(kind, name) for kind, names in ATTRIBUTES.items() for name in names])
 @pytest.mark.parametrize("form", [ZERO_COPY, FLAT])
 def test_each_attribute_of_a_pool_changed_alone_is_another_key_space(kind, name, form):
-    """An attribute alone makes another key space, even one that follows from other attributes in SGLang's own pools."""
+    """A single attribute makes another key space, even one that follows from other attributes in SGLang's own pools."""
     ranks = Ranks.of(config_of({}, is_mla_model=kind is MlaPool))
 
     def digests(value):

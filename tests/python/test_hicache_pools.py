@@ -74,8 +74,8 @@ def test_a_trailing_pool_needs_the_pages_before_the_end(ring, engine):
 
 
 def test_pools_must_be_usable_at_the_same_end(ring, engine):
-    """The state is there for prefixes of 2 and of 5 pages, the indexer for all up to 4 pages: both are usable at the
-    same end only at 2."""
+    """The state exists for prefixes of 2 and of 5 pages, the indexer for all up to 4 pages: both are usable at the same
+    end only at 2."""
     one = Hybrid(engine, ring[0])
     keys = fresh_keys(5)
     one.set("kv", keys, range(5))

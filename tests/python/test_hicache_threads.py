@@ -98,7 +98,7 @@ class BusyStore:
         self.check(self.store.clear() in (True, False), "clear")
 
     def check_written(self):
-        """Checks that the pages that the threads have set are there."""
+        """Checks that the cache has the pages that the threads have set."""
         self.set_v1()
         published(self.store)
         for first in range(0, len(self.written), BATCH):

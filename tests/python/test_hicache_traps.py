@@ -45,7 +45,7 @@ def test_a_set_has_copied_when_it_returns(ring, engine):
 
 
 def test_all_ranks_of_a_group_say_the_same(ring, engine):
-    """Rank 1 lacks pages that ranks 0 and 2 have, so no rank may begin a prefetch of them alone."""
+    """Rank 1 lacks pages that ranks 0 and 2 have, so no rank may begin a prefetch of them without the others."""
     pools = [MhaPool() for _ in range(3)]
     stores = [engine(ring[rank % 2], pool, 2, tp_rank=rank, tp_size=3) for rank, pool in enumerate(pools)]
     keys = fresh_keys(8)

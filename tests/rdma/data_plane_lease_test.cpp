@@ -1,4 +1,4 @@
-// What every data plane promises of memory under leases alone; data_plane_conformance_test.cpp has
+// What every data plane promises only of memory under leases; data_plane_conformance_test.cpp has
 // what it promises of pages wherever they lie.
 
 #include "common/test_guards.hpp"

@@ -198,8 +198,8 @@ const interleaving interleavings[] = {
        all.clear_for_certain(0);
        for (std::size_t i = 0; i < cluster::count; ++i)
          all.kill_node(i);
-       // The node that starts first founds the cluster, and knows of the clear from its own disk
-       // alone.
+       // The node that starts first founds the cluster, and knows of the clear only from its own
+       // disk.
        all.restart(2, {all.node(2).address()});
        all.wait_for_view(2, 1);
        EXPECT_FALSE(all.finds_any(2));

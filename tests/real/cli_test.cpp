@@ -235,7 +235,8 @@ TEST(cli, a_demo_under_tls_gives_no_wrong_bytes) {
   EXPECT_GT(report["hits"].get<int>(), 0);
 }
 
-/// A fault that is found before any node was started is reported alone, and no folder stays behind.
+/// A fault that is found before any node was started is all that is reported, and no folder stays
+/// behind.
 TEST(cli, a_demo_that_cannot_begin_is_a_usage_error_and_leaves_no_folder) {
   auto folder = cli::run_folder::make("peercache-real");
   ASSERT_TRUE(folder);

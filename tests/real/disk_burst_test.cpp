@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(with, disk_burst_restart, testing::Values("write_throug
 
 /// Sets of three times as many pages as the pool holds, with time for the disk between them: each
 /// set pushes out pages that are nowhere else unless they go to disk first. How much room a set
-/// needs is known from the first one on, whose victims alone may be lost.
+/// needs is known from the first one on; only the victims of that first set may be lost.
 TEST_P(disk_burst_restart, pushes_out_no_page_that_is_not_on_disk) {
   constexpr std::uint32_t batch = 64, total = 1536;
   disk_node node(with_policy(GetParam()));

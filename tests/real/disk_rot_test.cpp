@@ -15,7 +15,7 @@ namespace {
 class disk_rot : public testing::TestWithParam<std::string> {
 protected:
   /// Flips one bit of each file of the tier, and one more for every 64 KiB, in RocksDB's files too.
-  /// Returns the number of files. Three files are left alone: the lock is empty, and without
+  /// Returns the number of files. Three files are not changed: the lock is empty, and without
   /// `disk.owner` or `disk.cleared` there would be no disk tier at all.
   static std::uint32_t flip_bits(const std::filesystem::path& folder) {
     std::mt19937_64 random(1);

@@ -21,7 +21,7 @@ namespace {
 constexpr auto heal_limit = 3 * heartbeat;
 /// Longest time to one view where a majority of the masters is gone.
 constexpr auto rest_limit = 15s;
-/// The last calls may have failed a second after the faults, and then leave an owner alone for 8 s
+/// The last calls may have failed a second after the faults, and then do not ask an owner for 8 s
 /// (common/circuit_breaker.hpp): after this time all owners are asked again.
 constexpr auto breakers_rest = 1500ms;
 /// A missed page that was on disk is read once more after this time.

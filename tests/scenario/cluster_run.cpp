@@ -236,8 +236,8 @@ std::shared_ptr<cluster::reads> cluster::read_from_others(host& by) {
   return these;
 }
 
-/// Expects that the host's clients can put pages into their own pool, and get them, the pages that
-/// were there, and those of other hosts on their side.
+/// Expects that the host's clients can put pages into their own pool, and get them, earlier pages,
+/// and those of other hosts on their side.
 void cluster::expect_served(host& by, const wrong_call& wrong) {
   constexpr std::size_t writes = 8;
   std::vector<page_key> fresh;
@@ -253,7 +253,7 @@ void cluster::expect_served(host& by, const wrong_call& wrong) {
       [&](const storage::resident_page& page) { get(*by.running, page); });
   for (const auto& key : fresh)
     by.running->put(key, true);
-  // Only some of the written pages must be there still: other clients of the host evict and remove
+  // Only some of the written pages must still be found: other clients of the host evict and remove
   // pages meanwhile.
   later(*by.running, 20ms, [fresh, written, get](process& at) {
     for (const auto& key : fresh)

@@ -36,7 +36,7 @@ inline std::unique_ptr<page_pool> pool_of(slot_table slots) {
                                      page_pool_options{});
 }
 
-/// Fills memory with bytes that `number` alone decides.
+/// Fills memory with bytes that follow from `number`.
 inline void fill_bytes(std::span<std::byte> bytes, std::uint64_t number) {
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::byte>(number * 31 + i * 7 + (i >> 8));

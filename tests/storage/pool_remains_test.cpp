@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint32_t granules = 256;
 constexpr std::uint32_t large = 3 * limits::granule_bytes - 100;
 
-/// A pool on the heap whose first process has ended: its memory is there, and what the process knew
+/// A pool on the heap whose first process has ended: its memory is left, and what the process knew
 /// is gone.
 class pool_remains_test : public testing::Test {
 protected:

@@ -191,7 +191,7 @@ private:
     test_pool shape;
     auto made = std::make_unique<test_batch>(shape, batch_pages, page_bytes);
     for (auto& page : made->batch.pages)
-      // No checksum is compared, so the generation alone must find overwritten pages.
+      // No checksum is compared, so overwritten pages must be found by their generation.
       page.verify = false;
     return made;
   }

@@ -83,8 +83,8 @@ private:
     verbs::must(pair.connect(path_to(greeting.end, answer.end), {}));
     if (tells == lie::queue_pair_gone)
       pair.reset();
-    // The chunk is sent together with the answer, because a page that is asked for before its chunk
-    // is there would miss for another reason.
+    // The chunk is sent together with the answer, because a page that is asked for before the
+    // reader knows its chunk would miss for another reason.
     std::vector<std::byte> words;
     append(words, answer);
     append(words, chunk_of(answer));

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, List, Sequence
 
 Ask = Callable[[Sequence[int]], Sequence[bool]]
-"""A question to the directory: given indices of pages, whether each page is there, in the order of the indices."""
+"""A question to the directory: given indices of pages, whether the cache has each page, in the order of the indices."""
 
 PROBES = 15
 """Pages that one round of the search asks for while its range is wide."""
@@ -33,10 +33,11 @@ def _bound(pages: int, ask: Ask) -> int:
 
 
 def leading_run(pages: int, ask: Ask) -> int:
-    """How many pages are there from the first one on, without a gap; `pages` is the length of the chain.
+    """How many pages the cache has from the first one on, without a gap; `pages` is the length of the chain.
 
     A search of PROBES pages a round finds a page that is missing. The pages before it are then all asked for:
-    eviction may have taken a page out of the middle, and the search alone would promise too much. So the answer is
+    eviction may have taken a page out of the middle, and without that question the search would promise too much. So
+    the answer is
     that of an exact index, and a long chain of which little is stored costs only a few small questions.
     """
     bound, first = _bound(pages, ask), 0

@@ -37,7 +37,7 @@ class OwnStorageBase:
 
 @dataclass
 class OwnPoolTransferResult:
-    """How many pages of a prefix are usable with KV alone, and what each extra pool has of it."""
+    """How many pages of a prefix are usable with only KV, and what each extra pool has of it."""
 
     kv_hit_pages: int
     extra_pool_hit_pages: Dict[str, int]
@@ -145,7 +145,7 @@ def _number(config: Any, name: str, default: int, form: Form) -> int:
 
 
 def _place(config: Any, rank: str, size: str) -> Tuple[int, int]:
-    """A rank and the size of its group. When a version of SGLang tells the rank alone, the rank may be any."""
+    """A rank and the size of its group. When a version of SGLang tells only the rank, any rank is accepted."""
     ranks = _number(config, size, 1, whole(1, RANKS_MAX))
     said = getattr(config, size, None) is not None
     return _number(config, rank, 0, whole(0, ranks - 1 if said else RANKS_MAX)), ranks

@@ -4,7 +4,7 @@ A page is a head and its pieces. The head is a small page under the page's own k
 number that its writer drew. The pieces are pages whose keys are made of the key and the version. So whoever
 has read a head has named the pieces of one writer: two that write one key at the same time, or one that
 writes it again, cannot have their pieces mixed, whatever of theirs is evicted, dropped as a duplicate, or
-on which host it lies. A page is there when its head and all of its pieces are.
+on which host it lies. A page exists when its head and all of its pieces do.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _as_mapping(extra_config: Any) -> Mapping[str, Any]:
 
 
 def _split(given: Mapping[str, Any]) -> Tuple[Dict[str, Option], Dict[str, Any]]:
-    """Splits settings into options of the option table and all others. An unknown key is logged once and left alone.
+    """Splits settings into options of the option table and all others. An unknown key is logged once and ignored.
     Errors: ValueError for a value that its key does not take."""
     options = option_forms()
     forms = {**options, **READ_KEYS}

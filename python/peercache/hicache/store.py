@@ -148,7 +148,7 @@ class PeerCacheStore(StorageBase):
 
     @never_raises(lambda *_, **__: 0)
     def batch_exists(self, keys: Sequence[str], extra_info: Any = None) -> int:
-        """How many pages are there from the first one on: the leading run, not the count of all hits."""
+        """How many pages the cache has from the first one on: the leading run, not the count of all hits."""
         pool = self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(pool, len(keys)))
         return 0 if pool is None else self._run(pool, keys, limit)
@@ -164,8 +164,8 @@ class PeerCacheStore(StorageBase):
 
     @never_raises(lambda *_, **__: False)
     def exists(self, key: str) -> bool:
-        """Whether the page of this key is there, in whatever form it was put. A draft is looked for in the shapes of
-        all drafts that this store has seen."""
+        """Whether the cache has the page of this key, in whatever form it was put. A draft is looked for in the shapes
+        of all drafts that this store has seen."""
         pool = self._pools[KV]
         limit = self._backend.deadline(pool.host.page_size)
         own_only = self._settings.own_pages_only

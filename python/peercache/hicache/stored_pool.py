@@ -161,7 +161,7 @@ def tokens_of(pool: Optional[StoredPool], pages: int) -> int:
 
 
 def by_key(pages: List[bool], spaces: int) -> List[bool]:
-    """Whether each key is there: a key is when its pages in all spaces are."""
+    """Whether each key exists: a key does when its pages in all spaces do."""
     if spaces == 1:
         return pages
     return [all(pages[first : first + spaces]) for first in range(0, len(pages), spaces)]

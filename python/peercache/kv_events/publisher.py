@@ -44,8 +44,8 @@ class EventSettings:
 
     @staticmethod
     def of(flat: Mapping[str, Any]) -> "Optional[EventSettings]":
-        """Reads the "kv_events.*" keys of the JSON; None without an endpoint: events are off. Unknown keys are
-        logged once and left alone. Errors: ValueError for a value of a wrong form."""
+        """Reads the "kv_events.*" keys of the JSON; None without an endpoint: events are off. Unknown keys are logged
+        once and ignored. Errors: ValueError for a value of a wrong form."""
         given = {k[len("kv_events.") :]: v for k, v in flat.items() if k.startswith("kv_events.")}
         known = EventSettings.__dataclass_fields__
         unknown = sorted(set(given) - set(known))

@@ -26,7 +26,7 @@ WAITING_SETS_MAX = 8192
 
 
 class KVEvents:
-    """Announces the blocks that this process has set, while the directory says that they are there.
+    """Announces the blocks that this process has set, while the directory says that the cache has them.
 
     Threads: `stored` may be called from any thread, it only queues; one thread of this object asks and sends.
     Bounds: a block is announced some 0.1 s after it can be found. When the block is gone from a medium, that is

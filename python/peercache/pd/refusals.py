@@ -56,7 +56,7 @@ def check_start(server_args: Any, kv_args: Any) -> None:
 
 
 def has_cuda() -> bool:
-    """Whether the driver of NVIDIA's GPUs is there, by which the workers find it."""
+    """Whether the driver of NVIDIA GPUs is installed, found as the workers find it."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -18,7 +18,7 @@ namespace peercache::storage {
 /// from for the longest time (reads that do not count aside). A bucket whose pages are all gone is
 /// removed at once.
 ///
-/// A page that was erased may be there again after a restart, as long as its bucket is: its bytes
+/// A page that was erased may be found again after a restart, as long as its bucket is: its bytes
 /// are right, only nobody wanted it then.
 class bucket_store final : public disk_store {
 public:

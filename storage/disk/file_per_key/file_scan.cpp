@@ -101,7 +101,7 @@ void file_scan::scan_file(const disk_file_head& file, std::uint32_t folder, file
   }
   const auto key = parse_page_file(file.name, folder);
   if (!key)
-    return; // A file with another kind of name is not ours: the scan leaves it alone.
+    return; // A file with another kind of name is not ours: the scan skips it.
   ++part.report.files;
   record_header header;
   auto fault = record_fault::torn;

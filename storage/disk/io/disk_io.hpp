@@ -22,9 +22,9 @@ constexpr std::uint64_t in_blocks(std::uint64_t bytes) noexcept {
   return (bytes + disk_block_bytes - 1) / disk_block_bytes * disk_block_bytes;
 }
 
-/// The most bytes of writes that are on the device together, unless one write alone is larger.
-/// Fewer bytes keep a device busy already, and what is submitted later waits for all of them: a
-/// sync, which has several steps, and a read that somebody waits for.
+/// The most bytes of writes that are on the device together, unless a single write is larger. Fewer
+/// bytes keep a device busy already, and what is submitted later waits for all of them: a sync,
+/// which has several steps, and a read that somebody waits for.
 inline constexpr std::uint64_t writing_bytes_max = 32u << 20;
 
 /// An open file of one `disk_io`, or an open folder, which takes `sync_folder` only.
@@ -107,7 +107,7 @@ struct disk_space {
 /// `out_of_space`, `invalid_argument`, with name and reason. A later failure is in the completion.
 /// Nothing throws. Durability: bytes that a completed `sync` covered, and a folder's entries as of
 /// its last `sync_folder` (the call, or the request that completed), survive a loss of power;
-/// anything else may be there, in pieces, or not.
+/// anything else may survive, in pieces, or not.
 class disk_io {
 public:
   virtual ~disk_io() = default;

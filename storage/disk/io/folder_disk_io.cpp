@@ -147,7 +147,7 @@ folder_disk_io::place folder_disk_io::place_of(const std::string& name) const {
 }
 
 owned_fd folder_disk_io::open_at(int folder, const std::string& file, int flags) const {
-  // O_NONBLOCK for the open alone: a pipe in a file's place must not block the owner.
+  // O_NONBLOCK matters only for the open: a pipe in a file's place must not block the owner.
   flags |= O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (folder_.direct ? O_DIRECT : 0);
   owned_fd fd(retried([&] { return ::openat(folder, file.c_str(), flags, 0600); }));
   if (fd) // Clears O_NONBLOCK, because io_uring does not wait for a file that has it.

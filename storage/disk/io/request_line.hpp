@@ -28,7 +28,7 @@ public:
     PEERCACHE_ASSERT(on_device_ > 0); // Each request completes once.
     --on_device_;
   }
-  /// Hands each completion that is there to `take`, which calls `finished` for it.
+  /// Hands each pending completion to `take`, which calls `finished` for it.
   template <class Take>
   void take_completions(Take&& take) {
     std::array<disk_completion, 64> done;

@@ -125,7 +125,7 @@ protected:
       filled.length_bytes = 4096;
       link::append_record(job.filled, filled);
     }
-    // Alternating modes keep each set alone in its message: sets of one mode would share it.
+    // Alternating modes give each set a message of its own: sets of one mode would share it.
     job.mode = first % 2 == 0 ? link::commit_mode::skip : link::commit_mode::store;
     ASSERT_TRUE(board->window.enter(job.bytes, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))

@@ -1,5 +1,5 @@
-// A client by its public methods alone, connected over loopback to a node that is a fake gateway
-// with a real, small pool, and to that node's shard.
+// A client, used only by its public methods, connected over loopback to a node that is a fake
+// gateway with a real, small pool, and to that node's shard.
 
 #include "client/cache_client.hpp"
 #include "discovery/view_codec.hpp"

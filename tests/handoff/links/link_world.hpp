@@ -46,7 +46,7 @@ public:
 
   /// Sends what the socket takes; returns how much that was.
   std::size_t send(std::string_view bytes);
-  /// Receives what is there, and returns all messages that have come so far.
+  /// Receives the bytes that have arrived, and returns all messages that have come so far.
   const std::vector<message>& received();
   bool ended() const noexcept { return ended_; }
   /// Ends the connection as the kernel does for a process that dies.

@@ -12,8 +12,8 @@ namespace peercache::chaos {
 
 namespace {
 
-/// Returns the environment that moves a node's wall clock and leaves its other clocks alone, as an
-/// operator who sets the time does. libfaketime reads `file` again each second.
+/// Returns the environment that moves a node's wall clock and not its other clocks, as an operator
+/// who sets the time does. libfaketime reads `file` again each second.
 std::vector<std::pair<std::string, std::string>> clock_environment(const chaos_plan& plan,
                                                                    const std::string& file) {
   return {{"LD_PRELOAD", plan.clock_library},

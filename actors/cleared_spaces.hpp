@@ -67,7 +67,7 @@ public:
   /// Takes in the bytes that a process before has made with `encode_for_disk`. Errors: as of
   /// `merge`.
   result<void> recall(std::string_view from_disk);
-  /// Takes in the `life` of a process before. @pre no other node was heard yet
+  /// Takes in the `life` of the previous process. @pre no other node was heard yet
   void recall(const life_record& before) { life_.join(before); }
 
   // --- members and former members
@@ -121,11 +121,10 @@ public:
 
   // --- the record for the next process of this node
 
-  /// To be called when this node is stopped in good order: it makes no further clear that is
-  /// certain.
+  /// Call when this node is stopped in good order: it makes no further clear that is certain.
   void end() noexcept { ends_ = true; }
   bool ends() const noexcept { return ends_; }
-  /// To be called when this node has left: members that are not ending themselves are left behind.
+  /// Call when this node has left: members that are not ending themselves are left behind.
   void leave() noexcept { ends_ = leaves_ = true; }
   life_record life() const;
 
@@ -133,7 +132,7 @@ public:
 
 private:
   /// Identifies a lost process by name and address. Two processes cannot have one address: a
-  /// process that starts there has succeeded the one before. A process of the same name elsewhere,
+  /// process that starts there has succeeded the lost one. A process of the same name elsewhere,
   /// even at another port of the host, may run beside the lost one.
   struct place {
     std::string name;
@@ -177,7 +176,7 @@ private:
   std::set<incarnation> told_;            ///< Members that know all that this node knows.
   std::set<incarnation> leaving_;         ///< Members that took their leave.
   std::set<incarnation> ending_;          ///< Members that are being stopped.
-  life_record life_; ///< The life record of the process before, until this process has caught up.
+  life_record life_; ///< The life record of the previous process, until this process has caught up.
   bool caught_up_ = false;
   bool ends_ = false;
   bool leaves_ = false;

@@ -46,7 +46,7 @@ struct directory_state {
   /// Forgets keys that this node does not own.
   void forget_foreign_keys();
   bool owns(const page_key& key) const;
-  /// Publishes a batch of records. Returns one publish_outcome byte a record.
+  /// Publishes a batch of records. Returns one publish_outcome byte per record.
   result<std::string> publish(std::string_view batch);
   /// Publishes records of a sender that has the view of this number; `behind` for all while this
   /// node has an older view.

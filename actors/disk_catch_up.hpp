@@ -32,8 +32,8 @@ public:
   /// The next granule to look at; 0 at the beginning of a round.
   std::uint32_t at() const noexcept { return at_; }
 
-  /// To be called after a step: the search has come to granule `next` (0: the end of the pool) and
-  /// gave `given` pages to the disk.
+  /// Call after a step: the search has come to granule `next` (0: the end of the pool) and gave
+  /// `given` pages to the disk.
   void looked(time_point now, std::uint32_t next, std::uint64_t given) {
     given_ += given;
     in_round_ += given;
@@ -45,7 +45,7 @@ public:
     ++rounds_;
   }
 
-  /// To be called when the disk has taken pages: it is not failing.
+  /// Call when the disk has taken pages: it is not failing.
   void stored() noexcept {
     given_ = 0;
     failing_until_ = {};

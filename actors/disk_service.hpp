@@ -94,8 +94,8 @@ public:
   /// Scans the disk, then carries out commands until `stop`; hands the events of each turn to
   /// `tell`.
   void run(const std::function<void(disk_turn_ptr)>& tell);
-  /// Looks whether the disk's thread hangs in a call to the file system, and says so to the log. To
-  /// be called from another thread, every second.
+  /// Looks whether the disk's thread hangs in a call to the file system, and says so to the log.
+  /// Call it from another thread, every second.
   void watch();
   void stop() noexcept;
 

@@ -2,7 +2,7 @@
 
 #include "actors/gateway_actor.hpp"
 
-// How the gateway conducts the other actors when its node is to leave, or to own no keys.
+// How the gateway conducts the other actors when its node has to leave, or to give up all its keys.
 namespace peercache::actors {
 
 /// Leaves for good: pages that are in memory only are written to disk, the shard's records go to

@@ -18,10 +18,9 @@ caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
 caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
                                           const session_listener& events);
 
-/// Opens the sessions of waiting clients if the node has caught up. To be called when that may be
-/// so.
+/// Opens the sessions of waiting clients if the node has caught up. Call when that may be so.
 void let_early_clients_in(gateway_pointer self);
-/// Refuses clients that have waited too long, so that they ask again. To be called with each beat.
+/// Refuses clients that have waited too long, so that they ask again. Call with each beat.
 void send_late_clients_away(gateway_pointer self);
 
 caf::result<clear_report> clear_for(gateway_pointer self, std::uint64_t space,

@@ -125,7 +125,7 @@ void check_join(membership_pointer self, const discovery::join_packet& join,
   if (!is_new && !at_same_address(whom.join.who, who))
     return; // Two say that they are this process: the first one is being looked for.
   whom.join = join;
-  // Whoever passes a join on is not its sender, who sends the same to this node as well.
+  // A node that passes a join on is not its sender; the sender sends the same to this node as well.
   whom.sender = join.forwarded ? membership_actor{}
                                : caf::actor_cast<membership_actor>(self->current_sender());
   if (is_new)

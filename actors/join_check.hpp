@@ -13,8 +13,8 @@ using join_handler = std::function<void(const discovery::join_packet&)>;
 
 /// Calls `pass_on` with the join, in this actor, once its sender has answered a hello at its
 /// address, as the incarnation that it says it is. Otherwise the sender is told why it is not taken
-/// in. Joins of members of the newest view are passed on at once. To be called while the packet is
-/// handled: refusals go to its sender.
+/// in. Joins of members of the newest view are passed on at once. Call while the packet is handled:
+/// refusals go to its sender.
 void check_join(membership_actor::stateful_pointer<membership_state> self,
                 const discovery::join_packet& join, const join_handler& pass_on);
 

@@ -64,11 +64,11 @@ public:
   bool receive(handle from, const char* bytes, std::size_t count, time_point now,
                std::vector<std::string>& questions);
 
-  /// To be called when a question of connection `number` is answered and a frame of `frame_bytes`
-  /// is about to be sent. False: the connection is gone.
+  /// Call when a question of connection `number` is answered and a frame of `frame_bytes` is about
+  /// to be sent. False: the connection is gone.
   bool answered(handle which, std::uint64_t number, std::size_t question_bytes,
                 std::size_t frame_bytes);
-  /// To be called when the peer has taken `bytes` of its answers.
+  /// Call when the peer has taken `bytes` of its answers.
   void taken(handle by, std::size_t bytes, time_point now);
 
   /// While all connections together hold too much, returns the one that holds most, to be closed.

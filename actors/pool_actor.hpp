@@ -51,7 +51,7 @@ struct pool_state {
   std::map<directory::publisher::tag, open_commit> committing; ///< Puts that are not answered.
   struct open_removal {
     caf::typed_response_promise<std::string> promise;
-    std::string statuses; ///< One page_status byte a key.
+    std::string statuses; ///< One page_status byte per key.
   };
   std::map<directory::publisher::tag, open_removal> removing; ///< Owners have still to withdraw.
   std::map<directory::publisher::tag, caf::typed_response_promise<bool>> leaving;

@@ -12,8 +12,9 @@
 #include <string>
 #include <vector>
 
-// How the pool actor takes over the pages of the process before: a thread compares them with their
-// checksums, oldest first, and the actor adopts and publishes them piece by piece while it serves.
+// How the pool actor takes over the pages of the previous process: a thread compares them with
+// their checksums, oldest first, and the actor adopts and publishes them piece by piece while it
+// serves.
 namespace peercache::actors {
 
 struct pool_adoption_options {
@@ -23,7 +24,8 @@ struct pool_adoption_options {
   std::function<bool()> former_clients_are_dead = [] { return true; };
 };
 
-/// State of taking over the pages of the process before. Threads: none; the pool actor serializes.
+/// State of taking over the pages of the previous process. Threads: none; the pool actor
+/// serializes.
 struct pool_adoption {
   pool_adoption_options options;
   caf::actor_clock::time_point begun{};

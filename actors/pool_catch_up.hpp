@@ -6,9 +6,8 @@
 // queue full or the device failing, and all of them before a node leaves.
 namespace peercache::actors {
 
-/// Goes on with the search for unwritten pages if it is due. To be called at each beat, and
-/// whenever the disk has taken pages. Without write-through it works only while a caller waits for
-/// `write_out`.
+/// Goes on with the search for unwritten pages if it is due. Call at each beat, and whenever the
+/// disk has taken pages. Without write-through it works only while a caller waits for `write_out`.
 void catch_up(pool_pointer self);
 
 /// Writes all pages that are in memory only to disk. Answers how many pages the disk has taken

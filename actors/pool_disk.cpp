@@ -92,7 +92,8 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
 
 namespace {
 
-/// Answers a removal when the owners have withdrawn its pages: who asks them then is told so.
+/// Answers a removal when the owners have withdrawn its pages. Whoever asks the owners afterwards
+/// learns that.
 void answer_when_withdrawn(pool_pointer self, pool_state::open_removal removal) {
   auto& state = self->state;
   const auto wait = state.publishing->when_withdrawn(self->clock().now());

@@ -9,8 +9,8 @@
 // (directory/publisher.hpp).
 namespace peercache::actors {
 
-/// Carries out the publisher's orders until there are none. To be called at the end of every
-/// handler that tells the publisher something.
+/// Carries out the publisher's orders until there are none. Call at the end of every handler that
+/// tells the publisher something.
 void carry_out_orders(pool_pointer self);
 
 /// Publishes a put. The answer comes when `publisher::put` says so, and brings slots for the next

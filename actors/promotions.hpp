@@ -38,7 +38,7 @@ public:
   answer ask(const page_key& key, std::uint32_t length_bytes, std::optional<std::uint64_t> waiter,
              std::uint64_t until);
 
-  /// To be called when the page is in the pool, or cannot be had. Returns the waiters for it.
+  /// Call when the page is in the pool, or cannot be had. Returns the waiters for it.
   std::vector<std::uint64_t> finish(const page_key& key);
 
   /// Starts queued pages in the order of asking, at most `count`, as far as there is room. Pages

@@ -9,8 +9,8 @@
 namespace peercache::actors {
 namespace {
 
-/// Workers name their failures in words of their own: of those that have ended there would be ever
-/// more.
+/// The metrics without the reasons of failures. Workers word these reasons themselves, so the
+/// reasons of ended workers would pile up.
 metrics::samples without_reasons(const metrics::samples& all) {
   metrics::samples others;
   for (const auto& [which, value] : all.values())

@@ -9,7 +9,7 @@
 namespace peercache::bench {
 
 /// Options of the trace generator. The defaults give the statistics of one hour of the chat service
-/// in Mooncake's published trace (FAST '25): about 24 pages a request, of which about 36 % are
+/// in Mooncake's published trace (FAST '25): about 24 pages per request, of which about 36 % are
 /// prefix hits with unlimited memory.
 struct trace_generator_options {
   std::uint64_t seed = 1;

@@ -116,7 +116,8 @@ exit_code evict_now(const global_options& globals, const disk_arguments& argumen
   return reached ? exit_code::ok : exit_code::failed;
 }
 
-/// What an evict does, for who is to confirm it. Errors: the arguments say not how much goes.
+/// What an evict does, for the person who has to confirm it. Errors: the arguments do not say how
+/// much goes.
 result<std::string> meaning_of(const disk_arguments& arguments, const std::string& node) {
   if (arguments.all == (arguments.free_bytes != 0))
     return {errc::invalid_argument, "disk evict takes --free SIZE, or --all for every page that is "

@@ -70,7 +70,7 @@ exit_code put(const global_options& globals, const put_options& options) {
   auto flushed = (*connected)->flush();
   if (!flushed)
     return fail(globals, flushed.error());
-  // Whether the cluster had the page before, only the node and the directory know; `flush` reports
+  // Only the node and the directory know whether the cluster already had the page; `flush` reports
   // it.
   if (stored.status == page_status::stored && flushed->duplicates > 0)
     stored.status = page_status::duplicate;

@@ -33,7 +33,7 @@ public:
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   /// Pages whose bytes were not what was written; the node has dropped them.
   std::uint64_t failures() const noexcept { return failures_; }
-  /// Reads that failed meanwhile, those of others included: of these pages nothing is known.
+  /// Reads that failed meanwhile, those of others included. Nothing is known of their pages.
   std::uint64_t unread() const noexcept { return unread_; }
 
 private:

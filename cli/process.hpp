@@ -26,8 +26,8 @@ struct spawn_options {
 ///
 /// Threads: one at a time. The kernel kills the child with SIGKILL when the *thread* that spawned
 /// it ends: so no child is left over however this process ends, and so `spawn` belongs to a thread
-/// that lives as long as the child should. Ownership: of the process and the pipes; the destructor
-/// kills and reaps. Errors: results.
+/// that lives as long as the child should. Ownership: owns the process and the pipes; the
+/// destructor kills and reaps. Errors: results.
 class child_process {
 public:
   static result<child_process> spawn(const spawn_options& options);

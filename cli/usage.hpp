@@ -10,8 +10,8 @@ class App;
 
 namespace peercache::cli {
 
-/// The subcommands of `app`, in the order of the help; hidden ones are left out. Lifetime: of the
-/// app.
+/// The subcommands of `app`, in the order of the help; hidden ones are left out. Lifetime: that of
+/// the app.
 std::vector<const CLI::App*> shown_commands(const CLI::App& app);
 
 /// Parses the words of a command line, for every program of the project. Faults that CLI11 finds

@@ -193,7 +193,7 @@ public:
   void remove(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {}, remove_scope scope = remove_scope::holders);
 
-  /// Withdraws every page of all key spaces whose first field is `space` ("": of spaces without
+  /// Withdraws every page of all key spaces whose first field is `space` ("" means spaces without
   /// fields), on every node and disk, whoever set it. On each node that has heard of the clear it
   /// holds at once and for good, whatever the result: first for this host's clients, then on each
   /// node as it hears, and on nodes out of reach before they serve anybody again. A set that runs

@@ -28,7 +28,7 @@ public:
 
   std::optional<directory::page_location> find(const page_key& key) noexcept;
   void store(const page_key& key, const directory::page_location& location) noexcept;
-  /// Forgets `key` if its entry still names the filling of `stale`.
+  /// Forgets `key` if its entry still names the fill of `stale`.
   void erase(const page_key& key, const directory::page_location& stale) noexcept;
   void erase(const page_key& key) noexcept;
 

@@ -84,7 +84,7 @@ public:
   /// page goes to `told_by_holder`
   promote_plan ask_holders();
   std::vector<page_key> keys_missing() const;
-  /// Takes the directory's answers about `keys_missing`, one a key.
+  /// Takes the directory's answers about `keys_missing`, one per key.
   void looked_up(std::span<const lookup_answer> answers, reader_place reader);
 
   // -- one look: reads of the pages that have a place
@@ -96,7 +96,7 @@ public:
   std::vector<page> take_round();
   /// Whether the page is copied out of this host's pool rather than read from a peer.
   bool is_own(const page& which) const noexcept;
-  /// To be called before an own page is copied. False: the page is decided. @param late the
+  /// Call before a page of this host's pool is copied. False: the page is decided. @param late the
   /// deadline has passed
   bool may_copy(const page& which, bool late);
   /// Takes the outcome of a copy. @param status `timed_out`: the deadline passed during the copy

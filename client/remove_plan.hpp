@@ -43,7 +43,7 @@ public:
 
   /// Notes that the page with this index lies in this host's pool.
   void is_here(std::size_t index) { here_.push_back(index); }
-  /// Takes the directory's answers, one a key.
+  /// Takes the directory's answers, one per key.
   void looked_up(std::span<const lookup_answer> answers);
   /// Returns a question for each holder that is in the view. @param own the holder of this host's
   /// pool; zero: there is none
@@ -55,16 +55,16 @@ public:
   /// later pieces of the call.
   static std::chrono::nanoseconds patience(std::chrono::nanoseconds left, bool is_last_piece);
 
-  /// Takes a holder's answer. @param statuses one byte a page; records of pages that the holder
+  /// Takes a holder's answer. @param statuses one byte per page; records of pages that the holder
   /// does not have are out of date
   void answered(const share& asked, std::string_view statuses, stale_records& stale);
   void failed(const share& asked) { settle(asked, page_status::timed_out); }
   void not_asked(const share& whom, page_status why) { settle(whom, why); }
 
-  /// To be called when all questions of `ask_holders` have ended.
+  /// Call when all questions of `ask_holders` have ended.
   void end();
-  /// To be called when all questions of `ask_all` have ended. @param nobody_missing every node that
-  /// ever was a member was asked
+  /// Call when all questions of `ask_all` have ended. @param nobody_missing every node that ever
+  /// was a member was asked
   void end_everywhere(bool nobody_missing);
 
 private:
@@ -76,7 +76,7 @@ private:
   std::span<const page_key> keys_;
   std::span<page_result> results_;
   std::vector<std::size_t> here_;
-  /// The directory's answers, one a key; empty unless it was asked.
+  /// The directory's answers, one per key; empty unless it was asked.
   std::vector<lookup_answer> answers_;
 };
 

@@ -285,7 +285,7 @@ void prefetch(session_pointer self, const std::string& keys) {
   board.prefetches.give_back(unasked);
 }
 
-/// Sends withdrawals of false records, best effort, one message an owner: a record that stays is
+/// Sends withdrawals of false records, best effort, one message per owner: a record that stays is
 /// found again by its next reader.
 void send_stale_records(session_pointer self) {
   auto& board = *self->state.options.board;

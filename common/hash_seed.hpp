@@ -5,8 +5,8 @@
 
 namespace peercache {
 
-/// Secret numbers in the hashes of keys and incarnations. Others choose these, and who knows the
-/// hash can choose many of one hash, which makes every table of them a list. Fixed in tests and
+/// Secret numbers in the hashes of keys and incarnations. Others choose these, and whoever knows
+/// the hash can choose many of one hash, which makes every table of them a list. Fixed in tests and
 /// embedded nodes, so that runs repeat; a program that serves others draws them at its start.
 class hash_seed {
 public:

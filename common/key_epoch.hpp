@@ -21,8 +21,8 @@ namespace peercache {
 //       20      8  space   hash of the key space's first field, never 0
 //       28      4  epoch   how often the space had been cleared when the page was set
 //
-// Pages of an older epoch have other keys: who knows the newer epoch finds none of them. Callers
-// make keys of epoch 0, and the client puts the epoch of the moment in as a call begins.
+// Pages of an older epoch have other keys: a client that knows the newer epoch finds none of them.
+// Callers make keys of epoch 0, and the client puts the epoch of the moment in as a call begins.
 
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
 

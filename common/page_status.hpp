@@ -19,7 +19,7 @@ enum class page_status : std::uint8_t {
   corrupt,     ///< The checksum of the bytes that arrived differs from the record's.
   timed_out,
   unreachable,  ///< No connection to the holder or to any directory owner.
-  breaker_open, ///< The peer failed repeatedly and is left alone for a while.
+  breaker_open, ///< The peer failed repeatedly and is not asked for a while.
   refused,      ///< A limit in bytes or in number was reached.
   no_space,     ///< set: the pool could free no memory for it within 0.2 s.
   bad_size,     ///< The parts do not add up to the page's length, or a limit is exceeded.

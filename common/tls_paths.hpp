@@ -7,7 +7,7 @@ namespace peercache {
 /// Paths of the three files of PEM that TLS takes. A value.
 struct tls_paths {
   std::string certificate; ///< The own certificate, and those between it and the CA's.
-  std::string key;         ///< The key of the own certificate.
+  std::string key;         ///< The key of this node's certificate.
   std::string authority;   ///< The certificates of the CA, whose members are believed.
 
   /// Whether there is to be TLS at all. Files that lack are found when they are read.

@@ -16,12 +16,12 @@ namespace peercache::config {
 
 /// The options as flags of a command line: `--pool-size 64GiB`, `--dev`, `--no-dev`, grouped by
 /// section in the help. Values are taken as text; `load` checks them, so that an error reads the
-/// same wherever the value came from. Of a repeated flag the last value counts; of a repeated list
-/// flag all values do.
+/// same wherever the value came from. If a flag is repeated, its last value counts; if a list flag
+/// is repeated, all values do.
 /// Threads: none. Lifetime: the app must live until the last call of `given`.
 class cli_options {
 public:
-  /// Adds the flags of all options whose name starts with one of `prefixes`; of all options when
+  /// Adds the flags of all options whose name starts with one of `prefixes`, or of all options when
   /// `prefixes` is empty.
   explicit cli_options(CLI::App& app, std::span<const std::string_view> prefixes = {});
 

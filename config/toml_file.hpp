@@ -20,7 +20,7 @@ struct toml_entry {
 };
 
 /// Reads all entries of a document in their order; a table without entries is one entry of
-/// `foreign_toml{"a table"}`. Errors: of syntax, as "<path>:<line>:<column>: <what>".
+/// `foreign_toml{"a table"}`. Errors: faults of syntax, as "<path>:<line>:<column>: <what>".
 result<std::vector<toml_entry>> read_toml(std::string_view content, std::string_view path);
 
 } // namespace peercache::config

@@ -53,10 +53,10 @@ public:
     PEERCACHE_ASSERT(opts.batch_records > 0 && opts.batch_records <= limits::batch_pages_max);
   }
 
-  /// Returns the batches of records to send now. To be called at the start of the hand-over, and
-  /// again after each `settled`.
+  /// Returns the batches of records to send now. Call at the start of the hand-over, and again
+  /// after each `settled`.
   std::vector<order> next(const shard& source, time_point now);
-  /// To be called when an order was answered or has failed: its receiver took `taken` records.
+  /// Call when an order was answered or has failed: its receiver took `taken` records.
   void settled(std::uint64_t taken);
   bool done() const noexcept { return walked_ && ready_.empty() && in_flight_ == 0; }
 

@@ -22,8 +22,8 @@ public:
       bytes_ += bytes;
     PEERCACHE_ASSERT(bytes_ <= bytes_max_);
   }
-  /// To be called when the page in `slot` has left the pool; for a page that is not a mirror the
-  /// call changes nothing.
+  /// Call when the page in `slot` has left the pool; for a page that is not a mirror the call
+  /// changes nothing.
   void remove(slot_id slot) noexcept {
     if (auto found = slots_.find(slot.value); found != slots_.end()) {
       PEERCACHE_ASSERT(bytes_ >= found->second);

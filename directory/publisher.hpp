@@ -76,7 +76,7 @@ public:
   struct acknowledge {
     std::uint64_t ticket = 0;
   };
-  /// A put is decided. `statuses` has one page_status byte a page; the pages of `keep` are to be
+  /// A put is decided. `statuses` has one page_status byte per page; the pages of `keep` are to be
   /// written to disk.
   struct settled {
     tag put = 0;
@@ -130,7 +130,7 @@ public:
   tag put(std::vector<storage::fill> fills, link::commit_mode mode, time_point now);
   /// Takes pages that came from disk into the pool, and tells all owners before other news.
   void restore(std::span<const storage::fill> fills, time_point now);
-  /// Publishes pages that the pool has kept from the process before: each owner is told of them,
+  /// Publishes pages that the pool has kept from the previous process: each owner is told of them,
   /// within the budget. While the node is in no view nothing is sent; the next view tells
   /// everybody.
   void adopted(std::span<const storage::resident_page> pages, time_point now);
@@ -138,12 +138,12 @@ public:
   /// restored into the slots of these pages since
   void left(std::span<const storage::evicted> pages);
   /// Gives up the pages of these keys (packed), whether they are on disk or not, and zeroes their
-  /// bytes. Returns one page_status byte a key.
+  /// bytes. Returns one page_status byte per key.
   std::string remove(const std::string& keys);
-  /// The disk has removed its pages of these keys. @param had one page_status byte a key, `hit`
+  /// The disk has removed its pages of these keys. @param had one page_status byte per key, `hit`
   /// where the disk had the page. @pre all that the disk has reported before was heard
   void removed_on_disk(const std::string& keys, const std::string& had);
-  /// Orders all withdrawals that wait to be sent, one message an owner.
+  /// Orders all withdrawals that wait to be sent, one message per owner.
   void send_withdrawals();
   /// Returns the tag of the `withdrawn` order, which comes when the withdrawals under way have
   /// their answers: look-ups no longer find these pages. After a quarter of `directory_timeout` it
@@ -169,13 +169,13 @@ public:
   /// Takes a new view, or a new connection. Publishes the pages that have new owners, and all pages
   /// after a view that was missed.
   void follow(cluster next, time_point now);
-  /// To be called when this node was out of the view and the shards forgot its pages: publishes all
-  /// of them again.
+  /// Call when this node was out of the view and the shards forgot its pages: publishes all of them
+  /// again.
   void publish_again(time_point now);
   /// Withdraws all records of this node, for good. Returns the tag of the `has_left` order.
   tag leave();
-  /// To be called regularly. Decides puts that have waited too long, and tells owners again what
-  /// they have not heard.
+  /// Call regularly. Decides puts that have waited too long, and tells owners again what they have
+  /// not heard.
   void tick(time_point now);
   /// Carries the comparison with the directory on by one step, if time and budget allow. Returns
   /// true when the next step waits for no answer.

@@ -112,8 +112,8 @@ public:
   void walked(std::span<const held_page> pages, std::uint64_t next_place);
   void compared(std::uint64_t differing_ranges);
   void listed(std::string_view answer);
-  /// To be called when the owner did not answer, which leaves that owner for the next pass; or when
-  /// a walk failed, which gives up the whole pass.
+  /// Call when the owner did not answer, which leaves that owner for the next pass; or when a walk
+  /// failed, which gives up the whole pass.
   void failed();
 
   const repair_totals& totals() const noexcept { return totals_; }

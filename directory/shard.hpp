@@ -17,7 +17,7 @@
 
 namespace peercache::directory {
 
-/// One byte a record in the answer to a publish batch; the numbers are part of the wire format.
+/// One byte per record in the answer to a publish batch; the numbers are part of the wire format.
 enum class publish_outcome : std::uint8_t {
   accepted = 0, ///< Recorded, or recorded before with the same content.
   /// Nothing is stored: other members within reach have the page in memory, with this length (one
@@ -40,9 +40,9 @@ enum class publish_outcome : std::uint8_t {
 /// so disk is the later of the two.)
 ///
 /// Threads: none; the owner serializes all calls. Time and I/O: none.
-/// Memory: 1 KiB a member with records; 64 bytes a location, and an index of 8 bytes a bucket that
-/// is 40 % to 80 % full: 74 to 84 bytes a location. While the index doubles, the old half exists
-/// too: 94 for a moment. Records never move. Errors: outcomes; only lack of memory throws.
+/// Memory: 1 KiB a member with records; 64 bytes a location, and an index of 8 bytes per bucket
+/// that is 40 % to 80 % full: 74 to 84 bytes per location. While the index doubles, the old half
+/// exists too: 94 for a moment. Records never move. Errors: outcomes; only lack of memory throws.
 /// Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases while
 /// the location exists; 2. each record's incarnation is in the current member set; 3. a key in the
 /// index has a record.
@@ -76,8 +76,8 @@ public:
   /// a duplicate.
   void set_out_of_reach(std::span<const incarnation> members);
 
-  /// Forgets all keys for which `keep` is false; `keep` is called at least once a key. Returns how
-  /// many locations were forgotten.
+  /// Forgets all keys for which `keep` is false; `keep` is called at least once per key. Returns
+  /// how many locations were forgotten.
   std::size_t retain(const std::function<bool(const page_key&)>& keep);
 
   /// Visits the records from place `from` on (0: the first), `places` at most; returns the place to

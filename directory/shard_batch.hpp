@@ -12,7 +12,7 @@
 /// is an error (`invalid_argument`) and changes nothing. One allocation a batch: the answer.
 namespace peercache::directory {
 
-/// Publishes the batch's records. Returns one `publish_outcome` byte a record.
+/// Publishes the batch's records. Returns one `publish_outcome` byte per record.
 result<std::string> publish_batch(shard& target, std::string_view batch);
 
 /// Returns the answer while the publisher's view is later than the shard's: `behind` for every

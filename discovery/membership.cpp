@@ -242,22 +242,22 @@ void membership::consider(const view& received) {
   send_joins();
 }
 
-/// Sends the newer view to members of the own view that the newer view leaves out as it does this
-/// master: such members send heartbeats to this master, and need not find out one after another.
+/// Sends the newer view to members of this node's view that it leaves out, like this master: such
+/// members send heartbeats to this master, and need not find out one after another.
 void membership::tell_who_is_out_as_well() {
   for (const auto& m : view_.members)
     if (m.inc != self_.inc && newest_.find(m.id) == nullptr)
       send(control_endpoint(m), view_packet{newest_});
 }
 
-/// Takes `decided` as the own view without living in it, because a newer view was made without this
-/// process. Should that newer view stand still, the masters of `decided` make the next one.
+/// Takes `decided` as this node's view without living in it, because a newer view was made without
+/// this process. Should that newer view stand still, the masters of `decided` make the next one.
 void membership::stand_on(const view& decided) {
   const bool was_master = view_.is_master(self_.name);
   succeed_own_view(decided, was_master);
 }
 
-/// Replaces the own view by `latest` and brings all state that depends on the own view up to it:
+/// Replaces this node's view by `latest` and brings all state that depends on the view up to it:
 /// the voting round, the survey, liveness, answering masters and former members.
 void membership::succeed_own_view(const view& latest, bool was_master) {
   PEERCACHE_ASSERT(latest.find(self_.inc) != nullptr && !latest.masters.empty());
@@ -315,7 +315,7 @@ void membership::watch_masters(const std::vector<std::string>& old_masters) {
   }
 }
 
-/// Asks the leader for a view with this node's own draining state, where the own view says
+/// Asks the leader for a view with this node's draining state, where the present view says
 /// otherwise. @pre joined
 void membership::ask_for_own_state() {
   PEERCACHE_ASSERT(phase_ == phase::joined);

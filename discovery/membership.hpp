@@ -128,8 +128,8 @@ public:
   /// The connection to the process with this incarnation broke: the member is expelled about two
   /// heartbeats later unless it is heard of again, instead of after the whole expiry.
   std::vector<action> on_peer_lost(const incarnation& inc, time_point now);
-  /// This node is to give its keys away, or to own some again. The view that says so comes from the
-  /// leader; until it comes, this node asks for it with every heartbeat.
+  /// This node has to give its keys away, or may own keys again. The view that says so comes from
+  /// the leader; until it comes, this node asks for it with every heartbeat.
   std::vector<action> set_draining(bool draining, time_point now);
   /// Has the cluster's next view no longer say that the member `name` is gone. Nothing happens
   /// where this node does not lead, or no member of this name is gone.
@@ -196,8 +196,8 @@ private:
   bool beat_is_due();
   std::vector<action> take_actions();
 
-  // Functions of a node that hears too few masters: the survey of who is left, and fragments
-  // (membership_fragment.cpp).
+  // Functions of a node that hears too few masters: the survey of the nodes that are left, and
+  // fragments (membership_fragment.cpp).
   struct masters_heard {
     std::size_t originals = 0;
     std::size_t successors = 0;
@@ -308,7 +308,8 @@ private:
   bool complained_ = false;      ///< Whether `join_unanswered` was emitted.
   std::optional<survey> survey_; ///< The search for survivors; empty unless this node is cut off.
   view_stamp outbid_;            ///< The newest ignored fragment: the next view must be newer.
-  std::set<incarnation> elsewhere_; ///< Members of the own view that live in an ignored fragment.
+  std::set<incarnation> elsewhere_; ///< Members of this node's view that live in an ignored
+                                    ///< fragment.
   std::size_t probe_next_ = 0;
   /// Members of earlier views that are not in `view_`, the newest last.
   std::vector<member> former_;
@@ -327,7 +328,7 @@ private:
   /// Members that another master hears, until when that counts.
   std::map<incarnation, time_point> vouched_;
   /// Processes that said that they leave, and when they said it; kept for an expiry, and as long as
-  /// the own view has them.
+  /// this node's view has them.
   std::map<incarnation, time_point> leavers_;
   /// Names that are to vanish from `gone` with the next view.
   std::set<std::string, std::less<>> forgotten_;
@@ -341,7 +342,7 @@ private:
   view_stamp led_;    ///< The base view for which the leader's free first attempt was used.
   vote_memory votes_; ///< This process's votes about the view after `view_`.
   /// Votes about the successors of views that this process never lived in, by the stamp of the view
-  /// before; only the newest few are kept.
+  /// that each succeeds; only the newest few are kept.
   std::map<view_stamp, vote_memory> successor_votes_;
   std::string refused_reason_;
   std::vector<action> actions_; ///< The actions that the event being handled has caused so far.

@@ -34,7 +34,7 @@ void append_in_order(std::vector<member>& order, const view& of) {
 
 } // namespace
 
-/// Counts the masters of the own view that answer, and the processes that answer in a master's
+/// Counts the masters of this node's view that answer, and the processes that answer in a master's
 /// place.
 membership::masters_heard membership::hear_masters(time_point now) const {
   masters_heard heard;
@@ -51,8 +51,8 @@ membership::masters_heard membership::hear_masters(time_point now) const {
   return heard;
 }
 
-/// Whether enough masters of the own view answer this node for the view to be changed. Successors
-/// of masters count as they do in a vote.
+/// Whether enough masters of this node's view answer for the view to be changed. Successors of
+/// masters count as they do in a vote.
 bool membership::in_touch(time_point now) const {
   if (phase_ != phase::joined || !guard_on(guard::fragment))
     return false;
@@ -136,7 +136,7 @@ bool membership::is_to_be_outbid(const view& received) const {
 }
 
 /// Whether the cluster needs a next view with `members`: the members differ, a fragment is to be
-/// outbid, a gone one is to be forgotten, or the own fragment becomes whole.
+/// outbid, a gone one is to be forgotten, or this node's fragment becomes whole.
 bool membership::wants_other_view(const std::vector<member>& members) const {
   return phase_ != phase::joined || members != view_.members || outbid_ > view_.stamp() ||
          forgets_some() || (view_.fragment() && is_whole_with(members));

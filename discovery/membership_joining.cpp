@@ -10,8 +10,8 @@
 
 namespace peercache::discovery {
 
-/// Addresses of everyone who might lead or know who does: masters of the newest and of the own
-/// view, and the seeds.
+/// Addresses of everyone who might lead or know who does: masters of the newest view and of this
+/// node's view, and the seeds.
 std::vector<endpoint> membership::who_may_lead() const {
   std::vector<endpoint> all = options_.seeds;
   for (const auto* source : {&newest_, &view_})
@@ -86,8 +86,8 @@ bool membership::replaces(const applicant& asks, const member& known) const {
           (!asks.was_member && liveness_.silent(known.inc, now_)));
 }
 
-/// Declares members of the own view dead that an applicant replaces which asked before this process
-/// knew the view.
+/// Declares those members of this node's view dead whose place an applicant takes; the applicant
+/// asked before this process knew the view.
 void membership::declare_replaced_dead() {
   for (const auto& [id, asks] : joining_)
     if (const auto* known = view_.find(id); known != nullptr && replaces(asks, *known))

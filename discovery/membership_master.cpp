@@ -67,7 +67,7 @@ bool membership::may_propose() const {
   return (phase_ == phase::joined || time_is_up) && first_living_master();
 }
 
-/// Whether `master`, of the own view, is heard and does not live in an ignored fragment.
+/// Whether `master`, of this node's view, is heard and does not live in an ignored fragment.
 bool membership::lives_here(const member& master) const {
   return !liveness_.silent(master.inc, now_) && elsewhere_.count(master.inc) == 0;
 }
@@ -158,7 +158,7 @@ void membership::publish(const view& latest) {
       send(control_endpoint(m), view_packet{latest});
 }
 
-/// Remembers the addresses of members that `before` had and the own view lacks: a process that
+/// Remembers the addresses of members that `before` had and this node's view lacks: a process that
 /// starts there may know dead seeds only, so masters look for it.
 void membership::remember_former(const view& before) {
   auto is_back = [this](const member& m) { return view_.find(m.id) != nullptr; };

@@ -77,8 +77,8 @@ struct leave_packet {
   bool operator==(const leave_packet&) const = default;
 };
 
-/// One attempt to make the next view. Of two attempts the one with the higher term wins; the issuer
-/// is the process that makes the attempt, so no two attempts are equal.
+/// One attempt to make the next view. The attempt with the higher term wins over another; the
+/// issuer is the process that makes the attempt, so no two attempts are equal.
 struct ballot {
   std::uint64_t term = 0;
   incarnation issuer;

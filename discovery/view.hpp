@@ -74,8 +74,8 @@ struct departed {
 /// view. Term 0 means that there is no view.
 ///
 /// A fragment is what is left of a cluster that lost a majority of its masters. It keeps the term
-/// of the view that it comes from, and every other view has a higher term than the view before: so
-/// whatever a majority makes after that view is newer than all fragments of it.
+/// of the view that it comes from, and every other view has a higher term than the previous view:
+/// so whatever a majority makes after that view is newer than all fragments of it.
 struct view {
   std::uint64_t term = 0;
   std::uint64_t version = 0;   ///< Number of the view; grows with every view.

@@ -37,8 +37,8 @@ enum class state_type : std::uint8_t {
 inline constexpr std::uint8_t state_type_count = 6;
 std::string_view to_string(state_type type) noexcept;
 
-/// One tensor of a component. An item is `outer_count` rows of `dim` units; of a tensor that tensor
-/// parallel ranks do not share out both are 0.
+/// One tensor of a component. An item is `outer_count` rows of `dim` units; both are 0 in a tensor
+/// that tensor parallel ranks do not share out.
 struct state_tensor {
   kv_buffer buffer;
   std::uint32_t dim = 0;

@@ -28,9 +28,9 @@ struct send_id {
   auto operator<=>(const send_id&) const = default;
 };
 
-/// The rooms of one prefill worker: who has joined them, what was offered, and the leases under
-/// which pages are read. Events in (calls of the engine, messages of receivers, connections that
-/// begin and end), messages out: `take_messages`.
+/// The rooms of one prefill worker: which receivers have joined them, what was offered, and the
+/// leases under which pages are read. Events in (calls of the engine, messages of receivers,
+/// connections that begin and end), messages out: `take_messages`.
 ///
 /// - `bootstrapping`: until `required` receivers have joined.
 /// - `waiting_for_input`: until the engine's `init` and first `send`.

@@ -19,9 +19,9 @@ item_stripe whole_items(std::uint32_t item_bytes) noexcept;
 result<item_stripe> slice_of_heads(const kv_layout& source, const kv_layout& destination,
                                    std::uint32_t source_bytes, std::uint32_t destination_bytes);
 
-/// The shares of states that go from one tensor to the other: of mamba each group of a row is
-/// shared out by itself; all other states are whole on each rank of an engine with MLA, and cannot
-/// go between different numbers of ranks without.
+/// The shares of states that go from one tensor to the other. For mamba each group of a row is
+/// shared out by itself. All other states are whole on each rank of an engine with MLA; without MLA
+/// they cannot go between different numbers of ranks.
 /// Errors: `incompatible`.
 result<std::vector<item_stripe>> slices_of_states(const kv_layout& source,
                                                   const kv_layout& destination, state_type type,

@@ -45,10 +45,10 @@ struct transfer_call {
 ///
 /// A call is cut into transfers of at most `limits::transfer_pieces_max` pieces:
 ///
-///   waiting   until the peer is connected, and few enough others are open with it
-///   asked     of a write: the peer reads under a lease of this worker; of a read: it is to give
-///   one reading   of a read: `transfer_reads` has the job stopping  of a write that fails: the
-///   lease is revoked and the peer was told; its answer is
+///   waiting   until the peer is connected and has fewer than the most transfers open
+///   asked     write: the peer reads under a lease of this worker; read: the peer has to lend
+///   reading   read: `transfer_reads` has the job
+///   stopping  write that fails: the lease is revoked and the peer was told; its answer is
 ///             awaited, for `options::answer_max`
 ///
 /// A call ends, well or not, when all of its transfers have: nothing of it is under way in this

@@ -79,7 +79,7 @@ private:
 /// - `swa`, `dsa`, `minimax_index_k`: by place. Each allocated page must be offered, and no offered
 ///   page may lie behind the last allocated one. Pages before the first allocated one are not asked
 ///   for: decode's window may begin later.
-/// - `swa_ring`, `c128_state`: equally many on both sides; of `c128_state` at most one.
+/// - `swa_ring`, `c128_state`: equally many on both sides; `c128_state` has at most one.
 ///
 /// Each byte of what a worker's role (`source_role`) covers is written by exactly one piece, over
 /// all offers of a room.

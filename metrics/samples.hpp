@@ -29,7 +29,8 @@ struct series {
   auto operator<=>(const series&) const = default;
 };
 
-/// Names a series; of a word that only the run time knows, the first `word_bytes_max` bytes count.
+/// Names a series. Only the first `word_bytes_max` bytes count of a word that is known only at run
+/// time.
 /// @pre the metric may have these words, as many as it has labels
 series series_of(metric id, label_words words);
 
@@ -65,8 +66,8 @@ public:
 
   /// Takes all values of `newer` over; series that `newer` does not have stay as they are.
   void take(const samples& newer);
-  /// Adds all values and latencies of `more`: what several counted, together. Of moments (seconds
-  /// since 1970) the latest one counts.
+  /// Adds all values and latencies of `more`: what several counted, together. Moments (seconds
+  /// since 1970) are not added: the latest one counts.
   void add(const samples& more);
   /// Sets all gauges to 0: whoever counted is gone, and what it did still counts.
   void zero_gauges();

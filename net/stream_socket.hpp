@@ -17,7 +17,7 @@ namespace peercache::net {
 /// know: TLS reads no byte behind the record that it was asked for, and has given the socket a
 /// whole record when `send` has taken the last byte that it was given.
 ///
-/// Threads: one at a time. Ownership: of the descriptor, which the events of an `event_poll` are
+/// Threads: one at a time. Ownership: owns the descriptor, which the events of an `event_poll` are
 /// for. Errors: -1 with errno as sockets and `tls_session` have it; 0 at the end of the stream.
 /// Where TLS receives into memory that the process may not write to, the process ends by a signal;
 /// elsewhere that is EFAULT.

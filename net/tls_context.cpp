@@ -45,7 +45,7 @@ context_ptr make_context() {
   return made;
 }
 
-/// Whether the own certificate is one that others of the cluster, with the same CA, would take.
+/// Whether this node's certificate is one that others of the cluster, with the same CA, would take.
 result<void> check_own(SSL_CTX* context, const tls_files& files) {
   X509* own = SSL_CTX_get0_certificate(context);
   STACK_OF(X509)* between = nullptr;

@@ -19,8 +19,8 @@
 namespace peercache::net {
 
 /// Shakes hands, for all ports of a process, with who connects to it, apart from the threads that
-/// serve those who are known: a stranger costs them neither time nor an entry. Who is refused
-/// causes one line of the log a minute for its address.
+/// serve those who are known: a stranger costs them neither time nor an entry. A refused address
+/// causes one log line per minute.
 ///
 /// Threads: `add` and `stop` any, `run` or `turn` the one thread that does the work. Ownership:
 /// `add` takes the socket; a callback gets it back once TLS stands, otherwise it is closed here.

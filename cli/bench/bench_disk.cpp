@@ -181,7 +181,7 @@ bench_row row_of(const disk_bench& run, const page_case& what, const std::string
 /// Whether the files of all rounds stay until the end of the bench. With one file per page they do:
 /// ext4 without a journal reuses no inode that was freed within some minutes, and looks at each
 /// such inode for every file that is made, so a round would pay for the removal of the files of the
-/// round before.
+/// previous round.
 bool keeps_files(const std::string& store) {
   return store == config::to_string(config::disk_store_mode::file_per_key);
 }

@@ -57,7 +57,7 @@ bool kv_is_right(const handoff_shape& shape, std::uint32_t ranks, std::uint32_t 
 
 /// Hands rooms over between the prefill engine, a process of its own, and decode in this one, as
 /// engines do: an engine's thread looks at the states of its rooms again and again.
-/// Threads: one. Ownership: of the process. Errors: results; a failed step ends the run.
+/// Threads: one. Ownership: owns the process. Errors: results; a failed step ends the run.
 class handoff_engines {
 public:
   /// @param prefill the command, and its arguments, that is the prefill engine of this shape

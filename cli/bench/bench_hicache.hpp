@@ -56,7 +56,7 @@ struct hicache_work {
 inline constexpr std::uint32_t hicache_stored_batches = 2;
 
 /// The engine's ranks: one Python process each, which drives PeerCacheStore.
-/// Threads: one. Ownership: of the processes. Errors: results; a rank fails when it says so, gets
+/// Threads: one. Ownership: owns the processes. Errors: results; a rank fails when it says so, gets
 /// wrong bytes or takes too long.
 class simulated_ranks {
 public:

@@ -22,16 +22,17 @@ struct perftest_run {
   std::uint32_t depth = 0;
 };
 
-/// Runs perftest, both ends as child processes, and returns its figures: of `ib_read_bw` bytes and
-/// seconds, of `ib_read_lat` the typical time as the only call. Threads: blocks the caller, at most
-/// two minutes. Errors: `not_found` without perftest; otherwise what the program said.
+/// Runs perftest, both ends as child processes, and returns its figures: bytes and seconds from
+/// `ib_read_bw`, or the typical time from `ib_read_lat` as the only call. Threads: blocks the
+/// caller, at most two minutes. Errors: `not_found` without perftest; otherwise what the program
+/// said.
 result<bench::round_sample> read_bandwidth(const perftest_run& run);
 result<bench::round_sample> read_latency(const perftest_run& run);
 
 /// Figures from perftest's output, which stand in the row of numbers that begins with the page
-/// size. Columns are counted, as in all versions since 3.0: bytes, iterations, peak, average MiB/s,
-/// ... of a bandwidth and bytes, iterations, least, most, typical us, ... of a latency. Errors:
-/// `incompatible` when the output has no such row.
+/// size. Columns are counted, as in all versions since 3.0. A row of bandwidths has: bytes,
+/// iterations, peak, average MiB/s, ... A row of latencies has: bytes, iterations, least, most,
+/// typical us, ... Errors: `incompatible` when the output has no such row.
 result<double> average_mib_per_second(std::string_view output, std::uint32_t page_bytes);
 result<double> typical_us(std::string_view output, std::uint32_t page_bytes);
 

@@ -41,7 +41,7 @@ int check_settings(const peercache_settings& settings, std::uint32_t flags) {
   return PEERCACHE_OK;
 }
 
-/// Takes the settings of a caller, who may give none. Returns PEERCACHE_OK, or the code of the
+/// Takes the settings of a caller, which may give none. Returns PEERCACHE_OK, or the code of the
 /// fault.
 int take_settings(const peercache_settings* given, peercache_settings& own, std::uint32_t flags) {
   own = PEERCACHE_SETTINGS_INIT;

@@ -26,7 +26,8 @@ template <class Id>
 class room_watches {
 public:
   room_watch add(Id id) { return watches_[id] = room_watch{}; }
-  /// Whether the room is open and has had another state before.
+  /// Sets the state of an open room. Returns whether the room is open and had another state until
+  /// now.
   bool set(Id id, handoff::room_state state) noexcept {
     const auto found = watches_.find(id);
     return found != watches_.end() &&

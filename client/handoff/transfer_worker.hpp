@@ -28,7 +28,7 @@ struct transfer_stats {
   std::uint64_t bytes = 0;  ///< Bytes of reads that were good.
   std::size_t calls = 0;    ///< Calls that are open now.
   std::size_t requests = 0; ///< Transfers of peers that are open now.
-  std::size_t leases = 0;   ///< Leases of own memory that stand now.
+  std::size_t leases = 0;   ///< Leases of this worker's memory that stand now.
   std::size_t ranges = 0;   ///< Pieces of memory that are registered now.
 };
 

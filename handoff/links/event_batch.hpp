@@ -11,8 +11,9 @@ namespace peercache::handoff {
 /// Events in order, until their owner takes them, and how much memory they need.
 ///
 /// Threads: one owner. Units: bytes of the events and of their messages as they travelled, which
-/// take up to twice as many in memory. Bounds: who adds messages stops when the batch `is_full`,
-/// so it exceeds its limit by one message; ends of connections are added all the same.
+/// take up to twice as many in memory. Bounds: whoever adds messages stops when the batch
+/// `is_full`, so the batch exceeds its limit by one message; ends of connections are added all the
+/// same.
 class event_batch {
 public:
   explicit event_batch(std::size_t bytes_max) noexcept : bytes_max_(bytes_max) {}

@@ -82,7 +82,8 @@ void peer_link::take_frames(time_point now, event_batch& out) {
     reject(loss_reason::malformed, "a frame claims to be longer than any message", now, out);
 }
 
-/// The longest frame that the other side may say now: who has joined is of the other side.
+/// The longest frame that the peer may send now. A peer that has joined is of the other side of
+/// engines.
 std::size_t peer_link::frame_bytes_max() const noexcept {
   if (phase_ == phase::greeting)
     return hello_bytes_max;

@@ -11,7 +11,7 @@ namespace peercache::link {
 /// (`wire_version`).
 using clearing_actor = caf::typed_actor<
     // Gateway, for clients and the CLI: clear this space (space_id) within this many milliseconds.
-    // The nodes named in the text, one a line, are gone for good. Answers when the clear is
+    // The nodes named in the text, one per line, are gone for good. Answers when the clear is
     // certain, or when the time is up.
     caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string,
                     from_here>::with<clear_report>,
@@ -28,7 +28,7 @@ using clearing_actor = caf::typed_actor<
     caf::replies_to<leave_atom, from_here>::with<bool>,
     // Gateway: asks how many clears there were, and what keeps the next one from being certain.
     caf::replies_to<stats_atom>::with<metrics::samples>,
-    // Own membership: tells the members that are to hear of clears.
+    // This node's membership: tells the members that are to hear of clears.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: tells members that have not heard of a clear.
     caf::reacts_to<beat_atom, from_here>,

@@ -15,7 +15,7 @@ using topology_ptr = std::shared_ptr<const topology>;
 
 /// The DIRECTORY protocol (`wire_version`). Batches are packed records (directory/wire.hpp).
 using directory_actor = caf::typed_actor<
-    // Pool: record where pages can be read. Answers one publish_outcome byte a record.
+    // Pool: record where pages can be read. Answers one publish_outcome byte per record.
     caf::replies_to<publish_atom, std::string>::with<std::string>,
     // Pool: record where pages can be read. The numbers are term and version of the sender's view:
     // nothing is recorded before that view has come here.
@@ -35,11 +35,12 @@ using directory_actor = caf::typed_actor<
     caf::replies_to<drain_atom, bool, std::uint32_t, from_here>::with<std::uint64_t>,
     // Gateway: asks for the shard's numbers, and for its state that metrics do not show.
     caf::replies_to<stats_atom>::with<metrics::samples, directory_report>,
-    // Own membership only: tells the members of the cluster. The shard forgets the records of nodes
-    // that are gone.
+    // Only this node's membership: tells the members of the cluster. The shard forgets the records
+    // of nodes that are gone.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // Own membership only: the cluster goes on without this node since this view (encoded). The
-    // shard forgets everything, for it hears of no changes until a newer view has this node inside.
+    // Only this node's membership: the cluster goes on without this node since this view (encoded).
+    // The shard forgets everything, for it hears of no changes until a newer view has this node
+    // inside.
     caf::reacts_to<leave_atom, std::string, from_here>,
     // Itself: goes on giving the records to the nodes that will own their keys.
     caf::reacts_to<pump_atom, from_here>,

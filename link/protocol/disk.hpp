@@ -48,7 +48,7 @@ using disk_actor = caf::typed_actor<
     // one). Answers stored_pages, and the last one's place, or 0 at the end.
     caf::replies_to<walk_atom, std::uint64_t, std::uint32_t, from_here>::with<std::string,
                                                                               std::uint64_t>,
-    // Pool: forget these keys. Answers one page_status byte a key.
+    // Pool: forget these keys. Answers one page_status byte per key.
     caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
     // Pool: forget pages that are older than the last clear of their space.
     caf::reacts_to<clear_atom, from_here>,

@@ -57,7 +57,7 @@ using gateway_actor = caf::typed_actor<
     // A session: reserve slots for pages of these lengths.
     caf::replies_to<reserve_atom, std::uint64_t, std::string>::with<std::string>,
     // A session: commits filled slots, with a commit_mode and the lengths to reserve for next time.
-    // Answers one page_status byte a page, and slots.
+    // Answers one page_status byte per page, and slots.
     caf::replies_to<commit_atom, std::uint64_t, std::string, std::uint8_t,
                     std::string>::with<std::string, std::string>,
     // A session that ends in good order: tells that its client no longer writes to any slot.
@@ -97,12 +97,13 @@ using gateway_actor = caf::typed_actor<
     // Other nodes: tell the cleared spaces that they know. Answers those that this node knows
     // (CLEARING protocol).
     caf::replies_to<tell_atom, std::string>::with<std::string>,
-    // Own clearing: this node may have caught up with the clears that it missed; then clients can
-    // be let in.
+    // This node's clearing: this node may have caught up with the clears that it missed; then
+    // clients can be let in.
     caf::reacts_to<tell_atom, from_here>,
-    // Own membership: tells why this node is out of the cluster's view, in words; empty: it is in.
+    // This node's membership: tells why this node is out of the cluster's view, in words; empty: it
+    // is in.
     caf::reacts_to<outside_atom, std::string, from_here>,
-    // Own membership: tells a new view, for the sessions.
+    // This node's membership: tells a new view, for the sessions.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: checks the sessions whose process may be gone.
     caf::reacts_to<beat_atom, from_here>>;

@@ -14,8 +14,8 @@ using membership_actor = caf::typed_actor<
     // Gateway: this node is leaving; tell the masters. Answers once the cluster can do without its
     // vote. While other masters are out of reach no answer may come.
     caf::replies_to<leave_atom, from_here>::with<bool>,
-    // Gateway: this node is to give its keys away (`true`), or to own some again. Answers once the
-    // masters were asked; a view says when it is done.
+    // Gateway: this node has to give its keys away (`true`), or may own keys again. Answers once
+    // the masters were asked; a view says when it is done.
     caf::replies_to<drain_atom, bool, from_here>::with<bool>,
     // Gateway: the member of this name is gone for good. Answers whether this node leads and a
     // member of this name is gone; a later view no longer says so.

@@ -12,7 +12,7 @@ using pool_actor = caf::typed_actor<
     // no room could be made.
     caf::replies_to<reserve_atom, std::string, from_here>::with<std::string>,
     // Gateway: these slots are filled; reserve slots of these lengths for next time. The number is
-    // a commit_mode. Answers one page_status byte a page, and slots as `reserve` does, once each
+    // a commit_mode. Answers one page_status byte per page, and slots as `reserve` does, once each
     // page is recorded by a directory owner or all of its owners have answered. `unreachable`: the
     // page is in the pool, and no owner knows it.
     caf::replies_to<commit_atom, std::string, std::uint8_t, std::string,
@@ -22,7 +22,7 @@ using pool_actor = caf::typed_actor<
     // Gateway: tells pages (used_page) that other hosts READ; pages that are still here count as
     // used.
     caf::reacts_to<used_atom, std::string, from_here>,
-    // Gateway: forget and withdraw the pages of these keys. Answers one page_status byte a key.
+    // Gateway: forget and withdraw the pages of these keys. Answers one page_status byte per key.
     caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
     // Promoter: asks where the pages of these keys are in the pool. Answers like a directory
     // look-up.
@@ -38,8 +38,8 @@ using pool_actor = caf::typed_actor<
     caf::reacts_to<walk_atom, from_here>,
     // The node, at its start: tells which actor is the disk's.
     caf::reacts_to<hello_atom, disk_actor, from_here>,
-    // Own membership: the cluster had expelled this node and took it back; publish everything
-    // again.
+    // This node's membership: the cluster had expelled this node and took it back; publish
+    // everything again.
     caf::reacts_to<publish_atom, from_here>,
     // Gateway: write the pages that are in memory only to disk, for at most this many milliseconds.
     // Answers how many pages were written, and how many are left.
@@ -53,8 +53,8 @@ using pool_actor = caf::typed_actor<
     caf::replies_to<drain_atom, from_here>::with<bool>,
     // Gateway: asks for the pool's numbers.
     caf::replies_to<stats_atom>::with<metrics::samples>,
-    // Own membership: tells the members and the owners of each key; publish again the pages that
-    // changed owner.
+    // This node's membership: tells the members and the owners of each key; publish again the pages
+    // that changed owner.
     caf::reacts_to<topology_atom, topology_ptr>,
     // The node's start: hands over pages (compared_page) that the process before left, already
     // compared with their checksums. An empty message ends the adoption.

@@ -28,8 +28,8 @@ struct key_strings {
   }
 };
 
-/// A buffer of an object of Python's, held for as long as this lives: its bytes keep their place
-/// and their number. Needs the GIL.
+/// A Python object's buffer, held for as long as this lives: its bytes keep their place and their
+/// number. Needs the GIL.
 class lent_buffer {
 public:
   /// Takes the buffer. @param flags as of PyObject_GetBuffer. Errors: py::error_already_set, as the
@@ -50,7 +50,7 @@ private:
 /// py::type_error; py::value_error when the sequence changes meanwhile.
 key_strings take_keys(py::handle keys, std::chrono::steady_clock::time_point limit);
 
-/// Whether the buffer holds references to objects of Python's, or has fields that are such.
+/// Whether the buffer holds references to Python objects, or has fields that are such references.
 bool holds_objects(const Py_buffer& view);
 
 /// Whether the buffer holds integers of `bytes_each`, one behind the other without gaps.

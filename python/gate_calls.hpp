@@ -7,7 +7,7 @@
 
 namespace peercache::python {
 
-/// Runs `work(object)` for a call of Python's, without the GIL. In the main thread handlers of
+/// Runs `work(object)` for a call from Python, without the GIL. In the main thread handlers of
 /// signals run meanwhile; what one has raised is thrown. `otherwise` is the answer when the gate is
 /// closed.
 template <class Answer, class Lent, class Work>

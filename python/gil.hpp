@@ -12,11 +12,10 @@ namespace peercache::python {
 /// Holds the calling thread, which has outlived the interpreter, until the process is gone.
 [[noreturn]] void park() noexcept;
 
-/// Runs `work`, which calls code of Python's. Once the interpreter is gone, CPython before 3.14
-/// ends a thread that wants the GIL by pthread_exit. That unwinds the stack through our
-/// destructors, which an exception may not leave, and which would give objects of Python back
-/// without the GIL. So such a thread is parked before its stack unwinds, as CPython itself does
-/// from 3.14 on.
+/// Runs `work`, which calls Python code. Once the interpreter is gone, CPython before 3.14 ends a
+/// thread that wants the GIL by pthread_exit. That unwinds the stack through our destructors, which
+/// an exception may not leave, and which would give objects of Python back without the GIL. So such
+/// a thread is parked before its stack unwinds, as CPython itself does from 3.14 on.
 template <class Work>
 decltype(auto) or_park(Work&& work) {
   try {

@@ -6,7 +6,7 @@
 
 namespace peercache::rdma {
 
-/// The memory of NVIDIA's GPUs, through the driver's library, which is looked for at run time: a
+/// The memory of NVIDIA GPUs, through the driver's library, which is looked for at run time: a
 /// machine without it, or without a GPU, has none. Nothing of CUDA is linked or included; names and
 /// numbers are those of its driver API (docs.nvidia.com, CUDA Driver API, "Unified Addressing" and
 /// "Memory Management"). Copies go over a stream of their own, so that they wait for none of the

@@ -40,8 +40,8 @@ struct adaptive_stats {
 /// pages in their order; a step of its own is needed only for those of S3-FIFO's small queue, a
 /// tenth at most.
 ///
-/// Threads: one. Units: bytes. Size: at most 32 (LRU) or 47 (S3-FIFO) bytes a page and 200 KiB for
-/// the shadows.
+/// Threads: one. Units: bytes. Size: at most 32 (LRU) or 47 (S3-FIFO) bytes per page and 200 KiB
+/// for the shadows.
 class adaptive_policy final : public eviction_policy {
 public:
   /// @pre `capacity_bytes` > 0

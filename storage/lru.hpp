@@ -9,7 +9,7 @@ namespace peercache::storage {
 /// the working set fits.
 ///
 /// A prefix chain loses its tail first by itself: the caller touches a chain from last to first, so
-/// the head is always the most recent. Threads: one. Size: at most 32 bytes a page.
+/// the head is always the most recent. Threads: one. Size: at most 32 bytes per page.
 class lru final : public eviction_policy {
 public:
   lru() = default;

@@ -112,7 +112,7 @@ struct page_pool_stats {
 /// scattered, all readable pages of one aligned address window.
 ///
 /// Threads: one, the owner (the pool actor). No clock, thread or I/O of its own.
-/// Ownership: of the policy and all notes; the memory behind `slots` must outlive the pool.
+/// Ownership: owns the policy and all notes; the memory behind `slots` must outlive the pool.
 /// Units: bytes at the interface, 4 KiB granules inside.
 /// Errors: the world's (no space, a late commit) are values; a wrong transition is an assertion.
 /// Invariants: (1) a slot is in exactly one state, and each transition is one method; (2) the index

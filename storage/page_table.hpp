@@ -33,8 +33,8 @@ static_assert(limits::page_bytes_max < (1u << 27));
 /// The resident pages of one policy, found by slot. Slots are sparse (granule numbers), nodes are
 /// dense: an open-addressing table of node numbers leads from one to the other.
 ///
-/// Threads: one. Ownership: of its nodes; references hold until the page is removed.
-/// Size: 24 bytes a node plus 5.3 to 7.1 bytes of table for each page; grows with the number of
+/// Threads: one. Ownership: owns its nodes; references hold until the page is removed.
+/// Size: 24 bytes per node plus 5.3 to 7.1 bytes of table for each page; grows with the number of
 /// pages and never shrinks, so that a pool in steady state allocates nothing.
 class page_table {
 public:

@@ -33,8 +33,8 @@ namespace peercache::storage {
 ///
 /// Locks (open file description locks; they need no bytes behind them): byte 0 is held by the owner
 /// for its life, byte 4096 + first_session + i by the client process of session i for its life. A
-/// node that takes the pool of a dead one over starts `sessions_per_owner` further on: who holds a
-/// lock elsewhere is a client of somebody before it.
+/// node that takes the pool of a dead one over starts `sessions_per_owner` further on: a process
+/// that holds a lock elsewhere is a client of an earlier node.
 struct pool_header {
   std::atomic<std::uint64_t> magic;
   std::uint32_t layout_version;

@@ -45,8 +45,8 @@ private:
       slots_.refuse_fill(slot);
       filled_until_ = std::max(filled_until_, at_ + granules);
     } else if (slots_.page_in(slot)) {
-      // The owner died while it published or dropped this filling. Its granules are free, and no
-      // reader that knows the filling may take it for complete.
+      // The owner died while it published or dropped this fill. The granules are free, and no
+      // reader that knows the fill may take it for complete.
       slots_.drop(slot);
     }
     if (at_ < page_end_ || at_ >= filled_until_)
@@ -88,7 +88,7 @@ private:
   std::uint64_t at_ = 0;
   /// The granule at which the last extent that holds or held a page ends.
   std::uint64_t page_end_ = 0;
-  std::uint64_t filled_until_ = 0; ///< The highest granule at which a filling seen so far ends.
+  std::uint64_t filled_until_ = 0; ///< The highest granule at which a fill seen so far ends.
   std::uint32_t run_granules_ = 0;
 };
 

@@ -16,7 +16,7 @@ namespace peercache::storage {
 /// order in which they came; when they have less, they are every eighth victim. So a scan of cold
 /// pages flushes that eighth, and not the pages that are read again and again.
 ///
-/// Threads: one. Ownership: of the policy that orders all other pages. Errors, units: as
+/// Threads: one. Ownership: owns the policy that orders all other pages. Errors, units: as
 /// eviction_policy. Invariant: a resident page is on probation or with the policy.
 class probation {
 public:

@@ -21,8 +21,8 @@ namespace peercache::storage {
 /// later one is, so within a queue a chain loses its tail before its head. A chain that lies in
 /// both queues may lose its head first; that strands one or two pages in a hundred for a while.
 ///
-/// Threads: one. Units: bytes. Size: at most 47 bytes a page, ghosts included; there are never more
-/// ghosts than resident pages.
+/// Threads: one. Units: bytes. Size: at most 47 bytes per page, ghosts included; there are never
+/// more ghosts than resident pages.
 class s3fifo final : public eviction_policy {
 public:
   /// @pre `capacity_bytes` > 0

@@ -44,7 +44,7 @@ struct slot_contents {
 /// owner and fillers write. Errors: a record that does not fit is a `page_status`; a slot that
 /// another host names is range-checked. Invariants: (1) a slot's generation only grows, except for
 /// the bit that says that bytes are to be zeroed, and except that `refuse_fill` sets it to 0;
-/// published generations grow over the whole pool; (2) each filling has its own odd generation and,
+/// published generations grow over the whole pool; (2) each fill has its own odd generation and,
 /// when published, a higher even one; (3) key, length and checksum change only while the generation
 /// is odd; (4) a slot that was given up or dropped has another generation than its complete filling
 /// had, so no reader takes it for complete.
@@ -59,7 +59,7 @@ public:
   // -- owner
 
   /// Starts to fill the slot, whose page will have `granules` granules. Returns the odd generation
-  /// of this filling.
+  /// of this fill.
   /// @pre the slot is not readable and `pins` was zero; 1 <= granules <=
   /// limits::granules_per_page_max
   generation begin_fill(slot_id slot, std::uint32_t granules = 1) noexcept;
@@ -116,8 +116,8 @@ public:
   std::uint32_t granules_being_filled(slot_id slot) const noexcept;
 
   /// Makes sure that the slot's filling is never complete, whatever a filler that lives on says,
-  /// until the next `begin_fill`. Once the filler is dead, `end_fill` ends the filling. The
-  /// generation is 0 meanwhile.
+  /// until the next `begin_fill`. Once the filler is dead, `end_fill` ends the fill. The generation
+  /// is 0 meanwhile.
   void refuse_fill(slot_id slot) noexcept;
   void end_fill(slot_id slot) noexcept;
 
@@ -127,7 +127,7 @@ public:
   // -- fillers
 
   /// Says that the page's bytes are in place and a store fence stands behind them (`copy_fence`):
-  /// readers of this host may have the page from here on. Returns the filling's generation; nothing
+  /// readers of this host may have the page from here on. Returns the fill's generation; nothing
   /// when the slot is not being filled, which only a fault of another process can cause.
   std::optional<generation> fill(slot_id slot, const page_key& key, std::uint32_t length_bytes,
                                  std::uint64_t checksum) noexcept;
@@ -139,8 +139,8 @@ public:
   std::optional<slot_contents> page_in(slot_id slot) const noexcept;
 
   /// Whether the slot holds exactly this page now: `hit`, or the reason why not (`stale`,
-  /// `wrong_key`, `bad_size`). `gen` may be the odd generation of a filling that is complete. A
-  /// copy that starts after a `hit` is good only if `still_readable` is true after it.
+  /// `wrong_key`, `bad_size`). `gen` may be the odd generation of a fill that is complete. A copy
+  /// that starts after a `hit` is good only if `still_readable` is true after it.
   page_status check(slot_id slot, generation gen, const page_key& key,
                     std::uint32_t length_bytes) const noexcept;
 

@@ -20,7 +20,7 @@ KEYS = [hashlib.sha256(f"page {i}".encode()).hexdigest() for i in range(PAGES)]
 
 
 class HostPool:
-    """The part of SGLang's MHATokenToKVPoolHost, in the layout page_first, that the backend needs."""
+    """The part of MHATokenToKVPoolHost of SGLang, in the layout page_first, that the backend needs."""
 
     layout, page_size, dtype = "page_first", PAGE_TOKENS, torch.bfloat16
     size = PAGES * PAGE_TOKENS

@@ -54,7 +54,7 @@ void set_exception(const std::exception_ptr& thrown) noexcept;
 /// exception and returns true, or returns false.
 void set_translator(bool (*translate)(const std::exception_ptr&)) noexcept;
 
-/// Runs a call of Python's. What it throws becomes Python's exception.
+/// Runs the C++ function that Python has called. What it throws becomes a Python exception.
 template <class Failed, class Work>
 Failed guarded(Failed failed, Work&& work) {
   try {

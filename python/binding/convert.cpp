@@ -6,7 +6,7 @@ namespace peercache::python::py {
 namespace {
 
 /// Throws what a conversion of Python's has left: that a value has another form or does not fit is
-/// a `cast_error`, anything else was raised by code of Python's.
+/// a `cast_error`, anything else was raised by Python code.
 [[noreturn]] void throw_left(const char* wanted) {
   if (PyErr_ExceptionMatches(PyExc_TypeError) == 0 &&
       PyErr_ExceptionMatches(PyExc_OverflowError) == 0)

@@ -43,7 +43,7 @@ object new_instance(PyTypeObject* type) {
 }
 
 void clear_weak_references(instance* ending) noexcept {
-  if (ending->weak_refs != nullptr) // Callbacks of weak references are code of Python's.
+  if (ending->weak_refs != nullptr) // Callbacks of weak references are Python code.
     or_park([ending] { PyObject_ClearWeakRefs(reinterpret_cast<PyObject*>(ending)); });
 }
 

@@ -52,7 +52,7 @@ struct converter {
   static object to(Class value) { return own(std::make_unique<Class>(std::move(value))); }
 };
 
-/// Keeps exceptions of the thread aside while an object ends, whose end may run code of Python's.
+/// Keeps exceptions of the thread aside while an object ends, whose end may run Python code.
 class exception_aside {
 public:
   exception_aside() noexcept { PyErr_Fetch(&type_, &value_, &trace_); }

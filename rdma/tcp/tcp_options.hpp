@@ -70,8 +70,8 @@ struct tcp_page_server_options {
   std::chrono::milliseconds send_timeout_of_full{500};
   std::chrono::milliseconds idle_timeout{300'000};
   net::socket_options socket;
-  /// Shakes hands with who connects, in its own thread; outlives the server. Null: connections are
-  /// plain.
+  /// Shakes hands with peers that connect, in its own thread; outlives the server. Null:
+  /// connections are plain.
   net::tls_handshakes* handshakes = nullptr;
   bool pages_in_tls = false; ///< Whether payloads are inside TLS, too; readers may want it as well.
   /// Takes over a connection that has said a whole verbs hello, which nobody has judged yet. Called

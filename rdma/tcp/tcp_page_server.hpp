@@ -28,7 +28,7 @@ struct tcp_page_server_stats {
 /// Serves the pages of one pool, or rows of memory under leases, to TCP data planes, straight from
 /// the memory, and gives connections of verbs data planes away (`on_verbs_hello`).
 ///
-/// Under TLS (`handshakes`) it hears of who connects when both sides are known to each other.
+/// Under TLS (`handshakes`) it hears of a connection once both sides are known to each other.
 ///
 /// Threads: `poll`, `wait` and all else belong to the one thread that runs the server; `wake` is
 /// for any. Starts none. Ownership: what is served is lent and outlives the server. A page of a

@@ -8,12 +8,13 @@
 
 namespace peercache::rdma {
 
-/// How many bytes of a pool the readers of a page server may have pinned, and who has.
+/// How many bytes of a pool the readers of a page server may have pinned, and how many each peer
+/// has pinned.
 ///
 /// All peers are given what they ask for while there is room. A peer that has something may have no
 /// more than is free behind it: one peer gets a half of all, two get a third each, and there is
 /// always room for one more. The last eighth is for small requests, so that a few large pages which
-/// go slowly keep nobody from the rest. Who finds no room waits.
+/// go slowly keep nobody from the rest. A request that finds no room waits.
 ///
 /// Pure. Threads: the server's. Units: bytes. Limits: a peer is remembered while it has something.
 class tcp_pin_room {

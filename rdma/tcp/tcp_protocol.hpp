@@ -115,8 +115,8 @@ struct request_header {
 static_assert(sizeof(request_header) == 16 && offsetof(request_header, page_count) == 4 &&
               offsetof(request_header, request_id) == 8);
 
-/// One page that a request asks for: of a pool as the directory's record names it, of memory as its
-/// owner has announced it.
+/// One page that a request asks for. A page of a pool is named as in the directory's record, a page
+/// in leased memory as its owner has announced it.
 ///   offset  bytes  field
 ///        0     32  key           of the page, or of the lease
 ///       32      8  gen           of the slot, or of the lease

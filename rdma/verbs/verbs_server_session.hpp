@@ -18,7 +18,7 @@ namespace peercache::rdma {
 /// One reader's queue pair on the serving side, with its control connection: sends the answer and
 /// the chunks of the region, takes the ready message, and from then on waits for the end of the
 /// connection.
-/// Threads: none; the rail serializes. Ownership: of socket and queue pair. The queue pair ends
+/// Threads: none; the rail serializes. Ownership: owns socket and queue pair. The queue pair ends
 /// before the socket does, so that a reader that sees the connection end knows that nothing answers
 /// its READs. Memory: this object only; chunks are sent from the rail's list.
 class verbs_server_session {

@@ -12,8 +12,9 @@
 namespace peercache::storage {
 
 /// The durable pages of a store: where each lies, and in which order they are evicted.
-/// Threads: one. Memory: beside the entry, 16 bytes a page, and as many for gaps that removed pages
-/// leave, of which there are at most as many as pages. Invariant: a key has at most one entry.
+/// Threads: one. Memory: beside the entry, 16 bytes per page, and as many for gaps that removed
+/// pages leave, of which there are at most as many as pages. Invariant: a key has at most one
+/// entry.
 class disk_index {
 public:
   struct entry {

@@ -132,7 +132,7 @@ struct disk_eviction {
 /// A write has its event only when the page is durable (`fdatasync` of the file, and a sync of what
 /// names it), and only then `find` and `read` know the page. Writing a key again replaces its page.
 ///
-/// Threads: one owner. Time comes as an argument. Ownership: of files and index; the `disk_io` is
+/// Threads: one owner. Time comes as an argument. Ownership: owns files and index; the `disk_io` is
 /// lent. Memory of writes and reads is lent until their event; `close` gives all of it back.
 /// Errors: events; a device that fails is told apart from a record that is wrong. Invariants: (1)
 /// an event `ok` of a read means that the page's bytes match the record's checksum; (2) a page is
@@ -144,9 +144,9 @@ public:
 
   virtual std::string_view name() const noexcept = 0;
 
-  /// Finds the pages that an earlier process left. To be called once, before any other method.
-  /// Blocks. Calls `found` for each page (one thread at a time) and drops records that are torn,
-  /// foreign or replaced. Errors: the folder cannot be read or written.
+  /// Finds the pages that an earlier process left. Call once, before any other method. Blocks.
+  /// Calls `found` for each page (one thread at a time) and drops records that are torn, foreign or
+  /// replaced. Errors: the folder cannot be read or written.
   virtual result<recovery_report> recover(const recovery_options& options,
                                           const std::function<void(const disk_page&)>& found) = 0;
 

@@ -82,7 +82,7 @@ struct disk_tier_events {
 /// a scrub. Writes and reads are judged apart: a device that takes no more writes, because it is
 /// full or was remounted read-only, is still read.
 ///
-/// Threads: one owner. Time comes as an argument. Ownership: of the store; memory of a write or a
+/// Threads: one owner. Time comes as an argument. Ownership: owns the store; memory of a write or a
 /// read is the disk's from `write` or `read` until its event. Errors: statuses of events.
 /// Invariants: (1) writes that are not done hold at most `queue_bytes`; pages that do not fit are
 /// skipped and counted; (2) each write that was queued and each read has exactly one event.

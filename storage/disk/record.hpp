@@ -23,7 +23,7 @@ namespace peercache::storage {
 ///       48      8  space         which cluster the keys belong to
 ///       56      8  node          whose folder it was written to
 ///       64      8  generation    of the slot that it was written from
-///       72      8  sequence      grows with every record of a folder: of two, which is newer
+/// 72 8 sequence grows with every record of a folder: tells which one is newer
 ///       80      8  written_s     seconds since 1970 when it was written
 ///       88      8  checksum      XXH3-64 of the page
 ///       96      8  offset        of the page's first byte in its file, in bytes

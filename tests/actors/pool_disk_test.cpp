@@ -285,7 +285,7 @@ TEST_F(pool_disk_test, a_removed_page_is_not_published_by_what_waits) {
   std::string stored;
   append_record(stored, stored_page{key_named("a"), 5, 4096, 0});
   caf::anon_send(pool, stored_atom_v, stored,
-                 from_here{}); // The disk had sent this message before.
+                 from_here{}); // A late message that the disk had sent before the expulsion.
   settle();
   answer_held();
   tell_everyone(both(3));

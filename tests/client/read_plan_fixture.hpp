@@ -114,8 +114,8 @@ protected:
     follow();
   }
 
-  /// Begins a get of one page whose first look finds it on the own host, not yet published, where
-  /// it is dropped while it is copied; then begins the second look.
+  /// Begins a get of one page whose first look finds it on this host, not yet published, where it
+  /// is dropped while it is copied; then begins the second look.
   void drop_an_own_page_while_it_is_read() {
     begin(1);
     plan->take_missing();

@@ -111,7 +111,8 @@ TEST_F(sender_turns, a_dummy_that_is_done_may_join_again) {
   EXPECT_EQ(rooms_.poll(second), success) << "decode was done before the room was opened";
 }
 
-/// The dummy's own join comes when the room has failed with the late one of a turn before.
+/// The dummy's own join comes when the room has already failed because of a late join of an earlier
+/// turn.
 TEST_F(sender_turns, a_late_join_of_a_dummy_leaves_no_join_behind) {
   for (const bool cleared : {false, true}) {
     const auto room = open();

@@ -1,4 +1,4 @@
-// The control port's protocol under TLS: who is let in, and that bytes arrive.
+// The control port's protocol under TLS: which peers are let in, and that bytes arrive.
 #include "link/connector_actor.hpp"
 #include "link/node_middleman.hpp"
 #include "link/protocol/internal.hpp"

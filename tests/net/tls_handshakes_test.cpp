@@ -16,7 +16,7 @@ namespace {
 
 using step = tls_session::step;
 
-/// A listener whose connections go to the handshakes, and who came through.
+/// A listener whose connections go to the handshakes, and the peers that came through.
 class tls_handshakes_test : public testing::Test {
 protected:
   tls_handshakes_test() {

@@ -350,7 +350,7 @@ class DecodeScheduler(Scheduler):
             self.wrong += bool((rank.memory.output_ids[entry["row"]] != request.seed % 1000).any())
 
     def _give_pages_to_somebody(self, entry):
-        """The pages are somebody else's, who sees whether anything is still written to them."""
+        """Poisons pages that were given back, and counts those to which something is still written."""
         for rank in self.ranks:
             rank.memory.poison(entry["pages"])
             rank.memory.states.poison(entry["states"])

@@ -250,8 +250,8 @@ def test_a_frozen_peer_costs_named_pools_one_deadline_together(fragile_ring, eng
 
 
 def longest_wait(store, pool):
-    """The seconds that the longest questions of a prefetch of 1,024 tokens may take: of `batch_exists`, of
-    `batch_exists_v2` and of `batch_get_v2`."""
+    """The seconds that the longest questions of a prefetch of 1,024 tokens may take, by `batch_exists`,
+    `batch_exists_v2` and `batch_get_v2`."""
     keys = fresh_keys(1024 // pool.page_size)
     native = store._backend.client.native
     watched = store._backend.client.native = SlowNative(native, pause=0)

@@ -44,7 +44,8 @@ def test_a_poll_is_a_memory_read(pair, record_property):
 
 
 def test_a_send_of_8192_pages_holds_the_gil_for_short(pair):
-    """Of a room that has ended the worker takes nothing, so what the call still does is what needs the GIL."""
+    """A worker takes nothing of a room that has ended, so all that the call still does is the part that needs the
+    GIL."""
     pages = np.arange(PAGES, dtype=np.int32)
     pair.begin(Request(1, 1, 4))
     sender = pair.prefill.bootstrap[0]["senders"][0]
@@ -56,7 +57,7 @@ def test_a_send_of_8192_pages_holds_the_gil_for_short(pair):
 
 
 def test_a_list_of_pages_would_not_be(pair):
-    """What the bar is for: the same pages as a list of Python's, which other backends make."""
+    """What the bar is compared with: the same pages as a Python list, which other backends make."""
     pages = list(range(PAGES))
     pair.begin(Request(1, 1, 4))
     sender = pair.prefill.bootstrap[0]["senders"][0]

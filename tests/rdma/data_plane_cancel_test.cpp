@@ -1,4 +1,4 @@
-// The end of a batch before its time, and who is told of an end, over every plane.
+// The end of a batch before its time, and which waiters are told of an end, over every plane.
 
 #include "tests/rdma/data_plane_conformance.hpp"
 

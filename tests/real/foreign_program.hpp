@@ -70,7 +70,7 @@ protected:
     return found[0];
   }
 
-  /// Commits a page at node 1. Returns one status byte a page; nothing when the node refuses the
+  /// Commits a page at node 1. Returns one status byte per page; nothing when the node refuses the
   /// commit.
   std::optional<std::string> commit(std::uint64_t session, const filled_slot& page,
                                     const std::string& next_lengths) {

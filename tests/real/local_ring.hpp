@@ -98,7 +98,7 @@ protected:
   /// Waits like `within`, and longer by the time in which this process stood still.
   bool within_own_time(milliseconds at_most, const std::function<bool()>& condition) const;
 
-  /// What all nodes have in common. To be changed before SetUp.
+  /// Options that all nodes have. Change them before SetUp.
   cli::node_launch prototype_{.cluster = "real-" + std::to_string(::getpid()),
                               .pool_bytes = 32u << 20};
   std::unique_ptr<cli::run_folder> folder_;

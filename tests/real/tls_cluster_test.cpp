@@ -1,4 +1,4 @@
-// Three nodes under TLS, and who may talk to them.
+// Three nodes under TLS, and which programs may talk to them.
 #include "local_ring.hpp"
 #include "net/socket.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"

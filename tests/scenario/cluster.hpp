@@ -74,8 +74,8 @@ public:
   time_point local_now(const host& at) const;
   /// Returns the ring of a view; processes in the same view share it.
   ring_ptr ring_of(const discovery::view& what);
-  /// To be called when a process has left the cluster: it still votes for as long as its vote may
-  /// be needed; then it ends.
+  /// Call when a process has left the cluster: it still votes for as long as its vote may be
+  /// needed; then it ends.
   void has_left(const process& who);
   /// Carries a membership packet to the process at its address.
   void send(const process& from, const discovery::send_packet& order);

@@ -30,7 +30,7 @@ constexpr auto disk_retry = 4s;
 /// holder still pins it: two deadlines of a get, and a slow reader of page_fetch.cpp.
 constexpr auto reads_end = disk_retry + 2 * 1000ms + 500ms;
 
-/// Whether the process is giving away its records, to leave or to own no more keys.
+/// Whether the process is giving away its records, in order to leave or to give up all its keys.
 bool departs(const host& at) {
   return at.running && at.running->departs() && at.running->machine().state() != phase::left;
 }

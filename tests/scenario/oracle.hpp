@@ -43,7 +43,7 @@ public:
   /// view of fewer masters, which decide alone, comes after it. Fragments are exempt: their maker
   /// has not been answered by a majority of its masters for as long as it has to wait.
   void judge_packet(const discovery::packet& sent, discovery::time_point now);
-  /// To be called when the process goes by this view.
+  /// Call when the process goes by this view.
   void lives_in(const incarnation& process, const discovery::view_stamp& stamp);
   /// A heartbeat of the process was answered by another one.
   void was_answered(const incarnation& process, const incarnation& by, discovery::time_point now);

@@ -86,7 +86,7 @@ void process::adopt(const discovery::view& next) {
     record->view(cluster_.time().now(), to_string(inc_), next);
   cluster_.time().note(next.version);
   // Clients mostly learn the view at once; one time in eight so late that others have asked by the
-  // view before.
+  // previous view.
   const auto late = cluster_.time().below(8) == 0 ? 1'000'000 : 5'000;
   cluster_.later(*this, std::chrono::microseconds(cluster_.time().below(late)),
                  [next](process& self) { self.clients_learn(next); });

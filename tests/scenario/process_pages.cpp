@@ -39,7 +39,7 @@ void process::serve_abandon(const std::string& slots) {
     pool_->abandon(link::record_at<slot_id>(slots, i));
 }
 
-/// Removes pages from memory at once, from disk a little later. Returns one page_status byte a
+/// Removes pages from memory at once, from disk a little later. Returns one page_status byte per
 /// page.
 std::string process::serve_remove(const std::string& keys) {
   auto statuses = publisher_->remove(keys);

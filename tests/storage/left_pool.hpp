@@ -20,7 +20,7 @@
 
 namespace peercache::storage {
 
-/// Helpers for tests of who takes over a pool whose process was killed.
+/// Helpers for tests of taking over a pool whose process was killed.
 
 inline pool_memory_options pool_options_for(const std::string& test) {
   return {.name_prefix = "peercache-test-" + test + "-" + std::to_string(::getpid()),

@@ -47,7 +47,8 @@ protected:
 
   bool has(std::uint64_t number) const { return pool->find(key_of(number)).has_value(); }
 
-  /// The page that the host's processes find for this key; of any length if `length` is 0.
+  /// The page of this key and length that the host's processes find; `length` 0 stands for any
+  /// length.
   std::optional<host_index::page> on_host(std::uint64_t number, std::uint32_t length = 0) const {
     return memory->index().find(key_of(number), length);
   }

@@ -20,7 +20,7 @@ namespace {
 constexpr slot_id slot{3};
 constexpr std::uint32_t length = 2 * limits::granule_bytes;
 
-/// A slot with a filling that a reader of the host has found before it was published.
+/// A slot with a fill that a reader of the host has found before it was published.
 struct scene {
   heap_pool memory{16};
   slot_table slots = memory.slots();

@@ -92,8 +92,8 @@ private:
     return page;
   }
 
-  /// Publishes the page whose filling is the oldest. Until now the record of its slot was that of
-  /// the page before, as in a directory that hears of evictions late.
+  /// Publishes the page whose fill is the oldest. Until now the record of its slot was that of the
+  /// slot's previous page, as in a directory that hears of evictions late.
   void publish_oldest() {
     const auto [slot, page] = filling_.front();
     filling_.pop_front();

@@ -12,7 +12,7 @@ Range = Tuple[int, int]
 
 
 class KVArgsLike(Protocol):
-    """The attributes of SGLang's KVArgs (disaggregation/base/conn.py) that are used; others are ignored.
+    """The attributes of SGLang KVArgs (disaggregation/base/conn.py) that are used; others are ignored.
 
     Each list has one entry for each buffer, in the engine's order: K of each layer, then V of each layer; with MLA one
     for each layer. Page p of buffer i is the `kv_item_lens[i]` bytes at `kv_data_ptrs[i] + p * kv_item_lens[i]`.

@@ -35,7 +35,7 @@ def _bound(pages: int, ask: Ask) -> int:
 def leading_run(pages: int, ask: Ask) -> int:
     """How many pages the cache has from the first one on, without a gap; `pages` is the length of the chain.
 
-    A search of PROBES pages a round finds a page that is missing. The pages before it are then all asked for:
+    A search of PROBES pages per round finds a page that is missing. The pages before it are then all asked for:
     eviction may have taken a page out of the middle, and without that question the search would promise too much. So
     the answer is
     that of an exact index, and a long chain of which little is stored costs only a few small questions.

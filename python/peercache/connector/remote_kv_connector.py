@@ -1,4 +1,4 @@
-"""RemoteKVConnector: the interface of SGLang's RFC 7746 over PeerCache."""
+"""RemoteKVConnector: the interface of SGLang RFC 7746 over PeerCache."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ class RemoteKVConnector:
         self._closed = False
 
     def register_kv_buffers(self, kv_args: KVArgsLike) -> None:
-        """Makes the engine's buffers known. To be called once, before any other call. The buffers stay the engine's,
-        and must stay in place until `close`."""
+        """Makes the engine's buffers known. Call it once, before any other call. The buffers stay the engine's, and
+        must stay in place until `close`."""
         if self._buffers is not None:
             raise RuntimeError("the KV buffers are registered already")
         page_size = getattr(kv_args, "page_size", None) or self.metadata.page_size

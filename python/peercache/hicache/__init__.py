@@ -1,4 +1,4 @@
-"""PeerCache as the L3 of SGLang's HiCache; loads without SGLang and without torch."""
+"""PeerCache as the L3 of SGLang HiCache; loads without SGLang and without torch."""
 
 from peercache.hicache.store import PeerCacheStore
 

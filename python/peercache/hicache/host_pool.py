@@ -61,7 +61,7 @@ def is_group(pool: Any) -> bool:
 
 
 def _shape_of(pool: Any) -> Any:
-    """The pool whose attributes tell the shape of a page: the anchor of SGLang's HostPoolGroup, otherwise `pool`
+    """The pool whose attributes tell the shape of a page: the anchor of a HostPoolGroup of SGLang, otherwise `pool`
     itself."""
     return getattr(getattr(pool, "anchor_entry", None), "host_pool", pool)
 
@@ -194,7 +194,7 @@ class HostPool:
         return pieces
 
     def _rows_of_all(self) -> Optional[Rows]:
-        """The rows in which all pages lie, in every layout of SGLang's, since asking the pool in each call would
+        """The rows in which all pages lie, in every layout that SGLang has, since asking the pool in each call would
         cost more than the rest of the call. None: the pages lie in no rows, and the pool has to be asked."""
         try:
             return rows_of(self.parts, self.page_size, int(self.pool.size) // self.page_size)

@@ -1,4 +1,4 @@
-"""PeerCacheStore: PeerCache as the L3 of SGLang's HiCache."""
+"""PeerCacheStore: PeerCache as the L3 of SGLang HiCache."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def is_draft(key: str) -> bool:
 
 
 def firsts_of(places: Sequence[Tuple[int, int]]) -> List[bool]:
-    """Whether each range (address, bytes) is apart from all earlier ranges that are themselves apart: of two pages
-    read into the same memory only one would be left. Some versions of SGLang pass one tensor for all keys."""
+    """Whether each range (address, bytes) is apart from all earlier ranges that are themselves apart. If two pages were
+    read into the same memory, only one would be left. Some versions of SGLang pass one tensor for all keys."""
     taken: List[Tuple[int, int]] = []
     firsts = []
     for begin, size in places:
@@ -97,7 +97,7 @@ class StoredPool:
 
     host: HostPool
     own: Sequence[KeySpace]
-    """The key spaces of this rank's pages that are moved by address; of large pages those of their heads."""
+    """The key spaces of this rank's pages that are moved by address; for large pages, those of their heads."""
     group: Sequence[KeySpace]
     """The key spaces of the pages of all ranks of the TP group."""
     flat: Sequence[KeySpace]

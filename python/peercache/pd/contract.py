@@ -1,7 +1,7 @@
 """SGLang's side of the contract: its Common classes, and whether they have the shape that this package was written for.
 
-Where SGLang is not installed this module cannot be imported. The classes below `TYPE_CHECKING` name what is used of
-SGLang's.
+Where SGLang is not installed this module cannot be imported. The classes below `TYPE_CHECKING` name the attributes of
+SGLang objects that are used.
 """
 
 from __future__ import annotations

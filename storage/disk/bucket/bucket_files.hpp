@@ -15,8 +15,9 @@ namespace peercache::storage {
 
 /// The buckets of a store: their files, the bytes that these take, and which of them are open.
 ///
-/// Threads: one owner. Ownership: of the buckets; a bucket's address stays. Invariant: `used_bytes`
-/// never exceeds the limit `size_bytes`, unless the files found at the start did already.
+/// Threads: one owner. Ownership: owns the buckets; a bucket's address stays. Invariant:
+/// `used_bytes` never exceeds the limit `size_bytes`, unless the files found at the start did
+/// already.
 class bucket_files {
 public:
   bucket_files(disk_io& io, std::uint64_t size_bytes) : io_(io), size_bytes_(size_bytes) {}

@@ -102,12 +102,12 @@ struct disk_space {
 /// folder, with '/' between their parts, and never lead out of it; "" is the folder itself.
 ///
 /// Threads: one owner, but for `wake`, `read_now`, `list` and `read_heads`, which any thread may
-/// call. Ownership: of the open files. Memory of a request belongs to its owner and stays put until
-/// the request has completed; the destructor waits for that. Errors: `io_failed`, `not_found`,
-/// `out_of_space`, `invalid_argument`, with name and reason. A later failure is in the completion.
-/// Nothing throws. Durability: bytes that a completed `sync` covered, and a folder's entries as of
-/// its last `sync_folder` (the call, or the request that completed), survive a loss of power;
-/// anything else may survive, in pieces, or not.
+/// call. Ownership: owns the open files. Memory of a request belongs to its owner and stays put
+/// until the request has completed; the destructor waits for that. Errors: `io_failed`,
+/// `not_found`, `out_of_space`, `invalid_argument`, with name and reason. A later failure is in the
+/// completion. Nothing throws. Durability: bytes that a completed `sync` covered, and a folder's
+/// entries as of its last `sync_folder` (the call, or the request that completed), survive a loss
+/// of power; anything else may survive, in pieces, or not.
 class disk_io {
 public:
   virtual ~disk_io() = default;

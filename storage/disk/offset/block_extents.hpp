@@ -8,9 +8,9 @@
 
 namespace peercache::storage {
 
-/// Keeps which blocks of a file are free and chooses extents by best fit: of the smallest holes
-/// that are large enough, the one at the lowest place. Neighbouring holes are joined when blocks
-/// are freed.
+/// Keeps which blocks of a file are free and chooses extents by best fit: the smallest hole that is
+/// large enough, and the lowest one of several. Neighbouring holes are joined when blocks are
+/// freed.
 ///
 /// Memory and time go with the number of holes, not with the size of the file, which may be far
 /// larger than a pool (see extent_allocator).

@@ -158,9 +158,9 @@ result<void> rocks_index::clear() {
   return {};
 }
 
-/// Room for 256 bytes a record, compactions included, where each record has two blocks or more; but
-/// at least what the log and the write buffers need, unless that were more than a quarter of the
-/// tier.
+/// Room for 256 bytes per record, compactions included, where each record has two blocks or more;
+/// but at least what the log and the write buffers need, unless that were more than a quarter of
+/// the tier.
 std::uint64_t rocks_index::room_bytes(std::uint64_t size_bytes) const {
   constexpr std::uint64_t at_least = 64u << 20;
   return std::max(size_bytes / 32, std::min(at_least, size_bytes / 4));

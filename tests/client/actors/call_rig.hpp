@@ -49,7 +49,7 @@ protected:
     show({&near, &far});
   }
 
-  /// This process has mapped the pool of the own node.
+  /// Maps the pool of this client's node.
   own_pool_ptr map_pool(config::mirror_mode mirror = config::mirror_mode::off) {
     auto mapped = storage::pool_memory::attach(near.memory.name(), near.memory.owner());
     EXPECT_TRUE(mapped);

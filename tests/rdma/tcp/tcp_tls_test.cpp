@@ -1,5 +1,5 @@
-// The data port under TLS: who is let in, what can be read on the way, and what a call costs that
-// meets somebody else.
+// The data port under TLS: which peers are let in, what can be read on the way, and what a call
+// costs that meets a stranger.
 
 #include "rdma/tcp/tcp_protocol.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"

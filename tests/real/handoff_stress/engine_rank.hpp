@@ -49,7 +49,7 @@ protected:
   rank_cell& own_cell() noexcept { return board_.ranks[rank_]; }
 
   void reach(open_room& room, planned_abort::step step);
-  /// Gives the items to whoever wants them next, who writes to them at once.
+  /// Gives the items back: their next user writes to them at once.
   void give_back(open_room& room);
   /// Tells the router how the room has ended here; `why` is the reason of one that has failed.
   void tell(open_room& room, std::uint32_t cell, outcome how, const std::string& why);

@@ -126,7 +126,7 @@ room_plan plan_of_room(const handoff_plan& plan, std::uint64_t serial) {
   const auto page = plan.model.page_tokens;
   const auto length = (random_tokens(plan, random) + page - 1) / page;
   room_plan room;
-  // Decode has a prefix of a third of the prompts; of some even all pages, so that only states and
+  // Decode has a prefix of a third of the prompts, and all pages of some, so that only states and
   // aux row travel.
   if (random() % 3 == 0)
     room.prefix_pages = static_cast<std::uint32_t>(random() % (length + 1));

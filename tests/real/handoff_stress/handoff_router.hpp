@@ -16,8 +16,8 @@
 namespace peercache::handoff_stress {
 
 /// Starts the ranks as processes of their own, gives them rooms, lets faults happen to them, and
-/// says what has come of it. Threads: one, which never has had others: it forks. Ownership: of the
-/// processes, which end with this object, or with this process however it ends.
+/// says what has come of it. Threads: one, which never has had others: it forks. Ownership: owns
+/// the processes, which end with this object, or with this process however it ends.
 class handoff_router {
 public:
   using clock = std::chrono::steady_clock;
@@ -37,7 +37,7 @@ private:
     pid_t pid = -1;
     clock::time_point frozen_until{}; ///< The process runs when this is zero.
   };
-  /// What a process has; of all its threads.
+  /// Resources of a process, all its threads included.
   struct footprint {
     std::uint64_t descriptors = 0, rss_kib = 0;
   };

@@ -143,7 +143,7 @@ void rank_memory::fill_last(std::span<const std::uint32_t> pages, std::uint64_t 
                             std::uint32_t first_page, std::uint32_t window) {
   if (ranks_.cp != 0)
     return;
-  // A decode with all stages in one takes the aux row from the last of prefill's.
+  // A decode with all stages in one takes the aux row from prefill's last stage.
   const bool has_row = model_.decode_stages != 1 || ranks_.pp + 1 == ranks_.pp_size;
   for (auto& each : buffers_)
     if (each.of == kind::mamba || (each.of == kind::aux && has_row))

@@ -26,8 +26,8 @@ const handoff_world::connection* handoff_world::known_to_decode(std::size_t pref
   return found == connections_.end() ? nullptr : &*found;
 }
 
-/// Decode connects to each of its prefill workers to which it knows no connection; prefill may not
-/// have heard of the end of the one before.
+/// Each decode worker connects to those of its prefill workers to which it knows no connection;
+/// prefill may not have heard yet that their previous connection has ended.
 void handoff_world::connect_workers() {
   for (std::size_t prefill = 0; prefill < prefill_.size(); ++prefill)
     for (std::size_t decode = 0; decode < decode_.size(); ++decode) {

@@ -23,7 +23,7 @@ namespace peercache::handoff::test {
 ///
 /// - Real: `sender_rooms`, `receiver_rooms`, the messages' codec, `lease_table`, `transfer_plan`,
 ///   and `served_spans`, which judges leases.
-/// - What is given back belongs to somebody else at once, who writes to it.
+/// - What is given back belongs to somebody else at once, and is overwritten.
 /// - Faults: aborts on either side at any step, engines that are killed, ranks that are frozen,
 ///   connections that are cut, reads that fail, memory that is unmapped.
 /// - Numbers come again after a success of decode, at once; else when nobody still has them.

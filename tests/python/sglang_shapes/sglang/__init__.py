@@ -1,3 +1,3 @@
-"""Modules in the shape of SGLang's, for tests of `peercache.pd`: what its prefill and decode schedulers and its Common
-classes are to a transfer backend. Written after notes about SGLang of August 2026; nothing here is SGLang's code, and
-nothing of PeerCache's is used."""
+"""Modules with the shape of those of SGLang, for tests of `peercache.pd`: what its prefill and decode schedulers and
+its Common classes are to a transfer backend. Written after notes about SGLang of August 2026; nothing here is SGLang's
+code, and nothing of PeerCache's is used."""

@@ -170,8 +170,8 @@ TEST(bucket_store, groups_are_written_while_others_are_made_durable) {
   const auto syncs = there.store().stats().syncs;
   write_pages(there, 0, 1);
   const auto one = io.now();
-  // Each page is written after the transfers of the page before: if each waited for the sync, too,
-  // 50 pages would take 5 s.
+  // Each page is written after the transfers of the previous page: if each waited for the sync,
+  // too, 50 pages would take 5 s.
   for (std::uint32_t i = 1; i <= 50; ++i) {
     there.write({.number = i});
     there.step();

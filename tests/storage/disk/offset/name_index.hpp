@@ -11,8 +11,8 @@ namespace peercache::storage {
 
 /// An `offset_index` on the disk of a test, so that it fails and loses power together with the
 /// pages: each record is the name of an empty file. A batch is on its way until the second call of
-/// `committed`; of names that the folder's sync has not made durable, any part survives a loss of
-/// power.
+/// `committed`. Any part of the names that the folder's sync has not made durable survives a loss
+/// of power.
 /// Threads: one.
 class name_index final : public offset_index {
 public:

@@ -1,4 +1,4 @@
-"""Hooks around functions of SGLang's, which plug-ins register."""
+"""Hooks around SGLang functions, which plug-ins register."""
 
 import enum
 import functools

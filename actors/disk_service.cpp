@@ -223,7 +223,7 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
     auto& open = loads_[request];
     PEERCACHE_ASSERT(open.left == 0 && open.pages.empty()); // Requests have numbers of their own.
     open.pages.resize(count);
-    open.left = 1; // One for this call: all pages are asked for before the load is answered.
+    open.left = 1; // This call counts as one: all pages are asked for before the load is answered.
     disk_turn::left missing;
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto page = record_at<wanted_page>(batch, i);

@@ -118,7 +118,7 @@ caf::result<std::string, std::string> commit_for(gateway_pointer self, std::uint
                 more ? next_lengths : std::string(), from_here{})
       .then(
           [self, id, promise, pages](std::string& statuses, std::string& slots) mutable {
-            PEERCACHE_ASSERT(statuses.size() == pages); // One for each page.
+            PEERCACHE_ASSERT(statuses.size() == pages); // Each page has one status.
             if (!grant(self, id, slots))
               slots.clear();
             promise.deliver(std::move(statuses), std::move(slots));
@@ -198,7 +198,7 @@ void on_topology(gateway_pointer self, const topology_ptr& next) {
 /// A node_report whose parts come from several actors; the last one's answer delivers it.
 struct report_in_parts {
   node_report report;
-  /// One for the gateway, which asks all actors before the report is delivered.
+  /// Number of parts that have not come. The gateway itself is one, until it has asked all actors.
   std::size_t missing = 1;
   caf::typed_response_promise<node_report> promise;
 

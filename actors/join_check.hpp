@@ -4,8 +4,9 @@
 
 #include <functional>
 
-// Who asks to come in has to answer at the address that it advertises: the others will look for it
-// there, and a member that nobody reaches could become a master whose vote is missed for ever.
+// A node that asks to come in has to answer at the address that it advertises: the others will look
+// for it there, and a member that nobody reaches could become a master whose vote is missed for
+// ever.
 namespace peercache::actors {
 
 /// What happens to a join once its sender was reached.

@@ -117,7 +117,7 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
   self->request(state.disk.actor, disk_timeout, remove_atom_v, keys, from_here{})
       .then(
           [self, promise, statuses, keys](const std::string& had) mutable {
-            PEERCACHE_ASSERT(had.size() == statuses.size()); // One of each for a key.
+            PEERCACHE_ASSERT(had.size() == statuses.size()); // Both have one status per key.
             for (std::size_t i = 0; i < statuses.size(); ++i)
               if (static_cast<page_status>(had[i]) == page_status::hit)
                 statuses[i] = had[i];

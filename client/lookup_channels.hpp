@@ -13,7 +13,8 @@
 namespace peercache::client {
 
 /// Connections to the members' directory shards, under TLS if there is any, each used by one call
-/// at a time. Threads: any. Bound: idle connections per member; any more that come back are closed.
+/// at a time. Threads: any. Bound: idle connections per member; further ones that come back are
+/// closed.
 class lookup_channels {
 public:
   /// @param tls null: the connections are plain

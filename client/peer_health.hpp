@@ -24,7 +24,8 @@ public:
   bool allow(const incarnation& peer, circuit_breaker::time_point now);
   void on_success(const incarnation& peer);
   void on_failure(const incarnation& peer, circuit_breaker::time_point now);
-  /// Forgets who is not in this view: nobody asks it any more, so it would be left alone for ever.
+  /// Forgets peers that are not in this view: without calls their breakers would stay open for
+  /// ever.
   void follow(const discovery::view& view);
   /// A question of `asked_at` is not waited for any more. One such question is no failure of a peer
   /// that is only slow, unless the call was allowed to try the peer out.

@@ -217,7 +217,7 @@ private:
   std::vector<action> tick_after_leaving();
   void tell_of_leaving();
 
-  // Who is gone, as views say it (membership_gone.cpp).
+  // Functions about members that are gone, as views say it (membership_gone.cpp).
   std::vector<departed> gone_after(const view& next) const;
   departure why_gone(const member& who) const;
   std::uint64_t unix_ms() const;

@@ -25,8 +25,9 @@ bool membership::forgets_some() const {
                      [this](const departed& each) { return forgotten_.count(each.name) > 0; });
 }
 
-/// Who is gone in the view `next`: those of the base view who are neither back nor forgotten, and
-/// the members of the base view that `next` lacks although they have not said that they leave.
+/// Returns the processes that are gone in the view `next`: those gone in the base view that are
+/// neither back nor forgotten, and the members of the base view that `next` lacks although they
+/// have not said that they leave.
 std::vector<departed> membership::gone_after(const view& next) const {
   std::vector<departed> gone;
   for (const auto& each : base().gone)

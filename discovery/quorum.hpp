@@ -48,8 +48,8 @@ private:
 /// half in its first attempt, which is the oldest of all and has nothing to ask for.
 ///
 /// Voters are the processes that the base view names as its masters. When other processes run in
-/// the places of so many of them that the remaining masters are not a majority, the successors'
-/// votes count as well.
+/// the places of some of them and the remaining masters are not a majority, the successors' votes
+/// count as well.
 ///
 /// Threads: none; the owner serializes. Time is an argument.
 class voting_round {

@@ -86,7 +86,8 @@ struct view {
   /// The masters of the last view that was not a fragment; no majority of them is in this view.
   /// Empty when this view is not a fragment.
   std::vector<member> former_masters;
-  /// Who is gone, the newest last; names differ from each other and from those of the members.
+  /// Members that are gone, the newest last; names differ from each other and from those of the
+  /// members.
   std::vector<departed> gone;
   bool operator==(const view&) const = default;
 

@@ -27,7 +27,8 @@ struct offered_pages {
   std::vector<std::uint32_t> pages;
   /// Nothing follows: states and aux row are complete as well. Such an offer may have no pages.
   bool last = false;
-  std::vector<state_items> states; ///< One for each component in the last offer; else none.
+  std::vector<state_items> states; ///< The last offer has an entry for each component; other offers
+                                   ///< have none.
   std::uint32_t aux_row = 0;       ///< Unused unless `last`.
   bool operator==(const offered_pages&) const = default;
 };

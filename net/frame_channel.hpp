@@ -42,7 +42,7 @@ bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_lo
 
 /// The asking side of one connection, plain or under TLS. Non-blocking: whoever owns the channel
 /// polls `fd`.
-/// Threads: one at a time. Errors: `advance` returns `broken`; the channel is of no use any more
+/// Threads: one at a time. Errors: `advance` returns `broken`; the channel is no longer usable
 /// then.
 class frame_channel {
 public:

@@ -118,7 +118,7 @@ void tls_handshakes::go_on(std::uint64_t id, clock::time_point now) {
   if (step == tls_session::step::established) {
     events_.remove(over.socket.get());
     over.done(std::move(over.socket), std::move(*over.session));
-  } else if (over.session) { // Who has hung up without a byte was a probe, and no line is due.
+  } else if (over.session) { // A peer that hangs up without a byte was a probe: no log line.
     tell(over, over.session->refusal(), now);
   }
 }

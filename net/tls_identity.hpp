@@ -13,7 +13,7 @@ enum class tls_role : std::uint8_t {
   client, ///< An engine's client or the command line.
 };
 
-/// Who holds a certificate, as its subject alternative name says: the URI
+/// The holder of a certificate, as its subject alternative name says: the URI
 /// `peercache://CLUSTER/node/NAME` or `peercache://CLUSTER/client/NAME`. In cluster and name, bytes
 /// other than letters, digits, `.`, `_`, `~` and `-` are percent-encoded.
 struct tls_identity {

@@ -53,7 +53,7 @@ public:
 
   /// Why the peer was refused, or refused this side.
   const std::string& refusal() const noexcept;
-  /// Who the peer is. @pre established()
+  /// The peer's identity. @pre established()
   const tls_identity& peer() const noexcept;
 
 private:

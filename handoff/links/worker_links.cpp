@@ -243,7 +243,7 @@ void worker_links::run_ready(time_point now) {
     at->second.ready = false;
     step(at, now);
   }
-  // Who had no turn comes before those that had one and want another.
+  // Links that had no turn come before links that had one and want another.
   ready_.insert(ready_.begin(), next, turns.end());
 }
 

@@ -168,7 +168,7 @@ void tcp_server_session::answer_hello() {
   answer.verdict =
       judge(greeting, shared_.cluster, shared_.options.inc, shared_.serves.service(), extent_);
   const bool accepted = answer.verdict == hello_verdict::accepted;
-  if (accepted) { // Who is refused, and told, would be accepted the next time.
+  if (accepted) { // A refused peer that learnt these would be accepted the next time.
     answer.inc = shared_.options.inc;
     answer.extent = extent_ = agreed(greeting.extent, extent_).value_or(extent_);
   }

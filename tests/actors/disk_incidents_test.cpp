@@ -191,7 +191,7 @@ TEST(disk_incidents, a_thread_that_does_not_come_back_hangs) {
   EXPECT_TRUE(all.open().empty());
 }
 
-/// Who watches stood still as well.
+/// The watching thread stood still as well as the disk's thread.
 TEST(disk_incidents, a_process_that_was_stopped_blames_no_disk) {
   disk_incidents all("/disk");
   all.look_at_thread(long_ago, long_ago, 5);

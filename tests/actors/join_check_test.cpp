@@ -14,7 +14,7 @@ namespace {
 using discovery::join_packet;
 using discovery::refused_packet;
 
-/// Who answers a hello at which port.
+/// The member that answers a hello, by its port.
 using listeners = std::map<std::uint16_t, discovery::member>;
 
 struct network {

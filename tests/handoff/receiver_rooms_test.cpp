@@ -358,7 +358,7 @@ TEST_F(receiver, the_oldest_room_is_read_first_within_the_limit) {
   EXPECT_EQ(second->turn, join_id{101}) << "the older one has nothing to read now";
 }
 
-/// The shortest time of eleven reads of a room behind so many that wait.
+/// The shortest time of eleven reads of a room behind `idle` rooms that wait.
 std::chrono::nanoseconds time_of_reads(std::uint64_t idle) {
   receiver_rooms rooms({.read_pieces_max = 1}, {1});
   const auto plan = plan_of(bob);

@@ -149,7 +149,7 @@ class Scheduler:
 
     @staticmethod
     def indices_of(states):
-        """As SGLang gives them; nothing for an engine without states."""
+        """The indices of states in SGLang's form; nothing for an engine without states."""
         return [items for _, items in states] or None
 
     def write_all(self, request, pages, first, end):

@@ -2,8 +2,8 @@
 
     pd_prefill.py PORT CHUNKS_MAX
 
-It prints "ready", and then serves a request for each line "ROOM SEED TOKENS" that comes in; for each request it
-computes at most CHUNKS_MAX chunks.
+The program prints "ready", and then serves a request for each line "ROOM SEED TOKENS" that comes in; for each request
+it computes at most CHUNKS_MAX chunks.
 """
 
 import queue

@@ -27,7 +27,7 @@ class Event:
 
 
 class QueriedEvent(Event):
-    """One that can only be asked."""
+    """An event that can only be queried, not waited for."""
 
     synchronize = None
 

@@ -19,8 +19,8 @@ PREFILL = "prefill"
 
 
 class KVManager(CommonKVManager):
-    """One for each rank. At prefill it announces the worker's port as SGLang's `rank_port`; decode learns it of the
-    bootstrap server and connects there.
+    """The manager of one rank. At prefill it announces the worker's port as SGLang's `rank_port`; decode learns it of
+    the bootstrap server and connects there.
 
     Threads: SGLang's scheduler calls, and the thread of its heartbeat; `WaitingSends` has one of its own. Ownership:
     the memory of KVArgs is lent to the worker from the constructor on, but between `deregister_buffer_to_engine` and

@@ -39,7 +39,7 @@ struct bucket_group {
 ///   open     groups are added
 ///   closing  no group is added; the last ones become durable
 ///   footer   the footer is being written and made durable
-///   done     nothing is written any more, sealed or not
+/// done all writing has ended, sealed or not
 struct bucket {
   enum class phase : std::uint8_t { open, closing, footer, done };
 

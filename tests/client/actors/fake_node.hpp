@@ -27,7 +27,8 @@ struct fake_node {
   std::vector<std::string> committed;   ///< Packed filled_slot of each commit.
   std::vector<link::commit_mode> modes; ///< The mode of each commit.
   std::vector<caf::typed_response_promise<std::string>> reservations;
-  std::vector<caf::typed_response_promise<std::string>> answers; ///< To removes and promotes.
+  std::vector<caf::typed_response_promise<std::string>> answers; ///< Answers to removes and
+                                                                 ///< promotes.
   std::string abandoned;                                         ///< Packed slot_id.
   std::string used;                                              ///< Packed used_page.
   std::vector<std::uint64_t> cleared;                            ///< Spaces.

@@ -139,7 +139,8 @@ private:
   net::unique_fd listener_;
   close_signal stop_;
   mutable std::mutex lock_;
-  std::map<page_key, std::vector<directory::page_location>> records_; ///< By lock_, as all below.
+  std::map<page_key, std::vector<directory::page_location>> records_; ///< Guarded by lock_, as are
+                                                                      ///< all members below.
   manner manner_ = manner::answers;
   directory::view_number view_;
   std::size_t questions_ = 0;

@@ -172,7 +172,7 @@ TEST_F(link_hostile_test, a_hundred_that_say_nothing_are_bounded_and_closed_in_t
   ASSERT_TRUE(run_until([&] { return prefill.links->stats().accepted == 100; }));
   EXPECT_EQ(prefill.links->strangers(), 64u);
   EXPECT_EQ(prefill.links->stats().turned_away, 36u);
-  // Who says hello has a place all the same.
+  // A worker that says hello gets a place all the same.
   auto& decode = start(engine_side::decode, 1);
   join(decode, prefill);
   EXPECT_LE(prefill.links->strangers(), 64u);

@@ -20,7 +20,7 @@ namespace peercache::handoff::test {
 /// is of its number.
 class rank_memory {
 public:
-  static constexpr std::uint32_t page_count = 10; ///< As many items has each kind of state.
+  static constexpr std::uint32_t page_count = 10; ///< Each kind of state has as many items.
 
   rank_memory(const small_model& model, std::uint32_t worker, bool prefill);
 

@@ -89,7 +89,8 @@ private:
     std::size_t prefill = 0, decode = 0;
     incarnation source; ///< The prefill rank's process.
     bool up = true;
-    bool prefill_has_it = true, decode_has_it = true; ///< Who has not heard of its end yet.
+    bool prefill_has_it = true, decode_has_it = true; ///< Whether each side has yet to learn that
+                                                      ///< the connection has ended.
     std::deque<std::string> to_prefill{}, to_decode{};
   };
   enum class phase { waiting, running, ending, over };
@@ -106,7 +107,7 @@ private:
     } decode;
     struct at_prefill {
       phase at = phase::waiting;
-      std::vector<send_id> ids; ///< One for each rank.
+      std::vector<send_id> ids; ///< The room's number at each rank.
       std::vector<std::uint32_t> pages;
       std::uint32_t first = 0; ///< Place of the first page in the sequence.
       std::uint32_t sent = 0;

@@ -77,8 +77,8 @@ result<owned_fd> lock(int folder, const std::string& path, const folder_owner& o
     return {errc::refused, "the disk tier's folder '" + path + "' is in use by " + holder +
                                ". Each node needs a folder of its own: set disk.path"};
   }
-  // The lock file's text names this process to one that is refused. The result is ignored: a full
-  // disk, which cannot hold the text, is no reason not to start.
+  // The lock file's text names this process to one that is refused. The result is ignored: a node
+  // also starts on a full disk, which cannot hold the text.
   write_text(fd.get(), "node '" + owner.node + "', process " + std::to_string(::getpid()));
   return fd;
 }

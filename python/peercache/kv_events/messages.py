@@ -14,7 +14,7 @@ HASH_DIGITS = 16
 
 def block_hash(key: str) -> Optional[int]:
     """A page's hash as routers know it: the first 64 bits of SGLang's page hash, signed (its
-    hash_str_to_int64). None for a key that is no such hash: pages of drafts and of named pools."""
+    hash_str_to_int64). None for a key that is not such a hash: pages of drafts and of named pools."""
     if len(key) != 64:
         return None
     try:

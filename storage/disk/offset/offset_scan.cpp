@@ -52,7 +52,7 @@ void offset_scan::take(std::span<const std::byte> raw, const page_key* key, std:
     fault = record_fault::torn;
   }
   if (key == nullptr)
-    // A block of the file that is no good header is part of a page, so it is not counted as torn.
+    // A block of the file that is not a good header is part of a page: not counted as torn.
     return;
   into.torn += fault != record_fault::foreign && fault != record_fault::version;
   into.dropped.push_back(*key);

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Fails on what docs/style.md bans and clang-format and clang-tidy cannot see."""
+import ast
+import io
 import pathlib
 import re
 import sys
+import tokenize
 
 from check_includes import sources
 from cpp_text import TOKEN, blanked
@@ -37,9 +40,18 @@ BANNED_WORDS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 # Begins of comments that lack a subject: a genitive without its noun, a pronoun, or the end of somebody else's
 # sentence. The subject then stands on some other line.
 NO_SUBJECT = re.compile(
-    r"//[/!]?<?[ \t]+((?:Of|Whom|Whose|Those|Its?|They|Them|Their|That|Such|And|Nor|Or|But|Than|Also|Else|Otherwise|Unless"
-    r"|The same|As in|So (?:many|much|long))\b)"
+    r"(?:Of|Whom?|Whose|Those|Its?|They|Them|Their|That|Such|And|Nor|Or|But|Than|Also|Else|Otherwise|Unless"
+    r"|The same|As in|So (?:many|much|long|often)|One (?:for|per|that)|(?:By|To|For|From|With) whom?"
+    r"|(?:This|These) (?:is|are|was|were|makes?))\b"
 )
+# Words anywhere in a comment that point at another line, or turn the sense of the sentence around at its end.
+NOT_PLAIN = [
+    (re.compile(r"\b[Ss]o (?:many|much|long|often)\b(?! (?:that|as)\b)"), "say 'this many', or name the number"),
+    (re.compile(r"\bany more\b(?=[.,;:)]|$)"), "say 'no longer'"),
+    (re.compile(r"\bTo be called (?:when|after|before|at|with|while|once)\b"), "say 'Call when'"),
+    (re.compile(r"(?<![Tt]here )\b(?:is|are|was|were) no (?!\w+er\b|more\b|less\b|use\b)[a-z`]+"), "say 'is not a'"),
+    (re.compile(r"\bthe own \w+"), "say whose it is"),
+]
 # A tag that ends its line stands in another paragraph than the one it belongs to: clang-format has joined them.
 LONELY_TAG = re.compile(r"//.*[@\\](?:pre|post|param|return|throws)[ \t]*$", re.MULTILINE)
 COMMENT = re.compile(r"//[/!]?<?")
@@ -62,18 +74,51 @@ def blanked_comments(text):
     return re.sub(r"^\s*//[^\n]*|/\*.*?\*/", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def first_lines(text):
-    """The position and the first line of each comment. A comment's further lines are left out: they may begin as
-    they like."""
-    before = None
+def cpp_comments(text):
+    """The line and the text of each comment of C++ code. Comments on consecutive lines in the same column, with the
+    same marker, are one comment."""
+    found, end = [], None
     for token in TOKEN.finditer(text):
         if not token[0].startswith("//"):
             continue
         begin = text.rfind("\n", 0, token.start()) + 1
-        line, column = text.count("\n", 0, begin), token.start() - begin
-        if text[begin:token.start()].strip() or before != (line - 1, column, COMMENT.match(token[0])[0]):
-            yield token.start(), token[0]
-        before = line, column, COMMENT.match(token[0])[0]
+        line, column, marker = line_of(text, token.start()), token.start() - begin, COMMENT.match(token[0])[0]
+        words = token[0][len(marker):].split()
+        if text[begin:token.start()].strip() or end != (line - 1, column, marker):
+            found.append((line, words))
+        else:
+            found[-1][1].extend(words)
+        end = line, column, marker
+    return [(line, " ".join(words)) for line, words in found]
+
+
+def python_comments(text):
+    """The line and the text of each comment and of each docstring of Python code. Strings that stand below an
+    attribute count as docstrings."""
+    found, end = [], None
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT or token.string.startswith("#!"):
+            continue
+        (line, column), words = token.start, token.string.lstrip("#").split()
+        if token.line[:column].strip() or end != (line - 1, column):
+            found.append((line, words))
+        else:
+            found[-1][1].extend(words)
+        end = line, column
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            found.append((node.lineno, node.value.value.split()))
+    return [(line, " ".join(words)) for line, words in found]
+
+
+def comment_faults(comments):
+    for line, comment in comments:
+        if match := NO_SUBJECT.match(comment):
+            yield line, f"a comment names its subject: it does not begin with '{match[0]}'"
+            continue
+        for pattern, advice in NOT_PLAIN:
+            if match := pattern.search(comment):
+                yield line, f"a comment is plain at first reading: instead of '{match[0]}' {advice}"
 
 
 def file_faults(path, text):
@@ -84,18 +129,27 @@ def file_faults(path, text):
         yield line_of(text, match.start()), f"{match[0]}: finish it, or open an issue"
     for match in LONELY_TAG.finditer(text):
         yield line_of(text, match.start()), "a tag ends the line: put an empty comment line before its paragraph"
-    for position, comment in first_lines(text):
-        if match := NO_SUBJECT.match(comment):
-            yield line_of(text, position), f"a comment names its subject: it does not begin with '{match[1]}'"
+    yield from comment_faults(cpp_comments(text))
     for where, pattern, reason in BANNED_CODE:
         if where(path):
             for match in re.finditer(pattern, code):
                 yield line_of(code, match.start()), f"{match[0]}: {reason}"
 
 
+def python_sources(root):
+    """The paths of all Python files of this project, from the root."""
+    for file in sorted(root.rglob("*.py")):
+        path = file.relative_to(root).as_posix()
+        if not path.startswith((".", "build")):
+            yield path
+
+
 def faults(root):
     for path in sources(root):
         for line, fault in file_faults(path, (root / path).read_text()):
+            yield f"{path}:{line}: {fault}"
+    for path in python_sources(root):
+        for line, fault in comment_faults(python_comments((root / path).read_text())):
             yield f"{path}:{line}: {fault}"
 
 

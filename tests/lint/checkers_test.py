@@ -210,6 +210,38 @@ class style(unittest.TestCase):
                      "// A page.\n\n// It is late.\n", "int a; // A page.\n// It is late.\nint b;\n"]:
             self.assertEqual(len(self.found("storage/a.cpp", text)), 1, text)
 
+    def test_a_comment_does_not_begin_with_a_relative_pronoun_or_a_mere_this(self):
+        for comment in ["// Who is refused waits.", "/// For who dials.", "int a; ///< One for each page.",
+                        "// This is the pool.", "/// These make a page."]:
+            found = self.found("storage/a.cpp", comment + "\n")
+            self.assertEqual(len(found), 1, comment)
+            self.assertIn("names its subject", found[0])
+        for comment in ["// Whoever is refused waits.", "/// This node leaves.", "/// For whole pages.",
+                        "// One page."]:
+            self.assertEqual(self.found("storage/a.cpp", comment + "\n"), [], comment)
+
+    def test_a_comment_does_not_point_at_another_line(self):
+        for comment in ["/// A poll removes so many files.", "/// A lease stands for\n/// so long.",
+                        "/// Nobody reads it any more.", "/// Sets it. To be called when it is full.",
+                        "/// A full disk is no fault.", "/// Expels it from the own view."]:
+            found = self.found("storage/a.cpp", comment + "\n")
+            self.assertEqual(len(found), 1, comment)
+            self.assertIn("plain at first reading", found[0])
+        for comment in ["/// A poll removes this many files.", "/// A call takes so long that nobody waits.",
+                        "int so_many;", "/// Nobody reads it, and any more would be refused.", "/// Call when it is full.",
+                        "/// A full disk is not a fault; there is no disk.",
+                        "/// A page is no longer read, and is no newer."]:
+            self.assertEqual(self.found("storage/a.cpp", comment + "\n"), [], comment)
+
+    def test_comments_and_docstrings_of_python_name_their_subject_too(self):
+        for text in ["# It may be late.\n", "a = 1  # Of the footer.\n", '"""Else it hangs."""\n',
+                     'class a:\n    b: int\n    """Those that wait."""\n', "# A page.\na = 1\n# It is late.\n",
+                     'def f():\n    """Removes\n    so many files."""\n']:
+            self.assertEqual(len(self.found("python/a.py", text)), 1, text)
+        for text in ["# A page that waits.\n# It may be late.\n", "#!/usr/bin/env python3\na = 'It is'  # A page.\n",
+                     '"""A page.\n\nIt may be late.\n"""\n', 'f("Of so many.")\n', 'a = """# It is late."""\n']:
+            self.assertEqual(self.found("python/a.py", text), [], text)
+
     def test_a_tag_does_not_end_a_line_of_a_comment(self):
         for tag in ["@pre", "@param", "@return"]:
             self.assertEqual(len(self.found("storage/a.cpp", f"/// Opens it. {tag}\n/// closed\nint a;\n")), 1, tag)

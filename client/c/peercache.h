@@ -3,12 +3,12 @@
  * PeerCache's client for C, and for every language that calls C: pages in, pages out, in batches.
  *
  * ABI: a program that was built with this header runs with each later libpeercache.so.0. Functions are added, never
- * changed. A struct grows at its end only; its user says how long it is for him, by a member `size` or by the stride
- * of an array, and the macros PEERCACHE_*_INIT fill these in. Members that a library does not know must be 0.
+ * changed. A struct grows only at its end; its user says how long it is in the user's header, by a member `size` or by
+ * the stride of an array, and the macros PEERCACHE_*_INIT fill these in. Members that a library does not know must be 0.
  *
  * Errors: a function that returns `int` returns PEERCACHE_OK or another code of enum peercache_code, and
  * peercache_last_error() then has a sentence for people. Calls of pages return PEERCACHE_OK when each page has its
- * status: a page that cannot be had is a miss with its reason, and no error. No function throws or aborts.
+ * status: a page that cannot be had is a miss with its reason, not an error. No function throws or aborts.
  *
  * Threads: every function may be called from any number of threads at once, unless it says otherwise.
  *
@@ -41,7 +41,7 @@ extern "C" {
 enum peercache_code {
   PEERCACHE_OK = 0,
   PEERCACHE_INVALID_ARGUMENT = 1, /**< The arguments make no sense; nothing was done. */
-  PEERCACHE_NOT_FOUND = 2,        /**< A file or a device that was named is not there. */
+  PEERCACHE_NOT_FOUND = 2,        /**< A named file or device does not exist. */
   PEERCACHE_REFUSED = 3,          /**< A limit was reached, or the other side does not accept this process. */
   PEERCACHE_TIMED_OUT = 4,        /**< The deadline passed. */
   PEERCACHE_UNREACHABLE = 5,      /**< There is no connection to the node, or to nodes that had to be asked. */
@@ -57,17 +57,17 @@ enum peercache_code {
 /** The fate of one page in one call. The first three are successes; all others are misses or refusals. Numbers never
  *  change their meaning; later libraries may return numbers that are not here, which are misses. */
 enum peercache_status {
-  PEERCACHE_STATUS_HIT = 0,           /**< get, exists: the page is there. remove: it was there, and is no more. */
+  PEERCACHE_STATUS_HIT = 0,           /**< get, exists: the page was found. remove: a node had and removed it. */
   PEERCACHE_STATUS_STORED = 1,        /**< set: the page is in the pool. */
   PEERCACHE_STATUS_DUPLICATE = 2,     /**< set: the page is readable in the cluster already; nothing was stored. */
   PEERCACHE_STATUS_NOT_FOUND = 3,     /**< Nobody has the page. */
   PEERCACHE_STATUS_STALE = 4,         /**< The page was evicted or overwritten meanwhile. */
   PEERCACHE_STATUS_HOLDER_GONE = 5,   /**< The process that had the page is gone. */
   PEERCACHE_STATUS_WRONG_KEY = 6,     /**< Another page lies there; nothing was read. */
-  PEERCACHE_STATUS_CORRUPT = 7,       /**< The bytes that arrived have not the page's checksum. */
+  PEERCACHE_STATUS_CORRUPT = 7,       /**< The bytes that arrived do not match the page's checksum. */
   PEERCACHE_STATUS_TIMED_OUT = 8,     /**< The deadline passed. */
   PEERCACHE_STATUS_UNREACHABLE = 9,   /**< The node with the page, or all that know of it, cannot be reached. */
-  PEERCACHE_STATUS_BREAKER_OPEN = 10, /**< The node with the page failed repeatedly and is left alone for a while. */
+  PEERCACHE_STATUS_BREAKER_OPEN = 10, /**< The node with the page failed repeatedly and is not asked for a while. */
   PEERCACHE_STATUS_REFUSED = 11,      /**< A limit in bytes or in number was reached. */
   PEERCACHE_STATUS_NO_SPACE = 12,     /**< set: the pool could free no memory for the page. */
   PEERCACHE_STATUS_BAD_SIZE = 13,     /**< The parts do not add up to the page's length, or a limit is exceeded. */
@@ -99,7 +99,7 @@ typedef struct peercache_key {
   uint8_t bytes[32];
 } peercache_key;
 
-/** A text or other bytes of the caller's; need not end with a zero byte. */
+/** The caller's text or other bytes; need not end with a zero byte. */
 typedef struct peercache_text {
   const char *data;
   size_t bytes;
@@ -113,7 +113,7 @@ typedef struct peercache_part {
 } peercache_part;
 
 /** One page of a batch. Its bytes are the parts one after the other (K and V: two parts, one page), at most 512 parts
- *  and 64 MiB; in a get they add up to the page's length. exists and remove look at the key alone. */
+ *  and 64 MiB; in a get they add up to the page's length. exists and remove look only at the key. */
 typedef struct peercache_page {
   peercache_key key;
   const peercache_part *parts;
@@ -124,7 +124,7 @@ typedef struct peercache_page {
 /** What became of one page. */
 typedef struct peercache_result {
   uint32_t status;       /**< enum peercache_status. */
-  uint32_t origin;       /**< enum peercache_origin; of hits of get. */
+  uint32_t origin;       /**< enum peercache_origin; only for hits of get. */
   uint32_t length_bytes; /**< Length of the page that was found or stored, in bytes; else 0. */
   uint32_t reserved;
 } peercache_result;
@@ -192,8 +192,8 @@ PEERCACHE_API const char *peercache_status_text(uint32_t status);
 /** Connects to the node of this host and maps its pool.
  *  @param settings NULL: all as PEERCACHE_SETTINGS_INIT
  *  @param client receives the client, to be destroyed with peercache_destroy; NULL on errors
- *  Returns within the option `client.timeout`. Errors: INVALID_ARGUMENT (an option that there is not, or a value that it
- *  may not have), UNREACHABLE, TIMED_OUT, REFUSED, INCOMPATIBLE, IO_FAILED. */
+ *  Returns within the option `client.timeout`. Errors: INVALID_ARGUMENT (an unknown option, or a value that it may
+ *  not have), UNREACHABLE, TIMED_OUT, REFUSED, INCOMPATIBLE, IO_FAILED. */
 PEERCACHE_API int peercache_connect(const peercache_settings *settings, peercache_client **client);
 
 /** Starts a whole node within this process, and connects to it: for tests and laptops. Its options are those of
@@ -238,11 +238,11 @@ PEERCACHE_API int peercache_space_key(const peercache_space *space, const void *
  *  found by every client of this host at once, and by other hosts some hundred microseconds later; see peercache_flush.
  *  Errors: INVALID_ARGUMENT, INCOMPATIBLE, OUT_OF_MEMORY; then no result is written. */
 PEERCACHE_API int peercache_set(peercache_client *client, const peercache_batch *batch);
-/** Reads pages from wherever they are. Parts of pages that are no hits may have been written to. Errors: as set. */
+/** Reads pages from wherever they are. Parts of pages that are not hits may have been written to. Errors: as set. */
 PEERCACHE_API int peercache_get(peercache_client *client, const peercache_batch *batch);
 /** Says which pages could be read now; keeps none of them in place. Errors: as set. */
 PEERCACHE_API int peercache_exists(peercache_client *client, const peercache_batch *batch);
-/** Withdraws pages. HIT: some node had the page, and none that was asked has it any more. Errors: as set. */
+/** Withdraws pages. HIT: some node had the page, and none that was asked still has it. Errors: as set. */
 PEERCACHE_API int peercache_remove(peercache_client *client, const peercache_batch *batch);
 
 /** Starts to bring pages closer, best effort. Returns at once. */
@@ -283,9 +283,9 @@ PEERCACHE_API int peercache_locate(peercache_client *client, const peercache_key
                                    uint32_t deadline_ms, peercache_location *locations, size_t location_size,
                                    uint32_t *found);
 
-/** Withdraws every page of all spaces whose first field is `first_field` ("": of spaces without fields), on every node
- *  and disk. OK: after the return no page that was set before the call is a hit for anybody. UNCERTAIN: some node has not
- *  confirmed it, and peercache_last_error() names it; on nodes that heard of it the pages are withdrawn all the same.
+/** Withdraws every page of all spaces whose first field is `first_field` ("" means spaces without fields), on every
+ *  node and disk. OK: after the return no page that was set before the call is a hit for anybody. UNCERTAIN: some node has
+ *  not confirmed it, and peercache_last_error() names it; on nodes that heard of it the pages are withdrawn all the same.
  *  Errors: CLOSED, INVALID_ARGUMENT. */
 PEERCACHE_API int peercache_clear(peercache_client *client, peercache_text first_field, uint32_t deadline_ms);
 
@@ -320,7 +320,7 @@ enum peercache_operation {
   PEERCACHE_OPERATION_REMOVE = 4
 };
 
-/** Is called once, by a thread of the library, when all results are written. It may call every function but
+/** A callback, called once by a thread of the library when all results are written. It may call every function but
  *  peercache_destroy of this client and peercache_call_free of this call; a long callback keeps one of `calls_max`.
  *  @param code what the blocking function would return */
 typedef void (*peercache_callback)(int code, void *user);
@@ -328,7 +328,7 @@ typedef void (*peercache_callback)(int code, void *user);
 /** How a started call tells that it is complete. Begin with PEERCACHE_COMPLETION_INIT. */
 typedef struct peercache_completion {
   uint32_t size; /**< sizeof(peercache_completion) */
-  int event_fd;  /**< An eventfd of the caller's; 1 is added to it; -1: none. It stays open until that is seen, or
+  int event_fd;  /**< The caller's eventfd, to which 1 is added; -1: none. It stays open until that is seen, or
                       until peercache_call_free or peercache_destroy has returned. */
   peercache_callback callback; /**< NULL: none. Called before 1 is added to `event_fd`. */
   void *user;                  /**< Handed to the callback. */
@@ -340,14 +340,14 @@ typedef struct peercache_completion {
  *  Ownership: the batch, its pages and its arrays of parts are read before the return. The results, and the memory that
  *  the parts name, are lent until the completion.
  *  @param operation enum peercache_operation
- *  @param completion NULL: none; then the call is to be waited for
+ *  @param completion NULL: none; then wait for the call
  *  @param call receives a handle, to be freed with peercache_call_free; NULL: none is made
  *  Errors: as the blocking functions; REFUSED when `calls_max` calls are running. Then there is no completion, and `call`
  *  receives NULL. */
 PEERCACHE_API int peercache_start(peercache_client *client, int operation, const peercache_batch *batch,
                                   const peercache_completion *completion, peercache_call **call);
 
-/** Waits until the call is complete (its callback has returned) or the time is over.
+/** Waits until the call is complete (its callback has returned) or the time has passed.
  *  @param at_most_ms 0: does not wait
  *  Returns what the blocking function would have returned, or PEERCACHE_RUNNING. */
 PEERCACHE_API int peercache_call_wait(peercache_call *call, uint32_t at_most_ms);

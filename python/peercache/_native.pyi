@@ -97,7 +97,7 @@ class Client:
         duplicates)."""
     def clear(self, space: str, timeout: Optional[float] = ...) -> tuple[bool, str]:
         """Withdraws all pages whose key space has `space` as its first field. Returns whether it is certain that
-        none of them is a hit any more, and why not."""
+        none of them is still a hit, and why not."""
     def register_memory(self, address: int, bytes: int) -> Optional[str]:
         """Registers memory with the RDMA devices. Returns None, or why that failed."""
     def unregister_memory(self, address: int) -> None: ...
@@ -182,7 +182,7 @@ class PrefillWorker:
 class DecodeWorker:
     """One decode worker, of one rank of an engine: it reads what prefill workers offer. As `PrefillWorker`, but rooms
     are named by their own number, and `end`, `clear`, `give_memory_back` and `close` wait until nothing writes to the
-    pages any more."""
+    pages."""
 
     def __init__(
         self, options: Mapping[str, str], host: str, name: str, layout: Mapping[str, Any]
@@ -200,7 +200,7 @@ class DecodeWorker:
     ) -> None:
         """Lends pages to the room, until it is seen to have ended, or `end` or `clear` has returned."""
     def abort(self, room: int, reason: str, from_another_rank: bool = ...) -> None:
-        """Fails the room; it is seen to have failed when nothing writes to its pages any more."""
+        """Fails the room; it is seen to have failed as soon as nothing writes to its pages."""
     def end(
         self, room: int, reason: str, from_another_rank: bool = ...
     ) -> Optional[tuple[str, bool]]:
@@ -242,7 +242,7 @@ class TransferEngine:
     def closed(self) -> bool: ...
 
 class LentMemory:
-    """Holds the memory of objects with the buffer protocol: it keeps its place and its size while this lives."""
+    """Holds the memory of objects with the buffer protocol: it stays in place and keeps its size meanwhile."""
 
     def __init__(self) -> None: ...
     def lend(self, buffer: Any, writable: bool) -> tuple[int, int]:
@@ -262,7 +262,7 @@ def end_all(
     C++'s static destructors."""
 
 def forked() -> None:
-    """Forgets, in a forked child, the parent's threads and clients. To be called in each forked child."""
+    """Forgets the parent's threads and clients. Call in each forked child."""
 
 def option_table() -> list[tuple[str, str, str]]:
     """The option table as a list of (name, form, meaning)."""

@@ -17,7 +17,7 @@ struct place {
   const char *cluster;
 };
 
-/* Connects with so many started calls; ends the program when it cannot. */
+/* Connects with at most `calls_max` started calls; ends the program when it cannot. */
 peercache_client *connect_to(const struct place *place, uint32_t calls_max);
 
 /* The key "name" of the space "c-test". */

@@ -41,7 +41,7 @@ struct directory_state {
   /// Takes a new view; forgets the records of nodes that are gone. Returns false when the cluster
   /// went on without this node since that view: the records would get old unnoticed.
   bool adopt(const topology_ptr& next);
-  /// Forgets all members and records until a view comes that is newer than this one.
+  /// Forgets all members and records until a view newer than this one comes.
   void leave(const discovery::view& without);
   /// Forgets keys that this node does not own.
   void forget_foreign_keys();

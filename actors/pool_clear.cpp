@@ -18,8 +18,7 @@ constexpr std::uint32_t granules_at_once = 1u << 15;
 void end_walk(pool_pointer self) {
   auto& state = self->state;
   auto& clearing = state.clearing;
-  PEERCACHE_ASSERT(clearing.walking &&
-                   !clearing.waiting.empty()); // Each walk has who asked for it.
+  PEERCACHE_ASSERT(clearing.walking && !clearing.waiting.empty()); // Each walk has its callers.
   if (clearing.pages != 0)
     log::info("clear: {} pages given up", clearing.pages);
   // Old pages on disk: their records that are still to be published are dropped, and the disk's

@@ -56,7 +56,7 @@ void add_fragment(const discovery::view& view, std::vector<cluster_fault>& fault
                    lost.size(), view.former_masters.size(), fmt::join(lost, ", "))});
 }
 
-/// Adds who is gone, and the configured seeds that are in no view.
+/// Adds the gone members, and the configured seeds that are in no view.
 void add_missing(const client::node_status& asked, const discovery::view& view,
                  const std::vector<node_answer>& answers, std::vector<cluster_fault>& faults) {
   for (const auto& each : view.gone)

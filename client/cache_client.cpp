@@ -169,7 +169,7 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   if (!address && wanted.wait_for_node)
     return connect_fault(wanted.node_host, wanted.node_port,
                          {errc::unreachable, address.error().message});
-  if (address) // Each dial tries a name again that is not resolved here.
+  if (address) // A name that is not resolved here is tried again by each dial.
     options.node_host = std::move(*address);
   auto tls = net::tls_context::open_if_given(options.tls, options.cluster);
   if (!tls)

@@ -117,8 +117,8 @@ struct flush_result {
 /// The outcome of a `clear`.
 struct clear_result {
   /// True: after the return no page that was set before the call is a hit, for any client of the
-  /// cluster. That holds also when a node or a disk comes back that was away, if a node that heard
-  /// of the clear is in the cluster then.
+  /// cluster. That holds also when an absent node or disk comes back, if a node that heard of the
+  /// clear is in the cluster then.
   bool certain = false;
   std::string why_not; ///< Why the clear is not certain, with the names of the nodes in question.
 
@@ -139,7 +139,7 @@ using deadline = std::chrono::steady_clock::time_point;
 class cache_client {
 public:
   /// Connects to the node of this host and maps its pool. Returns when all members are connected
-  /// too, or were tried once: a member out of reach costs 300 ms at most.
+  /// too, or were tried once: an unreachable member costs at most 300 ms.
   static result<std::unique_ptr<cache_client>> connect(const client_options& options);
   ~cache_client();
   cache_client(const cache_client&) = delete;

@@ -80,7 +80,7 @@ public:
     bool overdue = false; ///< The next owners may be asked before this one has answered.
   };
 
-  /// Returns how much of the remaining time a node may take that is asked for a newer view.
+  /// Returns how much of the remaining time a node that is asked for a newer view may take.
   static std::chrono::nanoseconds patience_for_view(std::chrono::nanoseconds left);
 
   /// All keys are open at first. @pre answers.size() == keys.size(); both outlive the plan

@@ -44,7 +44,7 @@ std::vector<departed> membership::gone_after(const view& next) const {
 }
 
 /// Why the member `who` of the base view is left out of the next one. A successor of a gone master
-/// hears no members; it knows only who was replaced.
+/// hears no members; it knows only which masters were replaced.
 departure membership::why_gone(const member& who) const {
   if (round_ && round_->succeeded(who.id))
     return departure::replaced;

@@ -171,8 +171,8 @@ void membership::remember_former(const view& before) {
                 [this](const std::string& name) { return view_.find_gone(name) == nullptr; });
 }
 
-/// Notes an answer: when the address of a master last answered, and for a survey who lives. A
-/// member at whose address another process answers freshly is dead.
+/// Notes an answer: when the address of a master last answered, and, for a survey, which members
+/// live. A member at whose address another process answers freshly is dead.
 void membership::note_answer(const heartbeat_answer_packet& p) {
   if (auto at = answered_.find(p.from); at != answered_.end())
     at->second = {now_, p.inc};

@@ -302,7 +302,7 @@ vote_packet membership::cast(const propose_packet& p, vote_memory& memory) const
   return vote;
 }
 
-/// Whether, as far as this node knows, a master runs that is placed before the candidate of `p`. A
+/// Whether, as far as this node knows, a master that is placed before the candidate of `p` runs. A
 /// master of the view (`as_successor` false) also lets no successor of a master pass, unless this
 /// master is leaving: it leads itself when no master before it lives.
 bool membership::better_placed_lives(const prepare_packet& p, bool as_successor) const {

@@ -86,7 +86,7 @@ departed read_departed(byte_reader& in) {
   return who;
 }
 
-/// Reads who is gone into `to`. @pre the members of `to` are read
+/// Reads the gone members into `to`. @pre the members of `to` are read
 void read_gone(byte_reader& in, view& to) {
   const auto count = in.number<std::uint8_t>();
   if (count > limits::gone_members_max || (count > 0 && to.members.empty()))

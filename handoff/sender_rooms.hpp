@@ -73,7 +73,7 @@ public:
     std::size_t rooms_max = 65'536;
     /// Joins of one process that are held; another one is refused.
     std::size_t held_joins_max = 4096;
-    /// Joins of all processes together that are held; another one is refused.
+    /// Joins that are held for all processes together; another one is refused.
     std::size_t held_joins_total_max = 65'536;
     /// Rooms that failed and were cleared, which are remembered to answer late joins; the oldest
     /// is forgotten first.

@@ -38,7 +38,7 @@ namespace network = caf::io::network;
 /// How many connections a broker has at once, accepted and made: a thousand nodes with eight
 /// clients each, and as many again.
 constexpr std::size_t connections_max = 16'384;
-/// How long who connects may take to say who it is.
+/// Longest time that a peer may take from connecting to its hello.
 constexpr std::chrono::seconds greeting_patience{2};
 constexpr std::chrono::milliseconds look_every{250};
 

@@ -281,7 +281,8 @@ result<void> check_options(const demo_options& options) {
   return check_pools(options.nodes, options.pool_bytes, pool_room::of_machine());
 }
 
-/// The least share of the pages found before the nodes were killed that must be found afterwards.
+/// The least share that must be found afterwards of the pages that were found before the nodes were
+/// killed.
 constexpr double found_again_least = 0.95;
 
 /// Whether the demo went well: no byte was wrong, and the pages on disk outlived the nodes. Tells

@@ -42,7 +42,8 @@ private:
   std::vector<client::page_result> results_;
 };
 
-/// The time when a call ends that has this long. @param default_timeout as in `batch_call::take`
+/// The time at which a call with this deadline ends. @param default_timeout as in
+/// `batch_call::take`
 client::deadline deadline_in(std::uint32_t deadline_ms,
                              std::chrono::milliseconds default_timeout) noexcept;
 

@@ -99,7 +99,7 @@ private:
   time_point heard_at_;
   time_point sent_at_;
   bool finished_ = false;    ///< In phase `leaving`: all is sent.
-  bool frames_wait_ = false; ///< Frames may be here that were not looked at, as `out` was full.
+  bool frames_wait_ = false; ///< Received frames may wait unread, because `out` was full.
 };
 
 } // namespace peercache::handoff

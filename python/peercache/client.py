@@ -82,8 +82,8 @@ class ClearResult(NamedTuple):
     """The result of a clear. True in a condition when the clear is certain."""
 
     certain: bool
-    """Whether no page that was set before is ever a hit again, for any client of the cluster. An exception are pages
-    that a node brings back which starts while all nodes that heard of the clear are away."""
+    """Whether no page that was set before is ever a hit again, for any client of the cluster. An exception: pages that
+    are brought back by a node that starts while all nodes that heard of the clear are away."""
     why_not: str
     """Why the clear is not certain: for people, with the names of the nodes in question."""
 

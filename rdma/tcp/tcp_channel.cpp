@@ -216,7 +216,7 @@ bool tcp_channel::on_hello_answer() {
 }
 
 bool tcp_channel::on_answer_head() {
-  PEERCACHE_ASSERT(job_ != nullptr && !sent_.empty()); // What was asked for has who asks.
+  PEERCACHE_ASSERT(job_ != nullptr && !sent_.empty()); // Each answer is to a request of the job.
   const auto header = read_as<answer_header>(head_.data());
   const auto& sub = sent_.front();
   const auto expected_id = next_request_id_ - sent_.size();

@@ -278,7 +278,7 @@ TEST_F(cleared_directory_test, nothing_is_found_at_a_node_that_has_left) {
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
 }
 
-/// The shard's node is in the view, and pools have published pages there that are older than the
+/// The shard's node is in the view, and pools have published to it pages that are older than the
 /// clear that the node missed.
 TEST_F(cleared_directory_test, nothing_is_found_before_its_node_knows_what_was_cleared) {
   cleared_spaces known(epochs, here.inc);

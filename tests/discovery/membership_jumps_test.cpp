@@ -26,7 +26,7 @@ protected:
       (void)net.machine(i).on_packet(said, net.now());
     }
   }
-  /// The cluster still expels who is dead, and takes in who comes.
+  /// Expects that the cluster still expels dead members and takes new ones in.
   void expect_changes() {
     net.kill(3);
     EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(20)))

@@ -229,7 +229,7 @@ def test_memory_that_is_given_back_is_lent_again(pairs):
     for rank in pair.prefill.ranks + pair.decode.ranks:
         rank.manager.deregister_buffer_to_engine()
     pair.turn_until(lambda: len(lost.ended) == 2)
-    # What the others hear first depends on who is faster: the abort, or a read that is refused.
+    # The others hear first whichever is faster: the abort, or a read that is refused.
     assert lost.ended["prefill"][0] == ("prefill gives its memory back", False)
     assert len(lost.ended["decode"]) == 1
     refused = Request(2, 2, PAGE)

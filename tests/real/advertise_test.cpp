@@ -45,7 +45,7 @@ TEST_F(advertising, an_address_that_nobody_reaches_keeps_a_node_out_and_both_sid
     EXPECT_TRUE(within(milliseconds(20'000), [&] { return says(log, reason); })) << log;
   EXPECT_TRUE(within(milliseconds(10'000),
                      [&] { return says(node(0).launch().folder / "node.log", reason); }));
-  // The cluster goes on deciding: it notices a death, and takes in who can be reached.
+  // The cluster goes on deciding: it notices a death, and takes in nodes that can be reached.
   node(2).process().kill_now();
   EXPECT_TRUE(cli::wait_for_members(node(0), 2, milliseconds(15'000)));
   EXPECT_TRUE(restart(2));

@@ -306,7 +306,7 @@ TEST_F(cli_ring, a_node_that_its_seed_refuses_says_so_in_its_log) {
   }));
 }
 
-/// The message that somebody sees first who has mistyped a seed.
+/// The first message that is shown to somebody who has mistyped a seed.
 TEST(cli, a_node_without_a_cluster_says_so) {
   auto folder = cli::run_folder::make("peercache-real");
   ASSERT_TRUE(folder);

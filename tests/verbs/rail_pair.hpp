@@ -31,8 +31,8 @@ inline buffer random_bytes(std::size_t bytes, std::uint64_t seed) {
   return made;
 }
 
-/// Unwraps a result; throws, and so fails the test, when a call is refused that succeeds on every
-/// machine with these devices.
+/// Unwraps the result of a call that succeeds on every machine with these devices; throws, and so
+/// fails the test, when the call was refused.
 template <class T>
 T must(result<T> made) {
   if (!made)

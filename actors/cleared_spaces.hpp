@@ -28,8 +28,8 @@ namespace peercache::actors {
 /// since. When the node starts again it has caught up only once it has heard from a node that knows
 /// those clears (actors/life_record.hpp). Its owner ends the waiting with `wait_no_longer`.
 ///
-/// The class also remembers nodes that were members and are none: such a node may live, out of
-/// reach and with clients of its own, so no clear is certain before it is back or `forgive`n.
+/// The class also remembers former members: such a node may still live, unreachable and with
+/// clients of its own, so no clear is certain before it is back or `forgive`n.
 ///
 /// Threads: none; the clearing actor serializes. No clock, no I/O.
 class cleared_spaces {
@@ -44,7 +44,7 @@ public:
 
   epoch_number epoch_of(space_id space) const noexcept { return table_.epoch_of(space); }
   /// Returns the epoch for a clear that begins now. It is above all epochs that are known here, and
-  /// by the clock above those of earlier clears on nodes out of reach: pages that were set there
+  /// by the clock above those of earlier clears on unreachable nodes: pages that were set there
   /// since count as older.
   epoch_number next_epoch(space_id space, std::uint64_t unix_s) const noexcept;
   /// Number of spaces with an epoch of their own.

@@ -23,8 +23,8 @@ constexpr auto catch_up_patience = 15s;
 /// The requests to pool and disk have no time-out: both live in this process and answer for as long
 /// as this actor does.
 constexpr auto local_timeout = caf::infinite;
-/// A clear whose time is up is answered at most this much later. No delayed message waits longer
-/// than this, because a pending message keeps an actor system from ending.
+/// A clear whose time has passed is answered at most this much later. No delayed message waits
+/// longer than this, because a pending message keeps an actor system from ending.
 constexpr auto look_again = 50ms;
 
 std::string joined(const std::vector<std::string>& names) {
@@ -85,8 +85,8 @@ bool clearing_state::is_due(const discovery::member& whom) const {
 
 namespace {
 
-/// Answers the clears that are certain, and those whose time is up. Nodes that are missing stay
-/// missing, so a clear without them is answered, as not certain, once all members know it.
+/// Answers the clears that are certain, and those whose time has passed. Nodes that are missing
+/// stay missing, so a clear without them is answered, as not certain, once all members know it.
 void settle_clears(clearing_pointer self) {
   auto& state = self->state;
   const auto now = self->clock().now();
@@ -147,7 +147,7 @@ void keep(clearing_pointer self) {
       .then(done, [done](const caf::error&) { done("its disk has ended"); });
 }
 
-/// Has the pool give up pages that are older than their space's epoch.
+/// Lets the pool give up pages that are older than their space's epoch.
 void withdraw_old(clearing_pointer self) {
   ++self->state.withdrawing;
   const auto done = [self] { finish_step(self, self->state.withdrawing); };

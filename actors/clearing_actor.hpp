@@ -86,8 +86,8 @@ struct clearing_state {
 ///
 /// A clear raises the space's epoch here, keeps it on the disk, has the pool give up older pages,
 /// and tells every member; each member does the same before it answers. The clear is certain when
-/// all members have answered by the very view that this node has, and no former member may live out
-/// of reach. docs/flows.md, "Clear", says why that is enough.
+/// all members have answered by the very view that this node has, and no former member can still
+/// live, unreachable. docs/flows.md, "Clear", says why that is enough.
 ///
 /// Threads: scheduler. Asks: other nodes, always with a time-out; pool and disk. It waits for the
 /// disk no longer than a beat before it tells other nodes what it knows.

@@ -292,7 +292,7 @@ std::string disk_service::keep_cleared_at_end(const std::string& encoded) const 
   if (!on())
     return why_not_kept();
   PEERCACHE_ASSERT(
-      stop_.load(std::memory_order_acquire)); // The disk's thread writes the file no more.
+      stop_.load(std::memory_order_acquire)); // The disk's thread no longer writes the file.
   const auto kept = storage::write_cleared(path_, encoded);
   return kept ? "" : kept.error().message;
 }

@@ -300,7 +300,7 @@ void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& total
               known->client_name);
 }
 
-/// Has the promoter bring pages from disk into the pool ahead of need, without an answer.
+/// Lets the promoter bring pages from disk into the pool ahead of need, without an answer.
 void warm(gateway_pointer self, const std::string& pages) {
   if (self->state.options.promoter && !self->state.leaving)
     self->send(self->state.options.promoter, warm_atom_v, pages, from_here{});

@@ -7,7 +7,7 @@ namespace peercache::actors {
 
 /// Leaves for good: pages that are in memory only are written to disk, the shard's records go to
 /// the nodes that will own them, the pages leave the directory, and the node leaves the cluster.
-/// Answers when all of that is done or its time is over.
+/// Answers when all of that is done or its time has passed.
 caf::result<bool> leave(gateway_pointer self);
 
 /// With `drained` the node stays, but its pages are written to disk (and can still be read), its

@@ -264,7 +264,7 @@ void step(membership_pointer self, Event event) {
   say_goodbye(self);
 }
 
-/// Has the cluster forget that a member is gone. Returns whether this node leads and knows of it.
+/// Lets the cluster forget that a member is gone. Returns whether this node leads and knows of it.
 bool forget(membership_pointer self, const std::string& name) {
   const auto& machine = *self->state.machine;
   if (!machine.leads() || machine.current().find_gone(name) == nullptr)

@@ -72,8 +72,8 @@ private:
   std::optional<slot_id> refused_;
 };
 
-/// Answers the callers of `write_out` whose time is over, or all callers when no further page can
-/// be written (`over`).
+/// Answers the callers of `write_out` whose time has passed, or all callers when no further page
+/// can be written (`over`).
 void answer_write_outs(pool_state& state, disk_catch_up::time_point now, bool over) {
   const auto left = not_on_disk(state);
   over |= left == 0 || !state.disk.takes_pages() || state.disk.catch_up.failing(now);

@@ -12,7 +12,7 @@ void catch_up(pool_pointer self);
 
 /// Writes all pages that are in memory only to disk. Answers how many pages the disk has taken
 /// since the call, and how many are in memory only. The answer comes when none are left, when the
-/// disk takes no more, or when the time is over.
+/// disk takes no further page, or when the time has passed.
 caf::result<std::uint64_t, std::uint64_t> write_out(pool_pointer self, std::uint32_t within_ms);
 
 } // namespace peercache::actors

@@ -25,7 +25,7 @@ commit_mode mode_of(std::uint8_t number) noexcept;
 std::vector<storage::fill> fills_of(const std::string& filled);
 
 /// Withdraws every page of this node from the directory; answers when the owners have answered, or
-/// their time is up.
+/// their time has passed.
 caf::result<bool> withdraw_everything(pool_pointer self);
 
 /// Passes a new view, or a new connection to a member, to the publisher.

@@ -113,7 +113,7 @@ void restore(promoter_pointer self, const group_ptr& group, const std::string& l
           [self, group, places](const caf::error&) { finish(self, *group, *places); });
 }
 
-/// Has the disk read the pages that got a slot.
+/// Asks the disk to read the pages that got a slot.
 void load(promoter_pointer self, const group_ptr& group, const std::string& slots) {
   std::string wanted;
   PEERCACHE_ASSERT(record_count<slot_id>(slots) == group->jobs.size() && group->slots.empty());

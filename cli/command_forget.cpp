@@ -10,8 +10,8 @@ namespace {
 using std::chrono::milliseconds;
 using clock = std::chrono::steady_clock;
 
-/// Waits until the asked node's view does not say that `name` is gone. False: the time was over
-/// before.
+/// Waits until the asked node's view does not say that `name` is gone. False: the time passed
+/// before that.
 result<bool> view_forgot(client::admin_client& admin, const std::string& name,
                          clock::time_point until) {
   constexpr milliseconds pause(50);
@@ -27,7 +27,7 @@ result<bool> view_forgot(client::admin_client& admin, const std::string& name,
   }
 }
 
-/// Has the leader of the view forget that `name` is gone.
+/// Lets the leader of the view forget that `name` is gone.
 result<bool> forget(const global_options& globals, const std::string& name) {
   const auto until = clock::now() + globals.timeout();
   auto admin = connect_admin(globals);

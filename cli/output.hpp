@@ -74,7 +74,7 @@ public:
   void update(std::uint64_t done, std::string_view note = {});
   void finish();
 
-  /// The text of the progress line, without control characters and `width` columns wide at most.
+  /// The text of the progress line, without control characters and at most `width` columns wide.
   static std::string line(std::string_view label, std::uint64_t done, std::uint64_t total,
                           std::string_view note, std::size_t width);
 

@@ -53,7 +53,7 @@ public:
   result<node_status> status();
   result<discovery::view> view();
   /// Asks the node to leave: it becomes unready, withdraws its pages, and lets running reads
-  /// finish. Returns when the node is done, or the time is up.
+  /// finish. Returns when the node is done, or the time has passed.
   result<void> drain();
 
   /// With `drained` the node gives its keys away and takes no more pages; without, it takes part
@@ -61,13 +61,13 @@ public:
   /// later view.
   result<std::uint64_t> set_drained(bool drained, std::chrono::milliseconds within);
 
-  /// Has the cluster forget that the member `name` is gone; a later view no longer says so. Asked
+  /// Lets the cluster forget that the member `name` is gone; a later view no longer says so. Asked
   /// of the leader: `not_found` when the node does not lead, or nobody of this name is gone.
   result<void> forget(const std::string& name);
 
-  /// Has the node clear a space, as `cache_client::clear` does. @param gone names of nodes that are
-  /// gone for good, with all clients of their hosts: neither this clear nor a later one waits for
-  /// them
+  /// Lets the node clear a space, as `cache_client::clear` does. @param gone names of nodes that
+  /// are gone for good, with all clients of their hosts: neither this clear nor a later one waits
+  /// for them
   result<link::clear_report> clear(std::string_view space, const std::vector<std::string>& gone,
                                    std::chrono::milliseconds within);
 

@@ -196,9 +196,9 @@ public:
   /// Withdraws every page of all key spaces whose first field is `space` ("" means spaces without
   /// fields), on every node and disk, whoever set it. On each node that has heard of the clear it
   /// holds at once and for good, whatever the result: first for this host's clients, then on each
-  /// node as it hears, and on nodes out of reach before they serve anybody again. A set that runs
+  /// node as it hears, and on unreachable nodes before they serve anybody again. A set that runs
   /// meanwhile may be withdrawn or not. Not certain: some node did not confirm the clear, or a
-  /// former member may live out of reach.
+  /// former member may still live, unreachable.
   clear_result clear(std::string_view space, std::optional<deadline> until = {});
 
   /// Names of the nodes that were once in this client's view and are not now.

@@ -6,7 +6,7 @@
 
 namespace peercache::client {
 
-/// Has the node of this host clear a space. Threads: any. Bound: returns by the deadline, even
+/// Asks the node of this host to clear a space. Threads: any. Bound: returns by the deadline, even
 /// without an answer.
 clear_result clear_space(session& with, std::string_view space, deadline until);
 

@@ -17,7 +17,7 @@ using std::chrono::steady_clock;
 /// Extra time that a get may spend waiting for the slots of its first mirrored pages; slots of
 /// later pages are leased.
 constexpr auto slot_patience = 5ms;
-/// Bytes that one call mirrors at most.
+/// Most bytes that one call mirrors.
 constexpr std::uint64_t mirrored_bytes_max = 16u << 20;
 /// Number of slots that are leased ahead, for pages of the last page's length.
 constexpr std::uint64_t leases_wanted = 4;

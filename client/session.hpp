@@ -49,7 +49,7 @@ public:
   enum class readiness : std::uint8_t {
     no_node, ///< This host's pool is not mapped, or its node not linked.
     linking, ///< Some member was not even tried: it would count as unreachable.
-    settled, ///< Each member is linked, or out of reach.
+    settled, ///< Each member is linked, or unreachable.
   };
   readiness ready() const;
   /// Waits until `ready` is `settled`; for members besides this host's node no longer than one dial
@@ -99,7 +99,7 @@ using session_actor =
                      caf::replies_to<link::leave_atom, link::from_here>::with<bool>>;
 
 /// The CAF half of a client: an actor system, the session with this host's node, links to all
-/// members. Threads: any, except construction and destruction. Destruction: takes a second at most,
+/// members. Threads: any, except construction and destruction. Destruction: takes at most a second,
 /// even with frozen peers; a thread ends the rest. Actors: the session's actor, links and
 /// connector, all on the scheduler; unmapping pools has a thread of its own.
 class session {

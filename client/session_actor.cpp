@@ -177,8 +177,8 @@ pending_commit_ptr next_for_this_node(session_board& board) {
 }
 
 /// Sends the next commit. CAF keeps the handlers of a request to a node that is gone until the
-/// request's time is up. These handlers therefore hold no reference to a pool, whose memory would
-/// be kept as long.
+/// request's time has passed. These handlers therefore hold no reference to a pool, whose memory
+/// would be kept as long.
 void send_next(session_pointer self) {
   auto job = next_for_this_node(*self->state.options.board);
   self->state.in_flight = job;
@@ -220,8 +220,8 @@ void reserve(session_pointer self, const slot_request_ptr& request) {
     return;
   }
   self->state.reserving.insert(request);
-  // The handler may outlive its node until the request's time is up, so it holds no reference to
-  // the pool. The caller may have given up, so only requests in `reserving` count.
+  // The handler may outlive its node until the request's time has passed, so it holds no reference
+  // to the pool. The caller may have given up, so only requests in `reserving` count.
   auto finish = [self, asked = std::weak_ptr(request)](const std::string* slots) {
     auto open = asked.lock();
     if (!open || self->state.reserving.erase(open) == 0)

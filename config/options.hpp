@@ -15,7 +15,7 @@ namespace peercache::config {
 /// the configuration file, its environment variable, its flag, help, the generated file and the
 /// generated documentation.
 struct option {
-  /// The option's name, "pool.size"; one dot at most, between the section and the key of the file.
+  /// The option's name, "pool.size"; at most one dot, between the section and the key of the file.
   std::string_view name;
   option_type type = option_type::text;
   option_value default_value;

@@ -56,7 +56,7 @@ public:
   }
   /// Ends the chunk of records that is on its way: `said` has the owners' answers. Returns false
   /// when some owner has not heard of all records: the caller then tries again later, not at once.
-  /// Records for an owner out of reach take at most a quarter of `records_max`.
+  /// Records for an unreachable owner take at most a quarter of `records_max`.
   bool settle(const publication& said) {
     PEERCACHE_ASSERT(on_way() && said.unheard.size() == sent_.size());
     bool all_heard = true;

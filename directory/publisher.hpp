@@ -183,8 +183,8 @@ public:
 
   void answered(tag id, const std::string& said, time_point now);
   void answered(tag id, std::uint64_t number, time_point now);
-  /// Answers `walk_disk`. @param last the place of the last of these pages (stored_page); 0: there
-  /// are no more
+  /// Answers `walk_disk`. @param last the place of the last of these pages (stored_page); 0: 0:
+  /// there are no further ones
   void walked(tag id, const std::string& pages, std::uint64_t last);
   void failed(tag id, time_point now);
 

@@ -129,7 +129,7 @@ bool shard::within_reach_in_memory(const record& rec) const noexcept {
 }
 
 /// Makes room for one more location of the key. At the limit, a page that was put displaces the
-/// oldest location on disk, else the oldest that is a mirror or out of reach.
+/// oldest location on disk, else the oldest that is a mirror or unreachable.
 publish_outcome shard::make_room(std::size_t position, const page_location& wanted) noexcept {
   std::size_t there = 0;
   auto on_disk = no_record;

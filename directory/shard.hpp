@@ -80,7 +80,7 @@ public:
   /// how many locations were forgotten.
   std::size_t retain(const std::function<bool(const page_key&)>& keep);
 
-  /// Visits the records from place `from` on (0: the first), `places` at most; returns the place to
+  /// Visits the records from place `from` on (0: the first), at most `places`; returns the place to
   /// go on at, 0 at the end. A record that exists from the first call to the last is visited once.
   std::uint32_t walk(std::uint32_t from, std::uint32_t places,
                      const std::function<void(const page_key&, const page_location&)>& show) const;

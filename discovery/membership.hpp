@@ -131,13 +131,13 @@ public:
   /// This node has to give its keys away, or may own keys again. The view that says so comes from
   /// the leader; until it comes, this node asks for it with every heartbeat.
   std::vector<action> set_draining(bool draining, time_point now);
-  /// Has the cluster's next view no longer say that the member `name` is gone. Nothing happens
+  /// Lets the cluster's next view no longer say that the member `name` is gone. Nothing happens
   /// where this node does not lead, or no member of this name is gone.
   std::vector<action> forget(std::string_view name, time_point now);
   /// This node leaves the cluster. It tells the masters until it `may_end`; meanwhile it only
   /// votes.
   std::vector<action> leave(time_point now);
-  /// Whether the cluster needs this process no more. After `leave`, a master whose vote counts is
+  /// Whether the cluster no longer needs this process. After `leave`, a master whose vote counts is
   /// needed until it hears of a view without itself: should another master be lost before that view
   /// is decided, the vote of the leaving one could be needed for a majority of three. A leaving
   /// master waits for nobody when all others are silent or leave as well. True whenever `leave` was

@@ -229,7 +229,7 @@ void membership::found_if_due() {
 }
 
 /// Tells the operator, after two expiries without any answer, whom this node asks to take it in:
-/// otherwise a node whose seeds are dead or out of reach seems to do nothing.
+/// otherwise a node whose seeds are dead or unreachable seems to do nothing.
 void membership::complain_if_unanswered() {
   if (complained_ || was_answered_ || now_ - began_ < 2 * options_.expiry)
     return;

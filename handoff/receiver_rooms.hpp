@@ -49,10 +49,10 @@ namespace peercache::handoff {
 /// (`sender_rooms` says why).
 ///
 /// Reads are ordered for the oldest room first, while less than `wire_bytes_max` are under way;
-/// what is under way exceeds that by one piece at most.
+/// what is under way exceeds that by at most one piece.
 ///
 /// Threads: one owner. Time is an argument. Errors: calls out of order are a `result`; whatever a
-/// peer says fails its room at most. Bounds: `options`.
+/// peer says, at worst its room fails. Bounds: `options`.
 class receiver_rooms {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -72,7 +72,7 @@ public:
   };
   using outgoing = handoff::outgoing;
   /// Cancel all reads of this turn that are under way; each is still reported by `finish_read`,
-  /// when it can write no more.
+  /// when it can no longer write.
   struct cancel_reads {
     join_id turn;
     bool operator==(const cancel_reads&) const = default;

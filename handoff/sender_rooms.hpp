@@ -65,8 +65,8 @@ struct send_id {
 /// - An abort that comes before its join, over another connection, is remembered: the join is
 ///   answered with an abort.
 ///
-/// Threads: one owner. Errors: full, or called out of order, is a `result`; whatever a peer says
-/// fails its room at most. Bounds: `options`; `limits::room_pages_max` pages a room.
+/// Threads: one owner. Errors: full, or called out of order, is a `result`; whatever a peer says,
+/// at worst its room fails. Bounds: `options`; `limits::room_pages_max` pages a room.
 class sender_rooms {
 public:
   struct options {

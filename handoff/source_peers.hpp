@@ -39,7 +39,7 @@ public:
 
   /// The room is ready when all of these are known. @pre each was dialed
   void wait(room_id room, std::vector<peer_id> sources);
-  /// The room waits no more, for whatever reason.
+  /// The room no longer waits, for whatever reason.
   void forget(room_id room) { waiting_.erase(room); }
 
   /// Rooms that are ready, with their sources in the order of `wait`.

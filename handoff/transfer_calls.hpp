@@ -57,7 +57,7 @@ struct transfer_call {
 /// leaves) revokes its lease at once. A peer that owes an answer for too long is to be dropped
 /// (`take_silent`). Each later transfer to a peer whose connection has ended dials it anew.
 ///
-/// Threads: one owner. Time is an argument. Errors: whatever a peer says fails its calls at most;
+/// Threads: one owner. Time is an argument. Errors: whatever a peer says, at worst its calls fail;
 /// a message that no worker sends is told by `false`. Bounds: `options`.
 class transfer_calls {
 public:

@@ -22,9 +22,9 @@ namespace peercache::handoff {
 /// still write to the destinations of its pieces; the first read that is not good ends it.
 ///
 /// Jobs take turns, a read each, while less than `wire_bytes_max` are under way; what is under way
-/// exceeds that by one read at most.
+/// exceeds that by at most one read.
 ///
-/// Threads: one owner. Errors: whatever becomes of a read ends its job at most.
+/// Threads: one owner. Errors: whatever becomes of a read, at worst its job ends.
 class transfer_reads {
 public:
   using time_point = std::chrono::steady_clock::time_point;

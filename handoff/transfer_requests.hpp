@@ -23,9 +23,9 @@ namespace peercache::handoff {
 /// has finished, or is lost. Memory that is not registered as a whole is refused in a sentence, and
 /// none of it is touched.
 ///
-/// Threads: one owner. Time is an argument. Errors: whatever a peer says ends its request at most;
-/// a message that no worker sends is told by `false`. Bounds: `options`; a request above them is
-/// refused.
+/// Threads: one owner. Time is an argument. Errors: whatever a peer says, at worst its request
+/// ends; a message that no worker sends is told by `false`. Bounds: `options`; a request above them
+/// is refused.
 class transfer_requests {
 public:
   using time_point = std::chrono::steady_clock::time_point;

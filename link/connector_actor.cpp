@@ -67,8 +67,8 @@ bool go_on(connector_pointer self, connector_state::dial& one) {
   return step != net::tls_session::step::working;
 }
 
-/// Ends a dial whose socket is ready or has failed, or whose time is up. False when the dial goes
-/// on.
+/// Ends a dial whose socket is ready or has failed, or whose time has passed. False when the dial
+/// goes on.
 bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
   if (has_news)
     return go_on(self, one);

@@ -15,9 +15,9 @@ namespace peercache::link {
 /// How the words of an error begin when a peer was connected and shook no hands of TLS.
 inline constexpr const char* no_tls_with_it = "no TLS with it: ";
 
-/// Dials all addresses at once, so that an address out of reach holds up no other, and shakes hands
-/// if the actor system has TLS. CAF's own connect would block the one middleman actor for as long
-/// as the kernel likes. Only numeric addresses: names are resolved where they are configured. Never
+/// Dials all addresses at once, so that an unreachable address delays no other, and shakes hands if
+/// the actor system has TLS. CAF's own connect would block the one middleman actor for as long as
+/// the kernel likes. Only numeric addresses: names are resolved where they are configured. Never
 /// blocks. Not detached: CAF's broker keeps a reference to every actor that waits for the greeting
 /// of a silent peer, and a detached actor that is referred to keeps its actor system from ending.
 /// Bound: each caller has one open dial per address.

@@ -128,7 +128,7 @@ std::string cluster_of(const X509& authority) {
           static_cast<std::size_t>(ASN1_STRING_length(text))};
 }
 
-/// A field of a certificate's name has 64 characters at most, so a long cluster name does not fit.
+/// A field of a certificate's name has at most 64 characters, so a long cluster name does not fit.
 constexpr std::size_t cluster_bytes_max = 64;
 constexpr const char* no_memory = "OpenSSL cannot make a certificate";
 

@@ -24,7 +24,7 @@ std::string_view text_of(PyObject* key) {
   throw py::type_error("a key is str or bytes");
 }
 
-/// Whether the call's time is over. Looks at the clock only once in 1024 items, and not at the
+/// Whether the call's time has passed. Looks at the clock only once in 1024 items, and not at the
 /// first: so a call without any time still does something.
 bool is_over(std::chrono::steady_clock::time_point limit, std::size_t item) {
   constexpr std::size_t items_per_look = 1024;

@@ -8,7 +8,7 @@ namespace peercache::rdma {
 
 namespace {
 
-/// How many batches one `poll` starts at most, because starting one may mean to connect.
+/// Most batches that one `poll` starts, because starting one may mean to connect.
 constexpr std::size_t starts_per_turn = 64;
 
 } // namespace

@@ -24,7 +24,7 @@ namespace peercache::rdma {
 /// channels of its own; batches beyond `channels_per_peer_max` wait. Large batches use several
 /// channels, where the transport says so.
 ///
-/// A poll is a turn of a few milliseconds at most, whatever is ready: it has a budget of bytes over
+/// A poll is a turn of at most a few milliseconds, whatever is ready: it has a budget of bytes over
 /// all channels, of batches to start and of connections to end, and what exceeds the budget waits
 /// for the next poll. So whoever calls `poll` looks at the clock often enough for every deadline.
 ///

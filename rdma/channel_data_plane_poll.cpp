@@ -12,13 +12,13 @@ namespace {
 /// How many bytes all channels together take in one poll: the poll then lasts a millisecond or so,
 /// and four where the destination memory was never touched.
 constexpr std::size_t turn_bytes = 2u << 20;
-/// How many bytes a channel takes before it gives way to other channels.
+/// Number of bytes that a channel takes before it gives way to other channels.
 constexpr std::size_t channel_bytes = 1u << 20;
 /// How many bytes of a poll's budget a step of a channel costs besides the bytes that came: the
 /// price of its system calls.
 constexpr std::size_t step_bytes = 8u << 10;
-/// How many closed sockets one poll ends at most: a socket with a full receive buffer takes the
-/// kernel up to half a millisecond to end.
+/// Most closed sockets that one poll ends: a socket with a full receive buffer takes the kernel up
+/// to half a millisecond to end.
 constexpr std::size_t ends_per_turn = 8;
 constexpr auto housekeeping_every = std::chrono::milliseconds(100);
 /// While a device works, only one in this many polls asks epoll: a poll that does not ask makes no

@@ -11,7 +11,7 @@ namespace peercache::rdma {
 /// Options of a reader's data plane that are the same over TCP and over verbs.
 struct channel_plane_options {
   std::uint32_t channels_per_peer_max = limits::channels_per_peer_max;
-  /// Batches that the plane holds at most; further ones are refused.
+  /// Most batches that the plane holds; further ones are refused.
   std::uint32_t batches_max = 4096;
   std::uint32_t peers_max = limits::members_max;
   /// Longest time from the connect to the answer to the hello.

@@ -37,8 +37,8 @@ struct adaptive_stats {
 /// so is a touch. The sample halves and doubles with the number of pages that the pool has room
 /// for, so that the shadows hold some hundreds to some thousands of pages each whatever the pool's
 /// size. When the policy that is not in use has been better by a margin, it takes over all resident
-/// pages in their order; a step of its own is needed only for those of S3-FIFO's small queue, a
-/// tenth at most.
+/// pages in their order; a step of its own is needed only for those of S3-FIFO's small queue, at
+/// most a tenth.
 ///
 /// Threads: one. Units: bytes. Size: at most 32 (LRU) or 47 (S3-FIFO) bytes per page and 200 KiB
 /// for the shadows.

@@ -109,7 +109,7 @@ void page_pool::reclaim() {
 }
 
 void page_pool::fold_uses(std::uint32_t pages_max) {
-  // The scan goes round the pool one time at most, and does not look long at granules where no page
+  // The scan goes round the pool at most once, and does not look long at granules where no page
   // begins.
   auto steps_left = std::min<std::uint64_t>(pages_.size(), std::uint64_t{pages_max} * 16);
   for (std::uint32_t seen = 0; seen < pages_max && steps_left > 0; --steps_left) {

@@ -38,7 +38,7 @@ result<void> pool_memory::check_object() const {
   if (::fstat(file_, &own) != 0)
     return shared_object::failed("cannot stat", name_);
   if (static_cast<std::uint64_t>(own.st_size) < layout_.object_bytes)
-    // The header itself may be out of reach: reading it would raise SIGBUS.
+    // The header itself may be cut off: reading it would raise SIGBUS.
     return {errc::incompatible, name_ + " was made shorter by another program; restart the node"};
   if (!leads_to(name_, own))
     return gone(name_);

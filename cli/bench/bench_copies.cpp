@@ -133,7 +133,7 @@ result<void> bench_gets(bench_setup& setup, std::size_t page_bytes, std::vector<
   auto producer = setup.connect(0, {});
   if (!producer)
     return producer.error();
-  // The stored pages take half of the pool at most, so that nothing is evicted between storing and
+  // The stored pages take at most half of the pool, so that nothing is evicted between storing and
   // reading.
   auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
   auto keys = setup.fresh_keys(bytes / page_bytes / copy_batch * copy_batch);

@@ -29,7 +29,7 @@ result<client::node_status> status_of(const node_process& node, std::chrono::mil
   return (*admin)->status();
 }
 
-/// Waits, for `settle_at_most` at most, until no page is on its way to one node's disk and two
+/// Waits until, for at most `settle_at_most`, no page is on its way to one node's disk and two
 /// reports in a row count the same: the pages that a report counts are older than its queue.
 /// Returns how many pages the disk holds.
 result<std::uint64_t> settle_disk(const node_process& node, std::chrono::milliseconds timeout) {

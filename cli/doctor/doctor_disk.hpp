@@ -31,7 +31,7 @@ struct disk_facts {
 };
 
 /// Finds out the disk facts of this machine, for a node with this configuration: writes some 4 KiB
-/// blocks in a folder of its own, which it removes again, for two seconds at most. A running node
+/// blocks in a folder of its own, which it removes again, for at most two seconds. A running node
 /// is not disturbed.
 disk_facts gather_disk_facts(const config::node_config& config);
 

@@ -4,8 +4,8 @@
 
 namespace peercache::client {
 
-/// Threads of a room that are on one machine at most, each of which waits for another: both
-/// engines' own, decode's worker, and prefill's page server.
+/// Most threads of a room that are on one machine, each of which waits for another: both engines'
+/// own, decode's worker, and prefill's page server.
 inline constexpr unsigned room_threads = 4;
 
 /// How long a loop of a worker goes on polling after something has moved, before it sleeps. Where

@@ -43,7 +43,7 @@ struct transfer_stats {
 /// under way in this process nor in the peer's, unless the connection to the peer has ended.
 /// Errors: nothing throws; `closed` after `close`, and in a forked child, where the worker has no
 /// threads. `wait` and the destructor wait for a peer that was asked to read and is to stop, beyond
-/// the call's deadline, for `answer_timeout` at most: it is dropped then. A silent peer is lost
+/// the call's deadline, for at most `answer_timeout`: it is dropped then. A silent peer is lost
 /// after 2 s.
 class transfer_worker {
 public:

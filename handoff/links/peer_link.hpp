@@ -23,8 +23,8 @@ namespace peercache::handoff {
 /// The end of a connection that was joined, or that this worker has begun, is one `peer_lost`; what
 /// a stranger does before its hello is not an event.
 ///
-/// Threads: one owner. Time is an argument. Errors: whatever the other side does ends its
-/// connection at most. Bounds: `link_options`.
+/// Threads: one owner. Time is an argument. Errors: whatever the other side does, at worst its
+/// connection ends. Bounds: `link_options`.
 class peer_link {
 public:
   using time_point = std::chrono::steady_clock::time_point;

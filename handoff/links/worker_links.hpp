@@ -38,8 +38,8 @@ struct link_stats {
 ///
 /// Threads: `wake` is for any, all else for the one that owns the links. Starts none. Nothing
 /// blocks but `wait`. Time is an argument, and whatever has arrived is looked at before a peer is
-/// found silent, since it may be this process that was not running. Errors: whatever a peer does
-/// costs its own connection at most. Bounds: `link_options`.
+/// found silent, since it may be this process that was not running. Errors: whatever a peer does,
+/// at worst its own connection ends. Bounds: `link_options`.
 class worker_links {
 public:
   using time_point = peer_link::time_point;

@@ -12,7 +12,7 @@ namespace peercache::link {
 using clearing_actor = caf::typed_actor<
     // Gateway, for clients and the CLI: clear this space (space_id) within this many milliseconds.
     // The nodes named in the text, one per line, are gone for good. Answers when the clear is
-    // certain, or when the time is up.
+    // certain, or when the time has passed.
     caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string,
                     from_here>::with<clear_report>,
     // Gateway, for other nodes: tells the spaces that they know to be cleared
@@ -23,7 +23,7 @@ using clearing_actor = caf::typed_actor<
     // nodes that are stopped together need not wait for each other when they start.
     caf::reacts_to<drain_atom, from_here>,
     // The node, at its end: nobody reads its pages from now on. Answers when the other nodes have
-    // heard so, or half a second later. False when that could not be kept for this node's next
+    // heard that, or half a second later. False when that could not be kept for this node's next
     // process; then the other nodes were not told either.
     caf::replies_to<leave_atom, from_here>::with<bool>,
     // Gateway: asks how many clears there were, and what keeps the next one from being certain.
@@ -32,7 +32,7 @@ using clearing_actor = caf::typed_actor<
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: tells members that have not heard of a clear.
     caf::reacts_to<beat_atom, from_here>,
-    // Itself: answers the requests to clear whose time is up.
+    // Itself: answers the requests to clear whose time has passed.
     caf::reacts_to<turn_atom, from_here>>;
 
 } // namespace peercache::link

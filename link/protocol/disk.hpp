@@ -78,7 +78,7 @@ using promoter_actor = caf::typed_actor<
     caf::reacts_to<warm_atom, std::string, from_here>,
     // Gateway: asks for the promoter's numbers.
     caf::replies_to<stats_atom>::with<metrics::samples>,
-    // Itself: ends the request of this number, whose time is over.
+    // Itself: ends the request of this number, whose time has passed.
     caf::reacts_to<beat_atom, std::uint64_t, from_here>>;
 
 } // namespace peercache::link

@@ -91,7 +91,7 @@ struct clear_report {
   bool certain = false;    ///< No page from before the clear is ever a hit, for any client.
   std::uint32_t epoch = 0; ///< The space's epoch from here on.
   std::vector<std::string> unaware; ///< Names of members that have not confirmed the clear.
-  std::vector<std::string> missing; ///< Names of former members that may live, out of reach.
+  std::vector<std::string> missing; ///< Names of former members that may still live, unreachable.
   std::string why_not; ///< Why the clear is not certain, in words; empty when it is certain.
   template <class Inspector>
   friend auto inspect(Inspector& f, clear_report& x) {

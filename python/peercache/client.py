@@ -201,7 +201,7 @@ class Client:
     be opened; TypeError, ValueError, OverflowError and BufferError for arguments that make no sense, and what
     handlers of signals raise; nothing else: each page has a status, and after `close` every one is CLOSED.
     Forks: in a child the client is closed; it may open one of its own. Signals: handlers run while the main
-    thread is in a call, 0.1 s late at most, and the call of a handler that raises (Ctrl-C) ends with that
+    thread is in a call, at most 0.1 s late, and the call of a handler that raises (Ctrl-C) ends with that
     exception, as does opening a client. A handler may call, and close, any client. End of the process:
     clients are closed by a hook of atexit, so daemon threads may be in any call. Threads that are not daemons are
     joined by the interpreter first: they end by the deadlines of their calls, unless the client is closed

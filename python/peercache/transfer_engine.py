@@ -102,7 +102,7 @@ class TransferEngine:
         return self._native
 
     def close(self) -> None:
-        """Ends the engine: all calls end early, and memory is registered no more."""
+        """Ends the engine: all calls end early, and memory is no longer registered."""
         if self._native is not None:
             self._native.close()
 

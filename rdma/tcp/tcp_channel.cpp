@@ -104,7 +104,7 @@ bool tcp_channel::flush() {
       return true;
     }
     if (sent < 0 && phase_ == phase::ready && (errno == EPIPE || errno == ECONNRESET))
-      // The peer receives no more, but its answers that are on the way are still read up to the
+      // The peer no longer receives, but its answers that are on the way are still read up to the
       // stream's end.
       break;
     if (sent < 0)

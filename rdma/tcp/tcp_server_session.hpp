@@ -71,7 +71,7 @@ private:
   bool readable_ = false;
   bool writable_ = false;
   bool hung_up_ = false;
-  bool ended_ = false; ///< The peer has closed its side: it sends no more.
+  bool ended_ = false; ///< The peer has closed its side: it sends nothing further.
   clock::time_point moved_at_;
   const std::string peer_;
   /// Since when, and since which byte, the reader takes its answer at less than the slowest rate.

@@ -8,7 +8,7 @@ namespace peercache::rdma::verbs {
 struct path_options {
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;
-  std::uint8_t hop_limit = 64; ///< Routers that a packet may pass at most.
+  std::uint8_t hop_limit = 64; ///< Most routers that a packet may pass.
   /// A packet that is not acknowledged is sent again after 4.096 µs × 2^timeout, up to `retries`
   /// times; all together must stay under 1 s.
   std::uint8_t timeout = 14;

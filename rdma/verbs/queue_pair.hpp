@@ -24,7 +24,7 @@ struct path {
   gid_bytes remote_gid{};
   std::uint16_t remote_lid = 0;
   std::uint32_t mtu_bytes = 1024;
-  std::uint8_t initiator_depth = 1; ///< READs that this end has in flight at most.
+  std::uint8_t initiator_depth = 1; ///< Most READs that this end has in flight.
   std::uint8_t responder_depth = 1; ///< READs of the other end that this end answers at a time.
 };
 

@@ -31,8 +31,8 @@ public:
   /// Registers the memory; a few milliseconds for a gigabyte of touched memory, more otherwise.
   /// @param device by whose dmabuf the memory is registered if it holds it; null: host memory
   result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
-  /// Ends the registration of the span that begins at `begin`: when it returns, the device reads it
-  /// no more. False when no span begins there.
+  /// Ends the registration of the span that begins at `begin`: when it returns, the device no
+  /// longer reads it. False when no span begins there.
   bool remove(const std::byte* begin);
 
   bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }

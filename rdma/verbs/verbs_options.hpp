@@ -20,12 +20,12 @@ struct verbs_data_plane_options {
   /// Incarnation of this process; a peer ends the sessions of an older one of the same name.
   incarnation reader;
   std::string name; ///< Name of this process for the peer's log and metrics.
-  /// Work requests of a queue pair at most; the device may take fewer.
+  /// Most work requests of a queue pair; the device may take fewer.
   std::uint32_t send_depth = 512;
-  /// READs that a queue pair has on the wire at most; the devices may allow fewer. More of them do
-  /// not make a link faster: bytes beyond the link's buffers are lost and sent again.
+  /// Most READs that a queue pair has on the wire; the devices may allow fewer. More of them do not
+  /// make a link faster: bytes beyond the link's buffers are lost and sent again.
   std::uint8_t outstanding_reads = 16;
-  /// Work requests of one doorbell at most, and the bytes after which a doorbell ends. A doorbell
+  /// Most work requests of one doorbell, and the bytes after which a doorbell ends. A doorbell
   /// costs little beside the time that its bytes take on the wire, and each leaves one completion.
   std::uint32_t post_chain_max = 32;
   std::uint32_t post_chain_bytes = 64u << 10;

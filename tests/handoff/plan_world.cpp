@@ -101,7 +101,7 @@ fake_worker::fake_worker(const model_shape& shape, worker_ranks ranks, bool is_s
   }
 }
 
-/// The stages of prefill differ by a layer at most; a decode with one stage has all.
+/// The stages of prefill differ by at most one layer; a decode with one stage has all.
 std::vector<std::uint32_t> fake_worker::stage_layers() const {
   const auto& ranks = layout_.ranks;
   std::vector<std::uint32_t> layers;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-/// How much `sender_rooms` keeps at most.
+/// The most that `sender_rooms` keeps.
 namespace peercache::handoff::sender_bounds_test {
 namespace {
 

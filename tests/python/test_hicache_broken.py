@@ -72,7 +72,7 @@ def test_a_store_without_a_host_pool_misses(ring, engine):
 
 
 def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog, monkeypatch):
-    # Other tests may have logged this fault within the last minute, after which it is logged no more.
+    # Other tests may have logged this fault within the last minute, and then it is not logged again.
     monkeypatch.setattr(guard, "_said_at", {})
     pool = MhaPool()
     store = engine(ring[0], pool)

@@ -145,7 +145,7 @@ def test_a_frozen_peer_costs_large_pages_one_deadline_together(fragile_ring, eng
 
 
 def test_all_nodes_die_under_traffic_and_it_works_again_by_itself(fragile_ring, engine, caplog, monkeypatch):
-    # Another test may have logged this line within the last minute, after which it is logged no more.
+    # Another test may have logged this line within the last minute, and then it is not logged again.
     monkeypatch.setattr(guard, "_said_at", {})
     ring = fragile_ring(2, pool="128MiB")
     pools = [big_pool(16), big_pool(16)]

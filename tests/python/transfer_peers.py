@@ -63,7 +63,7 @@ class Peer:
         self.session, self.address = json.loads(self.process.stdout.readline())
 
     def tell(self, expression):
-        """Has the process evaluate an expression about its `engine` and `memory`; returns at once."""
+        """Lets the process evaluate an expression about its `engine` and `memory`; returns at once."""
         self.process.stdin.write(expression + "\n")
         self.process.stdin.flush()
 

@@ -62,7 +62,7 @@ protected:
   }
 
   /// Sends without reading. Returns how many bytes went out before the other side closed the
-  /// connection or time was up.
+  /// connection or the time had passed.
   static std::size_t send_without_reading(int fd, const std::string& bytes) {
     auto until = steady_clock::now() + std::chrono::seconds(20);
     std::size_t sent = 0;

@@ -60,7 +60,7 @@ protected:
     return hits;
   }
 
-  /// Puts pages without waiting until they are published, because owners are out of reach. Returns
+  /// Puts pages without waiting until they are published, because owners are unreachable. Returns
   /// how many were stored.
   std::uint32_t put_unwatched(std::size_t writer, std::uint32_t first) {
     auto scope = at(writer);

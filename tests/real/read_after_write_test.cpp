@@ -97,7 +97,7 @@ TEST_F(read_after_write, a_page_is_there_when_its_set_returns) {
 }
 
 /// One page in a hundred may be found later than that, because other programs use the processors
-/// too. On a machine of its own it is one page in ten thousand at most.
+/// too. On a machine of its own it is at most one page in ten thousand.
 TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
   start();
   if (HasFatalFailure())

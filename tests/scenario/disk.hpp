@@ -53,8 +53,8 @@ public:
       visit(each);
   }
 
-  /// Returns `count` pages (stored_page) after this place, and the last one's place; 0: there are
-  /// no more.
+  /// Returns `count` pages (stored_page) after this place, and the last one's place; 0: 0: there
+  /// are no further ones.
   std::pair<std::string, std::uint64_t> show(std::uint64_t after, std::uint32_t count) const {
     std::string pages;
     auto at = pages_.upper_bound(after);

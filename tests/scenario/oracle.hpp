@@ -56,7 +56,7 @@ public:
                   const std::set<discovery::view_stamp>& among) const;
   void fault(std::string what);
 
-  /// The faults found so far, the first few at most; empty: all is well.
+  /// The faults found so far, at most the first few; empty: all is well.
   const std::vector<std::string>& faults() const noexcept { return faults_; }
 
 private:

@@ -255,7 +255,7 @@ TEST(page_pool, a_change_of_page_size_wins_back_the_whole_pool) {
          {4096u, 1u << 20, 12288u, 65536u, 36864u, 4u << 20, 32769u, 8192u}) {
       auto share = held_share(pool, memory.slots(), number, length);
       std::printf("page %8u bytes: %.2f %% of the pool lost\n", length, 100 * (1 - share));
-      // The share that pages of this length can have at most, after rounding to granules and to the
+      // The largest share that pages of this length can have, after rounding to granules and to the
       // pool's size.
       auto per_page = (length + granule - 1) / granule;
       auto possible = static_cast<double>(granules / per_page) * length / (granules * 4096.0);

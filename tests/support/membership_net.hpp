@@ -129,7 +129,7 @@ public:
       step();
   }
 
-  /// Runs until `done`, for `limit` at most. Returns the time that this took, nothing when `done`
+  /// Runs until `done`, for at most `limit`. Returns the time that this took, nothing when `done`
   /// never held.
   std::optional<ms> run_until(const std::function<bool()>& done, duration limit) {
     auto start = now_;

@@ -262,7 +262,7 @@ class RemoteKVConnector:
     # Methods that end requests and the connector
 
     def finish_req(self, req_id: str) -> bool:
-        """Cancels the request's waiting transfers, and returns when nothing touches its pages, after one chunk at most.
+        """Cancels the request's waiting transfers, and returns when nothing touches its pages, after at most one chunk.
         False: the running chunk took longer than any call of PeerCache may; the request's pages must
         not be used until its futures are done."""
         return self._queue is None or self._queue.finish(req_id, self._timeout_s + CLOSE_SPARE_SECONDS)

@@ -100,7 +100,7 @@ class TransferQueue:
     """Runs transfers on `threads` threads of its own.
 
     Transfers of one request run one after the other, in the order of `submit`. Requests take turns, chunk by chunk.
-    Limit: `pages_max` pages wait at most; a transfer beyond that ends as "refused". Threads: any may call; results
+    Limit: at most `pages_max` pages wait; a transfer beyond that ends as "refused". Threads: any may call; results
     are set by the queue's threads, or by a caller that cancels. Deadlines: a waiting transfer ends by its deadline
     even when all threads are busy; a transfer that is being moved ends when its chunk does, and a chunk's calls have
     no more time than the deadline.

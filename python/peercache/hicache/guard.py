@@ -21,7 +21,7 @@ _said_at: Dict[str, float] = {}
 
 
 def _say(what: str) -> None:
-    """Logs a fault: the first one of a kind with its trace, later ones in one line a minute at most."""
+    """Logs a fault: the first one of a kind with its trace, later ones in at most one line per minute."""
     now = time.monotonic()
     last = _said_at.get(what)
     if last is None or now - last > REPEAT_SECONDS:

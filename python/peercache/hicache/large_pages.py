@@ -20,7 +20,7 @@ from peercache.hicache.backend import Deadline
 from peercache.hicache.page_rows import Parts
 
 SET_PIECES = 4
-"""Pieces that one call sets at most, since the bytes of pages that are set and not yet acknowledged have a bound."""
+"""Most pieces that one call sets, since the bytes of pages that are set and not yet acknowledged have a bound."""
 
 HEAD = struct.Struct("<8sQ16s")
 """The bytes of a large page's head: a magic number, the length of the page, and its version."""

@@ -90,7 +90,7 @@ class Moves:
     # Pools that do not say where their pages lie: pages are moved through flat copies
 
     def _get_copies(self, pool: StoredPool, keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:
-        """Reads pages and copies them into the pool. Pages that are not copied when the time is up are misses."""
+        """Reads pages and copies them into the pool. Pages that are not copied when the time has passed are misses."""
         tokens = pool.host.first_tokens(indices, len(keys))
         check_apart(tokens, pool.host.page_size)
         pages = [pool.host.pool.get_dummy_flat_data_page() for _ in keys]

@@ -301,8 +301,8 @@ class PeerCacheStore(StorageBase):
     @never_raises(lambda *_, **__: False)
     def clear(self) -> bool:
         """Withdraws all pages that are kept for this model in this space, on every node and disk, whichever engine
-        and rank put them. False where that is not certain, as while a node is out of reach: a warning then names the
-        node, and its pages are withdrawn when it is back."""
+        and rank put them. False where that is not certain, for example while a node is unreachable: a warning then
+        names the node, and its pages are withdrawn when it is back."""
         limit = self._backend.deadline()
         with self._backend as backend:
             return backend.clear(space_name(self._ranks.model, self._settings.space), limit)

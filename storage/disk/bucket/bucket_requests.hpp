@@ -31,7 +31,7 @@ public:
 
   /// Puts a request in line and sets its tag, by which `take` finds the operation again.
   void add(const bucket_operation& operation, disk_request request);
-  /// Submits requests from the line until the device takes no more.
+  /// Submits requests from the line until the device takes no further one.
   void start();
   /// The operation of a completed request. @pre `add` gave out `tag`, and `take` has not had it
   /// since

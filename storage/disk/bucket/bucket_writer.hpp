@@ -66,8 +66,8 @@ public:
   /// `sync_pages` pages.
   static constexpr std::uint64_t sync_bytes = 16u << 20;
   static constexpr std::uint32_t sync_pages = 1024;
-  /// How many buckets a page is written into at most, one after the other, when its write fails
-  /// because of other pages of the same bucket.
+  /// Most buckets that a page is written into, one after the other, when its write fails because of
+  /// other pages of the same bucket.
   static constexpr std::uint32_t attempts_max = 3;
 
 private:

@@ -164,7 +164,7 @@ public:
   /// waits.
   virtual std::size_t reap(std::span<disk_completion> completions) = 0;
   /// Starts the queued requests and sleeps until a completion has come, `wake` is called, or the
-  /// time is over.
+  /// time has passed.
   virtual void wait(std::chrono::nanoseconds at_most) = 0;
   virtual void wake() noexcept = 0;
   virtual std::uint32_t in_flight() const noexcept = 0;

@@ -21,7 +21,7 @@ public:
   explicit request_line(disk_io& io) : io_(io) {}
 
   void add(const disk_request& request);
-  /// Submits requests from the line until the device takes no more.
+  /// Submits requests from the line until the device takes no further one.
   void start();
   /// A request has completed.
   void finished() noexcept {

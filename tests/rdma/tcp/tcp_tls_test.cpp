@@ -179,7 +179,7 @@ protected:
   tcp_rig rig{under_tls()};
 };
 
-constexpr std::size_t alert_bytes_max = 16; ///< An alert of TLS, and no more.
+constexpr std::size_t alert_bytes_max = 16; ///< A TLS alert, and nothing else.
 
 TEST_F(tcp_tls_strangers, a_plain_hello_of_either_protocol_is_refused_and_hears_nothing) {
   hello plain;

@@ -239,7 +239,7 @@ struct players {
   half_loss& halves;
 };
 
-/// Plays rounds until the run's time is over. A run that looks for a fault ends with the first
+/// Plays rounds until the run's time has passed. A run that looks for a fault ends with the first
 /// find; other runs go on and report all faults at the end.
 result<void> play_rounds(const chaos_plan& plan, const players& with, run_outcome& outcome) {
   workers all(plan, with.cluster, with.ledger);

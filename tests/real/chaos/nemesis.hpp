@@ -22,7 +22,7 @@ public:
   /// @pre all arguments outlive this object
   nemesis(const chaos_plan& plan, chaos_cluster& cluster, cluster_watch& watch);
 
-  /// Ends the faults whose time is over, and begins a fault if one is due.
+  /// Ends the faults whose time has passed, and begins a fault if one is due.
   result<void> step(clock::time_point now);
   /// Ends all faults: afterwards as many nodes run as at the beginning, and all hear each other.
   result<void> end_all();

@@ -29,7 +29,7 @@ struct room_cell {
   std::atomic<std::uint64_t> serial{0};
   std::array<std::atomic<outcome>, ranks_max> ended{};
   /// A rank has failed the room: the ranks of its engine end it at once, the others when the router
-  /// says that its time is over.
+  /// says that its time has passed.
   std::array<std::atomic<bool>, 2> engine_failed{};
   std::atomic<bool> time_is_over{false};
 };

@@ -46,7 +46,7 @@ public:
   /// Any other thread, a few times within `hangs_after`: the disk's thread was last seen at work at
   /// `turn_at`. A call to the file system can hold that thread for ever.
   std::vector<line> look_at_thread(time_point now, time_point turn_at, std::uint64_t unix_ms);
-  /// The tier was to be on and is off, for this reason.
+  /// The tier is off although it is configured, for this reason.
   void is_off(const std::string& why, std::uint64_t unix_ms);
   /// The folder has files that other stores than the one in use have written; `what` describes
   /// them.

@@ -181,7 +181,7 @@ private:
   time_point report_at_{};
   std::uint64_t next_tag_ = 1;
   std::unordered_map<std::uint64_t, keeping> keeping_;
-  std::vector<kept_page> known_; ///< Pages that were to be written and are on disk already.
+  std::vector<kept_page> known_; ///< Pages that should be written and are on disk already.
   std::unordered_map<std::uint64_t, loading> loading_;
   std::unordered_map<std::uint64_t, open_load> loads_;
   disk_turn turn_;

@@ -199,8 +199,8 @@ void disk_service::take(const storage::disk_tier_events& events) {
   tell_of_known();
 }
 
-/// Reports as stored the pages that were to be written and are on disk already, unless they left
-/// the disk in the same turn.
+/// Reports as stored the pages that should be written and are on disk already, unless they left the
+/// disk in the same turn.
 void disk_service::tell_of_known() {
   for (const auto& page : std::exchange(known_, {})) {
     const auto* there = tier_->find(page.key);

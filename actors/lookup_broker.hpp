@@ -57,7 +57,7 @@ public:
   /// apart.
   std::uint64_t number_of(handle which) const;
 
-  /// Whether the peer has said its whole greeting: before, nothing else of it is to be read.
+  /// Whether the peer has said its whole greeting. Nothing else is read from it before that.
   bool greeted(handle which) const;
   /// Takes received bytes and puts the questions that are complete into `questions`. False: close
   /// the connection.

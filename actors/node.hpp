@@ -51,7 +51,7 @@ public:
   /// Whether the node is in a view of the cluster and takes work. Any thread.
   bool ready() const;
   /// Why the node can no longer do its work, in words: an actor or a thread of it has ended
-  /// unasked. Empty while all live. The owner is to end the process, which may answer nobody:
+  /// unasked. Empty while all live. The owner should end the process, which may answer nobody:
   /// stopping such a node can take for ever. Any thread.
   std::string failure() const;
 

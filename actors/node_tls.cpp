@@ -5,7 +5,7 @@
 // The part of the composition root that decides who is let in.
 namespace peercache::actors {
 
-/// Reads certificate, key and CA, if there is to be TLS.
+/// Reads certificate, key and CA, if TLS is configured.
 result<void> node::impl::open_tls() {
   auto opened = net::tls_context::open_if_given(config_.tls, config_.cluster.name);
   if (!opened)

@@ -7,7 +7,7 @@
 namespace peercache::actors {
 namespace {
 
-/// Sends an order to the owner that is to carry it out, and passes the answer to the publisher. An
+/// Sends an order to the owner that has to carry it out, and passes the answer to the publisher. An
 /// owner that cannot be reached counts as failed at once.
 template <class Answer, class Order, class... Message>
 void ask_owner(pool_pointer self, const Order& what, Message... message) {

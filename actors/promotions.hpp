@@ -19,7 +19,7 @@ class promotions {
 public:
   explicit promotions(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// A page that is to be read now.
+  /// A page that has to be read now.
   struct job {
     page_key key;
     std::uint32_t length_bytes = 0;

@@ -38,7 +38,7 @@ result<bool> view_says(client::admin_client& admin, const std::string& name, boo
   }
 }
 
-/// Whether a drain is to go on. A drain that leaves no other node with keys is confirmed first:
+/// Whether a drain should go on. A drain that leaves no other node with keys is confirmed first:
 /// nobody takes pages then. With --dry-run every drain is only told.
 result<bool> drain_confirmed(const global_options& globals, const drain_arguments& arguments,
                              const discovery::view& view) {

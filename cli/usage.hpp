@@ -18,8 +18,9 @@ std::vector<const CLI::App*> shown_commands(const CLI::App& app);
 /// are told in the project's own words: the first unknown word, the nearest known one, and where
 /// help is.
 ///
-/// Returns true when the callbacks have run and the program is to go on; false when help or a
-/// version was printed and the program is to end well. Errors: `invalid_argument`. Threads: none.
+/// Returns true when the callbacks have run and the program should go on; false when help or a
+/// version was printed and the program should end with success. Errors: `invalid_argument`.
+/// Threads: none.
 result<bool> parse_words(CLI::App& app, int argc, const char* const* argv);
 
 } // namespace peercache::cli

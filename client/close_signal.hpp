@@ -15,7 +15,7 @@ class close_signal {
 public:
   close_signal();
 
-  /// Whether the calls of this thread are to end: the signal was given, or the thread has been
+  /// Whether the calls of this thread have to end: the signal was given, or the thread has been
   /// interrupted (common/interruption.hpp).
   bool given() const noexcept {
     return given_.load(std::memory_order_acquire) || interruption::given();

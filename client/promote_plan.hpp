@@ -17,7 +17,7 @@ namespace peercache::client {
 /// interprets the answers. Threads: one. No clock, no I/O.
 class promote_plan {
 public:
-  /// The question to one node: the pages that it is to bring into its pool.
+  /// The question to one node: the pages that it should bring into its pool.
   struct share {
     incarnation holder;
     std::string request;                ///< Packed `promoted_page`s.

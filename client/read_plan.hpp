@@ -110,7 +110,7 @@ public:
   void promoted(const promote_plan::place& now, bool late);
   void told_by_holder(const promote_plan::place& now, bool late);
 
-  /// Whether some pages are to be looked for once more; these pages count as missing then.
+  /// Whether some pages have to be looked for once more; these pages count as missing then.
   bool look_again();
 
 private:

@@ -31,7 +31,7 @@ class remove_plan {
 public:
   using is_member = std::function<bool(const incarnation&)>;
 
-  /// The question to one holder: the pages that it is to remove.
+  /// The question to one holder: the pages that it should remove.
   struct share {
     incarnation holder;
     std::string keys; ///< Packed page_keys.

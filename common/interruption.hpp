@@ -21,7 +21,7 @@ public:
   using clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds interval{50};
 
-  /// @param look returns whether the calls of this thread are to end; must not throw
+  /// @param look returns whether the calls of this thread have to end; must not throw
   explicit interruption(std::function<bool()> look);
   ~interruption();
   interruption(const interruption&) = delete;
@@ -29,7 +29,7 @@ public:
 
   /// Whether this thread has an interruption at all.
   static bool possible() noexcept;
-  /// Whether a look of this thread has found that its calls are to end.
+  /// Whether a look of this thread has found that its calls have to end.
   static bool given() noexcept;
   /// Looks, if a look is due. Returns `given()`.
   static bool look();

@@ -10,7 +10,7 @@ struct tls_paths {
   std::string key;         ///< The key of this node's certificate.
   std::string authority;   ///< The certificates of the CA, whose members are believed.
 
-  /// Whether there is to be TLS at all. Files that lack are found when they are read.
+  /// Whether TLS is configured at all. Files that lack are found when they are read.
   bool given() const noexcept { return !certificate.empty() || !key.empty() || !authority.empty(); }
   bool operator==(const tls_paths&) const = default;
 };

@@ -180,7 +180,7 @@ struct node_config {
     bool verify = false;
     bool operator==(const disk_section&) const = default;
 
-    /// Whether the node is to have a disk tier.
+    /// Whether the node should have a disk tier.
     bool wanted() const noexcept { return enabled && !path.empty(); }
   } disk;
 

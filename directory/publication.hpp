@@ -23,7 +23,7 @@ public:
   /// For each page: whether some owner has recorded this copy.
   std::vector<bool> recorded;
   /// For each page: whether some owner has not answered, and may have recorded it or not; the page
-  /// is to be published again.
+  /// has to be published again.
   std::vector<bool> unheard;
 
   /// Call before one owner is asked about these pages. @pre no owner has answered so far

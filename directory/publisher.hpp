@@ -57,15 +57,15 @@ public:
     node_id owner;
     std::string bytes;
   };
-  /// The owner is to record these records. Answer: `answered` with its outcomes, or `failed`.
+  /// The owner has to record these records. Answer: `answered` with its outcomes, or `failed`.
   struct tell : message {};
-  /// The owner is to withdraw these records. Answer: `answered` with any number, or `failed`.
+  /// The owner has to withdraw these records. Answer: `answered` with any number, or `failed`.
   struct take_back : message {};
-  /// The owner is to compare digests. Answer: `answered` with the ranges that differ, or `failed`.
+  /// The owner has to compare digests. Answer: `answered` with the ranges that differ, or `failed`.
   struct compare : message {};
-  /// The owner is to list its records. Answer: `answered` with them, or `failed`.
+  /// The owner has to list its records. Answer: `answered` with them, or `failed`.
   struct list : message {};
-  /// The disk is to show `pages` pages after this place (0: from the start). Answer: `walked` or
+  /// The disk has to show `pages` pages after this place (0: from the start). Answer: `walked` or
   /// `failed`.
   struct walk_disk {
     tag id = 0;
@@ -76,7 +76,7 @@ public:
   struct acknowledge {
     std::uint64_t ticket = 0;
   };
-  /// A put is decided. `statuses` has one page_status byte per page; the pages of `keep` are to be
+  /// A put is decided. `statuses` has one page_status byte per page; the pages of `keep` have to be
   /// written to disk.
   struct settled {
     tag put = 0;
@@ -157,7 +157,7 @@ public:
   /// The disk has given up the pages of these keys (packed) for others. With a ticket,
   /// `acknowledge` is ordered once the directory was told.
   void gone(std::uint64_t ticket, const std::string& keys);
-  /// The disk has been scanned: all of its pages are to be published.
+  /// The disk has been scanned: all of its pages have to be published.
   void publish_disk() { walk_from({}); }
   /// Walks the disk to mark the pages of the pool that are on disk too; no owner is told anything.
   void learn_marks();
@@ -193,7 +193,7 @@ public:
   /// Returns a page's record, as it is published.
   page_location location_of(const storage::resident_page& page) const;
   bool joined() const noexcept;
-  /// Whether the directory is to know the pages of this node.
+  /// Whether the directory should know the pages of this node.
   bool publishes() const noexcept { return joined() && !leaving_; }
   /// Whether no message waits to be sent, and only comparisons wait for answers.
   bool idle() const noexcept;

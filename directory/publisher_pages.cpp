@@ -146,7 +146,7 @@ void publisher::decide(tag put, put_job& job) {
 }
 
 /// Ends a put when every owner has answered or failed: drops the pages that the cluster had
-/// already, and queues those that are to be published again.
+/// already, and queues those that have to be published again.
 void publisher::finish(put_job& job) {
   for (std::size_t i = 0; i < job.fills.size(); ++i) {
     if (job.outcomes[i].status != page_status::stored)

@@ -18,13 +18,13 @@ namespace peercache::directory {
 
 /// Pages of which directory owners are still to be told: some owner has not acknowledged them, or
 /// they changed owner. Each owner has a queue, so that an owner that does not answer holds up no
-/// other; one more queue has the pages that all of their owners are to hear of. One chunk of each
+/// other; one more queue has the pages that all of their owners have to hear of. One chunk of each
 /// queue is on its way at a time.
 ///
 /// Threads: none; the owner serializes.
 class unpublished_pages {
 public:
-  /// Names the queue of pages that all of their owners are to be told of.
+  /// Names the queue of pages that all of their owners have to be told of.
   static constexpr node_id all_owners{};
   static constexpr std::size_t chunk_pages = 2048;
 

@@ -330,7 +330,7 @@ private:
   /// Processes that said that they leave, and when they said it; kept for an expiry, and as long as
   /// this node's view has them.
   std::map<incarnation, time_point> leavers_;
-  /// Names that are to vanish from `gone` with the next view.
+  /// Names that will vanish from `gone` with the next view.
   std::set<std::string, std::less<>> forgotten_;
   std::optional<voting_round> round_; ///< The voting attempt that this process makes now.
   time_point next_round_at_;          ///< Before this time this process begins no attempt.

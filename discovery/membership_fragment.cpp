@@ -135,8 +135,8 @@ bool membership::is_to_be_outbid(const view& received) const {
          hear_masters(now_).originals >= votes_needed(view_.masters.size());
 }
 
-/// Whether the cluster needs a next view with `members`: the members differ, a fragment is to be
-/// outbid, a gone one is to be forgotten, or this node's fragment becomes whole.
+/// Whether the cluster needs a next view with `members`: the members differ, a fragment has to be
+/// outbid, a gone member has to be forgotten, or this node's fragment becomes whole.
 bool membership::wants_other_view(const std::vector<member>& members) const {
   return phase_ != phase::joined || members != view_.members || outbid_ > view_.stamp() ||
          forgets_some() || (view_.fragment() && is_whole_with(members));

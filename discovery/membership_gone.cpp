@@ -19,7 +19,7 @@ std::vector<action> membership::forget(std::string_view name, time_point now) {
   return take_actions();
 }
 
-/// Whether this node's view remembers a gone member that is to be forgotten.
+/// Whether this node's view remembers a gone member that has to be forgotten.
 bool membership::forgets_some() const {
   return std::any_of(view_.gone.begin(), view_.gone.end(),
                      [this](const departed& each) { return forgotten_.count(each.name) > 0; });

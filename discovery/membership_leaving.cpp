@@ -33,9 +33,9 @@ bool membership::may_end(time_point now) const {
   });
 }
 
-/// Whether this leaving master is to make a view without itself: all masters are leaving or silent,
-/// and the members that stay cannot change their view alone. Masters try in turn, one heartbeat
-/// apart.
+/// Whether this leaving master should make a view without itself: all masters are leaving or
+/// silent, and the members that stay cannot change their view alone. Masters try in turn, one
+/// heartbeat apart.
 bool membership::closes_the_door() const {
   if (phase_ != phase::left || !view_.is_master(self_.name))
     return false;

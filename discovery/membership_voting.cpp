@@ -94,7 +94,7 @@ const member* membership::who_replaced(const member& master) const {
   return replaced ? &asks->second.who : nullptr;
 }
 
-/// Whether `master`, or the process in its place, is to be asked for its vote. A successor is not
+/// Whether `master`, or the process in its place, should be asked for its vote. A successor is not
 /// asked to accept a value that the living masters can decide without it: once a voter has accepted
 /// a value, the next attempt must finish that value even if this attempt fails.
 bool membership::vote_is_wanted(const member& master) const {

@@ -10,7 +10,7 @@
 namespace peercache::discovery {
 
 /// Finds out, for a node that hears too few masters, which other nodes are left of its cluster and
-/// whether this node is to make a view of them. The first living node, in an order that all nodes
+/// whether this node should make a view of them. The first living node, in an order that all nodes
 /// know, makes the view, and asks everybody. Each other node asks only the nodes placed before it,
 /// with each heartbeat twice as many as before, until one answers. There are no survivors as long
 /// as some answer says "in touch with enough masters": then the cluster goes on, and takes this
@@ -34,7 +34,7 @@ public:
   /// Notes that the process `who` answered a heartbeat. @param in_touch Whether `who` said that
   /// enough masters answer it.
   void heard(const incarnation& who, bool in_touch, time_point now);
-  /// The addresses to which the heartbeat that is due at `now` is to be sent.
+  /// The addresses to which the heartbeat that is due at `now` goes.
   std::vector<endpoint> to_ask(time_point now);
   /// All nodes that are left, this one included, once it is known that this node makes a view of
   /// them; until then an empty list.

@@ -18,8 +18,8 @@
 namespace peercache::handoff {
 
 /// The prefill workers that a decode worker has connections to, and the rooms that wait until all
-/// of theirs have said hello and described their memory. What a worker is to this one
-/// (`transfer_plan`) is made once for each connection.
+/// of theirs have said hello and described their memory. The `transfer_plan` between a worker and
+/// this one is made once for each connection.
 ///
 /// Threads: one owner. Errors: a worker that does not fit, or is lost, fails the rooms that wait
 /// for it (`take_failed`); one that does not fit fails those that come later as well. So does a

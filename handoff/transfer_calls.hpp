@@ -54,7 +54,7 @@ struct transfer_call {
 /// A call ends, well or not, when all of its transfers have: nothing of it is under way in this
 /// process then, nor in the peer's, unless the connection to the peer has ended. What ends a
 /// transfer early (a time-out, `cancel`, the failure of another transfer of the call, memory that
-/// leaves) revokes its lease at once. A peer that owes an answer for too long is to be dropped
+/// leaves) revokes its lease at once. A peer that owes an answer for too long has to be dropped
 /// (`take_silent`). Each later transfer to a peer whose connection has ended dials it anew.
 ///
 /// Threads: one owner. Time is an argument. Errors: whatever a peer says, at worst its calls fail;

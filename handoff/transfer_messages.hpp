@@ -31,7 +31,7 @@ struct transfer_piece {
   constexpr memory_range destination_range() const noexcept { return {destination, bytes}; }
 };
 
-/// From the worker that asks: the other one is to read these pieces while the lease stands, into
+/// From the worker that asks: the other one has to read these pieces while the lease stands, into
 /// memory that it has registered. The answer is `transfer_ended`.
 struct transfer_write {
   transfer_id id;

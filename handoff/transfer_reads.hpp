@@ -65,7 +65,7 @@ public:
   void finish_read(read_id id, bool good, const std::string& reason);
 
   std::vector<finished> take_finished() { return std::exchange(finished_, {}); }
-  /// Jobs whose reads that are under way are to be cancelled; each read is still reported.
+  /// Jobs whose running reads have to be cancelled; each read is still reported.
   std::vector<join_id> take_cancels() { return std::exchange(cancels_, {}); }
 
   /// Whether the job has not finished, and any of its pieces goes there.

@@ -19,7 +19,7 @@ public:
     reading, ///< The head of the request is not complete.
     asked,   ///< The whole head has come, and the request waits for `answer`.
     sending,
-    ending, ///< All is sent; the client is to close first, so that it gets every byte.
+    ending, ///< All is sent; the client should close first, so that it gets every byte.
     over
   };
   struct patience {
@@ -45,7 +45,7 @@ public:
 
   state where() const noexcept { return state_; }
   int fd() const noexcept { return fd_; }
-  /// The events that the owner is to poll(2) the socket for.
+  /// The events that the owner has to poll(2) the socket for.
   short events() const noexcept;
   /// The time at which the connection is given up unless something happens before.
   time_point until() const noexcept { return until_; }

@@ -50,7 +50,7 @@ struct page_read {
   page_status status = page_status::pending; ///< Result of the read: the data plane sets it.
 };
 
-/// Whoever is to hear that batches are complete without waiting for them in a thread.
+/// A listener that hears that batches are complete without waiting for them in a thread.
 /// Threads: `on_complete` is called in the thread that finishes the batch: a data plane's, or the
 /// one that submits it. Lifetime: outlives every batch that names it, and the call.
 class batch_listener {

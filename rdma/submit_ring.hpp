@@ -48,7 +48,7 @@ private:
   struct cell {
     std::atomic<std::uint64_t> sequence;
     read_batch* batch;
-    bool cancels; ///< The batch is to be cancelled, and may be destroyed already.
+    bool cancels; ///< The batch has to be cancelled, and may be destroyed already.
   };
 
   enum class push_outcome : std::uint8_t { taken, full, closed };

@@ -144,10 +144,10 @@ public:
   /// Whether the page in this slot can be had again from elsewhere once it is given up.
   using kept_elsewhere = std::function<bool(slot_id)>;
 
-  /// Reserves a slot that is to be filled with a page of this length. Pages that had to go are
-  /// appended to `victims`, also when the answer is an error: `invalid_argument` for a length that
-  /// no page may have, `out_of_memory` when pinned pages and slots being filled leave no room.
-  /// `kept`: among the next few victims, pages that are kept elsewhere go first.
+  /// Reserves a slot for a page of this length. Pages that had to go are appended to `victims`,
+  /// also when the answer is an error: `invalid_argument` for a length that no page may have,
+  /// `out_of_memory` when pinned pages and slots being filled leave no room. `kept`: among the next
+  /// few victims, pages that are kept elsewhere go first.
   result<slot_id> reserve(std::uint32_t length_bytes, std::vector<evicted>& victims,
                           const kept_elsewhere& kept = nullptr);
 

@@ -111,8 +111,7 @@ public:
   /// there is no such page.
   std::uint32_t granules_to_zero(slot_id slot) const noexcept;
 
-  /// How many granules the dead process reserved for the slot when somebody was to fill it; 0:
-  /// nobody fills it.
+  /// How many granules the dead process reserved for the slot for a fill; 0: nobody fills it.
   std::uint32_t granules_being_filled(slot_id slot) const noexcept;
 
   /// Makes sure that the slot's filling is never complete, whatever a filler that lives on says,

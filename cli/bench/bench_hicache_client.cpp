@@ -40,7 +40,7 @@ public:
     stored_[place] = writer.stored_[place];
   }
 
-  /// Makes the keys that `run` is to set, before `run` has a thread of its own, since the setup
+  /// Makes the keys that `run` will set, before `run` has a thread of its own, since the setup
   /// belongs to one thread. Wipes the memory that `run` gets pages into, as the simulated ranks
   /// wipe theirs, so that the caches of both are in the same state.
   void prepare(const hicache_work& work) {

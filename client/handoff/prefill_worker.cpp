@@ -69,9 +69,9 @@ public:
     links->close();
   }
 
-  /// Runs an engine's call on the rooms; what it ends has ended when this returns. What is to be
-  /// said is sent by this thread if the loop sleeps, which would take longer; else the loop does
-  /// it.
+  /// Runs an engine's call on the rooms; what it ends has ended when this returns. The messages
+  /// that follow are sent by this thread if the loop sleeps, which would take longer; else the loop
+  /// does it.
   template <class Call>
   auto call(Call&& of_engine) {
     std::unique_lock sending{links_lock, std::try_to_lock};

@@ -28,7 +28,7 @@ using clearing_actor = caf::typed_actor<
     caf::replies_to<leave_atom, from_here>::with<bool>,
     // Gateway: asks how many clears there were, and what keeps the next one from being certain.
     caf::replies_to<stats_atom>::with<metrics::samples>,
-    // This node's membership: tells the members that are to hear of clears.
+    // This node's membership: tells the members that have to hear of clears.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: tells members that have not heard of a clear.
     caf::reacts_to<beat_atom, from_here>,

@@ -6,7 +6,7 @@
 // `promoted_page` travels between processes: it changes with `wire_version`.
 namespace peercache::link {
 
-/// A page in a slot that is to be written to disk.
+/// A page in a slot, for the disk to write.
 struct kept_page {
   page_key key;
   std::uint64_t gen = 0; ///< Generation of the slot; the sender has pinned the slot.
@@ -25,7 +25,7 @@ struct stored_page {
 };
 static_assert(sizeof(stored_page) == 48 && std::is_trivially_copyable_v<stored_page>);
 
-/// A page that is to be read into a slot.
+/// A page on disk, and the slot to read it into.
 struct wanted_page {
   page_key key;
   slot_id slot;

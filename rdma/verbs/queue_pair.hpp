@@ -49,7 +49,7 @@ public:
   result<void> connect(const path& to, const path_options& options);
   std::uint32_t number() const noexcept { return pair_->qp_num; }
   ibv_qp* get() const noexcept { return pair_; }
-  /// The sequence number of the packet that is to arrive next: when it differs from an earlier
+  /// The sequence number of the next packet that should arrive: when it differs from an earlier
   /// call's, the other end has read meanwhile. One system call. Nothing when the device does not
   /// say.
   std::optional<std::uint32_t> expected_psn() const noexcept;

@@ -28,7 +28,7 @@ struct rail_settings {
   /// Index into the port's GID table; -1: chosen as `choose_gid` says.
   std::int32_t gid_index = -1;
   verbs::path_options path;
-  /// Pages of pools are to be inside TLS, which READs are not: no rails are chosen.
+  /// Pages of pools have to be inside TLS, which READs are not: no rails are chosen.
   bool pages_in_tls = false;
 };
 
@@ -44,7 +44,7 @@ struct rail_choice {
 
 /// Chooses the rails that these settings allow on this machine. Errors, each with what to do: the
 /// path's options are not allowed; or `mode` is verbs and no wanted device, or one that is named,
-/// is not usable, or pages are to be inside TLS.
+/// is not usable, or pages have to be inside TLS.
 result<rail_choice> choose_rails(const rail_settings& settings);
 result<rail_choice> choose_rails(const rail_settings& settings, const verbs::device_listing& there);
 

@@ -18,8 +18,8 @@ namespace {
 constexpr const char* lock_name = "disk.lock";
 constexpr const char* owner_name = "disk.owner";
 constexpr const char* new_owner_name = "disk.owner.new";
-/// What the file "disk.owner" says of a folder's format; the number grows with every change of how
-/// the files of a folder are to be understood.
+/// What the file "disk.owner" says of a folder's format; the number grows with every change of what
+/// the files of a folder mean.
 constexpr std::string_view folder_format = "peercache disk 1";
 
 /// Reads the text of an open file, at most 4 KiB of it; a longer file was not written by a node.

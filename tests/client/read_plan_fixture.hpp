@@ -92,7 +92,7 @@ protected:
     plan->looked_up(answers, reader);
   }
 
-  /// Returns the one page that is to be read now.
+  /// Returns the one page that has to be read now.
   read_plan::page only_read() {
     const auto round = plan->take_round();
     EXPECT_EQ(round.size(), 1u);
@@ -128,7 +128,7 @@ protected:
     EXPECT_EQ(plan->take_missing(), std::vector{0u});
   }
 
-  /// Returns the records that the directory is to forget, and forgets them.
+  /// Returns the records that the directory has to forget, and forgets them.
   std::vector<directory::withdraw_record> stale_records_told() { return stale_told.take(); }
 
   void expect_end(std::size_t i, status wanted_status, page_origin origin = page_origin::none) {

@@ -24,7 +24,7 @@ protected:
   void join_room(peer_id peer, std::uint64_t room, std::uint64_t id) {
     rooms_.joined(peer, {{room}, {id}, 0, 1, false});
   }
-  /// Why the only message that is to be sent aborts.
+  /// The reason in the only pending message, which is an abort.
   std::string take_abort() {
     const auto said = rooms_.take_messages();
     EXPECT_EQ(said.size(), 1u);

@@ -50,7 +50,7 @@ protected:
     const auto failure = rooms_.failure(id_);
     return failure ? failure->reason : "it has not failed";
   }
-  /// Offers that are to be sent; whatever else is, fails the test.
+  /// Pending offers; any other pending message fails the test.
   std::vector<offer> take_offers() {
     std::vector<offer> offers;
     for (auto& each : rooms_.take_messages()) {

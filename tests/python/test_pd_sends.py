@@ -61,7 +61,7 @@ def right(pair):
 
 
 def turn_for(pair, seconds):
-    """Turns for as long as nothing is to happen."""
+    """Turns for as long as nothing should happen."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         pair.prefill.turn()

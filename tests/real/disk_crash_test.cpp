@@ -94,8 +94,8 @@ protected:
     return done;
   }
 
-  /// Lets the node live its second life, in which it is to die at the step. Returns whether it
-  /// ended by itself.
+  /// Runs the node for the second time; it should die at the step. Returns whether it ended by
+  /// itself.
   static bool die(disk_node& node, std::uint32_t round, work_done& done) {
     if (node.start(killed_at(round)))
       done = work(node, comes_there() && !made_once());

@@ -32,7 +32,7 @@ public:
   std::uint32_t hosts() const { return static_cast<std::uint32_t>(spaces_.size()) - 1; }
   static std::string address(std::uint32_t host);
   static std::string hub_address();
-  /// Returns the network namespace of a host, for child processes that are to live in it; the
+  /// Returns the network namespace of a host, for child processes that should run in it; the
   /// descriptor is open as long as this object lives.
   int network(std::uint32_t host) const { return spaces_[host + 1]; }
 

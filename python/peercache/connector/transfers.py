@@ -50,7 +50,7 @@ class TransferFuture(Future[TransferResult]):
 
 
 class Transfer:
-    """Pages that are to be moved in one direction. Only the transfer's queue touches it after `submit`."""
+    """Pages to move in one direction. Only the transfer's queue touches it after `submit`."""
 
     def __init__(
         self, move: Move, keys: Sequence[str], pages: Sequence[int], page_tokens: int, deadline: float
@@ -85,8 +85,8 @@ class Transfer:
         return self.result("") if self.pages_left == 0 else None
 
     def over(self) -> Optional[TransferResult]:
-        """The result when no further pages are to be moved, because of a cancel or the deadline; None when the
-        transfer is to go on."""
+        """The result when no further pages may be moved, because of a cancel or the deadline; None when the transfer
+        goes on."""
         if self.cancelled:
             return self.result("cancelled")
         return self.result("deadline") if self.deadline <= time.monotonic() else None

@@ -39,7 +39,7 @@ class Deadline:
 
 def open_client(settings: Settings) -> Client:
     """Opens the rank's client, whether its node answers or not: until the node does, all pages are misses. Errors:
-    ValueError for options that make no sense, which whoever starts the engine is to see."""
+    ValueError for options that make no sense, which the person who starts the engine should see."""
     try:
         return Client(settings.options, embedded=settings.embedded)
     except Error as why:

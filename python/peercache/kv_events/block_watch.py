@@ -1,4 +1,4 @@
-"""The announced blocks and the events about them that are to be sent next. No thread, no clock, no network."""
+"""The announced blocks and the events about them to send next. No thread, no clock, no network."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class BlockWatch:
             self._forget(key)
 
     def take(self) -> List[Event]:
-        """Returns the events that are to be sent, in their order, and forgets them."""
+        """Returns the events to send, in their order, and forgets them."""
         events, self._events = self._events, []
         return events
 

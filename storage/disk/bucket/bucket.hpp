@@ -16,7 +16,7 @@ struct bucket_page {
   std::uint64_t sequence = 0;
   record_header record;       ///< Filled in when the page's group has started.
   int error = 0;              ///< The errno of the page's own transfer; 0: none failed.
-  std::uint32_t attempts = 1; ///< How many buckets the page was to lie in so far.
+  std::uint32_t attempts = 1; ///< Number of buckets in which the page has been tried so far.
 };
 
 /// Pages behind one block of headers, written together.

@@ -42,8 +42,8 @@ file_store::~file_store() {
 
 // -- records that leave the index
 
-/// Notes that a record is out of the index: its file is to be removed, unless a newer record of the
-/// key has the file's name by now.
+/// Notes that a record is out of the index: its file has to be removed, unless a newer record of
+/// the key has the file's name by now.
 void file_store::leaves(const entry& record) {
   leaving_bytes_ += file_bytes(record.page.length_bytes);
   if (!replacing_.contains(record.page.key))

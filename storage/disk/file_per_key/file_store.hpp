@@ -52,7 +52,7 @@ public:
   static constexpr std::uint32_t writes_at_once = 16;
 
 private:
-  /// The file of a record that is out of the index, or of a write that was given up; it is to be
+  /// The file of a record that is out of the index, or of a write that was given up; it has to be
   /// removed.
   struct doomed_file {
     entry record;

@@ -83,7 +83,7 @@ private:
     }
   }
 
-  /// False: the connection is to be closed.
+  /// False: the connection has to be closed.
   bool serve(connection& from) {
     char some[4096];
     const auto count = ::recv(from.socket.get(), some, sizeof some, MSG_DONTWAIT);

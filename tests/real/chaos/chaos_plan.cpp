@@ -57,7 +57,7 @@ result<void> apply_guard(chaos_plan& plan, const std::string& guard, bool off) {
     load.rewrites_percent = 50;
     plan.disk_bytes = 0; // No disk: an evicted page that goes to disk is not withdrawn.
     plan.kinds = {fault_kind::loss, fault_kind::freeze, fault_kind::partition};
-    plan.repairs = false; // Repairs would mend the fault that is to be found.
+    plan.repairs = false; // Repairs would mend the fault that the run has to find.
   } else if (guard == "purge") {
     plan.kinds = {fault_kind::kill};
     plan.disk_bytes = 0; // The run counts records, and a page in memory and on disk has only one.

@@ -15,7 +15,7 @@ public:
   /// Four of the largest batches: some tens of milliseconds of the session's time.
   static constexpr std::uint32_t keys_max = 32'768;
 
-  /// Takes leave to ask for `count` keys; false when too many are under way.
+  /// Reserves the right to ask for `count` keys; false when too many are under way.
   bool take(std::uint32_t count) noexcept {
     if (under_way_.fetch_add(count, std::memory_order_relaxed) + count <= keys_max)
       return true;

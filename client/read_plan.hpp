@@ -66,7 +66,7 @@ public:
 
   // -- one look: which pages have a place
 
-  /// Sets the view that the look goes by.
+  /// Sets the view that the look-up uses.
   void follow(readers_cluster known);
   /// Number of pages without a place.
   std::size_t missing() const noexcept { return missing_.size(); }
@@ -118,7 +118,8 @@ private:
   /// once.
   struct past {
     incarnation avoided; ///< The holder whose place was out of date in the first look.
-    generation denied;   ///< The filling that the holder denied; 0: the holder is not asked.
+    generation denied;   ///< Generation of the fill that the holder denied; 0: the holder is not
+                         ///< asked.
     /// Status of the page if its holder does not have it.
     page_status unless_holder = page_status::pending;
     bool promoted = false; ///< A node brought the page to its place for this call.

@@ -39,8 +39,8 @@ struct slot_id {
   auto operator<=>(const slot_id&) const = default;
 };
 
-/// The number of a slot's filling: even while the page can be read, odd while the slot is being
-/// filled or has been given up. Only grows; never reused within one incarnation.
+/// The number of a slot's fill: even while the page can be read, odd while the slot is being filled
+/// or has been given up. Only grows; never reused within one incarnation.
 struct generation {
   std::uint64_t value = 0;
   auto operator<=>(const generation&) const = default;

@@ -32,7 +32,7 @@ static_assert(sizeof(page_key) == 32);
 
 /// What decides the meaning of a page's bytes besides the caller's key string: model, weights
 /// revision, KV dtype, page size, layout, TP/PP/rank, tenant salt: whatever the caller declares, in
-/// a fixed order. The first field names the space that `clear` goes by. Immutable; any thread.
+/// a fixed order. The first field names the space that `clear` clears. Immutable; any thread.
 class key_space {
 public:
   /// Digests `fields`, each with its length before it.

@@ -9,8 +9,8 @@ namespace peercache::directory {
 
 enum class tier : std::uint8_t { memory = 0, disk = 1 };
 
-/// Says where one page can be read, and which filling of the slot it is. Addresses and rkeys are
-/// not part of it: they are exchanged once per data connection. Locations travel between processes
+/// Says where one page can be read, and which fill of the slot it is. Addresses and rkeys are not
+/// part of it: they are exchanged once per data connection. Locations travel between processes
 /// (directory/wire.hpp): a change is another `wire_version`.
 struct page_location {
   node_id node;

@@ -30,7 +30,7 @@ result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch);
 /// Tells which keys a shard owns, for its answers about keys without a record.
 struct key_ownership {
   std::function<bool(const page_key&)> owns;
-  view_number by; ///< Number of the view that `owns` goes by.
+  view_number by; ///< Number of the view that `owns` uses.
   /// Whether readers must not find the key although it may have records (its space was cleared);
   /// null: there are no such keys.
   std::function<bool(const page_key&)> is_old = nullptr;

@@ -25,7 +25,8 @@ struct state_items {
 struct offered_pages {
   std::uint32_t first_page = 0; ///< Place in the sequence of the first page.
   std::vector<std::uint32_t> pages;
-  /// Nothing follows: states and aux row are complete as well. Such an offer may have no pages.
+  /// No further offer follows: states and aux row are complete as well. Such an offer may have no
+  /// pages.
   bool last = false;
   std::vector<state_items> states; ///< The last offer has an entry for each component; other offers
                                    ///< have none.

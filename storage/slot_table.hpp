@@ -46,7 +46,7 @@ struct slot_contents {
 /// the bit that says that bytes are to be zeroed, and except that `refuse_fill` sets it to 0;
 /// published generations grow over the whole pool; (2) each fill has its own odd generation and,
 /// when published, a higher even one; (3) key, length and checksum change only while the generation
-/// is odd; (4) a slot that was given up or dropped has another generation than its complete filling
+/// is odd; (4) a slot that was given up or dropped has another generation than its complete fill
 /// had, so no reader takes it for complete.
 class slot_table {
 public:
@@ -89,7 +89,7 @@ public:
   /// Notes that all bytes of the slot are zero, so that it can be filled again.
   void note_zeroed(slot_id slot) noexcept;
 
-  /// Whether the filler has said that the slot's filling is complete, and that it is exactly this
+  /// Whether the filler has said that the slot's fill is complete, and that it is exactly this
   /// page.
   bool was_filled(slot_id slot, const page_key& key, std::uint32_t length_bytes,
                   std::uint64_t checksum) const noexcept;
@@ -114,9 +114,9 @@ public:
   /// How many granules the dead process reserved for the slot for a fill; 0: nobody fills it.
   std::uint32_t granules_being_filled(slot_id slot) const noexcept;
 
-  /// Makes sure that the slot's filling is never complete, whatever a filler that lives on says,
-  /// until the next `begin_fill`. Once the filler is dead, `end_fill` ends the fill. The generation
-  /// is 0 meanwhile.
+  /// Makes sure that the slot's fill is never complete, whatever a filler that lives on says, until
+  /// the next `begin_fill`. Once the filler is dead, `end_fill` ends the fill. The generation is 0
+  /// meanwhile.
   void refuse_fill(slot_id slot) noexcept;
   void end_fill(slot_id slot) noexcept;
 
@@ -144,7 +144,7 @@ public:
                     std::uint32_t length_bytes) const noexcept;
 
   /// Whether everything that this thread has read from the slot since `check` belongs to the page
-  /// of `gen`. A filling that was published meanwhile is the same page.
+  /// of `gen`. A fill that was published meanwhile is the same page.
   bool still_readable(slot_id slot, generation gen) const noexcept;
 
   /// Checks as `check` does, but knows published pages only. On `hit` the slot is pinned: its bytes

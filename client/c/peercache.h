@@ -224,7 +224,7 @@ PEERCACHE_API int peercache_unregister(peercache_client *client, const void *mem
 /* ---- keys ------------------------------------------------------------------------------------------------------ */
 
 /** Makes a space of keys from fields, in their order: the same fields give the same keys on every host. The first
- *  field names what peercache_clear goes by. @param space to be freed with peercache_space_free */
+ *  field names the space that peercache_clear clears. @param space to be freed with peercache_space_free */
 PEERCACHE_API int peercache_space_create(const peercache_text *fields, size_t count, peercache_space **space);
 /** Frees a space; NULL: does nothing. Its keys stay valid. */
 PEERCACHE_API void peercache_space_free(peercache_space *space);

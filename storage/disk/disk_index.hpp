@@ -21,7 +21,7 @@ public:
     disk_page page;
     std::uint64_t place = 0;    ///< Where the page lies; only the store knows how to read it.
     std::uint64_t sequence = 0; ///< The sequence of the page's record.
-    /// The index's own number of the entry, which grows with each insert; a walk goes by it.
+    /// The index's own number of the entry, which grows with each insert; a walk follows it.
     std::uint64_t number = 0;
   };
 

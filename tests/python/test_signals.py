@@ -80,7 +80,7 @@ def test_a_get_that_was_ended_writes_nothing_more(fragile_ring, connect):
     names = [str(i) for i in range(count)]
     assert all(r.ok for r in there.set(space, names, [b"\1" * PAGE] * count))
     assert there.flush().complete
-    assert all(r.ok for r in here.exists(space, names))  # Here remembers now where the pages are.
+    assert all(r.ok for r in here.exists(space, names))  # The client `here` now remembers where the pages are.
     memory = bytearray(count * PAGE)
     parts = [memoryview(memory)[i * PAGE : (i + 1) * PAGE] for i in range(count)]
     ring[1].freeze()

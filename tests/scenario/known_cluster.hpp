@@ -11,7 +11,7 @@ namespace peercache::scenario {
 
 using ring_ptr = std::shared_ptr<const discovery::hash_ring>;
 
-/// A view, its ring, and the rings before it: what one process goes by when it asks the directory.
+/// A view, its ring, and the rings before it: what one process knows when it asks the directory.
 /// Corresponds to link::topology, which knows actors. Immutable once shared.
 struct known_cluster {
   discovery::view view;

@@ -22,7 +22,7 @@
 namespace peercache::scenario {
 
 /// Knows everything that was ever put, and judges the bytes that readers got. The bytes of a page
-/// encode the number of its put and differ by position, so that bytes of two fillings never look
+/// encode the number of its put and differ by position, so that bytes of two fills never look
 /// alike.
 class oracle {
 public:
@@ -43,7 +43,7 @@ public:
   /// view of fewer masters, which decide alone, comes after it. Fragments are exempt: their maker
   /// has not been answered by a majority of its masters for as long as it has to wait.
   void judge_packet(const discovery::packet& sent, discovery::time_point now);
-  /// Call when the process goes by this view.
+  /// Call when the process uses this view from now on.
   void lives_in(const incarnation& process, const discovery::view_stamp& stamp);
   /// A heartbeat of the process was answered by another one.
   void was_answered(const incarnation& process, const incarnation& by, discovery::time_point now);

@@ -102,7 +102,7 @@ public:
   void get(const wanted_page& page, std::function<void(page_status)> done);
   void exists(std::vector<page_key> keys, lookup::told done);
 
-  // State that the calls go by.
+  // State that the calls use.
   client_memory& remembered() noexcept { return remembered_; }
   client::readers_cluster readers_know() const;
   /// Finds the page in the pool's index, which all processes of the host see.

@@ -1,4 +1,4 @@
-// Calls by the clients of a node, and the state that they go by.
+// Calls by the clients of a node, and the state that they use.
 
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"

@@ -100,8 +100,8 @@ std::vector<bool> last_looks(act before, act turn) {
   return answers;
 }
 
-/// `remove` has overwritten the bytes that the reader copied. Until the next filling begins, only
-/// the generation tells the reader so.
+/// `remove` has overwritten the bytes that the reader copied. Until the next fill begins, only the
+/// generation tells the reader so.
 TEST(slot_step, bytes_that_were_overwritten_are_good_at_no_step_of_the_next_filling) {
   for (const act before : {&scene::remove, &scene::drop}) {
     const auto answers = last_looks(before, &scene::fill_with_another_page);

@@ -38,8 +38,8 @@ private:
 };
 
 /// The pool's owner: gives slots up one after the other and fills them with other pages, in the
-/// order of stores that pools have (storage::slot_table). A filling takes a while from its first
-/// byte to its publication, as the sets of clients do.
+/// order of stores that pools have (storage::slot_table). A fill takes a while from its first byte
+/// to its publication, as the sets of clients do.
 /// Threads: `evict` the owner's, `record_of` any.
 class evicting_owner {
 public:

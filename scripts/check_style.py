@@ -137,8 +137,8 @@ def file_faults(path, text):
 
 
 def python_sources(root):
-    """The paths of all Python files of this project, from the root."""
-    for file in sorted(root.rglob("*.py")):
+    """The paths of all Python files and type stubs of this project, from the root."""
+    for file in sorted([*root.rglob("*.py"), *root.rglob("*.pyi")]):
         path = file.relative_to(root).as_posix()
         if not path.startswith((".", "build")):
             yield path

@@ -1,7 +1,7 @@
 """The extension module: the C++ client with batches of addresses. `peercache.Client` is the door to it.
 
 Every method gives the GIL up while it works. Memory is named by address and lent for the call: when a
-method has returned, nothing reads or writes it any more. An address that is not the caller's memory ends
+method has returned, nothing reads or writes it. An address that is not the caller's memory ends
 the process, as in C.
 
 `keys` is a sequence of str or bytes. A call's pages are each key in each space, the spaces of one key

@@ -228,7 +228,8 @@ class style(unittest.TestCase):
             self.assertEqual(len(found), 1, comment)
             self.assertIn("plain at first reading", found[0])
         for comment in ["/// A poll removes this many files.", "/// A call takes so long that nobody waits.",
-                        "int so_many;", "/// Nobody reads it, and any more would be refused.", "/// Call when it is full.",
+                        "int so_many;", "/// Nobody reads it, and any more would be refused.",
+                        "/// Call when it is full.",
                         "/// A full disk is not a fault; there is no disk.",
                         "/// A page is no longer read, and is no newer."]:
             self.assertEqual(self.found("storage/a.cpp", comment + "\n"), [], comment)
@@ -237,7 +238,8 @@ class style(unittest.TestCase):
         for text in ["# It may be late.\n", "a = 1  # Of the footer.\n", '"""Else it hangs."""\n',
                      'class a:\n    b: int\n    """Those that wait."""\n', "# A page.\na = 1\n# It is late.\n",
                      'def f():\n    """Removes\n    so many files."""\n']:
-            self.assertEqual(len(self.found("python/a.py", text)), 1, text)
+            for path in ["python/a.py", "python/a.pyi"]:
+                self.assertEqual(len(self.found(path, text)), 1, text)
         for text in ["# A page that waits.\n# It may be late.\n", "#!/usr/bin/env python3\na = 'It is'  # A page.\n",
                      '"""A page.\n\nIt may be late.\n"""\n', 'f("Of so many.")\n', 'a = """# It is late."""\n']:
             self.assertEqual(self.found("python/a.py", text), [], text)

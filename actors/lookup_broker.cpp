@@ -143,7 +143,7 @@ void lookup_connections::taken(handle by, std::size_t bytes, time_point now) {
 std::optional<lookup_connections::handle> lookup_connections::one_too_many() const {
   if (total_bytes_ <= total_bytes_max)
     return std::nullopt;
-  PEERCACHE_ASSERT(!connections_.empty()); // Somebody holds it.
+  PEERCACHE_ASSERT(!connections_.empty()); // Some connection holds the bytes.
   return std::max_element(connections_.begin(), connections_.end(),
                           [](const auto& one, const auto& other) {
                             return one.second.held_bytes < other.second.held_bytes;

@@ -65,7 +65,8 @@ struct membership_state {
   std::string outside;        ///< Why this process is out of the view; empty while it is in.
   std::string outside_logged; ///< The reason that the log has.
   caf::actor_clock::time_point outside_since{};    ///< Epoch: it is in.
-  caf::actor_clock::time_point outside_log_next{}; ///< No line about it before this time.
+  caf::actor_clock::time_point outside_log_next{}; ///< No log line that the process is out before
+                                                   ///< this time.
   std::map<incarnation, caller> callers;
   std::size_t searches = 0; ///< How many of `callers` are being looked for.
   log_limit refusals;       ///< Lines about callers that were not reached, by address.

@@ -197,7 +197,7 @@ caf::result<std::string> promote(promoter_pointer self, const std::string& wante
     return std::string{};
   const auto id = state.next_request++;
   auto& request = state.requests[id];
-  PEERCACHE_ASSERT(request.left == 0 && request.places.empty()); // A number of its own.
+  PEERCACHE_ASSERT(request.left == 0 && request.places.empty()); // Each has its own number.
   request.promise = self->make_response_promise<std::string>();
   request.places.resize(count);
   request.left = count;

@@ -80,7 +80,7 @@ private:
   std::uint64_t pages_left_ = 0;
   int unchanged_ = 0;
   std::uint64_t most_free_bytes_ = 0;
-  int with_all_gone_ = 0; ///< Reports without pages of before since room was found last.
+  int with_all_gone_ = 0; ///< Reports without earlier pages since the free room last grew.
 };
 
 /// The pause between two questions, in milliseconds; a node makes a report every 100 ms.

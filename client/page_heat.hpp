@@ -39,7 +39,7 @@ private:
   static std::uint64_t pack(const cell& from) noexcept;
   static std::uint32_t tag_of(const page_key& key) noexcept;
   static std::uint32_t seconds_of(time_point now) noexcept;
-  /// Returns the page's cell; empty where the cell is another page's or too old.
+  /// Returns the page's cell; empty if the cell belongs to another page or is too old.
   cell look(const page_key& key, time_point now) const noexcept;
 
   std::unique_ptr<std::array<std::atomic<std::uint64_t>, cells>> cells_ =

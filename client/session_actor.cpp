@@ -105,8 +105,8 @@ void connect(session_pointer self) {
             [self](const caf::error& why) { failed(self, why); });
 }
 
-/// Whether each slot of an answer is one of the pool's, or `no_slot`. This process will write to
-/// the memory of these slots, so a wrong one must not pass.
+/// Whether each slot of an answer lies in the pool, or is `no_slot`. This process will write to the
+/// memory of these slots, so a wrong one must not pass.
 bool within_pool(const own_pool& pool, const std::string& slots, const std::string& lengths) {
   auto count = record_count<slot_id>(slots);
   if (!count || *count > record_count<std::uint32_t>(lengths).value_or(0))

@@ -13,7 +13,8 @@ enum class page_status : std::uint8_t {
   stored,      ///< set: the page is in the pool.
   duplicate,   ///< set: the page is readable in the cluster already, and nothing was stored.
   not_found,   ///< No directory owner knows the key.
-  stale,       ///< The slot's generation is not the record's: evicted or overwritten.
+  stale,       ///< The slot's generation differs from the record's: the page was evicted or
+               ///< overwritten.
   holder_gone, ///< The record's incarnation is not the one that serves now, or is not in the view.
   wrong_key,   ///< The slot holds another page than the record says.
   corrupt,     ///< The checksum of the bytes that arrived differs from the record's.

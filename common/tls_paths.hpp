@@ -6,7 +6,8 @@ namespace peercache {
 
 /// Paths of the three files of PEM that TLS takes. A value.
 struct tls_paths {
-  std::string certificate; ///< The own certificate, and those between it and the CA's.
+  std::string certificate; ///< This node's certificate, and those between it and the CA's
+                           ///< certificate.
   std::string key;         ///< The key of this node's certificate.
   std::string authority;   ///< The certificates of the CA, whose members are believed.
 

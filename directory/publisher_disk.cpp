@@ -133,8 +133,8 @@ void publisher::learn_marks() {
     walk_from(*cluster_.ring);
 }
 
-/// Notes whether the disk's page of this key is a copy of the pool's. It is none when the key was
-/// set with another length while the older page waited to be written or was being promoted.
+/// Notes whether the disk's page of this key is a copy of the page in the pool. It is not when the
+/// key was set with another length while the older page waited to be written or was being promoted.
 void publisher::note_copy(const storage::resident_page& held, const link::stored_page& on_disk) {
   if (is_same(held, on_disk))
     marks_.note_kept(held.slot);

@@ -193,7 +193,7 @@ std::size_t shard::set_members(std::span<const incarnation> members) {
   for (std::size_t i = 0; i < stays.size(); ++i) {
     if (stays[i] || holders_[i].inc == incarnation{})
       continue;
-    PEERCACHE_ASSERT(holders_[i].records == 0); // Records left would be the next member's.
+    PEERCACHE_ASSERT(holders_[i].records == 0); // Remaining records would become the next member's.
     holder_indices_.erase(holders_[i].inc);
     holders_[i] = holder_entry{};
     holders_free_.push_back(static_cast<holder_index>(i));

@@ -1,5 +1,5 @@
-// What views say of members that are gone: whoever proposes a view says who is gone since the view
-// before it, and why.
+// What views say of members that are gone: whoever proposes a view says who is gone since the
+// previous view, and why.
 
 #include "common/limits.hpp"
 #include "discovery/membership.hpp"

@@ -55,7 +55,7 @@ constexpr std::size_t message_bytes_max_of(engine_side side) noexcept {
   return side == engine_side::prefill ? message_bytes_max : short_message_bytes_max;
 }
 
-/// Both workers say this first: who they are, and where pages of theirs are served.
+/// Both workers say this first: who they are, and where their pages are served.
 struct hello {
   engine_side side = engine_side::prefill;
   incarnation process;

@@ -79,7 +79,7 @@ private:
   struct open_job {
     job what;
     std::size_t next = 0;     ///< The first piece that is not ordered as a whole.
-    std::uint64_t offset = 0; ///< Bytes of it that are ordered.
+    std::uint64_t offset = 0; ///< Bytes of that piece that are ordered.
     std::size_t reads = 0;    ///< Reads under way.
     std::optional<std::string> failure;
 

@@ -35,9 +35,9 @@ caf::actor_system::module* make_node_middleman(caf::actor_system& system);
 caf::io::scribe_ptr new_scribe(caf::actor_system& system, net::unique_fd connected,
                                std::optional<net::tls_session> tls);
 
-/// Where strangers shake hands before a port of this system hears of them, for ports that are not
-/// CAF's, too; null when the system has no TLS. Lives as long as the system, whose end ends its
-/// thread. Errors: it cannot be made. @pre the system's configuration is a system_config
+/// Where strangers shake hands before a port of this system hears of them, for ports outside CAF,
+/// too; null when the system has no TLS. Lives as long as the system, whose end ends its thread.
+/// Errors: it cannot be made. @pre the system's configuration is a system_config
 result<net::tls_handshakes*> handshakes_of(caf::actor_system& system);
 
 } // namespace peercache::link

@@ -28,8 +28,8 @@ using failure_form = std::pair<std::string, bool>;
 
 /// A prefill worker as Python sees it: `peercache._native.PrefillWorker`.
 ///
-/// Threads: any number of Python's at once; each method is entered with the GIL and gives it up
-/// once its arguments are converted; in the main thread handlers of signals run while one waits,
+/// Threads: any number of Python threads at once; each method is entered with the GIL and gives it
+/// up once its arguments are converted; in the main thread handlers of signals run while one waits,
 /// and what they raise is raised when it returns. Ownership: memory is named by address; it is lent
 /// until `give_memory_back` or `close`. `close` ends the worker when the last running call has
 /// ended. Errors: `peercache.Error` for what the worker refuses; after `close`, and in a forked

@@ -104,7 +104,7 @@ public:
   /// references to objects, which other bytes would make pointers to nowhere.
   std::pair<std::uint64_t, std::uint64_t> lend(py::handle object, bool writable) {
     const int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    // Taken aside first: an object may run code of Python's that lends to this one meanwhile.
+    // Taken aside first: an object may run Python code that lends to this one meanwhile.
     std::list<lent_buffer> one;
     const auto& view = one.emplace_back(object, flags).view();
     if (holds_objects(view))

@@ -19,7 +19,7 @@ std::uint64_t ns_between(std::chrono::steady_clock::time_point begin,
   return static_cast<std::uint64_t>(std::chrono::duration_cast<nanoseconds>(end - begin).count());
 }
 
-/// Memory of the caller's that Python named by its address as a number.
+/// The caller's memory that Python named by its address as a number.
 std::byte* at(std::uint64_t address) noexcept {
   return reinterpret_cast<std::byte*>(address); // NOLINT(performance-no-int-to-ptr): what it is
 }
@@ -274,7 +274,7 @@ void native_client::unregister_memory(std::uint64_t address) {
 }
 
 py::dict native_client::stats() {
-  // No loan while objects of Python's are made: that may run a finalizer which closes this client.
+  // No loan while Python objects are made: that may run a finalizer which closes this client.
   std::optional<client::client_stats> found;
   if (const cache_gate::loan cache{gate_}; cache)
     found = cache->stats();

@@ -19,15 +19,15 @@ namespace peercache::python {
 
 /// The client as Python sees it: `peercache._native.Client`.
 ///
-/// Threads: any number of Python's at once; each method is entered with the GIL and gives it up for
-/// all that takes longer than to convert its arguments. Ownership: memory is named by address and
-/// lent for the duration of the call: after a method has returned nothing reads or writes it
-/// (client/get_call waits for every batch, and a data plane closes what could still write before it
-/// completes one). `close` ends the client, and an embedded node, when the last running call has
-/// ended; from the handler of a signal that interrupts a call, it returns before. Errors: Python
-/// exceptions for arguments that make no sense, and what handlers of signals raise, which end a
-/// call of Python's main thread at once; nothing else. After `close`, and in a forked child, every
-/// page is `closed`.
+/// Threads: any number of Python threads at once; each method is entered with the GIL and gives it
+/// up for all that takes longer than to convert its arguments. Ownership: memory is named by
+/// address and lent for the duration of the call: after a method has returned nothing reads or
+/// writes it (client/get_call waits for every batch, and a data plane closes what could still write
+/// before it completes one). `close` ends the client, and an embedded node, when the last running
+/// call has ended; from the handler of a signal that interrupts a call, it returns before. Errors:
+/// Python exceptions for arguments that make no sense, and what handlers of signals raise, which
+/// end a call of Python's main thread at once; nothing else. After `close`, and in a forked child,
+/// every page is `closed`.
 class native_client {
 public:
   explicit native_client(opened_cache opened);

@@ -26,9 +26,9 @@ using coded = std::pair<std::int64_t, std::string>;
 
 /// A transfer engine as Python sees it: `peercache._native.TransferEngine`.
 ///
-/// Threads: any number of Python's at once; each method is entered with the GIL and gives it up
-/// once its arguments are converted; in the main thread handlers of signals run meanwhile, and one
-/// that raises ends its call early. Ownership: memory is named by address, and lent from
+/// Threads: any number of Python threads at once; each method is entered with the GIL and gives it
+/// up once its arguments are converted; in the main thread handlers of signals run meanwhile, and
+/// one that raises ends its call early. Ownership: memory is named by address, and lent from
 /// `register_memory` to `unregister_memory` or `close`. `close` ends the engine when the last
 /// running call has ended. Errors: the numbers of `mooncake.engine`; Python exceptions for
 /// arguments that are not integers. After `close`, and in a forked child, -1.

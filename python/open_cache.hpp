@@ -29,7 +29,7 @@ struct opened_cache {
 /// names, in this order of precedence. The first call in a process sets up its log. Threads: any.
 /// Errors: `invalid_argument`.
 ///
-/// @param embedded whether the options are a node's, which are checked against each other
+/// @param embedded whether the options are those of a node, which are checked against each other
 result<config::loaded_config> load_options(const std::map<std::string, std::string>& options,
                                            bool embedded);
 

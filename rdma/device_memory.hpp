@@ -23,7 +23,7 @@ class device_memory {
 public:
   virtual ~device_memory() = default;
 
-  /// Notes this memory if it is a device's. Returns whether it is.
+  /// Notes this memory if it is device memory. Returns whether it is.
   bool add(std::span<std::byte> memory);
   void remove(const std::byte* begin);
   /// Whether the address lies in memory that `add` has noted.

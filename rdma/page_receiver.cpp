@@ -39,7 +39,7 @@ bool page_receiver::settle(cursor& at) const noexcept {
   return false;
 }
 
-/// Whether a part of a pending page is a device's.
+/// Whether a part of a pending page is device memory.
 bool page_receiver::goes_to_device() const noexcept {
   if (device_ == nullptr)
     return false;

@@ -13,7 +13,7 @@ namespace peercache::rdma {
 struct peer_counts {
   std::atomic<std::uint64_t> reads{0}; ///< Pages of the requests that were answered.
   std::atomic<std::uint64_t> bytes{0}; ///< Payload bytes of the requests that were answered.
-  /// Channels that ended while a request of theirs was on its way.
+  /// Channels that ended while one of their requests was on its way.
   std::atomic<std::uint64_t> errors{0};
 };
 

@@ -23,8 +23,8 @@ struct transfer_outcome {
 
 struct transfer_stats {
   std::uint64_t done = 0;
-  std::uint64_t failed = 0; ///< Calls that took too long included.
-  std::uint64_t reads = 0;  ///< Reads that have ended, for own calls and for those of peers.
+  std::uint64_t failed = 0; ///< Calls that failed, including those that took too long.
+  std::uint64_t reads = 0;  ///< Reads that have ended, for calls of this worker and of its peers.
   std::uint64_t bytes = 0;  ///< Bytes of reads that were good.
   std::size_t calls = 0;    ///< Calls that are open now.
   std::size_t requests = 0; ///< Transfers of peers that are open now.

@@ -120,7 +120,7 @@ void worker_links::close() {
 
 std::vector<link_event> worker_links::poll(time_point now) {
   note_events(now);
-  // Connections that have ended are told of before those that take their place.
+  // Events of connections that have ended come before those of connections that take their place.
   run_ready(now);
   if (accept_at_ && now >= *accept_at_)
     accept_waiting(now);

@@ -36,7 +36,7 @@ using pool_actor = caf::typed_actor<
     caf::reacts_to<gone_atom, std::uint64_t, std::string, from_here>,
     // Disk: its scan is done; publish the pages that it has.
     caf::reacts_to<walk_atom, from_here>,
-    // The node, at its start: tells which actor is the disk's.
+    // The node, at its start: names the disk's actor.
     caf::reacts_to<hello_atom, disk_actor, from_here>,
     // This node's membership: the cluster had expelled this node and took it back; publish
     // everything again.

@@ -5,8 +5,8 @@
 namespace peercache::python::py {
 namespace {
 
-/// Throws what a conversion of Python's has left: that a value has another form or does not fit is
-/// a `cast_error`, anything else was raised by Python code.
+/// Throws the exception that a conversion in Python has set: that a value has another form or does
+/// not fit is a `cast_error`, anything else was raised by Python code.
 [[noreturn]] void throw_left(const char* wanted) {
   if (PyErr_ExceptionMatches(PyExc_TypeError) == 0 &&
       PyErr_ExceptionMatches(PyExc_OverflowError) == 0)

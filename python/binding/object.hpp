@@ -14,7 +14,7 @@
 /// Threads: all of it needs the GIL. Errors: exceptions, which `call.hpp` turns into Python's.
 namespace peercache::python::py {
 
-/// Thrown by whoever has set an exception of Python's for this thread.
+/// Thrown by whoever has set a Python exception for this thread.
 struct error_already_set {};
 
 /// Becomes TypeError.
@@ -23,7 +23,7 @@ public:
   using std::runtime_error::runtime_error;
 };
 
-/// A value of Python's that is not of the form that C++ wants: a TypeError, too.
+/// A Python value that is not of the form that C++ wants: a TypeError, too.
 class cast_error final : public type_error {
 public:
   using type_error::type_error;
@@ -75,8 +75,7 @@ public:
   PyObject* release() noexcept { return std::exchange(object_, nullptr); }
 };
 
-/// The new reference that a function of Python's has returned. Errors: `error_already_set` for
-/// null.
+/// The new reference that a Python function has returned. Errors: `error_already_set` for null.
 object checked(PyObject* returned);
 
 class bytes : public object {

@@ -10,7 +10,7 @@
 
 namespace peercache::python::py {
 
-/// An object of Python's that owns one of C++.
+/// A Python object that owns a C++ object.
 struct instance {
   PyObject_HEAD;
   void* held;          ///< Null when its constructor has failed.
@@ -115,7 +115,7 @@ PyObject* refuse_to_construct(PyTypeObject* type, PyObject* positional, PyObject
 
 class module_builder;
 
-/// Makes a class of C++ known to Python, as a type without subclasses of the module's.
+/// Makes a class of C++ known to Python, as a type of the module without subclasses.
 template <class Class>
 class class_builder {
 public:

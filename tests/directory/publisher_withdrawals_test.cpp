@@ -56,7 +56,7 @@ TEST_F(publisher_withdrawals_test,
   const auto wait = machine->when_withdrawn(now);
   const auto told = take<publisher::take_back>();
   ASSERT_EQ(told.size(), 2u);
-  machine->remove(packed({2})); // A later withdrawal holds up no wait of before.
+  machine->remove(packed({2})); // A later withdrawal does not delay an earlier wait.
   machine->answered(told[0].id, std::uint64_t{1}, now);
   EXPECT_TRUE(take<publisher::withdrawn>().empty());
   machine->failed(told[1].id, now);

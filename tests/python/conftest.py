@@ -79,7 +79,7 @@ def engine():
 @pytest.fixture
 def pairs():
     """A function that makes pairs of prefill and decode engines, which are closed at the end of the test."""
-    from pd_engines import Pair  # Brings modules named as SGLang's, which other tests do without.
+    from pd_engines import Pair  # Makes the stand-ins for SGLang modules importable, for these tests only.
 
     made = []
 

@@ -63,7 +63,7 @@ def test_each_field_changed_alone_is_a_miss(ring, engine, field):
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_no_field_runs_into_another(ring, field):
-    """The key spaces of all variants differ, so that the digest of one variant's page is never that of another's."""
+    """The key spaces of all variants differ, so that no two variants have a digest of a page in common."""
     config, sizes, extra = FIELDS[field]
     spaces = []
     for one in ({}, {"changed": True}):
@@ -113,7 +113,7 @@ FP8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 
 
 def fp8_pool(kind, where):
-    """A pool of bytes that are this kind of fp8; `where` is the object of SGLang's that tells the kind."""
+    """A pool of bytes that are this kind of fp8; `where` is the SGLang object that tells the kind."""
     pool, device_pool = MhaPool(dtype=torch.uint8), SimpleNamespace(dtype=f"torch.{kind}")
     if where == "in the host pool":
         pool.device_pool = device_pool

@@ -1,4 +1,4 @@
-"""Tests rooms between prefill and decode engines of any shape: schedulers as SGLang's, and a byte oracle."""
+"""Tests rooms between prefill and decode engines of any shape: schedulers like those of SGLang, and a byte oracle."""
 
 import gc
 import random

@@ -169,8 +169,8 @@ class Backend:
         return True
 
     def clear(self, space: str, limit: Deadline) -> bool:
-        """Withdraws all pages of the space. False, with a warning that says why, when a page from before may still
-        be a hit somewhere."""
+        """Withdraws all pages of the space. False, with a warning that says why, when a page from before the clear may
+        still be a hit somewhere."""
         cleared = self.client.clear(space, limit.left())
         if not cleared:
             logger.warning("clear of %s is not certain: %s", space, cleared.why_not)

@@ -57,7 +57,7 @@ class BlockWatch:
         return len(self._blocks)
 
     def add(self, keys: Sequence[str], parent: Optional[str], now: float) -> None:
-        """Notes pages that were set, each the child of the page before it. Keys that are not hashes are left out."""
+        """Notes pages that were set, each the child of the previous one. Keys that are not hashes are left out."""
         last = block_hash(parent) if parent else None
         for key in keys:
             value = block_hash(key)

@@ -166,7 +166,7 @@ struct fabric_state {
   std::unordered_map<std::uint32_t, region_state*> remote_keys;
   fake_objects objects;
   std::vector<std::string> misuse;
-  std::string sysfs; ///< A folder of the test's that stands for /sys/class/infiniband.
+  std::string sysfs; ///< The test's folder that stands for /sys/class/infiniband.
   std::uint32_t last_number = 16;
   std::uint32_t last_key = 0;
   std::uint64_t last_order = 0;

@@ -38,7 +38,7 @@ TEST(file_store, names_are_read_back_and_others_are_not) {
   const auto hex = to_string(key);
   const auto folder = page_folder_number(key);
   EXPECT_EQ(parse_page_file(hex, folder), key);
-  // The name is refused in a folder that is not the key's.
+  // The name is refused in a folder that does not belong to the key.
   EXPECT_FALSE(parse_page_file(hex, folder ^ 1));
   EXPECT_FALSE(parse_page_file(hex.substr(1), folder));
   auto upper = hex;

@@ -50,7 +50,7 @@ NOT_PLAIN = [
     (re.compile(r"\bany more\b(?=[.,;:)]|$)"), "say 'no longer'"),
     (re.compile(r"\bTo be called (?:when|after|before|at|with|while|once)\b"), "say 'Call when'"),
     (re.compile(r"(?<![Tt]here )\b(?:is|are|was|were) no (?!\w+er\b|more\b|less\b|use\b)[a-z`]+"), "say 'is not a'"),
-    (re.compile(r"\bthe own \w+"), "say whose it is"),
+    (re.compile(r"\b[Tt]he own \w+"), "say whose it is"),
 ]
 # A tag that ends its line stands in another paragraph than the one it belongs to: clang-format has joined them.
 LONELY_TAG = re.compile(r"//.*[@\\](?:pre|post|param|return|throws)[ \t]*$", re.MULTILINE)

@@ -30,7 +30,7 @@ public:
     incarnation owner;
     deadline asked_at;
     deadline overdue_at;
-    /// When the owner has not answered until then, no other opinion is waited for any more.
+    /// Until when the answer is waited for if all it can give is a second opinion.
     deadline opinion_until;
     bool open = true; ///< False: the owner has answered or failed, or its answer is of no use.
   };
@@ -42,9 +42,9 @@ public:
 
   /// Begins the next look-up of the call, by this plan.
   void begin(lookup_plan& plan);
-  /// Returns the questions to send now, if any. Questions that are open may end here: their answers
-  /// are of no use any more. To be called until the look-up `is_over`, after each answer or
-  /// failure, and at `next_look`.
+  /// Returns the questions to send now, if any. Questions that are open may end here, because their
+  /// answers are no longer of use. Call until the look-up `is_over`: after each answer or failure,
+  /// and at `next_look`.
   std::vector<question*> next_round(const process_of& linked, deadline now, deadline until);
   /// Returns when `next_round` has something to decide although nobody has answered; the maximum:
   /// never.
@@ -69,7 +69,7 @@ private:
   bool is_waiting() const noexcept;
   std::vector<question*> ask(std::vector<lookup_plan::share> shares, const process_of& linked,
                              deadline now, deadline until);
-  /// The owner has not answered, and its answer is of no use any more.
+  /// Ends a question that was not answered and whose answer is no longer of use.
   void give_up(question& asked, deadline now);
 
   peer_health& health_;

@@ -119,7 +119,7 @@ private:
   void count_open_keys();
   /// Chooses the next owner to ask; false when there is none.
   bool choose(std::uint32_t index, const usable& may_ask, node_id& chosen);
-  /// The owner will not keep others from being asked any more.
+  /// From now on the owner does not keep others from being asked.
   void let_go(const share& asked);
   void take(std::uint32_t index, std::size_t count, bool not_mine);
 

@@ -27,8 +27,9 @@ public:
   /// Forgets peers that are not in this view: without calls their breakers would stay open for
   /// ever.
   void follow(const discovery::view& view);
-  /// A question of `asked_at` is not waited for any more. One such question is no failure of a peer
-  /// that is only slow, unless the call was allowed to try the peer out.
+  /// Notes that a question of `asked_at` has no answer and is no longer waited for. One such
+  /// question does not count as a failure, for the peer may only be slow, unless the call was
+  /// allowed to try the peer out.
   void on_silence(const incarnation& peer, circuit_breaker::time_point asked_at,
                   circuit_breaker::time_point now);
   /// Whether the peer has left a question unanswered since its last answer.

@@ -252,7 +252,8 @@ class LentMemory:
 def chain_keys(space: KeySpace, tokens: Any, page_tokens: int) -> list[str]:
     """A key for each full page of a prompt, made from all tokens up to the page's end (BLAKE3, chained page by page).
     `tokens` has the buffer protocol and holds 32-bit integers without gaps: array("I", ...), numpy.uint32. Errors:
-    TypeError for anything else, such as every second token of an array."""
+    TypeError for anything else, such as every second token of an array, or what the object raises that lends no
+    memory (numpy: ValueError for datetime64)."""
 
 def end_all(
     clients: list[Union[Client, PrefillWorker, DecodeWorker, TransferEngine]], seconds: float

@@ -67,8 +67,15 @@ protected:
   }
 
   /// Calls that are more than a batch of pages, or something else.
-  enum class other_kind : std::uint32_t { remove_everywhere, flush, locate, clear, connect };
-  static constexpr std::uint32_t other_kinds = 5;
+  enum class other_kind : std::uint32_t {
+    remove_everywhere,
+    flush,
+    locate,
+    clear,
+    prefetch,
+    connect
+  };
+  static constexpr std::uint32_t other_kinds = 6;
 
   /// Makes a call of a random kind and returns its deadline. @param at the index of the client's
   /// node @param patience time from the moment that its arguments are ready @param begin set to
@@ -107,8 +114,8 @@ protected:
   /// Null when there is no answer in time.
   std::unique_ptr<client::cache_client> connect(std::size_t at, milliseconds patience) {
     client::client_options options;
-    options.node_host = node(at).launch().host;
-    options.node_port = node(at).ports().control_port;
+    options.node_host = addresses.at(at).host;
+    options.node_port = addresses[at].port;
     options.cluster = cluster();
     options.timeout = patience;
     auto made = client::cache_client::connect(options);
@@ -133,6 +140,9 @@ protected:
       break;
     case other_kind::clear:
       client.clear("a space without pages", until);
+      break;
+    case other_kind::prefetch:
+      client.prefetch(keys);
       break;
     case other_kind::connect:
       by.connected = connect(at, patience);
@@ -174,6 +184,7 @@ protected:
   }
 
   std::array<std::atomic<std::uint32_t>, bounds.size() + 1> histogram{};
+  std::vector<endpoint> addresses; ///< Control ports of all nodes, which keep them.
 };
 
 } // namespace
@@ -185,6 +196,8 @@ TEST_F(late_calls, of_all_kinds_end_in_time_while_nodes_die_and_freeze) {
   if (HasFatalFailure())
     return;
   const auto callers = std::max(setting("PEERCACHE_LATE_THREADS", 4), 1u);
+  for (std::uint32_t i = 0; i < nodes; ++i)
+    addresses.push_back({node(i).launch().host, node(i).ports().control_port});
   std::atomic<std::uint32_t> calling{callers};
   std::vector<std::thread> threads;
   for (std::uint32_t i = 0; i < callers; ++i)
@@ -192,10 +205,10 @@ TEST_F(late_calls, of_all_kinds_end_in_time_while_nodes_die_and_freeze) {
       call_often(i % 2, i, calls / callers);
       --calling;
     });
-  // The nodes that no caller is at are frozen for a while, or killed and started again, one after
-  // another.
+  // All nodes but one, also the own node of half of the callers, are frozen for a while, or killed
+  // and started again, one after another.
   for (std::uint32_t turn = 0; calling > 0; ++turn) {
-    const auto victim = 2 + turn % (nodes - 2);
+    const auto victim = 1 + turn / 2 % (nodes - 1);
     if (turn % 2 == 0) {
       freeze(victim);
       within(milliseconds(1500), [&] { return calling == 0; });

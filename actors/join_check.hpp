@@ -9,7 +9,7 @@
 // ever.
 namespace peercache::actors {
 
-/// What happens to a join once its sender was reached.
+/// Takes a join whose sender was reached, or needs no check.
 using join_handler = std::function<void(const discovery::join_packet&)>;
 
 /// Calls `pass_on` with the join, in this actor, once its sender has answered a hello at its

@@ -25,7 +25,7 @@ void fill_page(std::uint32_t id, std::uint32_t version, std::span<std::byte> pag
 
 struct page_check {
   std::uint64_t wrong_bytes = 0;
-  /// The id in the first wrong word; the page's own id when no word is wrong.
+  /// The id in the first wrong word; the id that was asked for when no word is wrong.
   std::uint32_t found_id = 0;
   std::uint32_t version = 0; ///< The version that the page's first word names.
 };

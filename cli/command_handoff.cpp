@@ -45,7 +45,8 @@ nlohmann::json reasons_of(const client::node_status& status, std::string_view si
   return reasons;
 }
 
-/// What the workers of one side on one host have done.
+/// The workers of one side on one host: rooms and connections that are open now, and totals of what
+/// has ended.
 struct side_row {
   std::uint64_t rooms, peers, succeeded, failed, bytes;
 

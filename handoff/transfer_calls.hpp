@@ -88,7 +88,8 @@ public:
   /// Ends the call early; it is `open` until nothing of it is under way.
   void cancel(call_id id, const std::string& reason);
   void cancel_all(const std::string& reason);
-  /// Ends the calls that use this worker's memory in the range. @pre it is no longer registered
+  /// Fails the calls that use this memory of the worker; each is open until nothing of it is under
+  /// way. @pre the memory is no longer registered
   void memory_leaves(const memory_range& memory);
   /// The engine does not ask for this call again; one that is open ends as before.
   void forget(call_id id);

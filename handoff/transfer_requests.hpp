@@ -48,7 +48,9 @@ public:
   /// False: the read does not belong to a request.
   bool read_finished(const transfer_reads::finished& read);
 
-  /// Ends the requests that use this worker's memory in the range. @pre it is no longer registered
+  /// Stops requests from using this memory of the worker: cancels the writes into it, and revokes
+  /// the leases of the reads from it. A request ends later: a write when its READ has finished, a
+  /// read when its peer stops it or is lost. @pre the memory is no longer registered
   void memory_leaves(const memory_range& memory);
   void cancel_all(const std::string& reason);
   std::size_t size() const noexcept { return requests_.size(); }

@@ -29,7 +29,8 @@ struct peer_endpoint {
   std::uint16_t port = 0;
   std::string cluster;    ///< Name of the cluster, which the hello names.
   std::uint8_t rails = 0; ///< Rails on which the process serves READs; 0 means TCP only.
-  /// What the process serves; an incarnation serves one of both.
+  /// What the process serves: the pages of a pool, or memory under leases. An incarnation does not
+  /// serve both.
   data_service service = data_service::pool;
 };
 
@@ -50,9 +51,10 @@ struct page_read {
   page_status status = page_status::pending; ///< Result of the read: the data plane sets it.
 };
 
-/// A listener that hears that batches are complete without waiting for them in a thread.
+/// Is told when batches are complete, so that no thread has to wait for them.
 /// Threads: `on_complete` is called in the thread that finishes the batch: a data plane's, or the
-/// one that submits it. Lifetime: outlives every batch that names it, and the call.
+/// one that submits it. Lifetime: outlives every batch that names it, and the call of
+/// `on_complete`, before which the batch may be gone.
 class batch_listener {
 public:
   virtual ~batch_listener() = default;

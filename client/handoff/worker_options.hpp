@@ -39,8 +39,8 @@ struct worker_options {
   /// case.
   std::shared_ptr<net::tls_context> tls;
 
-  /// Transfer engine: longest time for a peer to say that it reads no more for a call which has
-  /// ended; one that takes longer is dropped.
+  /// Transfer engine: longest time for a peer that was told to stop reading this worker's memory to
+  /// say that it has stopped; a peer that takes longer is dropped.
   std::chrono::milliseconds answer_timeout{5'000};
 
   /// Prefill: rooms that may be open at a time.

@@ -262,9 +262,9 @@ class RemoteKVConnector:
     # Methods that end requests and the connector
 
     def finish_req(self, req_id: str) -> bool:
-        """Cancels the request's waiting transfers, and returns when nothing touches its pages, after at most one chunk.
-        False: the running chunk took longer than any call of PeerCache may; the request's pages must
-        not be used until its futures are done."""
+        """Cancels all transfers of the request, and returns when nothing touches its pages: a chunk that is being moved
+        is awaited. False: that chunk took longer than any call of PeerCache may take; the request's pages must not be
+        used until its futures are done."""
         return self._queue is None or self._queue.finish(req_id, self._timeout_s + CLOSE_SPARE_SECONDS)
 
     def flush(self, timeout: Optional[float] = None) -> FlushResult:

@@ -11,6 +11,7 @@ set(python ${Python3_EXECUTABLE} -B)
 foreach(check includes lengths style wire)
   peercache_lint(${check} ${python} scripts/check_${check}.py)
 endforeach()
+peercache_lint(planted_faults ${python} scripts/plant_faults --check)
 peercache_lint(checkers ${python} -m unittest discover -s tests/lint -p "*_test.py")
 
 # The rules for Prometheus: that they are well formed, and that each alert fires when it is to.

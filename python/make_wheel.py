@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Builds the wheel of a built `_native` module and installs it beside: no network, no other folder.
 
-The wheel is for every CPython from 3.10 on (the module keeps to the limited API) and for every machine with glibc 2.36
-or newer: the libraries that the module needs are in peercache/libs (scripts/bundle_libraries.py).
+The wheel is for every CPython from 3.10 on (the module keeps to the limited API) and for every machine whose glibc is as
+new as that of the machine that builds it, which its name says: 2.36 on Debian 12. The libraries that the module needs
+are in peercache/libs (scripts/bundle_libraries.py).
 
   <build>/stage   the package as the wheel has it
   <build>/dist    the wheel
@@ -19,7 +20,8 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parent
 BUNDLE = SOURCE.parent / "scripts" / "bundle_libraries.py"
-PLATFORM = f"manylinux_2_36_{platform.machine()}"
+GLIBC = (os.confstr("CS_GNU_LIBC_VERSION") or "").split()[1].replace(".", "_")
+PLATFORM = f"manylinux_{GLIBC}_{platform.machine()}"
 
 
 def stage(module: pathlib.Path, folder: pathlib.Path) -> None:

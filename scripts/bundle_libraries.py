@@ -7,7 +7,9 @@ them. Left out, since every machine has its own: glibc, the compiler's run-time 
 providers belong to the host (it is looked up by the running program). Needs patchelf. As auditwheel does for wheels,
 which Debian does not have.
 
-Errors: a library that is not found, or a symbol of glibc or libstdc++ newer than those of Debian 12 (glibc 2.36).
+What it makes runs where glibc is as new as here, or newer. On Debian 12 (glibc 2.36) these are all machines of our users.
+
+Errors: a library that is not found, or, with a glibc no newer than Debian 12's, a symbol newer than Debian 12's.
 """
 
 import argparse
@@ -45,7 +47,14 @@ def places(file: pathlib.Path) -> dict[str, pathlib.Path]:
     return found
 
 
+def glibc_here() -> tuple[int, ...]:
+    return tuple(int(part) for part in (os.confstr("CS_GNU_LIBC_VERSION") or "").split()[1].split("."))
+
+
 def check_symbols(file: pathlib.Path) -> None:
+    """Exits when the file asks for more than Debian 12 has. What a newer release builds is for that release."""
+    if glibc_here() > NEWEST["GLIBC"]:
+        return
     for family, version in re.findall(r"\b(GLIBC|GLIBCXX|CXXABI)_([0-9.]+)", output("objdump", "-T", str(file))):
         if tuple(int(part) for part in version.split(".")) > NEWEST[family]:
             sys.exit(f"{file}: needs {family}_{version}, which not every machine of its users has")

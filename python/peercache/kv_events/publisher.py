@@ -114,27 +114,28 @@ class EventPublisher:
     def serve_replays(self, wait_s: float) -> None:
         """Waits for `wait_s` seconds, and answers subscribers that missed messages: [first seq wanted] -> [seq,
         payload] for each message that is still kept, then [-1, ""]."""
-        if self._replay is None:
+        replay = self._replay
+        if replay is None:
             time.sleep(wait_s)
             return
         for _ in range(REPLAYS_AT_ONCE):
-            if not self._replay.poll(int(wait_s * 1000)):
+            if not replay.poll(int(wait_s * 1000)):
                 return
             wait_s = 0
-            frames = self._replay.recv_multipart()
+            frames = replay.recv_multipart()
             if len(frames) == 3 and len(frames[2]) == 8:
-                self._answer(frames[0], int.from_bytes(frames[2], "big"))
+                self._answer(replay, frames[0], int.from_bytes(frames[2], "big"))
 
-    def _answer(self, client: bytes, first: int) -> None:
+    def _answer(self, replay: Any, client: bytes, first: int) -> None:
         for seq, payload in self._sent:
             if seq >= first:
-                self._reply(client, seq.to_bytes(8, "big"), payload)
-        self._reply(client, END_OF_REPLAY, b"")
+                self._reply(replay, client, seq.to_bytes(8, "big"), payload)
+        self._reply(replay, client, END_OF_REPLAY, b"")
 
-    def _reply(self, client: bytes, seq: bytes, payload: bytes) -> None:
+    def _reply(self, replay: Any, client: bytes, seq: bytes, payload: bytes) -> None:
         """Sends one message of a replay without waiting: a client that does not read its answers loses them."""
         try:
-            self._replay.send_multipart((client, b"", seq, payload), self._zmq.NOBLOCK)
+            replay.send_multipart((client, b"", seq, payload), self._zmq.NOBLOCK)
         except self._zmq.Again:
             pass
 

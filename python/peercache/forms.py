@@ -6,7 +6,7 @@ from __future__ import annotations
 import reprlib
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, Callable
+from typing import Any, Callable, Container, Dict, Mapping
 
 SECONDS_MAX = 1_000_000_000
 
@@ -69,3 +69,16 @@ def of_option(form: str) -> Form:
     if "off" in form.split("|"):
         return replace(ONE_VALUE, has_off=True)
     return TEXT if form == "TEXT" else ONE_VALUE
+
+
+def flat_names(given: Mapping[str, Any], known: Container[str], prefix: str = "") -> Dict[str, Any]:
+    """Joins nested tables to dotted names: {"client": {"node_port": 1}} becomes {"client.node_port": 1}, since a
+    file in TOML has tables. The value of a known key is never taken for a table."""
+    flat: Dict[str, Any] = {}
+    for key, value in given.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and name not in known:
+            flat.update(flat_names(value, known, f"{name}."))
+        else:
+            flat[name] = value
+    return flat

@@ -6,7 +6,7 @@ import pytest
 import torch
 from engines import fresh_keys, published
 from host_pools import MhaPool
-from peercache.hicache import guard
+from peercache import guard
 
 
 BROKEN_CALLS = {

@@ -12,7 +12,8 @@ from engines import fresh_keys, knows, published, put
 from host_pools import FlatOnlyPool, MhaPool, MlaPool
 from local_nodes import LATE_SECONDS, late_watch, until
 from natives import SlowNative
-from peercache.hicache import guard, host_pool, pieces
+from peercache import guard
+from peercache.hicache import host_pool, pieces
 from traffic import Traffic
 
 PATTERN = 0xEE

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
-from peercache._native import Error, KeySpace, chain_keys
+from peercache._native import KeySpace, chain_keys
 from peercache.client import ClearResult, Client, FlushResult, Option
 from peercache.connector.kv_buffers import KVArgsLike, KVBuffers
 from peercache.connector.prefix_match import leading_run
 from peercache.connector.transfers import Move, Transfer, TransferFuture, TransferQueue
+from peercache.opening import open_or_miss
 from peercache.spaces import space_name
 
 logger = logging.getLogger("peercache.connector")
@@ -61,18 +62,6 @@ class ConnectorMetadata:
     """The time limit of a transfer, from its call to its end, waiting for others included."""
     waiting_pages_max: int = 65536
     """Pages of all transfers that are not done; a transfer that would exceed it is refused."""
-
-
-def _open(metadata: ConnectorMetadata) -> Client:
-    """Opens a client, whether a node answers or not: until one does, all pages are misses. Errors: `peercache.Error`
-    for a fault that only another configuration mends."""
-    try:
-        return Client(metadata.options, embedded=metadata.embedded)
-    except Error as why:
-        if metadata.embedded or why.code == "invalid argument":
-            raise
-        logger.error("all is a miss until this is mended: %s", why)
-        return Client(metadata.options, wait_for_node=False)
 
 
 class _Spaces(NamedTuple):
@@ -133,7 +122,7 @@ class RemoteKVConnector:
         if metadata.page_size < 1 or not 0 <= metadata.tp_rank < metadata.tp_size:
             raise ValueError(f"page_size {metadata.page_size}, rank {metadata.tp_rank} of {metadata.tp_size}")
         self.metadata = metadata
-        self.client = _open(metadata)
+        self.client = open_or_miss(metadata.options, logger, metadata.embedded)
         self._timeout_s = self.client.native.timeout
         self._buffers: Optional[KVBuffers] = None
         self._spaces = _spaces_of(metadata, [])

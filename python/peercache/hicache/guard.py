@@ -1,51 +1,19 @@
-"""Keeps exceptions from SGLang, whose prefetch, IO and backup threads die of one and stay dead."""
+"""Keeps exceptions from SGLang, whose prefetch, IO and backup threads die of one and stay dead: the answers that count
+as misses there."""
 
 from __future__ import annotations
 
 import functools
 import logging
-import time
-from typing import Any, Callable, Dict, TypeVar
+from typing import Any, Dict
 
-logger = logging.getLogger("peercache.hicache")
+from peercache import guard
+from peercache.guard import Closed
 
-REPEAT_SECONDS = 60.0
+__all__ = ["Closed", "count_of", "never_raises", "none_of", "none_of_each"]
 
-
-class Closed(Exception):
-    """Raised when the store has been closed: the call is a miss, and no fault."""
-
-
-Call = TypeVar("Call", bound=Callable[..., Any])
-_said_at: Dict[str, float] = {}
-
-
-def _say(what: str) -> None:
-    """Logs a fault: the first one of a kind with its trace, later ones in at most one line per minute."""
-    now = time.monotonic()
-    last = _said_at.get(what)
-    if last is None or now - last > REPEAT_SECONDS:
-        _said_at[what] = now
-        logger.exception("%s failed, and counts as a miss", what)
-
-
-def never_raises(miss: Callable[..., Any]) -> Callable[[Call], Call]:
-    """Decorates a method so that it answers `miss(*arguments)` where it would have raised."""
-
-    def around(call: Call) -> Call:
-        @functools.wraps(call)
-        def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
-            try:
-                return call(self, *arguments, **named)
-            except Closed:
-                return miss(*arguments, **named)
-            except Exception:  # noqa: BLE001 - whatever it is, it ends here
-                _say(call.__name__)
-                return miss(*arguments, **named)
-
-        return guarded  # type: ignore[return-value]
-
-    return around
+never_raises = functools.partial(guard.never_raises, logging.getLogger("peercache.hicache"))
+"""Decorates a method so that it answers `miss(*arguments)` where it would have raised."""
 
 
 def count_of(things: Any) -> int:

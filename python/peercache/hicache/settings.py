@@ -6,10 +6,10 @@ import json
 import logging
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, Container, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from peercache.client import Option, option_forms
-from peercache.forms import SECONDS, SWITCH, TEXT, Form, whole
+from peercache.forms import SECONDS, SWITCH, TEXT, Form, flat_names, whole
 from peercache.kv_events.publisher import EventSettings
 
 logger = logging.getLogger("peercache.hicache")
@@ -113,19 +113,6 @@ class Settings:
         return (self.unified_tree if unified else self.radix_tree).of(tokens)
 
 
-def _flat(given: Mapping[str, Any], known: Container[str], prefix: str = "") -> Dict[str, Any]:
-    """Joins nested tables to dotted names: {"client": {"node_port": 1}} becomes {"client.node_port": 1}, since a
-    file in TOML has tables. The value of a known key is never taken for a table."""
-    flat: Dict[str, Any] = {}
-    for key, value in given.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and name not in known:
-            flat.update(_flat(value, known, f"{name}."))
-        else:
-            flat[name] = value
-    return flat
-
-
 def _as_mapping(extra_config: Any) -> Mapping[str, Any]:
     """The extra config as a mapping. Errors: ValueError when it is not a JSON object."""
     if extra_config is None:
@@ -144,7 +131,7 @@ def _split(given: Mapping[str, Any]) -> Tuple[Dict[str, Option], Dict[str, Any]]
     Errors: ValueError for a value that its key does not take."""
     options = option_forms()
     forms = {**options, **READ_KEYS}
-    flat = _flat(given, forms)
+    flat = flat_names(given, forms)
     unknown = sorted(
         key for key in flat if key not in SGLANG_KEYS | forms.keys() and not key.startswith(EVENT_KEYS)
     )

@@ -1,0 +1,47 @@
+"""Keeps exceptions from engines, whose threads die of one and stay dead."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from typing import Any, Callable, Dict, TypeVar
+
+REPEAT_SECONDS = 60.0
+
+
+class Closed(Exception):
+    """Raised when what is called has been closed: the call is a miss, and no fault."""
+
+
+Call = TypeVar("Call", bound=Callable[..., Any])
+_said_at: Dict[str, float] = {}
+
+
+def say(logger: logging.Logger, what: str) -> None:
+    """Logs the exception that is being handled: the first one of a kind with its trace, later ones once a minute at
+    most."""
+    now = time.monotonic()
+    last = _said_at.get(what)
+    if last is None or now - last > REPEAT_SECONDS:
+        _said_at[what] = now
+        logger.exception("%s failed, and counts as a miss", what)
+
+
+def never_raises(logger: logging.Logger, miss: Callable[..., Any]) -> Callable[[Call], Call]:
+    """Decorates a method so that it answers `miss(*arguments)` where it would have raised."""
+
+    def around(call: Call) -> Call:
+        @functools.wraps(call)
+        def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
+            try:
+                return call(self, *arguments, **named)
+            except Closed:
+                return miss(*arguments, **named)
+            except Exception:  # noqa: BLE001 - whatever it is, it ends here
+                say(logger, call.__name__)
+                return miss(*arguments, **named)
+
+        return guarded  # type: ignore[return-value]
+
+    return around

@@ -1,0 +1,170 @@
+"""The copies between vLLM's primary tier and the cache: threads that run jobs, each of which ends by its deadline."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Callable, Deque, Dict, List, NamedTuple, Optional, Sequence
+
+from peercache import guard
+from peercache._native import Results
+
+logger = logging.getLogger("peercache.vllm")
+
+LOAD, STORE = "load", "store"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Chunks that are to be copied in one direction."""
+
+    id: int
+    kind: str
+    """LOAD or STORE."""
+    keys: Sequence[bytes]
+    addresses: Sequence[int]
+    begin: float
+    """The time, of time.monotonic(), at which the job was submitted."""
+    deadline: float
+
+
+class Ended(NamedTuple):
+    """A job that has ended; nothing touches its slots any more."""
+
+    job: Job
+    ok: Sequence[bool]
+    """Whether each chunk was copied."""
+    results: Optional[Results]
+    """The results of the job's call; None when there was none."""
+    seconds: float
+
+
+Move = Callable[[Job, float], Results]
+"""Copies the chunks of a job within a number of seconds. When it returns, nothing touches the slots any more."""
+
+
+class Jobs:
+    """Runs jobs on threads of its own, some for each kind.
+
+    Threads: any may call. Deadlines: a job ends by its own, waiting included: one that waits when it has passed never
+    starts, and ends when `take` or `wait_idle` is called; one that runs has no more time left than until then.
+    Invariant: `take` returns each submitted job once, and `ended` was told of it before. Errors: none; a move that
+    raises has copied nothing.
+    """
+
+    def __init__(self, move: Move, ended: Callable[[Ended], None], threads: Dict[str, int]) -> None:
+        """`ended` is called from any thread, and must not raise; `threads` has the number of each kind's threads."""
+        self._move, self._told = move, ended
+        self._changed = threading.Condition()
+        self._waiting: Dict[str, Deque[Job]] = {kind: deque() for kind in threads}
+        self._running = 0
+        self._unreported = 0
+        self._ended: List[Ended] = []
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._run, args=(kind,), name=f"peercache-vllm-{kind}-{i}", daemon=True)
+            for kind, count in threads.items()
+            for i in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, job: Job) -> None:
+        """Queues a job; after `close` it ends at once."""
+        with self._changed:
+            self._unreported += 1
+            if self._closed:
+                self._end(_not_run(job))
+            else:
+                self._waiting[job.kind].append(job)
+                self._changed.notify_all()
+
+    def refuse(self, job: Job) -> None:
+        """Ends a job that cannot be run."""
+        with self._changed:
+            self._unreported += 1
+            self._end(_not_run(job))
+
+    def take(self) -> List[Ended]:
+        """The jobs that have ended since the last time."""
+        with self._changed:
+            self._expire()
+            ended, self._ended = self._ended, []
+            self._unreported -= len(ended)
+            return ended
+
+    def unreported(self) -> int:
+        """How many jobs `take` has still to return."""
+        with self._changed:
+            return self._unreported
+
+    def wait_idle(self) -> None:
+        """Returns when no job waits or runs, which is by the deadline of the last one of them. Jobs that have ended are
+        left for `take`."""
+        with self._changed:
+            while True:
+                self._expire()
+                waiting = [job.deadline for jobs in self._waiting.values() for job in jobs]
+                if not waiting and not self._running:
+                    return
+                first = min(waiting, default=None)
+                self._changed.wait(None if first is None else max(0.0, first - time.monotonic()))
+
+    def close(self) -> None:
+        """Ends the jobs that wait and the threads. Returns when no job runs any more."""
+        with self._changed:
+            self._closed = True
+            for jobs in self._waiting.values():
+                while jobs:
+                    self._end(_not_run(jobs.popleft()))
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _expire(self) -> None:
+        """Ends the waiting jobs whose deadline has passed."""
+        now = time.monotonic()
+        for jobs in self._waiting.values():
+            for job in [each for each in jobs if each.deadline <= now]:
+                jobs.remove(job)
+                self._end(_not_run(job))
+
+    def _end(self, ended: Ended) -> None:
+        self._told(ended)
+        self._ended.append(ended)
+
+    def _next(self, kind: str) -> Optional[Job]:
+        """Takes a job out to run it; waits for one. None: the threads are to end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._waiting[kind])
+            if self._closed:
+                return None
+            self._running += 1
+            return self._waiting[kind].popleft()
+
+    def _run(self, kind: str) -> None:
+        for job in iter(lambda: self._next(kind), None):
+            ended = self._moved(job)
+            with self._changed:
+                self._end(ended)
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _moved(self, job: Job) -> Ended:
+        seconds = job.deadline - time.monotonic()
+        if seconds <= 0:
+            return _not_run(job)
+        try:
+            results = self._move(job, seconds)
+            return Ended(job, results.ok, results, time.monotonic() - job.begin)
+        except Exception:  # noqa: BLE001 - whatever it is, the job must end
+            guard.say(logger, f"a {job.kind}")
+            return _not_run(job)
+
+
+def _not_run(job: Job) -> Ended:
+    """The end of a job of which nothing was copied."""
+    return Ended(job, [False] * len(job.keys), None, time.monotonic() - job.begin)

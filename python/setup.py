@@ -16,11 +16,14 @@ class BuiltElsewhere(Distribution):
 setup(
     name="peercache",
     version=os.environ["PEERCACHE_WHEEL_VERSION"],
-    description="Shared KV cache for LLM inference clusters: client and SGLang HiCache backend",
+    description="Shared KV cache for LLM inference clusters: client, SGLang HiCache backend, vLLM tier",
     license="Apache-2.0",
     packages=find_packages(include=["peercache", "peercache.*"]),
     package_data={"peercache": ["*.so", "libs/*", "*.pyi", "py.typed", "as_mooncake/mooncake/*.py"]},
-    entry_points={"sglang.srt.plugins": ["peercache = peercache.pd.plugin:load"]},
+    entry_points={
+        "sglang.srt.plugins": ["peercache = peercache.pd.plugin:load"],
+        "vllm.general_plugins": ["peercache = peercache.vllm.plugin:register"],
+    },
     python_requires=">=3.10",
     distclass=BuiltElsewhere,
     zip_safe=False,

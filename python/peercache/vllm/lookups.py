@@ -1,0 +1,67 @@
+"""The thread that asks the directory for the chunks that a scheduler step looked up, in one batch."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from typing import Any, Callable, Optional, Sequence
+
+from peercache import guard
+from peercache._native import KeySpace, Results
+from peercache.client import Status
+from peercache.vllm.verdicts import Batch, Verdicts
+
+logger = logging.getLogger("peercache.vllm")
+
+MissingCall = Callable[[Sequence[bytes]], None]
+"""Told the keys that nobody has, by the directory's own word."""
+
+
+def missing_keys(keys: Sequence[bytes], results: Results) -> "list[bytes]":
+    """Those of the keys that nobody has, not those that could not be asked about."""
+    return [key for key, status in zip(keys, results.statuses) if status == Status.NOT_FOUND]
+
+
+class Lookups:
+    """Answers the batches of `verdicts`, one after the other. Threads: `step_end` any, and one of its own from the
+    constructor to `close`. Deadlines: a batch that its deadline overtakes is not asked for. Errors: none; what cannot
+    be asked is a miss."""
+
+    def __init__(
+        self, native: Any, space: Callable[[], KeySpace], verdicts: Verdicts, missing: MissingCall
+    ) -> None:
+        self._native, self._space, self._verdicts, self._missing = native, space, verdicts, missing
+        self._batches: "queue.SimpleQueue[Optional[Batch]]" = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="peercache-vllm-lookup", daemon=True)
+        self._thread.start()
+
+    def step_end(self) -> None:
+        """Has the keys asked for that were looked up since the last time."""
+        batch = self._verdicts.take(time.monotonic())
+        if batch is not None:
+            self._batches.put(batch)
+
+    def close(self) -> None:
+        """Ends the thread; returns when it has ended. What waits is a miss."""
+        self._batches.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        for batch in iter(self._batches.get, None):
+            self._verdicts.answer(batch, self._ask(batch))
+
+    def _ask(self, batch: Batch) -> Sequence[bool]:
+        keys = batch.keys()
+        seconds = batch.deadline - time.monotonic()
+        if seconds <= 0:
+            return ()  # The verdicts are given up when they are next looked at.
+        try:
+            results = self._native.exists([self._space()], keys, seconds)
+            self._missing(missing_keys(keys, results))
+            found: Sequence[bool] = results.ok
+            return found
+        except Exception:  # noqa: BLE001 - whatever it is, the thread goes on
+            guard.say(logger, "a look-up")
+            return [False] * len(keys)

@@ -90,3 +90,19 @@ def pairs():
     yield make
     for pair in made:
         pair.close()
+
+
+@pytest.fixture
+def vllm_engine():
+    """A function that makes vLLM's engines with a tier at a node, which are closed at the end of the test."""
+    from vllm_engines import Engine, entry_of  # Brings modules named as vLLM's, which other tests do without.
+
+    made = []
+
+    def make(node, members=0, entry=None, **more):
+        made.append(Engine(entry_of(node, **(entry or {})), **more))
+        return made[-1].knows(members) if members else made[-1]
+
+    yield make
+    for each in made:
+        each.close()

@@ -1,4 +1,4 @@
-"""Tests of the tables and queues of vLLM's tier, without nodes: verdicts, jobs."""
+"""Tests of the tables and queues of vLLM's tier, without nodes: verdicts, jobs, announcements."""
 
 import random
 import threading
@@ -8,6 +8,7 @@ import pytest
 from local_nodes import LATE_SECONDS, late_watch, until
 from peercache.vllm import verdicts
 from peercache.vllm.jobs import LOAD, STORE, Job, Jobs
+from peercache.vllm.news import Announcements
 from peercache.vllm.verdicts import Verdicts
 
 
@@ -160,3 +161,13 @@ def test_each_job_is_reported_once_whatever_happens(queue):
     assert until(lambda: reported.extend(each.job.id for each in held.take()) or len(reported) >= 600)
     thread.join()
     assert sorted(reported) == list(range(600)) and held.unreported() == 0
+
+
+def test_announcements_are_of_what_was_stored_and_bounded():
+    told = Announcements(limit=3)
+    told.stored([b"a", b"b"])
+    told.stored([b"b", b"c"])
+    told.gone([b"b", b"x"])
+    assert told.take() == [(False, [b"a", b"b", b"c"]), (True, [b"b"])] and told.take() == []
+    told.stored([b"d", b"e"])
+    assert told.take() == [(False, [b"d", b"e"]), (True, [b"a"])]

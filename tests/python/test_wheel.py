@@ -83,6 +83,17 @@ def test_its_name_and_size():
     assert not [name for name in names if "ibverbs" in name], "the host's own fits the host's providers"
 
 
+def test_it_has_what_engines_load_by_name():
+    (wheel,) = (PACKAGE.parents[1] / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as files_of_it:
+        names = files_of_it.namelist()
+        (entry_points,) = [name for name in names if name.endswith("entry_points.txt")]
+        said = files_of_it.read(entry_points).decode()
+    assert {"peercache/hicache/store.py", "peercache/pd/plugin.py", "peercache/vllm/tier.py"} <= set(names)
+    for line in ("[vllm.general_plugins]\npeercache = peercache.vllm.plugin:register", "[sglang.srt.plugins]"):
+        assert line in said
+
+
 def test_it_loads_without_libibverbs_and_says_so(tmp_path):
     """A loader that finds a broken libibverbs first stands for a machine without libibverbs."""
     (tmp_path / "libibverbs.so.1").write_text("no library")

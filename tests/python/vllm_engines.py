@@ -57,8 +57,8 @@ class Engine:
 
     def bytes_of(self, key):
         """The bytes that a chunk has, which its key decides."""
-        digest = numpy.frombuffer(hashlib.sha256(key).digest(), numpy.uint8)
-        return numpy.resize(digest, self.row_bytes)
+        digest = hashlib.sha256(key).digest()
+        return numpy.frombuffer(digest * (self.row_bytes // len(digest)), numpy.uint8)
 
     def _slot(self):
         """A slot for a chunk: a free one, or that of the chunk that was used longest ago. None: all are pinned."""

@@ -16,6 +16,10 @@ logger = logging.getLogger("peercache.vllm")
 
 LOAD, STORE = "load", "store"
 
+SPARE_SECONDS = 0.02
+"""The part of a job's time that is left for its threads to wake, when others have the processor; of short times a
+tenth."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -158,7 +162,7 @@ class Jobs:
         if seconds <= 0:
             return _not_run(job)
         try:
-            results = self._move(job, seconds)
+            results = self._move(job, seconds - min(SPARE_SECONDS, seconds / 10))
             return Ended(job, results.ok, results, time.monotonic() - job.begin)
         except Exception:  # noqa: BLE001 - whatever it is, the job must end
             guard.say(logger, f"a {job.kind}")

@@ -1,13 +1,6 @@
-"""Tests of the tables and queues of vLLM's tier, without nodes: verdicts, jobs, announcements."""
+"""Tests of the tables of vLLM's tier, without nodes: verdicts and announcements."""
 
-import random
-import threading
-import time
-
-import pytest
-from local_nodes import LATE_SECONDS, late_watch, until
 from peercache.vllm import verdicts
-from peercache.vllm.jobs import LOAD, STORE, Job, Jobs
 from peercache.vllm.news import Announcements
 from peercache.vllm.verdicts import Verdicts
 
@@ -59,108 +52,6 @@ def test_verdicts_have_limits(monkeypatch):
     assert table.of(b"a", "three", 1.0) is None
     assert table.of(b"a", "two", 1.0) is None and table.take(1.0).keys() == [b"a"]
     assert table.of(b"a", "one", 1.0) is None, "the oldest request was forgotten"
-
-
-class Copies:
-    """A move that lasts until it is let go, and keeps what runs."""
-
-    class Results:
-        def __init__(self, count):
-            self.ok = [True] * count
-
-    def __init__(self):
-        self.running, self.go, self.lock = [], threading.Event(), threading.Lock()
-
-    def __call__(self, job, seconds):
-        with self.lock:
-            self.running.append(job.id)
-        self.go.wait(seconds)
-        return self.Results(len(job.keys))
-
-
-@pytest.fixture
-def queue():
-    """A function that makes queues, which are closed at the end of the test."""
-    made = []
-
-    def make(move, ended=lambda _: None, loads=1, stores=1):
-        made.append(Jobs(move, ended, {LOAD: loads, STORE: stores}))
-        return made[-1]
-    yield make
-    for each in made:
-        each.close()
-
-
-def job_of(number, kind=LOAD, seconds=10.0):
-    now = time.monotonic()
-    return Job(number, kind, [b"key"], [0], now, now + seconds)
-
-
-def test_a_job_ends_by_its_deadline_though_all_threads_are_busy(queue):
-    move = Copies()
-    held = queue(move)
-    held.submit(job_of(0, seconds=20))
-    assert until(lambda: move.running == [0])
-    with late_watch() as watch:
-        held.submit(job_of(1, seconds=0.1))
-        assert held.take() == [] and held.unreported() == 2
-        assert until(lambda: [ended.job.id for ended in held.take()] == [1])
-    assert 0.1 <= watch.seconds < 0.1 + LATE_SECONDS + watch.stalled
-    move.go.set()
-    assert until(lambda: [list(ended.ok) for ended in held.take()] == [[True]])
-    assert move.running == [0] and held.unreported() == 0
-
-
-def test_waiting_for_idle_lets_jobs_end_and_keeps_their_results(queue):
-    move, told = Copies(), []
-    held = queue(move, told.append)
-    with late_watch() as watch:
-        for number, kind, seconds in ((0, LOAD, 0.3), (1, LOAD, 0.1), (2, STORE, 0.2)):
-            held.submit(job_of(number, kind, seconds))
-        held.wait_idle()
-    assert 0.3 <= watch.seconds < 0.3 + LATE_SECONDS + watch.stalled
-    assert sorted(ended.job.id for ended in held.take()) == [0, 1, 2]
-    assert sorted(move.running) == [0, 2] and len(told) == 3
-
-
-def test_closing_ends_what_waits_and_waits_for_what_runs(queue):
-    move = Copies()
-    held = queue(move)
-    for number in range(3):
-        held.submit(job_of(number, seconds=0.3))
-    assert until(lambda: move.running == [0])
-    held.close()
-    held.submit(job_of(3))
-    assert {ended.job.id: list(ended.ok) for ended in held.take()} == {0: [True], 1: [False], 2: [False], 3: [False]}
-    assert move.running == [0]
-
-
-def test_a_move_that_raises_ends_its_job_and_no_thread(queue):
-    def move(job, _):
-        if job.id % 2:
-            raise RuntimeError("a test's")
-        return Copies.Results(1)
-    held, ended = queue(move), []
-    for number in range(6):
-        held.submit(job_of(number))
-    held.wait_idle()
-    ended = {each.job.id: list(each.ok) for each in held.take()}
-    assert ended == {number: [number % 2 == 0] for number in range(6)}
-
-
-def test_each_job_is_reported_once_whatever_happens(queue):
-    """Jobs with random deadlines and lengths, while another thread takes what has ended: none twice, none lost."""
-    pick, reported = random.Random(3), []
-    held = queue(lambda job, seconds: time.sleep(min(seconds, pick.random() / 500)) or Copies.Results(1), loads=2)
-
-    def submit():
-        for number in range(600):
-            held.submit(job_of(number, pick.choice([LOAD, STORE]), pick.random() / 50))
-    thread = threading.Thread(target=submit)
-    thread.start()
-    assert until(lambda: reported.extend(each.job.id for each in held.take()) or len(reported) >= 600)
-    thread.join()
-    assert sorted(reported) == list(range(600)) and held.unreported() == 0
 
 
 def test_announcements_are_of_what_was_stored_and_bounded():

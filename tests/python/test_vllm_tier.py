@@ -1,6 +1,7 @@
 """Tests of vLLM's secondary tier at real nodes: what is stored is found, with the right bytes, and told of."""
 
 import pytest
+from local_nodes import until
 from natives import CountedNative, Registrations
 from vllm_engines import Engine, entry_of, fresh_keys, request
 
@@ -64,7 +65,8 @@ def test_a_load_of_which_a_part_is_gone_has_the_rest_and_flips_its_verdict(ring,
     for key in keys:
         assert engine.lookup(key, first) is LookupResult.RETRY
     engine.step()
-    assert engine.tier._client.remove(engine.tier._space(), keys[::2])
+    assert until(lambda: engine.tier.lookup(keys[-1], first) is LookupResult.HIT)
+    assert all(page.ok for page in engine.tier._client.remove(engine.tier._space(), keys[::2]))
     engine.ask(keys, first)
     engine.finish()
     result = engine.results[-1]
@@ -151,6 +153,15 @@ def test_metrics_are_vllms_and_add_up(ring, vllm_engine):
     assert stats[prefix + "jobs"] == {("store", "ok"): 1, ("load", "ok"): 1}
     for name, series in stats.items():
         assert all(len(labels) == len(definitions[name].labelnames) for labels in series)
+
+
+def test_a_call_with_nonsense_is_a_miss_and_raises_nothing(ring, vllm_engine, caplog):
+    tier = vllm_engine(ring[0]).tier
+    assert tier.lookup(b"key", None) is LookupResult.MISS
+    for call in (tier.on_request_finished, tier.submit_store, tier.submit_load):
+        assert call(None) is None
+    assert "lookup failed, and counts as a miss" in caplog.text
+    assert not tier.has_pending_work()
 
 
 def test_small_answers(ring, vllm_engine):

@@ -7,9 +7,12 @@ from collections import Counter, OrderedDict
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from peercache._native import status_words
+from peercache.jobs import Ended
 from peercache.vllm import contract
-from peercache.vllm.jobs import LOAD, Ended
 from peercache.vllm.verdicts import Counts
+
+LOAD, STORE = "load", "store"
+"""The kinds of jobs: chunks into the primary tier, and out of it."""
 
 ANNOUNCED_MAX = 131072
 """Keys that are announced at a time; beyond that the one that was stored first is taken back."""

@@ -11,12 +11,12 @@ from typing import Any, Callable, Dict, Iterable, Optional, Sequence
 from peercache import guard
 from peercache._native import Error, KeySpace, Results
 from peercache.client import Client
+from peercache.jobs import Ended, Job, Jobs
 from peercache.opening import open_or_miss
 from peercache.vllm import contract, namespace
 from peercache.vllm.contract import Answers, ResultMaker, TierBase
-from peercache.vllm.jobs import LOAD, STORE, Ended, Job, Jobs
 from peercache.vllm.lookups import Lookups, missing_keys
-from peercache.vllm.news import Events, Figures, metric_definitions
+from peercache.vllm.news import LOAD, STORE, Events, Figures, metric_definitions
 from peercache.vllm.settings import ENTRY, Settings, settings_of
 from peercache.vllm.slots import Slots
 from peercache.vllm.verdicts import Verdicts
@@ -99,7 +99,8 @@ class PeerCacheTier(TierBase):
         self._figures = Figures(self._slots.row_bytes)
         self._verdicts = Verdicts(settings.lookup_timeout_s)
         self._lookups = Lookups(native, self._space, self._verdicts, self._missing)
-        self._jobs = Jobs(self._move, self._ended, {LOAD: settings.load_threads, STORE: settings.store_threads})
+        self._jobs = Jobs(self._move, self._ended, {LOAD: settings.load_threads, STORE: settings.store_threads},
+                          "vllm")
         self._closed = False
         logger.info("PeerCache serves chunks of %s bytes at %s; data plane %s", self._slots.row_bytes,
                     self._client.node_address, self._client.data_plane)
@@ -164,14 +165,15 @@ class PeerCacheTier(TierBase):
                 raise ValueError(f"{len(keys)} keys, but {len(addresses)} slots")
         except Exception:  # noqa: BLE001 - whatever is wrong with the job, vLLM waits for its end
             guard.say(logger, f"the {kind} of a job that makes no sense")
-            self._jobs.refuse(Job(job.job_id, kind, keys, (), now, now))
+            self._jobs.refuse(Job(job.job_id, kind, keys, (), (), now, now))
             return
-        self._jobs.submit(Job(job.job_id, kind, keys, addresses, now, now + seconds))
+        sizes = [self._slots.row_bytes] * len(keys)
+        self._jobs.submit(Job(job.job_id, kind, keys, addresses, sizes, now, now + seconds))
 
     def _move(self, job: Job, seconds: float) -> Results:
         native = self._client.native
         move = native.get if job.kind == LOAD else native.set
-        return move([self._space()], job.keys, job.addresses, [self._slots.row_bytes] * len(job.keys), seconds)
+        return move([self._space()], job.keys, job.addresses, job.sizes, seconds)
 
     @never_raises(None)
     def _ended(self, ended: Ended) -> None:

@@ -1,4 +1,4 @@
-"""The copies between vLLM's primary tier and the cache: threads that run jobs, each of which ends by its deadline."""
+"""What engines have submitted and will ask after: threads that run jobs, each of which ends by its deadline."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Callable, Deque, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence
 
 from peercache import guard
-from peercache._native import Results
-
-logger = logging.getLogger("peercache.vllm")
-
-LOAD, STORE = "load", "store"
+from peercache._native import LentMemory, Results
 
 SPARE_SECONDS = 0.02
 """The part of a job's time that is left for its threads to wake, when others have the processor; of short times a
@@ -23,31 +19,35 @@ tenth."""
 
 @dataclass(frozen=True)
 class Job:
-    """Chunks that are to be copied in one direction."""
+    """Pages of which one thing is to be done, such as to copy them."""
 
     id: int
     kind: str
-    """LOAD or STORE."""
-    keys: Sequence[bytes]
+    keys: Sequence[Any]
+    """The keys of the pages, as the native client takes them: str or bytes."""
     addresses: Sequence[int]
+    """Where each page lies; empty for jobs that copy nothing."""
+    sizes: Sequence[int]
     begin: float
     """The time, of time.monotonic(), at which the job was submitted."""
     deadline: float
+    lent: Optional[LentMemory] = None
+    """What keeps the memory at `addresses` in its place, where the engine does not."""
 
 
 class Ended(NamedTuple):
-    """A job that has ended; nothing touches its slots any more."""
+    """A job that has ended; nothing touches its memory any more."""
 
     job: Job
     ok: Sequence[bool]
-    """Whether each chunk was copied."""
+    """Whether each page is a success."""
     results: Optional[Results]
     """The results of the job's call; None when there was none."""
     seconds: float
 
 
 Move = Callable[[Job, float], Results]
-"""Copies the chunks of a job within a number of seconds. When it returns, nothing touches the slots any more."""
+"""Does a job within a number of seconds. When it returns, nothing touches the job's memory any more."""
 
 
 class Jobs:
@@ -56,12 +56,14 @@ class Jobs:
     Threads: any may call. Deadlines: a job ends by its own, waiting included: one that waits when it has passed never
     starts, and ends when `take` or `wait_idle` is called; one that runs has no more time left than until then.
     Invariant: `take` returns each submitted job once, and `ended` was told of it before. Errors: none; a move that
-    raises has copied nothing.
+    raises has done nothing.
     """
 
-    def __init__(self, move: Move, ended: Callable[[Ended], None], threads: Dict[str, int]) -> None:
-        """`ended` is called from any thread, and must not raise; `threads` has the number of each kind's threads."""
+    def __init__(self, move: Move, ended: Callable[[Ended], None], threads: Dict[str, int], name: str) -> None:
+        """`ended` is called from any thread, and must not raise; `threads` has the number of each kind's threads, `name`
+        is the last part of their names' beginning and of the logger's name."""
         self._move, self._told = move, ended
+        self._logger = logging.getLogger(f"peercache.{name}")
         self._changed = threading.Condition()
         self._waiting: Dict[str, Deque[Job]] = {kind: deque() for kind in threads}
         self._running = 0
@@ -69,7 +71,7 @@ class Jobs:
         self._ended: List[Ended] = []
         self._closed = False
         self._threads = [
-            threading.Thread(target=self._run, args=(kind,), name=f"peercache-vllm-{kind}-{i}", daemon=True)
+            threading.Thread(target=self._run, args=(kind,), name=f"peercache-{name}-{kind}-{i}", daemon=True)
             for kind, count in threads.items()
             for i in range(count)
         ]
@@ -165,10 +167,10 @@ class Jobs:
             results = self._move(job, seconds - min(SPARE_SECONDS, seconds / 10))
             return Ended(job, results.ok, results, time.monotonic() - job.begin)
         except Exception:  # noqa: BLE001 - whatever it is, the job must end
-            guard.say(logger, f"a {job.kind}")
+            guard.say(self._logger, f"a {job.kind}")
             return _not_run(job)
 
 
 def _not_run(job: Job) -> Ended:
-    """The end of a job of which nothing was copied."""
+    """The end of a job of which nothing was done."""
     return Ended(job, [False] * len(job.keys), None, time.monotonic() - job.begin)

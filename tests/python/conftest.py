@@ -106,3 +106,19 @@ def vllm_engine():
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def lmcache_server():
+    """A function that makes LMCache's servers with a connector at a node, which are closed at the end of the test."""
+    from lmcache_engines import Server, params_of
+
+    made = []
+
+    def make(node, members=0, params=None, **more):
+        made.append(Server(params_of(node, **(params or {})), **more))
+        return made[-1].knows(members) if members else made[-1]
+
+    yield make
+    for each in made:
+        each.close()

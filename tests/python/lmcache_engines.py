@@ -1,0 +1,135 @@
+"""LMCache's server as a `native_plugin` connector sees it: a thread that polls and drains, and buffers that are somebody
+else's as soon as their batch was drained."""
+
+import hashlib
+import importlib
+import itertools
+import mmap
+import select
+import threading
+
+import numpy
+
+from local_nodes import until
+
+PATTERN = 0xEE
+_count = itertools.count()
+
+
+def fresh_keys(count):
+    """Keys as LMCache makes them: model, rank, object group and the hash of a chunk."""
+    return [f"test/model@01000100@0@{hashlib.sha256(f'chunk {next(_count)}'.encode()).hexdigest()}"
+            for _ in range(count)]
+
+
+def params_of(node, **more):
+    """The adapter's parameters in the configuration of a server at this node."""
+    return {"namespace": "test-bf16", **node.options(), **more}
+
+
+def connector_of(params):
+    """Makes the connector as LMCache's factory does, and checks what it checks."""
+    made = getattr(importlib.import_module("peercache.lmcache"), "PeerCacheConnector")(**params)
+    for name in ("event_fd", "submit_batch_get", "submit_batch_set", "submit_batch_exists", "drain_completions",
+                 "close", "submit_batch_delete"):
+        assert callable(getattr(made, name))
+    return made
+
+
+class Batch:
+    def __init__(self, kind, keys, buffers):
+        self.kind, self.keys, self.buffers = kind, keys, buffers
+        self.done = threading.Event()
+        self.ok = self.error = self.there = None
+
+
+class Server:
+    """A server with an arena of `chunks` buffers and one thread that drains. Buffers of a get that failed are filled with
+    PATTERN when they are drained: a write to them after that is a late one."""
+
+    def __init__(self, params, chunks=16, chunk_bytes=4096):
+        self.connector = connector_of(params)
+        self.chunk_bytes = chunk_bytes
+        self.memory = mmap.mmap(-1, chunks * chunk_bytes)
+        self.rows = numpy.frombuffer(self.memory, numpy.uint8).reshape(chunks, chunk_bytes)
+        self.pending, self.foreign, self.faults = {}, set(), []
+        self.lock, self.ended = threading.Lock(), threading.Event()
+        self.thread = threading.Thread(target=self._drain, daemon=True)
+        self.thread.start()
+
+    def _drain(self):
+        poller = select.poll()
+        poller.register(self.connector.event_fd(), select.POLLIN)
+        while not self.ended.is_set():
+            if poller.poll(50):
+                self.take()
+
+    def take(self):
+        try:
+            completions = self.connector.drain_completions()
+            with self.lock:
+                for future, ok, error, there in completions:
+                    self._end(self.pending.pop(future), ok, error, there)
+        except Exception as fault:  # noqa: BLE001 - a test looks at what came out
+            self.faults.append(repr(fault))
+
+    def _end(self, batch, ok, error, there):
+        assert isinstance(ok, bool) and isinstance(error, str) and len(there) == len(batch.keys)
+        batch.ok, batch.error, batch.there = ok, error, there
+        if batch.kind == "get":
+            for row, arrived in zip(batch.buffers, there):
+                if not arrived:
+                    self.rows[row] = PATTERN
+                    self.foreign.add(row)
+        batch.done.set()
+
+    def submit(self, kind, keys, rows=()):
+        """Submits a batch under the lock, as LMCache does, so that its end finds it. Returns it."""
+        batch = Batch(kind, keys, list(rows))
+        call = getattr(self.connector, f"submit_batch_{kind}")
+        views = [memoryview(self.rows[row]) for row in rows]
+        with self.lock:
+            self.foreign -= set(rows)
+            self.pending[call(keys, views) if kind in ("set", "get") else call(keys)] = batch
+        return batch
+
+    def run(self, kind, keys, rows=(), seconds=30):
+        """Submits a batch and waits for its end. Returns what became of each key."""
+        batch = self.submit(kind, keys, rows)
+        assert batch.done.wait(seconds), "a future that never completes"
+        return batch.there
+
+    def bytes_of(self, key):
+        digest = hashlib.sha256(key.encode()).digest()
+        return numpy.frombuffer(digest * (self.chunk_bytes // len(digest)), numpy.uint8)
+
+    def put(self, keys):
+        """Stores the keys, and waits until every node finds them."""
+        for row, key in enumerate(keys):
+            self.rows[row] = self.bytes_of(key)
+        assert self.run("set", keys, range(len(keys))) == [True] * len(keys)
+        flushed = self.connector._client.flush()
+        assert flushed.complete and flushed.failed == 0
+
+    def fetch(self, keys):
+        """Gets the keys; how many arrived, with the right bytes."""
+        self.rows[:] = PATTERN
+        there = self.run("get", keys, range(len(keys)))
+        for row, (key, arrived) in enumerate(zip(keys, there)):
+            assert not arrived or (self.rows[row] == self.bytes_of(key)).all(), "wrong bytes"
+        return sum(there)
+
+    def late_writes(self):
+        """Buffers that were written to after they had been drained."""
+        return [row for row in self.foreign if (self.rows[row] != PATTERN).any()]
+
+    def knows(self, count):
+        assert until(lambda: len(self.connector._client.members()) == count)
+        return self
+
+    def close(self):
+        """Ends the server as LMCache does: the thread that drains first."""
+        self.ended.set()
+        self.thread.join()
+        self.connector.close()
+        assert self.faults == []

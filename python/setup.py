@@ -16,7 +16,7 @@ class BuiltElsewhere(Distribution):
 setup(
     name="peercache",
     version=os.environ["PEERCACHE_WHEEL_VERSION"],
-    description="Shared KV cache for LLM inference clusters: client, SGLang HiCache backend, vLLM tier",
+    description="Shared KV cache for LLM inference clusters: client, SGLang HiCache backend, vLLM tier, LMCache L2",
     license="Apache-2.0",
     packages=find_packages(include=["peercache", "peercache.*"]),
     package_data={"peercache": ["*.so", "libs/*", "*.pyi", "py.typed", "as_mooncake/mooncake/*.py"]},

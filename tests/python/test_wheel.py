@@ -89,7 +89,8 @@ def test_it_has_what_engines_load_by_name():
         names = files_of_it.namelist()
         (entry_points,) = [name for name in names if name.endswith("entry_points.txt")]
         said = files_of_it.read(entry_points).decode()
-    assert {"peercache/hicache/store.py", "peercache/pd/plugin.py", "peercache/vllm/tier.py"} <= set(names)
+    assert {"peercache/hicache/store.py", "peercache/pd/plugin.py", "peercache/vllm/tier.py",
+            "peercache/lmcache/connector.py"} <= set(names)
     for line in ("[vllm.general_plugins]\npeercache = peercache.vllm.plugin:register", "[sglang.srt.plugins]"):
         assert line in said
 

@@ -37,8 +37,10 @@ def loaded_by_the_deadline(reader, wanted=1):
     before = len(reader.results)
     with late_watch() as watch:
         reader.step()
+        end = time.monotonic() + 30
         while len(reader.results) < before + wanted:
             reader.sweep()
+            assert time.monotonic() < end, "a load that never ends"
             time.sleep(0.001)
     assert watch.seconds < LOAD_SECONDS + LATE_SECONDS + watch.stalled
     return reader.results[before:]

@@ -172,6 +172,15 @@ def test_a_vllm_that_is_not_known_is_refused_with_a_sentence(ring, monkeypatch, 
         SecondaryTierFactory.create_secondary_tier(entry_of(ring[0]), memoryview(b""), None)
 
 
+@pytest.mark.parametrize("name, value", [
+    ("__abstractmethods__", frozenset({"lookup", "has_pending_work", "take_events"})),
+    ("drain_jobs", None), ("get_stats", None), ("take_events", None),
+], ids=["others-abstract", "no-drain", "no-stats", "no-events"])
+def test_a_vllm_that_asks_for_what_the_tier_has_is_known(monkeypatch, name, value):
+    monkeypatch.setattr(tiers.SecondaryTierManager, name, value)
+    assert contract.refusal(tiers.SecondaryTierManager) is None
+
+
 def test_the_stand_in_is_what_is_known_and_no_vllm_is_a_sentence():
     assert contract.refusal(tiers.SecondaryTierManager) is None
     assert "it is not there" in contract.refusal(contract.NoTier)

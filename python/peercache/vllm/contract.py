@@ -35,7 +35,9 @@ CALLED: Mapping[str, int] = {
 }
 """The other methods that the tier has: how many arguments vLLM passes to each. Versions may lack some of them."""
 
-NEEDED: FrozenSet[str] = frozenset({"on_request_finished", "on_schedule_end", "shutdown"})
+NEEDED: FrozenSet[str] = frozenset(
+    {"lookup", "submit_store", "submit_load", "get_finished_jobs", "on_request_finished", "on_schedule_end", "shutdown"}
+)
 """Methods without which vLLM could not use the tier: look-ups leave at the end of a step."""
 
 MADE: Mapping[str, FrozenSet[str]] = {
@@ -86,11 +88,12 @@ def refusal(base: Any) -> Optional[str]:
 
 def _unknown(base: Any) -> "list[str]":
     """What of the base class differs from what is known, a phrase each."""
-    found = [f"{name} is to be written by a tier" for name in base.__abstractmethods__ - IMPLEMENTED.keys()]
-    for name, count in {**IMPLEMENTED, **CALLED}.items():
+    methods = {**IMPLEMENTED, **CALLED}
+    found = [f"{name} is to be written by a tier" for name in base.__abstractmethods__ - methods.keys()]
+    for name, count in methods.items():
         method = getattr(base, name, None)
         if method is None:
-            if name in IMPLEMENTED or name in NEEDED:
+            if name in NEEDED:
                 found.append(f"{name} is not there")
             continue
         taken = len(_parameters(method))

@@ -215,8 +215,8 @@ class PeerCacheTier(TierBase):
         return () if self._events is None else self._events.take()
 
     @classmethod
-    def build_metric_definitions(cls, tier_config: Any = None, *_: Any) -> Dict[str, Any]:
-        """The metrics of the tier, as vLLM registers them."""
+    def build_metric_definitions(cls, *_: Any, **__: Any) -> Dict[str, Any]:
+        """The metrics of the tier, as vLLM registers them, whatever its entry says."""
         return metric_definitions()
 
     @never_raises(None)

@@ -41,6 +41,8 @@ constexpr std::array all{
     example{"bench rdma", "", "READs beside those of perftest"},
     example{"bench disk", "", "the disk tier beside fio"},
     example{"bench hicache", "--ranks 2", "SGLang's storage backend beside the C++ client"},
+    example{"bench vllm", "", "vLLM's secondary tier beside the C++ client"},
+    example{"bench lmcache", "", "LMCache's connector beside the C++ client"},
     example{"bench handoff", "", "prompts from prefill to decode beside a raw socket"},
     example{"doctor", "--pool-size 64GiB", "what this machine lacks for such a node"},
     example{"config show", "", "every option in force, and where it was set"},

@@ -14,24 +14,6 @@ namespace {
 
 using kind = hicache_work::kind;
 
-struct hicache_case {
-  const char* name;
-  kind what;
-  bench_place from;
-  /// The wanted share of the C++ client's rate; empty: none is asked for.
-  std::optional<double> target;
-};
-
-/// The cases in the order of measuring. Sets come last, since they fill the pool with new pages,
-/// while exists and get need the stored ones.
-constexpr hicache_case hicache_cases[] = {
-    {"hicache_exists", kind::exists, bench_place::here, {}},
-    {"hicache_get", kind::get, bench_place::here, 0.95},
-    {"hicache_get_other_host", kind::get, bench_place::there, 0.95},
-    {"hicache_request_other_host", kind::request, bench_place::there, {}},
-    {"hicache_set", kind::set, bench_place::here, 0.95},
-};
-constexpr const char* raw_case = "hicache_get_other_host_raw";
 constexpr double raw_target = 0.85;
 /// The most of a copying call's time during which it may hold Python's lock (GIL), so that other
 /// threads of the engine cannot run.
@@ -52,13 +34,14 @@ public:
   result<std::vector<bench_row>> run() {
     if (auto started = start(); !started)
       return started.error();
-    for (const auto& what : hicache_cases)
+    for (const auto& what : options_.door->cases)
       if (options_.bench.wants(what.name))
         if (auto done = compare_with_client(what); !done)
           return error{done.error().code, std::string{what.name} + ": " + done.error().message};
-    if (options_.ranks == 1 && options_.bench.wants(raw_case))
-      if (auto done = compare_with_socket(); !done)
-        return error{done.error().code, std::string{raw_case} + ": " + done.error().message};
+    const auto* raw = options_.door->raw_case;
+    if (raw && options_.ranks == 1 && options_.bench.wants(raw))
+      if (auto done = compare_with_socket(raw); !done)
+        return error{done.error().code, std::string{raw} + ": " + done.error().message};
     return std::move(rows_);
   }
 
@@ -104,7 +87,7 @@ private:
     rows_.push_back(std::move(row));
   }
 
-  result<void> compare_with_client(const hicache_case& what) {
+  result<void> compare_with_client(const engine_case& what) {
     say(std::string{"measuring "} + what.name);
     const bool counts_keys = what.what == kind::exists;
     const hicache_work work{what.what, what.from,
@@ -123,14 +106,14 @@ private:
 
   /// Compares gets from the other host with one raw socket into the same kind of memory. Reader and
   /// sender have a CPU each.
-  result<void> compare_with_socket() {
-    say(std::string{"measuring "} + raw_case);
+  result<void> compare_with_socket(const char* name) {
+    say(std::string{"measuring "} + name);
     auto raw = setup_->connect_raw();
     if (!raw)
       return raw.error();
     const auto& model = options_.model;
     page_walk targets(setup_->own_memory(), model.page_bytes(), hicache_model::batch_pages);
-    auto row = row_of(raw_case, false);
+    auto row = row_of(name, false);
     row.target = raw_target;
     const auto exchange = [&] {
       return timed_calls(options_.calls, static_cast<double>(model.batch_bytes()), [&] {
@@ -161,10 +144,11 @@ private:
 };
 
 result<void> check_rows(const hicache_bench_options& options) {
+  const auto& door = *options.door;
   for (const auto& name : options.bench.only) {
-    const bool known =
-        name == raw_case || std::any_of(std::begin(hicache_cases), std::end(hicache_cases),
-                                        [&](const auto& each) { return name == each.name; });
+    const bool known = (door.raw_case && name == door.raw_case) ||
+                       std::any_of(door.cases.begin(), door.cases.end(),
+                                   [&](const auto& each) { return name == each.name; });
     if (!known)
       return {errc::invalid_argument, "--only: there is no measurement '" + name + "'"};
   }
@@ -194,19 +178,32 @@ result<std::vector<bench_row>> run_hicache_bench(const hicache_bench_options& op
   return hicache_bench{options}.run();
 }
 
-void add_hicache_bench(command_line& line, CLI::App& bench) {
-  auto* command = bench.add_subcommand(
-      "hicache",
-      "SGLang's storage backend in Python beside the C++ client: batches of 128 pages as "
-      "the engine's controller makes them; of the last two of each round every byte is compared");
+namespace {
+
+/// The model of this name, in the form in which a door has its pages.
+hicache_model model_for(const engine_door& door, const std::string& name) {
+  const auto models = hicache_models();
+  auto model = *std::find_if(models.begin(), models.end(),
+                             [&](const auto& each) { return name == each.name; });
+  if (door.is_one_piece) {
+    model.heads *= model.halves;
+    model.halves = 1;
+  }
+  return model;
+}
+
+void add_bench_of(const engine_door& door, command_line& line, CLI::App& bench) {
+  auto* command = bench.add_subcommand(door.command, door.about);
   auto options = std::make_shared<hicache_bench_options>();
+  options->door = &door;
   auto model = std::make_shared<std::string>(options->model.name);
   std::vector<std::string> names;
   for (const auto& each : hicache_models())
     names.emplace_back(each.name);
   command->add_option("--model", *model, "Whose pages of 16 tokens [qwen3-32b-tp4]")
       ->check(CLI::IsMember(names));
-  add_number(*command, "--ranks", options->ranks, {1, 16}, "Ranks of the engine, a process each");
+  if (!door.is_one_piece)
+    add_number(*command, "--ranks", options->ranks, {1, 16}, "Ranks of the engine, a process each");
   add_number(*command, "--rounds", options->bench.rounds, {1, 1000},
              "Rounds, of which the median counts");
   add_number(*command, "--calls", options->calls, {1, 1'000'000}, "Batches in one round");
@@ -221,13 +218,18 @@ void add_hicache_bench(command_line& line, CLI::App& bench) {
       ->type_name("FILE");
   command->add_flag("--check", options->check, "End with 1 when a target is missed");
   command->callback([&line, options, model] {
-    for (const auto& each : hicache_models())
-      if (*model == each.name)
-        options->model = each;
+    options->model = model_for(*options->door, *model);
     line.action = [options](const global_options& globals) {
       return bench_hicache(globals, *options);
     };
   });
+}
+
+} // namespace
+
+void add_engine_benches(command_line& line, CLI::App& bench) {
+  for (const auto& door : engine_doors())
+    add_bench_of(door, line, bench);
 }
 
 } // namespace peercache::cli

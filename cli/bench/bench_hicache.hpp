@@ -31,8 +31,11 @@ struct hicache_model {
 };
 std::span<const hicache_model> hicache_models();
 
+struct engine_door;
+
 struct hicache_bench_options {
   bench_options bench;
+  const engine_door* door = nullptr; ///< Set before the bench runs.
   hicache_model model = hicache_models()[0];
   std::uint32_t ranks = 1;
   std::uint32_t calls = 8; ///< Batches that one rank moves in one round.
@@ -52,11 +55,37 @@ struct hicache_work {
   std::uint32_t calls = 1;
 };
 
+/// One measurement of a door.
+struct engine_case {
+  const char* name;
+  hicache_work::kind what;
+  bench_place from;
+  /// The wanted share of the C++ client's rate; empty: none is asked for.
+  std::optional<double> target;
+};
+
+/// A door of PeerCache for engines in Python, and the program that drives it as its engine does.
+struct engine_door {
+  const char* command;   ///< The word after `peercache bench`.
+  const char* about;     ///< What the command's help says.
+  const char* simulator; ///< The Python module that is run.
+  const char* simulator_needs;
+  /// Cases in the order of measuring. Sets come last, since they fill the pool with new pages,
+  /// while exists and get need the stored ones.
+  std::span<const engine_case> cases;
+  /// The name of a further case: gets from the other host beside a raw socket. Null: there is none.
+  const char* raw_case;
+  /// Whether a page is one piece of memory and the engine one process; else K and V are apart, and
+  /// each rank is a process.
+  bool is_one_piece;
+};
+std::span<const engine_door> engine_doors();
+
 /// How many batches are stored at each place; exists and get walk through these.
 inline constexpr std::uint32_t hicache_stored_batches = 2;
 
-/// The engine's ranks: one Python process each, which drives PeerCacheStore.
-/// Threads: one. Ownership: owns the processes. Errors: results; a rank fails when it says so, gets
+/// The engine's ranks: one Python process each, which drives the door.
+/// Threads: one. Ownership: of the processes. Errors: results; a rank fails when it says so, gets
 /// wrong bytes or takes too long.
 class simulated_ranks {
 public:
@@ -106,7 +135,7 @@ private:
 /// calls; `not_found` without a Python that has the package.
 result<std::vector<bench_row>> run_hicache_bench(const hicache_bench_options& options);
 
-/// Adds the command `peercache bench hicache`.
-void add_hicache_bench(command_line& line, CLI::App& bench);
+/// Adds the commands `peercache bench hicache`, `vllm` and `lmcache`.
+void add_engine_benches(command_line& line, CLI::App& bench);
 
 } // namespace peercache::cli

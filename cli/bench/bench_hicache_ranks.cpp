@@ -34,9 +34,9 @@ std::string package_path() {
   return std::filesystem::is_directory(site, failed) ? site.string() : std::string{};
 }
 
-result<child_process> start_rank(const std::string& python, const nlohmann::json& setup) {
-  spawn_options options{
-      .arguments = {python, "-B", "-m", "peercache.hicache.simulator", setup.dump()}};
+result<child_process> start_rank(const std::string& python, const char* simulator,
+                                 const nlohmann::json& setup) {
+  spawn_options options{.arguments = {python, "-B", "-m", simulator, setup.dump()}};
   options.without_environment = "PEERCACHE_";
   if (auto path = package_path(); !path.empty())
     options.environment = {{"PYTHONPATH", path}};
@@ -74,7 +74,7 @@ result<simulated_ranks> simulated_ranks::start(const bench_setup& setup,
                             {"halves", model.halves}}}};
   for (std::uint32_t index = 0; index < options.ranks; ++index) {
     about["rank"] = index;
-    auto rank = start_rank(python, about);
+    auto rank = start_rank(python, options.door->simulator, about);
     if (!rank)
       return rank.error();
     made.ranks_.push_back(std::move(*rank));
@@ -82,9 +82,10 @@ result<simulated_ranks> simulated_ranks::start(const bench_setup& setup,
   for (auto& rank : made.ranks_)
     if (auto line = rank.read_line(rank_start_timeout); !line)
       return {errc::not_found,
-              python + " -m peercache.hicache.simulator did not start (" + line.error().message +
-                  "); it takes the package (scripts/build-wheel) and torch; --python names another "
-                  "interpreter"};
+              fmt::format("{} -m {} did not start ({}); it takes {}; --python names another "
+                          "interpreter",
+                          python, options.door->simulator, line.error().message,
+                          options.door->simulator_needs)};
   return made;
 }
 

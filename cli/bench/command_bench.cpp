@@ -141,12 +141,11 @@ void add_bench_command(command_line& line) {
   command->add_flag("--check", options->check, "End with 1 when a target is missed");
   add_rdma_bench(line, *command);
   add_disk_bench(line, *command);
-  add_hicache_bench(line, *command);
+  add_engine_benches(line, *command);
   add_handoff_bench(line, *command);
   command->callback([&line, options, command] {
     if (!command->get_subcommands().empty())
-      return; // `bench rdma`, `bench disk`, `bench hicache` and `bench handoff` have set their own
-              // actions.
+      return; // A subcommand, such as `bench rdma`, has set an action of its own.
     line.action = [options](const global_options& globals) {
       return bench_command(globals, *options);
     };

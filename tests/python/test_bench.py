@@ -1,4 +1,4 @@
-"""Tests of `peercache bench hicache` and of its simulator of the engine, with short runs."""
+"""Tests of `peercache bench hicache`, `vllm` and `lmcache`, and of their simulators of engines, with short runs."""
 
 import json
 import os
@@ -7,17 +7,19 @@ import subprocess
 
 import pytest
 from peercache.hicache.simulator import SimulatedRank
+from peercache.simulators.engine import SimulatedEngine
+from peercache.simulators.lmcache import ConnectorDoor
 
 NODE = os.environ.get("PEERCACHE_TEST_NODE_PROGRAM", "build/release/cli/peercache-node")
 CLI = pathlib.Path(NODE).with_name("peercache")
 NAMES = ["hicache_exists", "hicache_get", "hicache_get_other_host", "hicache_request_other_host", "hicache_set"]
 
 
-def run(model, *words):
+def run(model, *words, engine="hicache"):
     """Runs the benchmark. Returns its rows, and its output on stderr."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PEERCACHE_")}
     short = ["--rounds", "1", "--calls", "1", "--model", model, "-o", "json"]
-    done = subprocess.run([CLI, "bench", "hicache", *short, *words], text=True, capture_output=True, timeout=280,
+    done = subprocess.run([CLI, "bench", engine, *short, *words], text=True, capture_output=True, timeout=280,
                           env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)["results"], done.stderr
@@ -44,6 +46,32 @@ def test_with_mla_one_rank_writes_on_both_sides():
     assert [row["name"] for row in rows] == NAMES
     callers = {row["name"]: (row["callers"], row["limit_callers"]) for row in rows}
     assert callers == {name: (1, 1) if name == "hicache_set" else (2, 2) for name in NAMES}
+
+
+@pytest.mark.parametrize("engine", ["vllm", "lmcache"])
+def test_other_doors_are_measured_in_the_same_way(engine):
+    rows, said = run("small", engine=engine)
+    assert [row["name"] for row in rows] == [
+        f"{engine}_{what}" for what in ("lookup", "load", "load_other_host", "store")]
+    assert rows[0]["keys_per_second"] > 0
+    for row in rows[1:]:
+        assert row["page_bytes"] == 64 << 10 and row["batch"] == 128 and row["ratio"] > 0
+        assert 0 <= row["gil_held"] < 1
+    assert "measuring" in said
+
+
+def test_a_load_that_moves_nothing_has_wrong_bytes(ring):
+    engine = SimulatedEngine({"here": int(ring[0].ports[0]), "there": int(ring[1].ports[0]),
+                              "cluster": ring[0].cluster,
+                              "shape": {"page_size": 16, "layers": 1, "heads": 1, "head_dim": 128, "halves": 1}},
+                             ConnectorDoor, lambda digest: digest.hex())
+    engine.store("there", 2)
+    for calls in (1, 2, 3):
+        assert engine.get("there", calls)["wrong_bytes"] == 0
+    engine.doors["here"].fetch = lambda keys, rows: None
+    for calls in (1, 2, 3):
+        assert engine.get("there", calls)["wrong_bytes"] == min(calls, 2) * 128 * 4096
+    engine.close()
 
 
 @pytest.fixture

@@ -203,3 +203,24 @@ def test_sweeps_and_steps_at_once_report_each_job_once(ring, vllm_engine):
     thread.join()
     assert sorted(each.job_id for each in results) == jobs
     engine.jobs.clear()
+
+
+def test_what_healthy_nodes_know_is_a_hit_though_another_one_hangs(apart):
+    """A step's look-ups are one question, part of which nobody answers."""
+    ring, reader, _ = apart
+    own = fresh_keys(16)
+    reader.put(own)
+    ring[1].freeze()
+    for _ in range(3):
+        context, others = request(), fresh_keys(64)
+        for key in others + own:
+            assert reader.tier.lookup(key, context) is LookupResult.RETRY
+        reader.tier.on_schedule_end(None)
+        answers = []
+
+        def known():
+            answers[:] = [reader.tier.lookup(key, context) for key in others + own]
+            return LookupResult.RETRY not in answers
+        assert until(known)
+        assert answers == [LookupResult.MISS] * 64 + [LookupResult.HIT] * 16
+    ring[1].thaw()

@@ -1,6 +1,10 @@
 """Tests of the tables of vLLM's tier, without nodes: verdicts and announcements."""
 
+import time
+
+from local_nodes import until
 from peercache.vllm import verdicts
+from peercache.vllm.lookups import Lookups
 from peercache.vllm.news import Announcements
 from peercache.vllm.verdicts import Verdicts
 
@@ -52,6 +56,26 @@ def test_verdicts_have_limits(monkeypatch):
     assert table.of(b"a", "three", 1.0) is None
     assert table.of(b"a", "two", 1.0) is None and table.take(1.0).keys() == [b"a"]
     assert table.of(b"a", "one", 1.0) is None, "the oldest request was forgotten"
+
+
+def test_a_question_that_takes_all_of_its_time_is_answered_before_the_deadline():
+    """A call of the client may end 50 ms after its deadline, when somebody hangs; its answers count all the same."""
+    class Hangs:
+        statuses, ok = bytes(2), [True, True]
+
+        def exists(self, spaces, keys, seconds):
+            time.sleep(seconds + 0.05)
+            return self
+    table = Verdicts(0.5)
+    lookups = Lookups(Hangs(), lambda: None, table, lambda keys: None)
+    answers = []
+
+    def known():
+        answers[:] = [table.of(key, "one", time.monotonic()) for key in (b"a", b"b")]
+        lookups.step_end()
+        return None not in answers
+    assert until(known) and answers == [True, True]
+    lookups.close()
 
 
 def test_announcements_are_of_what_was_stored_and_bounded():

@@ -15,6 +15,10 @@ from peercache.vllm.verdicts import Batch, Verdicts
 
 logger = logging.getLogger("peercache.vllm")
 
+ASKED_SHARE = 0.8
+"""The share of a batch's time that its question may take: when a part of the directory hangs, what the others have said
+by then is still in time."""
+
 MissingCall = Callable[[Sequence[bytes]], None]
 """Told the keys that nobody has, by the directory's own word."""
 
@@ -58,7 +62,7 @@ class Lookups:
         if seconds <= 0:
             return ()  # The verdicts are given up when they are next looked at.
         try:
-            results = self._native.exists([self._space()], keys, seconds)
+            results = self._native.exists([self._space()], keys, seconds * ASKED_SHARE)
             self._missing(missing_keys(keys, results))
             found: Sequence[bool] = results.ok
             return found

@@ -12,7 +12,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Seque
 from peercache import guard
 from peercache._native import LentMemory, Results
 
-SPARE_SECONDS = 0.02
+SPARE_SECONDS = 0.05
 """The part of a job's time that is left for its threads to wake, when others have the processor; of short times a
 tenth."""
 

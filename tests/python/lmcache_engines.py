@@ -7,6 +7,7 @@ import itertools
 import mmap
 import select
 import threading
+import time
 
 import numpy
 
@@ -41,6 +42,8 @@ class Batch:
         self.kind, self.keys, self.buffers = kind, keys, buffers
         self.done = threading.Event()
         self.ok = self.error = self.there = None
+        self.ended = 0.0
+        """The time at which the batch was drained, before any buffer was wiped."""
 
 
 class Server:
@@ -66,10 +69,12 @@ class Server:
 
     def take(self):
         try:
-            completions = self.connector.drain_completions()
+            completions, now = self.connector.drain_completions(), time.monotonic()
             with self.lock:
                 for future, ok, error, there in completions:
-                    self._end(self.pending.pop(future), ok, error, there)
+                    batch = self.pending.pop(future)
+                    batch.ended = now
+                    self._end(batch, ok, error, there)
         except Exception as fault:  # noqa: BLE001 - a test looks at what came out
             self.faults.append(repr(fault))
 

@@ -6,6 +6,7 @@ import itertools
 import mmap
 import pathlib
 import sys
+import time
 from collections import OrderedDict, defaultdict
 
 import numpy
@@ -52,6 +53,8 @@ class Engine:
         self.resident, self.loading, self.pinned = OrderedDict(), {}, set()
         self.pending, self.jobs, self.results, self._job_ids = defaultdict(list), {}, [], itertools.count()
         self.foreign = set()
+        self.heard = 0.0
+        """The time at which the engine last heard of a job's end, before it wiped any slot."""
 
     # The primary tier
 
@@ -141,7 +144,10 @@ class Engine:
 
     def sweep(self):
         """Takes the jobs that have ended, each of which the engine must know."""
-        for result in self.tier.get_finished_jobs():
+        results = list(self.tier.get_finished_jobs())
+        if results:
+            self.heard = time.monotonic()
+        for result in results:
             job = self.jobs.pop(result.job_id)
             self.results.append(result)
             if not job.is_promotion:

@@ -36,7 +36,7 @@ class Job:
 
 
 class Ended(NamedTuple):
-    """A job that has ended; nothing touches its memory any more."""
+    """A job that has ended; nothing touches its memory now."""
 
     job: Job
     ok: Sequence[bool]
@@ -47,7 +47,7 @@ class Ended(NamedTuple):
 
 
 Move = Callable[[Job, float], Results]
-"""Does a job within a number of seconds. When it returns, nothing touches the job's memory any more."""
+"""Does a job within a number of seconds. When it returns, nothing touches the job's memory."""
 
 
 class Jobs:
@@ -120,7 +120,7 @@ class Jobs:
                 self._changed.wait(None if first is None else max(0.0, first - time.monotonic()))
 
     def close(self) -> None:
-        """Ends the jobs that wait and the threads. Returns when no job runs any more."""
+        """Ends the jobs that wait and the threads. Returns when no job runs."""
         with self._changed:
             self._closed = True
             for jobs in self._waiting.values():

@@ -141,7 +141,7 @@ def _completion_of(ended: Ended) -> Completion:
         why = "not run: closed, refused (see the log), or the deadline came first"
         return ended.job.id, False, why, list(ended.ok)
     done = [status in (Status.HIT, Status.NOT_FOUND) for status in results.statuses] if kind == DELETE else ended.ok
-    # LMCache takes no key of an exists that is no success, and one that says no to some has done what it was asked.
+    # From a failed exists LMCache takes no key at all, and an exists that says no to some keys has not failed.
     success = kind == EXISTS or all(done)
     return ended.job.id, success, "" if success else _words_of(results, done), list(done)
 

@@ -66,7 +66,7 @@ class Result:
 
 
 def stand_in() -> None:
-    """Makes modules with the names of vLLM's. To be called before the tier is imported."""
+    """Makes modules with the names of vLLM's. Call before the tier is imported."""
     modules: Dict[str, Dict[str, Any]] = {
         "vllm": {"__version__": "simulated"},
         OFFLOAD: {"LookupResult": Lookup, "RequestOffloadingContext": type("RequestOffloadingContext", (), {})},

@@ -138,7 +138,7 @@ def fields_of(made: Any) -> FrozenSet[str]:
 
 
 def base_arguments(base: Any, given: Mapping[str, Any]) -> Dict[str, Any]:
-    """Those of the arguments that the constructor of the base class takes."""
+    """The arguments that the constructor of the base class takes."""
     return {name: given[name] for name in _parameters(base.__init__) if name in given}
 
 

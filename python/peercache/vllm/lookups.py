@@ -24,7 +24,7 @@ MissingCall = Callable[[Sequence[bytes]], None]
 
 
 def missing_keys(keys: Sequence[bytes], results: Results) -> "list[bytes]":
-    """Those of the keys that nobody has, not those that could not be asked about."""
+    """The keys that nobody has, without those that could not be asked about."""
     return [key for key, status in zip(keys, results.statuses) if status == Status.NOT_FOUND]
 
 

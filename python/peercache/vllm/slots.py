@@ -43,5 +43,5 @@ class Slots:
         return self.address, self.bytes
 
     def give_back(self) -> None:
-        """Lets go of the view; no call may touch its memory any more."""
+        """Lets go of the view; no call may touch its memory afterwards."""
         self._lent = LentMemory()

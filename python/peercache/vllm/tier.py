@@ -200,7 +200,7 @@ class PeerCacheTier(TierBase):
 
     @never_raises(None)
     def drain_jobs(self) -> None:
-        """Returns when no job touches the primary tier any more, by the deadline of the last one."""
+        """Returns when no job touches the primary tier, by the deadline of the last one."""
         self._jobs.wait_idle()
 
     @never_raises(False)

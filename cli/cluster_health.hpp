@@ -2,56 +2,23 @@
 
 #include "cli/command.hpp"
 #include "client/admin_client.hpp"
-#include "common/result.hpp"
 #include "discovery/view.hpp"
+#include "link/cluster_health.hpp"
 
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace peercache::cli {
 
-/// The answer of one node that was asked for its status: the status, or why there is none.
-struct node_answer {
-  discovery::member member;
-  std::optional<client::node_status> status;
-  error fault; ///< Why the node gave no status.
-  /// This process's time of day before the node was asked and after it answered, in ms since 1970.
-  std::uint64_t asked_ms = 0, answered_ms = 0;
-};
+using link::cluster_fault;
+using link::node_answer;
+using link::since_of;
 
 /// Asks all members for their status; answers come in the natural order of the members' names.
 /// Several members are asked at a time, each within the options' timeout, so a frozen one does not
 /// hold up the others.
 std::vector<node_answer> ask_all(const discovery::view& view, const global_options& globals);
 
-bool is_master(const discovery::view& view, const std::string& name);
-
-/// Something that keeps a cluster from being well.
-struct cluster_fault {
-  std::string id;   ///< A name of common/fault_ids.hpp; docs/errors.md has them all.
-  std::string node; ///< The node that the fault is about; empty: the cluster.
-  std::string text; ///< A sentence with what to do.
-};
 nlohmann::json to_json(const cluster_fault& fault);
-
-/// The faults of a cluster; none when the cluster is well. A draining node is not a fault.
-/// @param asked The status of the node that the view is from.
-std::vector<cluster_fault> faults_of(const client::node_status& asked, const discovery::view& view,
-                                     const std::vector<node_answer>& answers);
-
-/// A node's state for people: "ready", "draining", "unready: …" or why there is no answer.
-std::string state_of(const node_answer& answer);
-/// Since when a member is gone, for people: "2026-11-26 17:03:12 UTC".
-std::string since_of(const discovery::departed& who);
-/// A time of day, for people, in UTC.
-std::string time_text(std::uint64_t unix_ms);
-/// What a node says of itself, with what to do and since when.
-std::string sentence_of(const link::node_fault& fault);
-/// The ids of all faults that a node says of itself.
-std::vector<std::string> fault_ids_of(const client::node_status& status);
 nlohmann::json to_json(const discovery::departed& who);
-/// A node's role in the view: "leader", "master" or "member".
-std::string role_of(const node_answer& answer, const discovery::view& view);
 
 } // namespace peercache::cli

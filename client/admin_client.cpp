@@ -81,23 +81,7 @@ result<node_status> admin_client::status() {
   auto report = impl_->ask<node_report>(status_atom_v);
   if (!report)
     return report.error();
-  auto self = discovery::decode_member(report->member);
-  if (!self)
-    return self.error();
-  node_status said;
-  said.self = std::move(*self);
-  said.unready_reason = std::move(report->unready_reason);
-  said.data_plane = std::move(report->data_plane);
-  said.version = std::move(report->version);
-  said.samples = std::move(report->samples);
-  said.directory = std::move(report->directory);
-  said.disk = std::move(report->disk);
-  said.membership = std::move(report->membership);
-  said.links = std::move(report->links);
-  said.lookup_port = report->lookup_port;
-  said.unix_ms = report->unix_ms;
-  said.common_options = std::move(report->common_options);
-  return said;
+  return status_of(std::move(*report));
 }
 
 result<discovery::view> admin_client::view() {

@@ -58,11 +58,12 @@ FILES = {
 
 # Headers that folders may include which may not include the header's folder: plain values.
 SHARED = {
+    "link/cluster_health.hpp": ["cli"],
     "link/protocol/disk_wire.hpp": ["directory"],
     "link/protocol/pool_wire.hpp": ["directory"],
     "metrics/latency_histogram.hpp": ["client", "client/handoff"],
-    "metrics/metric_table.hpp": ["cli"],
-    "metrics/samples.hpp": ["client", "client/handoff", "link/protocol"],
+    "metrics/metric_table.hpp": ["cli", "link"],
+    "metrics/samples.hpp": ["client", "client/handoff", "link", "link/protocol"],
 }
 
 EVERYTHING = ["tests"]  # folders that may include any other folder

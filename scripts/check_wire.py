@@ -112,8 +112,8 @@ FORMATS = [
 # Headers with messages that stay inside one process, although their folder has messages that travel.
 INSIDE_ONE_PROCESS = ["link/protocol/disk.hpp", "link/protocol/pool.hpp", "link/protocol/topology.hpp"]
 
-# Constants that are named like versions but are not versions of bytes.
-NO_VERSIONS = []
+# Constants whose names look like those of versions, but that are no versions of bytes.
+NO_VERSIONS = ["actors/overview_json.hpp:api_format"]
 
 LITERAL = r"""(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)" | "(?:[^"\\\n]|\\.)*"
       | (?<![0-9a-zA-Z_])'(?:[^'\\\n]|\\.)+'"""

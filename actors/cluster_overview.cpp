@@ -1,0 +1,125 @@
+#include "actors/cluster_overview.hpp"
+
+#include "common/assert.hpp"
+#include "common/fault_ids.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::actors {
+
+cluster_overview::cluster_overview(std::string cluster, discovery::member self)
+    : cluster_(std::move(cluster)), self_(std::move(self)) {}
+
+const discovery::view& cluster_overview::view() const noexcept {
+  static const discovery::view none;
+  return topology_ ? topology_->view : none;
+}
+
+void cluster_overview::take(topology_ptr next) {
+  topology_ = std::move(next);
+  PEERCACHE_ASSERT(topology_);
+  std::erase_if(nodes_, [this](const auto& known) {
+    return known.first != self_.inc && view().find(known.first) == nullptr;
+  });
+}
+
+void cluster_overview::forget() {
+  nodes_.clear();
+}
+
+std::vector<discovery::member> cluster_overview::shown() const {
+  auto all = view().members;
+  if (view().find(self_.inc) == nullptr)
+    all.push_back(self_);
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return discovery::natural_less(a.name, b.name); });
+  return all;
+}
+
+bool cluster_overview::is_linked(const incarnation& who) const {
+  const auto* peer = topology_ ? topology_->find(who) : nullptr;
+  return who == self_.inc || (peer != nullptr && peer->linked());
+}
+
+std::vector<incarnation> cluster_overview::due(time_point now, std::uint64_t unix_ms) {
+  std::vector<incarnation> whom;
+  for (const auto& member : shown()) {
+    auto& known = nodes_[member.inc];
+    const bool waits = known.heard() && now - known.asked < ask_every;
+    if (known.asking || waits || whom.size() == asked_per_turn)
+      continue;
+    known.asked = now;
+    known.asking_ms = unix_ms;
+    if (is_linked(member.inc)) {
+      known.asking = true;
+      whom.push_back(member.inc);
+    } else {
+      known.asked_ms = known.answered_ms = unix_ms;
+      known.fault = error{errc::unreachable, "no connection to it"};
+    }
+  }
+  return whom;
+}
+
+void cluster_overview::answered(const incarnation& who, time_point now, std::uint64_t unix_ms,
+                                result<node_status> answer) {
+  const auto found = nodes_.find(who);
+  if (found == nodes_.end()) // The node has left the view, or all was forgotten.
+    return;
+  auto& known = found->second;
+  known.asking = false;
+  known.asked_ms = known.asking_ms;
+  known.answered_ms = unix_ms;
+  if (answer) {
+    known.last = std::move(*answer);
+    known.fault.reset();
+    known.answered = now;
+  } else {
+    known.fault = answer.error();
+  }
+}
+
+const cluster_overview::known_node* cluster_overview::find(const incarnation& who) const {
+  const auto found = nodes_.find(who);
+  return found == nodes_.end() ? nullptr : &found->second;
+}
+
+bool cluster_overview::complete() const {
+  const auto all = shown();
+  return std::all_of(all.begin(), all.end(), [this](const auto& member) {
+    const auto* known = find(member.inc);
+    return known != nullptr && known->heard();
+  });
+}
+
+std::vector<node_answer> cluster_overview::answers() const {
+  std::vector<node_answer> all;
+  for (const auto& member : shown()) {
+    const auto* known = find(member.inc);
+    if (view().find(member.inc) == nullptr || known == nullptr)
+      continue;
+    node_answer answer;
+    answer.member = member;
+    answer.asked_ms = known->asked_ms;
+    answer.answered_ms = known->answered_ms;
+    if (known->fault)
+      answer.fault = *known->fault;
+    else
+      answer.status = known->last;
+    all.push_back(std::move(answer));
+  }
+  return all;
+}
+
+std::vector<cluster_fault> cluster_overview::faults() const {
+  PEERCACHE_ASSERT(complete());
+  const auto own = find(self_.inc)->last.value_or(node_status{});
+  auto all = faults_of(own, view(), answers());
+  if (!view().members.empty() && view().find(self_.inc) == nullptr)
+    all.push_back(
+        {fault_ids::node_unready, self_.name, self_.name + " is not ready: " + own.unready_reason});
+  return all;
+}
+
+} // namespace peercache::actors

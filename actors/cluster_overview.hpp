@@ -1,0 +1,87 @@
+#pragma once
+
+#include "actors/link_names.hpp"
+#include "common/error.hpp"
+#include "common/result.hpp"
+#include "discovery/view.hpp"
+#include "link/cluster_health.hpp"
+#include "link/node_status.hpp"
+#include "link/protocol/topology.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peercache::actors {
+
+/// What one node knows of all nodes of its cluster: the newest answer of each, and whom to ask
+/// next. The page at `/` and `/api/cluster` show it.
+///
+/// Threads: none; time is an argument. Units: times of day in ms since 1970.
+/// Limits: one answer for each member of the view; `asked_per_turn` questions a turn, and one at a
+/// time to a node.
+class cluster_overview {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  /// A node is asked again this long after its last question.
+  static constexpr std::chrono::milliseconds ask_every{1000};
+  static constexpr std::size_t asked_per_turn = 64;
+
+  /// The newest answer of a node, and how the last question ended.
+  struct known_node {
+    std::optional<node_status> last; ///< The newest status, however old it is.
+    std::optional<error> fault;      ///< Why the last question got no status.
+    bool asking = false;
+    time_point asked{}, answered{};
+    /// When the question was asked whose answer is the newest, and when that came.
+    std::uint64_t asked_ms = 0, answered_ms = 0;
+    std::uint64_t asking_ms = 0; ///< When the last question was asked.
+    /// Whether one question has ended, well or not.
+    bool heard() const noexcept { return last.has_value() || fault.has_value(); }
+  };
+
+  cluster_overview() = default;
+  cluster_overview(std::string cluster, discovery::member self);
+
+  /// Takes a newer view; who is not in it is forgotten.
+  void take(topology_ptr next);
+  /// Forgets all answers: nobody has looked for a while.
+  void forget();
+
+  /// Names whom to ask now, and notes that they are being asked. A member without a connection
+  /// counts as asked in vain.
+  std::vector<incarnation> due(time_point now, std::uint64_t unix_ms);
+  void answered(const incarnation& who, time_point now, std::uint64_t unix_ms,
+                result<node_status> answer);
+
+  /// Whether each node has answered, or was asked in vain, once. Only then faults can be told.
+  bool complete() const;
+  /// The nodes that are shown: the members of the view, and this node.
+  std::vector<discovery::member> shown() const;
+  const known_node* find(const incarnation& who) const;
+  /// The answers of the view's members, in the natural order of their names.
+  std::vector<node_answer> answers() const;
+  /// What keeps the cluster from being well. @pre complete()
+  std::vector<cluster_fault> faults() const;
+
+  const std::string& cluster() const noexcept { return cluster_; }
+  const discovery::member& self() const noexcept { return self_; }
+  const discovery::view& view() const noexcept;
+  const topology_ptr& latest() const noexcept { return topology_; }
+
+private:
+  /// Whether there is a connection to the node; to itself there always is.
+  bool is_linked(const incarnation& who) const;
+
+  std::string cluster_;
+  discovery::member self_;
+  topology_ptr topology_; ///< Null before the first view.
+  std::map<incarnation, known_node> nodes_;
+};
+
+} // namespace peercache::actors

@@ -1,0 +1,189 @@
+// What a node knows of all nodes of its cluster, and what /api/cluster says of it.
+
+#include "actors/cluster_overview.hpp"
+#include "actors/overview_json.hpp"
+#include "common/fault_ids.hpp"
+#include "tests/link/named_members.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <utility>
+
+namespace peercache::actors {
+namespace {
+
+using metrics::metric;
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+class cluster_overview_test : public testing::Test {
+protected:
+  static constexpr std::uint64_t today = 1'800'000'000'000;
+
+  /// A topology in which only the named members have connections.
+  topology_ptr topology(const std::vector<discovery::member>& all, std::uint64_t version = 1) {
+    std::vector<std::pair<discovery::member, directory_actor>> nodes;
+    for (const auto& member : all)
+      nodes.emplace_back(member, directory_actor{});
+    return topology_of(std::move(nodes), version);
+  }
+
+  node_status status_of_node(const discovery::member& who) {
+    node_status said;
+    said.self = who;
+    said.version = "1.2";
+    said.data_plane = "tcp: data_plane = tcp";
+    said.samples.set(metric::ready, 1);
+    said.samples.set(metric::view_term, 1);
+    said.samples.set(metric::view_version, 1);
+    said.unix_ms = today;
+    return said;
+  }
+
+  void answer(const discovery::member& who, node_status said) {
+    seen.answered(who.inc, now, today, std::move(said));
+  }
+  void answer(const discovery::member& who) { answer(who, status_of_node(who)); }
+  nlohmann::json json() { return nlohmann::json::parse(overview_json(seen, now, today)); }
+
+  const discovery::member a = member_named("a", 1), b = member_named("b", 2);
+  cluster_overview::time_point now{1h};
+  cluster_overview seen{"prod", a};
+};
+
+TEST_F(cluster_overview_test, a_node_in_no_cluster_yet_shows_itself) {
+  EXPECT_FALSE(seen.complete());
+  EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
+  EXPECT_FALSE(seen.complete()) << "it has not answered";
+  auto said = status_of_node(a);
+  said.samples.set(metric::ready, 0);
+  said.unready_reason = "joining: no \"seed\" answers";
+  answer(a, said);
+  ASSERT_TRUE(seen.complete());
+  const auto shown = json();
+  EXPECT_EQ(shown["format"], api_format);
+  EXPECT_EQ(shown["cluster"], "prod");
+  EXPECT_EQ(shown["asked"], "a");
+  ASSERT_EQ(shown["nodes"].size(), 1u);
+  EXPECT_EQ(shown["nodes"][0]["in_view"], false);
+  EXPECT_EQ(shown["nodes"][0]["unready_reason"], "joining: no \"seed\" answers");
+  EXPECT_EQ(shown["faults"][0]["id"], fault_ids::not_in_cluster);
+}
+
+TEST_F(cluster_overview_test, each_node_is_asked_once_a_second_and_never_twice_at_a_time) {
+  EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
+  now += 5s;
+  EXPECT_THAT(seen.due(now, today), IsEmpty()) << "its answer is still awaited";
+  answer(a);
+  EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
+  answer(a);
+  now += cluster_overview::ask_every - 1ms;
+  EXPECT_THAT(seen.due(now, today), IsEmpty());
+  now += 1ms;
+  EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
+}
+
+/// The next question is under way while the answer to the one before is judged: with the time of
+/// the next one, the node's clock would seem to run ahead.
+TEST_F(cluster_overview_test, an_answer_keeps_the_time_of_its_own_question) {
+  seen.take(topology({a}));
+  seen.due(now, today);
+  answer(a, status_of_node(a));
+  now += 1s;
+  seen.due(now, today + 1000);
+  ASSERT_EQ(seen.answers().size(), 1u);
+  EXPECT_EQ(seen.answers().front().asked_ms, today);
+  EXPECT_EQ(seen.answers().front().answered_ms, today);
+}
+
+TEST_F(cluster_overview_test, a_member_without_a_connection_is_a_fault_and_keeps_its_old_numbers) {
+  seen.take(topology({a, b}));
+  EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc)) << "there is no connection to b";
+  answer(a);
+  answer(b); // There was a connection a moment ago.
+  now += 7s;
+  EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
+  answer(a);
+  const auto shown = json();
+  const auto& silent = shown["nodes"][1];
+  EXPECT_EQ(silent["name"], "b");
+  EXPECT_EQ(silent["reachable"], false);
+  EXPECT_EQ(silent["state"], "unreachable");
+  EXPECT_EQ(silent["age_ms"], 7000);
+  EXPECT_EQ(silent["version"], "1.2");
+  EXPECT_EQ(shown["nodes"][0]["reachable"], true);
+  ASSERT_EQ(shown["faults"].size(), 1u);
+  EXPECT_EQ(shown["faults"][0]["id"], fault_ids::node_silent);
+  EXPECT_EQ(shown["faults"][0]["node"], "b");
+}
+
+TEST_F(cluster_overview_test, who_is_gone_is_named_and_forgotten_answers_do_not_come_back) {
+  seen.take(topology({a, b}));
+  seen.due(now, today);
+  answer(b);
+  auto next = std::make_shared<link::topology>(*topology({a}, 2));
+  next->view.gone.push_back({"b", "10.0.0.2", 31998, today, discovery::departure::silent});
+  seen.take(next);
+  answer(b); // An answer of before.
+  EXPECT_EQ(seen.find(b.inc), nullptr);
+  auto said = status_of_node(a);
+  said.samples.set(metric::view_version, 2);
+  answer(a, said);
+  const auto shown = json();
+  EXPECT_EQ(shown["nodes"].size(), 1u);
+  EXPECT_EQ(shown["gone"][0]["name"], "b");
+  EXPECT_EQ(shown["gone"][0]["why"], "silent");
+  EXPECT_EQ(shown["gone"][0]["since_unix_ms"], today);
+  EXPECT_EQ(shown["faults"][0]["id"], fault_ids::node_gone);
+}
+
+TEST_F(cluster_overview_test, a_node_shows_where_hits_came_from_and_why_pages_were_missed) {
+  seen.due(now, today);
+  auto said = status_of_node(a);
+  said.samples.set(metric::hits_total, {"own_host"}, 12);
+  said.samples.set(metric::hits_total, {"disk"}, 0);
+  said.samples.set(metric::misses_total, {"not_found"}, 3);
+  said.samples.set(metric::bytes_total, {"get", "own_host"}, 4000);
+  said.samples.set(metric::bytes_total, {"get", "disk"}, 96);
+  said.samples.set(metric::bytes_total, {"set", "own_host"}, 7);
+  said.samples.set(metric::rdma_peer_bytes_total, {"b"}, 1e15);
+  said.disk.faults.emplace_back(fault_ids::disk_slow, "slow", "");
+  answer(a, said);
+  const auto node = json()["nodes"][0];
+  EXPECT_EQ(node["hits"], nlohmann::json({{"own_host", 12}}));
+  EXPECT_EQ(node["misses"], nlohmann::json({{"not_found", 3}}));
+  EXPECT_EQ(node["bytes"]["get"], 4096);
+  EXPECT_EQ(node["bytes"]["set"], 7);
+  EXPECT_EQ(node["peers"][0]["peer"], "b");
+  EXPECT_EQ(node["peers"][0]["bytes"].dump(), "1000000000000000");
+  EXPECT_EQ(node["data_plane"], "tcp");
+  EXPECT_EQ(node["fault_ids"], nlohmann::json({fault_ids::disk_slow}));
+}
+
+TEST_F(cluster_overview_test, the_ring_of_two_alike_nodes_is_shared_by_both) {
+  seen.take(topology({a, b}));
+  seen.due(now, today);
+  auto said = status_of_node(a);
+  said.samples.set(metric::directory_owners, 1);
+  answer(a, said);
+  answer(b);
+  const auto nodes = json()["nodes"];
+  const double first = nodes[0]["ring_share"], second = nodes[1]["ring_share"];
+  EXPECT_NEAR(first + second, 1, 1e-9);
+  EXPECT_NEAR(nodes[0]["ring_to_mean"].get<double>(), 2 * first, 1e-9);
+}
+
+TEST_F(cluster_overview_test, text_that_is_no_utf8_spoils_no_answer) {
+  seen.due(now, today);
+  auto said = status_of_node(a);
+  said.disk.why_off = "folder \xff";
+  answer(a, said);
+  EXPECT_EQ(json()["nodes"][0]["disk"]["why_off"], "folder \xEF\xBF\xBD");
+}
+
+} // namespace
+} // namespace peercache::actors

@@ -1,10 +1,9 @@
 #pragma once
 
 #include "actors/link_names.hpp"
+#include "actors/http_board.hpp"
 #include "actors/page_server.hpp"
 #include "link/protocol/message_types.hpp"
-#include "metrics/http_server.hpp"
-#include "metrics/published.hpp"
 #include "metrics/registry.hpp"
 #include "rdma/verbs/rail_servers.hpp"
 
@@ -19,13 +18,6 @@ namespace peercache::actors {
 using metrics_actor = caf::typed_actor<
     // Itself: asks the others for their totals and publishes the text of the next scrapes.
     caf::reacts_to<beat_atom, from_here>>;
-
-/// What the HTTP threads read: whole values, replaced twice a second.
-struct http_board {
-  metrics::published<std::string> text{std::string{}};
-  metrics::published<metrics::readiness> ready{metrics::readiness{false, "starting"}};
-  metrics::published<std::string> status{std::string{"{}"}};
-};
 
 struct metrics_options {
   gateway_actor gateway;

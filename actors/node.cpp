@@ -200,7 +200,13 @@ result<void> node::impl::open_ports() {
     metrics::http_content content{
         [board = board_] { return *board->text.load(); },
         [board = board_, watched = supervision_] { return readiness_of(*board, watched); },
-        [board = board_] { return *board->status.load(); }};
+        [board = board_] { return *board->status.load(); },
+        {}};
+    if (config_.metrics.dashboard)
+      content.api = [board = board_](const std::string& name,
+                                     const metrics::http_parameters& query) {
+        return answer_api(*board, name, query);
+      };
     metrics::http_options http;
     http.host = config_.metrics.bind;
     http.port = config_.net.http_port;
@@ -277,6 +283,7 @@ void node::impl::end_actors() {
   *stopping_at_ = "ending the actors";
   for (auto address : {caf::actor_cast<caf::strong_actor_ptr>(lookups_),
                        caf::actor_cast<caf::strong_actor_ptr>(metrics_),
+                       caf::actor_cast<caf::strong_actor_ptr>(overview_),
                        caf::actor_cast<caf::strong_actor_ptr>(gateway_),
                        caf::actor_cast<caf::strong_actor_ptr>(clearing_),
                        caf::actor_cast<caf::strong_actor_ptr>(membership_),
@@ -295,10 +302,13 @@ void node::impl::end_actors() {
       self->wait_for(pool_);
     if (gateway_)
       self->wait_for(gateway_);
+    if (overview_)
+      self->wait_for(overview_);
     if (clearing_)
       self->wait_for(clearing_);
   }
   metrics_ = nullptr;
+  overview_ = nullptr;
   lookups_ = nullptr;
   gateway_ = nullptr;
   clearing_ = nullptr;

@@ -53,11 +53,15 @@ void node::impl::spawn_actors() {
   links.cluster = config_.cluster.name;
   links.own_name = self_.name;
   links.connector = connector_;
-  links.publish = [directory = directory_, clearing = clearing_, own](const topology_ptr& next) {
+  auto overview = std::make_shared<overview_actor>();
+  links.publish = [directory = directory_, clearing = clearing_, own,
+                   overview](const topology_ptr& next) {
     // The clearing actor passes the topology on to the pool.
     caf::anon_send(clearing, topology_atom_v, next);
     caf::anon_send(directory, topology_atom_v, next);
     caf::anon_send(own->gateway, topology_atom_v, next);
+    if (*overview)
+      caf::anon_send(*overview, topology_atom_v, next);
   };
   links.self = own;
   links_ = system.spawn(run_links, std::move(links));
@@ -66,6 +70,7 @@ void node::impl::spawn_actors() {
   spawn_gateway(*own);
   if (http_)
     spawn_metrics();
+  *overview = overview_;
   supervise();
   caf::anon_send(membership_, beat_atom_v, from_here{});
 }
@@ -86,6 +91,7 @@ void node::impl::supervise() {
     watch(rail, "a thread of the rails", kind::passing); // A thread that registers memory returns.
   watch(lookups_, "the lookup broker");
   watch(metrics_, "metrics");
+  watch(overview_, "the overview");
   watch(gateway_, "the gateway");
   watch(clearing_, "clearing");
   watch(membership_, "membership");
@@ -267,7 +273,18 @@ void node::impl::spawn_metrics() {
   options.rail_stats = [rails = rails_.get()] { return rails->latest(); };
   options.board = board_;
   metrics_ = system_->spawn(run_metrics, std::move(options));
+  if (config_.metrics.dashboard)
+    spawn_overview();
   http_thread_ = spawn_thread_actor(*system_, [server = http_.get()] { server->run(); });
+}
+
+void node::impl::spawn_overview() {
+  overview_options options;
+  options.cluster = config_.cluster.name;
+  options.self = self_;
+  options.gateway = gateway_;
+  options.board = board_;
+  overview_ = system_->spawn(run_overview, std::move(options));
 }
 
 } // namespace peercache::actors

@@ -5,6 +5,7 @@
 #include "actors/link_names.hpp"
 #include "actors/metrics_actor.hpp"
 #include "actors/node.hpp"
+#include "actors/overview_actor.hpp"
 #include "actors/page_server.hpp"
 #include "actors/supervision.hpp"
 #include "common/assert.hpp"
@@ -82,6 +83,7 @@ private:
   void spawn_gateway(peer& own);
   void spawn_clearing(const std::shared_ptr<peer>& own);
   void spawn_metrics();
+  void spawn_overview();
   void supervise();
   void stop_threads();
   void end_actors();
@@ -121,6 +123,7 @@ private:
   gateway_actor gateway_;
   clearing_actor clearing_;
   metrics_actor metrics_;
+  overview_actor overview_;
   caf::actor page_thread_, http_thread_, disk_thread_, adoption_thread_;
   std::atomic<bool> stop_adoption_{false};
   std::vector<caf::actor> rail_threads_;

@@ -206,6 +206,7 @@ struct node_config {
   struct metrics_section {
     bool enabled = false;
     std::string bind; ///< Address of the HTTP port. Never empty after `load`.
+    bool dashboard = false;
     bool operator==(const metrics_section&) const = default;
   } metrics;
 

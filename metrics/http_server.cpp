@@ -139,13 +139,26 @@ void serve_constant(httplib::Server& server, const char* path, const char* type,
   });
 }
 
+/// Routes of the page, and of the answers that it shows.
+void add_dashboard(httplib::Server& server, decltype(http_content::api) api) {
+  serve_constant(server, "/", "text/html; charset=utf-8", status_page_html());
+  serve_constant(server, "/status\\.css", "text/css; charset=utf-8", status_page_css());
+  serve_constant(server, "/status\\.js", "text/javascript; charset=utf-8", status_page_script());
+  server.Get("/api/([a-z]+)", [api = std::move(api)](const auto& request, auto& response) {
+    const auto answer = api(request.matches[1], request.params);
+    response.status = answer.status;
+    if (answer.status == 202)
+      response.set_header("Retry-After", "1");
+    response.set_content(answer.json, "application/json");
+  });
+}
+
 void add_routes(httplib::Server& server, http_content content) {
   serve_text(server, "/metrics", exposition_type, std::move(content.metrics_text));
   serve_text(server, "/status\\.json", "application/json", std::move(content.status_json));
   serve_constant(server, "/healthz", text_type, "ok\n");
-  serve_constant(server, "/", "text/html; charset=utf-8", status_page_html());
-  serve_constant(server, "/status\\.css", "text/css; charset=utf-8", status_page_css());
-  serve_constant(server, "/status\\.js", "text/javascript; charset=utf-8", status_page_script());
+  if (content.api)
+    add_dashboard(server, std::move(content.api));
   server.Get("/readyz", [ask = std::move(content.node_readiness)](const auto&, auto& response) {
     const readiness now = ask();
     response.status = now.ready ? 200 : 503;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -17,12 +18,23 @@ struct readiness {
   std::string reason;
 };
 
+/// What the query of a URL says, by name.
+using http_parameters = std::multimap<std::string, std::string>;
+
+/// An answer for programs, and for the page.
+struct api_answer {
+  int status = 200; ///< 202: what was asked for is being collected; the asker is to ask again.
+  std::string json;
+};
+
 /// The functions that make the answers. The server's thread calls them; each must return at once
 /// and must not throw, so they read a `published` value.
 struct http_content {
   std::function<std::string()> metrics_text;
   std::function<readiness()> node_readiness;
   std::function<std::string()> status_json;
+  /// Answers `/api/NAME`. Empty: neither the page at `/` nor `/api/` is served.
+  std::function<api_answer(const std::string& name, const http_parameters&)> api;
 };
 
 struct http_options {
@@ -38,8 +50,9 @@ struct http_options {
 ///   /metrics      Prometheus' text format
 ///   /healthz      200 while the process answers
 ///   /readyz       200 "ready", or 503 with the reason
-///   /status.json  the node's state, for programs and for the page
-///   /             a page that shows /status.json, refreshed; asks nobody but this server
+///   /status.json  the node's state, for programs
+///   /api/NAME     the cluster's state, for programs and for the page
+///   /             a page that shows the cluster, refreshed; asks nobody but this server
 /// Everything is read-only: methods other than GET and HEAD are refused with 405.
 ///
 /// Threads: run() blocks the caller until stop(), which may come from any thread, before or during

@@ -1,6 +1,7 @@
 // What a node knows of all nodes of its cluster, and what /api/cluster says of it.
 
 #include "actors/cluster_overview.hpp"
+#include "actors/http_board.hpp"
 #include "actors/overview_json.hpp"
 #include "common/fault_ids.hpp"
 #include "tests/link/named_members.hpp"
@@ -183,6 +184,17 @@ TEST_F(cluster_overview_test, text_that_is_no_utf8_spoils_no_answer) {
   said.disk.why_off = "folder \xff";
   answer(a, said);
   EXPECT_EQ(json()["nodes"][0]["disk"]["why_off"], "folder \xEF\xBF\xBD");
+}
+
+TEST(http_board, an_overview_that_is_old_is_no_answer) {
+  http_board board;
+  const cluster_overview::time_point now{1h};
+  EXPECT_EQ(answer_api(board, "cluster", {}, now).status, 202);
+  EXPECT_EQ(board.looked.load(), now) << "somebody looks from now on";
+  board.overview.store({"{}", now});
+  EXPECT_EQ(answer_api(board, "cluster", {}, now + overview_lasts).json, "{}");
+  EXPECT_EQ(answer_api(board, "cluster", {}, now + overview_lasts + 1ms).status, 202);
+  EXPECT_EQ(answer_api(board, "nothing", {}, now).status, 404);
 }
 
 } // namespace

@@ -66,7 +66,13 @@ protected:
 
   http_content content() {
     return {[this] { return *metrics_.load(); }, [this] { return *readiness_.load(); },
-            [] { return std::string{R"({"node":"n1"})"}; }};
+            [] { return std::string{R"({"node":"n1"})"}; },
+            [](const std::string& name, const http_parameters& query) {
+              const auto wanted = query.find("node");
+              if (name != "cluster")
+                return api_answer{202, "{}"};
+              return api_answer{200, wanted == query.end() ? "all" : wanted->second};
+            }};
   }
 
   std::string exchange(const std::string& request) {
@@ -117,6 +123,31 @@ TEST_F(http_server_test, the_page_asks_nobody_but_this_server) {
     EXPECT_EQ(body_of(answer).find("//"), std::string::npos) << path << " names another origin";
   }
   EXPECT_EQ(body_of(get("/status.json")), R"({"node":"n1"})");
+}
+
+TEST_F(http_server_test, a_question_of_the_api_is_answered_by_its_name_and_query) {
+  const auto all = get("/api/cluster");
+  EXPECT_TRUE(all.starts_with("HTTP/1.1 200 ")) << all;
+  EXPECT_NE(all.find("Content-Type: application/json"), std::string::npos);
+  EXPECT_EQ(body_of(all), "all");
+  EXPECT_EQ(body_of(get("/api/cluster?node=a%20b")), "a b");
+  const auto early = get("/api/history");
+  EXPECT_TRUE(early.starts_with("HTTP/1.1 202 ")) << early;
+  EXPECT_NE(early.find("Retry-After: 1"), std::string::npos);
+}
+
+TEST_F(http_server_test, without_a_dashboard_there_is_neither_page_nor_api) {
+  auto bare = content();
+  bare.api = {};
+  stop();
+  auto made = http_server::listen({}, std::move(bare));
+  ASSERT_TRUE(made);
+  server_ = *std::move(made);
+  thread_ = std::thread{[this] { server_->run(); }};
+  for (const std::string path : {"/", "/status.css", "/status.js", "/api/cluster"})
+    EXPECT_TRUE(get(path).starts_with("HTTP/1.1 404 ")) << path;
+  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(get("/status.json").starts_with("HTTP/1.1 200 "));
 }
 
 TEST_F(http_server_test, an_unknown_path_and_a_write_are_refused) {

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "metrics/http_server.hpp"
+#include "metrics/published.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <string>
+
+namespace peercache::actors {
+
+/// A text, and when it was made.
+struct dated_text {
+  std::string text; ///< Empty: none was made yet.
+  std::chrono::steady_clock::time_point made{};
+};
+
+/// What the HTTP thread reads: whole values, which actors replace. The HTTP thread itself only
+/// notes that somebody looks, for the actor that collects what is looked at.
+struct http_board {
+  metrics::published<std::string> text{std::string{}};
+  metrics::published<metrics::readiness> ready{metrics::readiness{false, "starting"}};
+  metrics::published<std::string> status{std::string{"{}"}};
+  metrics::published<dated_text> overview{dated_text{}};
+  /// When somebody looked at the cluster last; the clock's zero: nobody has.
+  std::atomic<std::chrono::steady_clock::time_point> looked{
+      std::chrono::steady_clock::time_point{}};
+};
+
+/// A text of the overview that is older than this is no answer any more: the actors of this node
+/// have not renewed it.
+inline constexpr std::chrono::milliseconds overview_lasts{3000};
+
+/// Answers `/api/NAME` from the board, and notes that somebody looks. Threads: any.
+metrics::api_answer
+answer_api(http_board& board, const std::string& name, const metrics::http_parameters& query,
+           std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
+
+} // namespace peercache::actors

@@ -1,0 +1,63 @@
+#include "actors/overview_actor.hpp"
+
+#include "actors/overview_json.hpp"
+#include "common/assert.hpp"
+#include "common/unix_time.hpp"
+#include "link/caf_fault.hpp"
+
+#include <utility>
+
+namespace peercache::actors {
+
+namespace {
+
+using overview_pointer = overview_actor::stateful_pointer<overview_state>;
+
+void ask_for_status(overview_pointer self, const incarnation& who) {
+  auto& state = self->state;
+  const auto& own = state.options;
+  const auto* peer = state.seen.latest() ? state.seen.latest()->find(who) : nullptr;
+  const auto& gateway = who == own.self.inc ? own.gateway : peer->gateway;
+  self->request(gateway, own.answer_timeout, status_atom_v)
+      .then(
+          [self, who](node_report& report) {
+            self->state.seen.answered(who, self->clock().now(), unix_ms(),
+                                      status_of(std::move(report)));
+          },
+          [self, who](const caf::error& why) {
+            self->state.seen.answered(who, self->clock().now(), unix_ms(), fault_of(why));
+          });
+}
+
+void look_at_cluster(overview_pointer self) {
+  auto& state = self->state;
+  const auto now = self->clock().now();
+  const auto looked = state.options.board->looked.load();
+  if (looked == std::chrono::steady_clock::time_point{} ||
+      now - looked > state.options.looking_lasts) {
+    state.seen.forget();
+    return;
+  }
+  for (const auto& who : state.seen.due(now, unix_ms()))
+    ask_for_status(self, who);
+  if (state.seen.complete())
+    state.options.board->overview.store({overview_json(state.seen, now, unix_ms()), now});
+}
+
+} // namespace
+
+overview_actor::behavior_type run_overview(overview_pointer self, overview_options options) {
+  PEERCACHE_ASSERT(options.gateway && options.board);
+  self->state.seen = cluster_overview(options.cluster, options.self);
+  self->state.options = std::move(options);
+  self->send(self, beat_atom_v, from_here{});
+  return {
+      [self](topology_atom, const topology_ptr& next) { self->state.seen.take(next); },
+      [self](beat_atom, from_here) {
+        look_at_cluster(self);
+        self->delayed_send(self, self->state.options.turn, beat_atom_v, from_here{});
+      },
+  };
+}
+
+} // namespace peercache::actors

@@ -313,6 +313,12 @@ void look_at_pool(gateway_state& state) {
   state.pool_fault = std::move(fault);
 }
 
+/// Notes why the node is out of the cluster's view; empty: it is in.
+void went_outside(gateway_state& state, const std::string& why) {
+  state.outside = why;
+  state.tell_readiness();
+}
+
 void on_beat(gateway_pointer self) {
   look_at_pool(self->state);
   bury_dead_sessions(self);
@@ -364,6 +370,9 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](verify_atom) { return verify_disk(self); },
       [self](evict_atom, std::uint64_t bytes) { return evict_disk(self, bytes); },
       [self](status_atom) { return node_status(self); },
+      [self](history_atom, std::uint64_t after_point, std::uint64_t after_event) {
+        return self->state.options.history(after_point, after_event);
+      },
       [self](view_atom) { return self->state.view; },
       [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone) {
         return clear_for(self, space, within_ms, gone);
@@ -375,10 +384,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       },
       [self](drain_atom) { return leave(self); },
       [self](drain_atom, bool drained) { return set_drained(self, drained); },
-      [self](outside_atom, const std::string& why, from_here) {
-        self->state.outside = why;
-        self->state.tell_readiness();
-      },
+      [self](outside_atom, const std::string& why, from_here) { went_outside(self->state, why); },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom, from_here) { on_beat(self); },
   };

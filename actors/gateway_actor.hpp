@@ -55,6 +55,9 @@ struct gateway_options {
   std::function<bool(std::uint32_t lock_index)> session_is_held;
   /// Why clients of this host cannot map the pool, in words; empty while they can.
   std::function<std::string()> pool_fault = [] { return std::string{}; };
+  /// What this node remembers beyond the points and events of these numbers.
+  std::function<history_report(std::uint64_t after_point, std::uint64_t after_event)> history =
+      [](std::uint64_t, std::uint64_t) { return history_report{}; };
   /// Called in this actor when readiness changes: whether the node takes work, and if not, why.
   std::function<void(bool ready, const std::string& reason)> ready;
 };

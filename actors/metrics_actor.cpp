@@ -1,6 +1,7 @@
 #include "actors/metrics_actor.hpp"
 
 #include "common/log.hpp"
+#include "common/unix_time.hpp"
 
 #include <fmt/format.h>
 
@@ -57,18 +58,47 @@ void metrics_state::publish(const node_report& node) {
   options.board->status.store(json_of(node));
 }
 
+void metrics_state::remember(const node_report& node, node_history::time_point now,
+                             std::uint64_t unix_ms) {
+  const auto known = events.known();
+  events.take(node, unix_ms);
+  bool news = events.known() != known;
+  if (history.due(unix_ms)) {
+    auto all = node.samples;
+    all.take(samples_of(options.page_server_stats()));
+    history.take(all, now, unix_ms);
+    news = true;
+  }
+  if (news)
+    options.board->own_history.store({history.points(), events.events()});
+}
+
+void metrics_state::remember(const discovery::view& view, std::uint64_t unix_ms) {
+  events.take(view, unix_ms);
+  options.board->own_history.store({history.points(), events.events()});
+}
+
 metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics_state> self,
                                          metrics_options options) {
   self->state.options = std::move(options);
+  self->state.events = event_log(self->state.options.self);
   self->send(self, beat_atom_v, from_here{});
   return {
+      [self](topology_atom, const topology_ptr& next) {
+        self->state.remember(next->view, unix_ms());
+      },
       [self](beat_atom, from_here) {
         auto& own = self->state.options;
         auto failed = [self](const caf::error& why) {
           log::warn("metrics: no report: {}", self->system().render(why));
         };
         self->request(own.gateway, std::chrono::seconds(3), status_atom_v)
-            .then([self](const node_report& node) { self->state.publish(node); }, failed);
+            .then(
+                [self](const node_report& node) {
+                  self->state.publish(node);
+                  self->state.remember(node, self->clock().now(), unix_ms());
+                },
+                failed);
         self->delayed_send(self, own.interval, beat_atom_v, from_here{});
       },
   };

@@ -1,9 +1,12 @@
 #pragma once
 
-#include "actors/link_names.hpp"
+#include "actors/event_log.hpp"
 #include "actors/http_board.hpp"
+#include "actors/link_names.hpp"
+#include "actors/node_history.hpp"
 #include "actors/page_server.hpp"
 #include "link/protocol/message_types.hpp"
+#include "link/protocol/topology.hpp"
 #include "metrics/registry.hpp"
 #include "rdma/verbs/rail_servers.hpp"
 
@@ -16,6 +19,8 @@
 namespace peercache::actors {
 
 using metrics_actor = caf::typed_actor<
+    // Links: tell a new view, or a change of a connection.
+    caf::reacts_to<topology_atom, topology_ptr>,
     // Itself: asks the others for their totals and publishes the text of the next scrapes.
     caf::reacts_to<beat_atom, from_here>>;
 
@@ -25,17 +30,24 @@ struct metrics_options {
   std::function<std::vector<rdma::rail_servers::rail_snapshot>()> rail_stats;
   std::shared_ptr<http_board> board;
   std::chrono::milliseconds interval{500};
+  std::string self; ///< The node's name.
 };
 
 struct metrics_state {
   metrics_state() = default;
   metrics_options options;
   metrics::registry registry;
+  node_history history;
+  event_log events;
   static inline const char* name = "metrics";
 
   /// Takes the node's numbers into the registry, and those of its data planes, and publishes the
   /// texts of the next scrapes.
   void publish(const node_report& node);
+  /// Notes what the node counted and what became of it, for the last hour's history. Units: the
+  /// time of day in ms since 1970.
+  void remember(const node_report& node, node_history::time_point now, std::uint64_t unix_ms);
+  void remember(const discovery::view& view, std::uint64_t unix_ms);
 };
 
 /// Threads: scheduler. Asks: the gateway, which asks the others; nobody waits for it.

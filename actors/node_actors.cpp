@@ -53,13 +53,17 @@ void node::impl::spawn_actors() {
   links.cluster = config_.cluster.name;
   links.own_name = self_.name;
   links.connector = connector_;
+  // Both are null until all actors exist, and without an HTTP port for ever.
+  auto metrics = std::make_shared<metrics_actor>();
   auto overview = std::make_shared<overview_actor>();
-  links.publish = [directory = directory_, clearing = clearing_, own,
+  links.publish = [directory = directory_, clearing = clearing_, own, metrics,
                    overview](const topology_ptr& next) {
     // The clearing actor passes the topology on to the pool.
     caf::anon_send(clearing, topology_atom_v, next);
     caf::anon_send(directory, topology_atom_v, next);
     caf::anon_send(own->gateway, topology_atom_v, next);
+    if (*metrics)
+      caf::anon_send(*metrics, topology_atom_v, next);
     if (*overview)
       caf::anon_send(*overview, topology_atom_v, next);
   };
@@ -70,6 +74,7 @@ void node::impl::spawn_actors() {
   spawn_gateway(*own);
   if (http_)
     spawn_metrics();
+  *metrics = metrics_;
   *overview = overview_;
   supervise();
   caf::anon_send(membership_, beat_atom_v, from_here{});
@@ -247,6 +252,9 @@ void node::impl::spawn_gateway(peer& own) {
   options.session_is_held = [memory = &*memory_](std::uint32_t index) {
     return memory->session_is_held(index);
   };
+  options.history = [board = board_](std::uint64_t after_point, std::uint64_t after_event) {
+    return remembered_after(*board->own_history.load(), after_point, after_event);
+  };
   options.pool_fault = [memory = &*memory_] {
     const auto checked = memory->check_object();
     return checked ? std::string{} : checked.error().message;
@@ -269,6 +277,7 @@ void node::impl::spawn_metrics() {
   PEERCACHE_ASSERT(gateway_ && pages_ && rails_ && http_);
   metrics_options options;
   options.gateway = gateway_;
+  options.self = self_.name;
   options.page_server_stats = [server = pages_.get()] { return server->latest(); };
   options.rail_stats = [rails = rails_.get()] { return rails->latest(); };
   options.board = board_;

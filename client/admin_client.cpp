@@ -84,6 +84,10 @@ result<node_status> admin_client::status() {
   return status_of(std::move(*report));
 }
 
+result<link::history_report> admin_client::history() {
+  return impl_->ask<history_report>(history_atom_v, std::uint64_t{0}, std::uint64_t{0});
+}
+
 result<discovery::view> admin_client::view() {
   auto encoded = impl_->ask<std::string>(view_atom_v);
   if (!encoded)

@@ -4,6 +4,7 @@
 #include "common/tls_paths.hpp"
 #include "discovery/view.hpp"
 #include "link/node_status.hpp"
+#include "link/protocol/history.hpp"
 #include "link/protocol/reports.hpp"
 
 #include <chrono>
@@ -30,6 +31,8 @@ public:
 
   result<node_status> status();
   result<discovery::view> view();
+  /// What the node remembers of the last hour: its numbers in steps, and events.
+  result<link::history_report> history();
   /// Asks the node to leave: it becomes unready, withdraws its pages, and lets running reads
   /// finish. Returns when the node is done, or the time has passed.
   result<void> drain();

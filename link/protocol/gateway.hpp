@@ -1,12 +1,13 @@
 #pragma once
 
 #include "link/protocol/directory.hpp"
+#include "link/protocol/history.hpp"
 #include "link/protocol/membership.hpp"
 
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 15;
+inline constexpr std::uint32_t wire_version = 16;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
@@ -80,6 +81,9 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
     // CLI and metrics: ask for the state of this node.
     caf::replies_to<status_atom>::with<node_report>,
+    // Nodes and CLI: ask what this node remembers, from beyond the points and the events of these
+    // numbers on; 0 and 0: all of it.
+    caf::replies_to<history_atom, std::uint64_t, std::uint64_t>::with<history_report>,
     // CLI: asks for the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
     // CLI, at the leader: the member of this name is gone for good. Answers whether this node leads

@@ -5,6 +5,7 @@
 #include "link/protocol/directory.hpp"
 #include "link/protocol/disk.hpp"
 #include "link/protocol/gateway.hpp"
+#include "link/protocol/history.hpp"
 #include "link/protocol/membership.hpp"
 #include "link/protocol/pool.hpp"
 #include "link/protocol/reports.hpp"
@@ -26,5 +27,6 @@ CAF_ADD_TYPE_ID(peercache, (peercache::link::disk_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::clear_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::membership_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::links_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::history_report))
 
 CAF_END_TYPE_ID_BLOCK(peercache)

@@ -32,6 +32,8 @@ FIELDS_OF(clear_report, a, b, c, d, e)
 FIELDS_OF(membership_report, a, b)
 FIELDS_OF(node_fault, a, b, c, d)
 FIELDS_OF(links_report, a)
+FIELDS_OF(node_event, a, b, c, d, e, f)
+FIELDS_OF(history_report, a, b)
 FIELDS_OF(node_report, a, b, c, d, e, f, g, h, i, j, k, l)
 #undef FIELDS_OF
 
@@ -128,7 +130,7 @@ class message_type : public test::actor_fixture {};
 
 using types =
     testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report, node_report,
-                   disk_report, clear_report, membership_report, links_report>;
+                   disk_report, clear_report, membership_report, links_report, history_report>;
 template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);

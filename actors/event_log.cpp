@@ -1,0 +1,80 @@
+#include "actors/event_log.hpp"
+
+#include "common/fault_ids.hpp"
+#include "metrics/metric_table.hpp"
+
+#include <utility>
+
+namespace peercache::actors {
+
+namespace {
+
+std::string place_of(const discovery::member& who) {
+  return who.name + " (" + who.host + ":" + std::to_string(who.control_port) + ")";
+}
+
+/// What keeps a node from being well, by its id.
+std::map<std::string, std::string> incidents_of(const node_report& report) {
+  std::map<std::string, std::string> all;
+  if (report.samples.value(metrics::metric::ready) == 0)
+    all.emplace(fault_ids::node_unready, "not ready: " + report.unready_reason);
+  for (const auto* said : {&report.membership.faults, &report.disk.faults, &report.links.faults})
+    for (const auto& fault : *said)
+      all.emplace(fault.id, fault.what);
+  return all;
+}
+
+} // namespace
+
+void event_log::add(node_event event) {
+  event.number = ++numbers_;
+  events_.push_back(std::move(event));
+  if (events_.size() > events_max)
+    events_.pop_front();
+}
+
+void event_log::compare_members(const discovery::view& next, std::uint64_t unix_ms) {
+  for (const auto& member : next.members) {
+    const auto* before = view_.find_name(member.name);
+    if (before == nullptr)
+      add({unix_ms, "joined", member.name, place_of(member) + " is in the cluster"});
+    else if (before->inc != member.inc)
+      add({unix_ms, "restarted", member.name, place_of(member) + " was started again"});
+  }
+  for (const auto& member : view_.members) {
+    if (next.find_name(member.name) != nullptr)
+      continue;
+    const auto* gone = next.find_gone(member.name);
+    if (gone != nullptr)
+      add({unix_ms, "gone", member.name,
+           place_of(member) + " is gone (" + std::string(to_string(gone->why)) + ")"});
+    else
+      add({unix_ms, "left", member.name, place_of(member) + " was stopped"});
+  }
+}
+
+void event_log::take(const discovery::view& next, std::uint64_t unix_ms) {
+  if (next.stamp() == view_.stamp())
+    return;
+  // In the first view only this node is news: when the others joined is not known here.
+  if (!view_.members.empty())
+    compare_members(next, unix_ms);
+  else if (const auto* own = next.find_name(self_))
+    add({unix_ms, "joined", self_,
+         place_of(*own) + " is in the cluster, with " + std::to_string(next.members.size() - 1) +
+             " others"});
+  view_ = next;
+}
+
+void event_log::take(const node_report& report, std::uint64_t unix_ms) {
+  auto now = incidents_of(report);
+  for (const auto& [id, words] : now)
+    if (!incidents_.contains(id))
+      add({unix_ms, id, self_, words});
+  for (const auto& [id, words] : incidents_)
+    if (!now.contains(id))
+      add({unix_ms, id, self_, words, true});
+  incidents_ = std::move(now);
+}
+
+} // namespace peercache::actors

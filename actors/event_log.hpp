@@ -1,0 +1,44 @@
+#pragma once
+
+#include "actors/link_names.hpp"
+#include "discovery/view.hpp"
+#include "link/protocol/history.hpp"
+#include "link/protocol/reports.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+
+namespace peercache::actors {
+
+/// What happened, as one node saw it: who joined, left or was lost, and what went wrong with the
+/// node itself.
+///
+/// Threads: none; time is an argument, in ms since 1970. Memory: the last `events_max` events.
+class event_log {
+public:
+  event_log() = default;
+  explicit event_log(std::string self) : self_(std::move(self)) {}
+
+  /// Compares a view with the one before it.
+  void take(const discovery::view& next, std::uint64_t unix_ms);
+  /// Compares what keeps the node from being well with what did before. Faults of one id are one
+  /// incident.
+  void take(const node_report& report, std::uint64_t unix_ms);
+  const std::deque<node_event>& events() const noexcept { return events_; }
+  /// How many events there ever were.
+  std::uint64_t known() const noexcept { return numbers_; }
+
+private:
+  void add(node_event event);
+  void compare_members(const discovery::view& next, std::uint64_t unix_ms);
+
+  std::string self_;
+  discovery::view view_;
+  std::map<std::string, std::string> incidents_; ///< The words of each that lasts, by its id.
+  std::deque<node_event> events_;
+  std::uint64_t numbers_ = 0;
+};
+
+} // namespace peercache::actors

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/cluster_history.hpp"
 #include "actors/node_history.hpp"
 #include "metrics/http_server.hpp"
 #include "metrics/published.hpp"
@@ -24,6 +25,7 @@ struct http_board {
   metrics::published<std::string> status{std::string{"{}"}};
   metrics::published<dated_text> overview{dated_text{}};
   metrics::published<node_memory> own_history{node_memory{}};
+  metrics::published<cluster_memory> history{cluster_memory{}};
   /// When somebody looked at the cluster last; the clock's zero: nobody has.
   std::atomic<std::chrono::steady_clock::time_point> looked{
       std::chrono::steady_clock::time_point{}};

@@ -13,12 +13,17 @@ namespace {
 
 using overview_pointer = overview_actor::stateful_pointer<overview_state>;
 
+/// The gateway of a node; null without a connection to it.
+gateway_actor gateway_of(const overview_state& state, const incarnation& who) {
+  if (who == state.options.self.inc)
+    return state.options.gateway;
+  const auto* peer = state.seen.latest() ? state.seen.latest()->find(who) : nullptr;
+  return peer == nullptr ? gateway_actor{} : peer->gateway;
+}
+
 void ask_for_status(overview_pointer self, const incarnation& who) {
   auto& state = self->state;
-  const auto& own = state.options;
-  const auto* peer = state.seen.latest() ? state.seen.latest()->find(who) : nullptr;
-  const auto& gateway = who == own.self.inc ? own.gateway : peer->gateway;
-  self->request(gateway, own.answer_timeout, status_atom_v)
+  self->request(gateway_of(state, who), state.options.answer_timeout, status_atom_v)
       .then(
           [self, who](node_report& report) {
             self->state.seen.answered(who, self->clock().now(), unix_ms(),
@@ -29,6 +34,25 @@ void ask_for_status(overview_pointer self, const incarnation& who) {
           });
 }
 
+void share_history(overview_state& state) {
+  state.options.board->history.store(state.history.memory(state.options.self.inc));
+}
+
+void ask_for_history(overview_pointer self, const cluster_history::question& what) {
+  auto& state = self->state;
+  const auto whom = gateway_of(state, what.whom);
+  if (!whom)
+    return state.history.failed(what.whom);
+  self->request(whom, state.options.answer_timeout, history_atom_v, what.after_point,
+                what.after_event)
+      .then(
+          [self, who = what.whom](const history_report& said) {
+            self->state.history.answered(who, said);
+            share_history(self->state);
+          },
+          [self, who = what.whom](const caf::error&) { self->state.history.failed(who); });
+}
+
 void look_at_cluster(overview_pointer self) {
   auto& state = self->state;
   const auto now = self->clock().now();
@@ -36,8 +60,14 @@ void look_at_cluster(overview_pointer self) {
   if (looked == std::chrono::steady_clock::time_point{} ||
       now - looked > state.options.looking_lasts) {
     state.seen.forget();
+    state.history.forget();
+    if (!state.options.board->history.load()->points.empty())
+      state.options.board->history.store({});
     return;
   }
+  state.history.take(state.seen.shown(), state.options.self.inc);
+  for (const auto& what : state.history.due(now))
+    ask_for_history(self, what);
   for (const auto& who : state.seen.due(now, unix_ms()))
     ask_for_status(self, who);
   if (state.seen.complete())

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/cluster_history.hpp"
 #include "actors/cluster_overview.hpp"
 #include "actors/http_board.hpp"
 #include "actors/link_names.hpp"
@@ -34,6 +35,7 @@ struct overview_state {
   overview_state() = default;
   overview_options options;
   cluster_overview seen;
+  cluster_history history;
   static inline const char* name = "overview";
 };
 

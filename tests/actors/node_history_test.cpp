@@ -1,6 +1,8 @@
 // What a node remembers of its last hour, and what others learn of it.
 
+#include "actors/cluster_history.hpp"
 #include "actors/event_log.hpp"
+#include "actors/history_json.hpp"
 #include "actors/node_history.hpp"
 #include "common/fault_ids.hpp"
 #include "metrics/latency_histogram.hpp"
@@ -8,6 +10,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -18,9 +21,10 @@ namespace {
 using metrics::metric;
 using namespace std::chrono_literals;
 using testing::ElementsAre;
+using testing::IsEmpty;
 
-constexpr node_history::time_point morning{1h};
 constexpr std::uint64_t today = 1'800'000'000'000;
+constexpr cluster_history::time_point morning{1h};
 
 metrics::samples counted(std::uint64_t hits, std::uint64_t misses, std::uint64_t bytes) {
   metrics::samples now;
@@ -134,6 +138,91 @@ TEST(event_log, an_incident_begins_and_ends_once) {
     log.take(report, today);
   }
   EXPECT_EQ(log.events().size(), events_max);
+}
+
+class cluster_history_test : public testing::Test {
+protected:
+  static std::string packed(std::initializer_list<history_point> points) {
+    node_memory memory;
+    memory.points = points;
+    return remembered_after(memory, 0, 0).points;
+  }
+  static history_point point(std::uint64_t number, std::uint64_t step, std::uint64_t bytes) {
+    history_point made;
+    made.number = number;
+    made.unix_ms = step * history_step_ms;
+    made.get_bytes = bytes;
+    made.get_ns = {bytes, 0, 0};
+    return made;
+  }
+
+  const discovery::member a = member_named("a", 1), b = member_named("b", 2);
+  cluster_history history;
+};
+
+TEST_F(cluster_history_test, each_node_is_asked_for_what_is_new) {
+  history.take({a, b}, a.inc);
+  EXPECT_EQ(history.due(morning).size(), 2u);
+  EXPECT_THAT(history.due(morning + 1min), IsEmpty()) << "answers are awaited";
+  history_report said;
+  said.points = packed({point(7, 1, 1), point(8, 2, 1)});
+  said.events.emplace_back(today, fault_ids::disk_full, "b", "full");
+  said.events.back().number = 5;
+  history.answered(b.inc, said);
+  history.failed(a.inc);
+  const auto again = history.due(morning + 1min);
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_EQ(again[0].after_point, 0u);
+  EXPECT_EQ(again[1].after_point, 8u);
+  EXPECT_EQ(again[1].after_event, 5u);
+}
+
+TEST_F(cluster_history_test, the_sum_adds_steps_of_the_same_time_and_keeps_the_longest_latency) {
+  history.take({a, b}, a.inc);
+  history_report said;
+  said.points = packed({point(1, 100, 10), point(2, 101, 20)});
+  history.answered(a.inc, said);
+  said.points = packed({point(9, 101, 5)});
+  history.answered(b.inc, said);
+  const auto sum = sum_of(history.memory(a.inc));
+  ASSERT_EQ(sum.size(), 2u);
+  EXPECT_EQ(sum[0].get_bytes, 10u);
+  EXPECT_EQ(sum[1].get_bytes, 25u);
+  EXPECT_EQ(sum[1].get_ns[0], 20u);
+  const auto json = nlohmann::json::parse(history_json("", sum));
+  EXPECT_EQ(json["get_bytes"], nlohmann::json({10, 25}));
+  EXPECT_TRUE(json["misses"].empty()) << "no reason occurred";
+}
+
+TEST_F(cluster_history_test, joins_are_told_once_and_incidents_of_all_nodes) {
+  history.take({a, b}, a.inc);
+  history_report said;
+  said.events.emplace_back(today, "joined", "c", "");
+  history.answered(a.inc, said);
+  said.events.emplace_back(today + 1, fault_ids::disk_slow, "b", "slow");
+  history.answered(b.inc, said);
+  const auto memory = history.memory(a.inc);
+  ASSERT_EQ(memory.events.size(), 2u);
+  EXPECT_EQ(memory.events[0].kind, fault_ids::disk_slow);
+  EXPECT_EQ(memory.events[1].kind, "joined");
+}
+
+TEST_F(cluster_history_test, garbage_and_too_much_cost_nothing) {
+  history.take({a}, a.inc);
+  history_report said;
+  said.points = std::string(7, 'x');
+  said.events.resize(3 * events_max);
+  history.answered(a.inc, said);
+  history.answered(b.inc, said);
+  const auto memory = history.memory(a.inc);
+  EXPECT_TRUE(memory.points.at("a").empty());
+  EXPECT_LE(memory.events.size(), events_max);
+  std::vector<discovery::member> many;
+  for (std::uint64_t i = 1; i < 200; ++i)
+    many.push_back(member_named("n" + std::to_string(i), i));
+  history.take(many, many.back().inc);
+  EXPECT_EQ(history.memory(a.inc).points.size(), cluster_history::nodes_max);
+  EXPECT_TRUE(history.memory(a.inc).points.contains("n199")) << "this node is always among them";
 }
 
 } // namespace

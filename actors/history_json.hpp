@@ -1,0 +1,18 @@
+#pragma once
+
+#include "link/protocol/history.hpp"
+
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace peercache::actors {
+
+/// The answer of `/api/history`: docs/http.md describes it. Threads: any. @param node empty: all
+/// nodes
+std::string history_json(const std::string& node, const std::deque<link::history_point>& points);
+
+/// The answer of `/api/events`. Threads: any.
+std::string events_json(const std::vector<link::node_event>& events);
+
+} // namespace peercache::actors

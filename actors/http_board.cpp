@@ -2,6 +2,11 @@
 
 #include "actors/history_json.hpp"
 #include "actors/overview_json.hpp"
+#include "common/page_key.hpp"
+#include "common/result.hpp"
+
+#include <string_view>
+#include <vector>
 
 namespace peercache::actors {
 
@@ -21,14 +26,45 @@ metrics::api_answer history_answer(const http_board& board, const metrics::http_
   return {200, history_json(found->first, found->second)};
 }
 
+/// The key that a query names: `digest`, or `key` in the key space of the fields `namespace`.
+result<page_key> key_of(const metrics::http_parameters& query) {
+  if (const auto digest = query.find("digest"); digest != query.end())
+    return parse_page_key(digest->second);
+  const auto named = query.find("key");
+  if (named == query.end() || named->second.empty())
+    return {errc::invalid_argument, "name a key: /api/key?key=KEY&namespace=FIELD, or a digest"};
+  std::vector<std::string_view> fields;
+  const auto [first, last] = query.equal_range("namespace");
+  for (auto at = first; at != last; ++at)
+    fields.push_back(at->second);
+  return key_space(fields).key_of(named->second);
+}
+
+/// Where the page of a key is. The owners are asked when nobody has asked them a moment ago.
+metrics::api_answer key_answer(const http_board& board, const metrics::http_parameters& query,
+                               std::chrono::steady_clock::time_point now) {
+  const auto key = key_of(query);
+  if (!key)
+    return {400, api_fault_json(key.error().message)};
+  const auto answers = board.keys.load();
+  const auto found = answers->find(to_string(*key));
+  if (found != answers->end() && now - found->second.made <= overview_lasts)
+    return {200, found->second.text};
+  if (board.ask_for_key)
+    board.ask_for_key(*key);
+  return {202, api_fault_json("the owners of the key are being asked; ask again in a second")};
+}
+
 } // namespace
 
 metrics::api_answer answer_api(http_board& board, const std::string& name,
                                const metrics::http_parameters& query,
                                std::chrono::steady_clock::time_point now) {
-  if (name != "cluster" && name != "history" && name != "events")
+  if (name != "cluster" && name != "history" && name != "events" && name != "key")
     return {404, api_fault_json("there is no /api/" + name)};
   board.looked.store(now);
+  if (name == "key")
+    return key_answer(board, query, now);
   const bool remembers = name == "history" || name == "events";
   if (remembers && board.history.load()->points.empty())
     return {202, api_fault_json(being_asked)};

@@ -2,11 +2,14 @@
 
 #include "actors/cluster_history.hpp"
 #include "actors/node_history.hpp"
+#include "common/page_key.hpp"
 #include "metrics/http_server.hpp"
 #include "metrics/published.hpp"
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <string>
 
 namespace peercache::actors {
@@ -26,6 +29,11 @@ struct http_board {
   metrics::published<dated_text> overview{dated_text{}};
   metrics::published<node_memory> own_history{node_memory{}};
   metrics::published<cluster_memory> history{cluster_memory{}};
+  /// Answers to questions about keys, by the text of the key without an epoch.
+  metrics::published<std::map<std::string, dated_text>> keys{std::map<std::string, dated_text>{}};
+  /// Has the directory asked where the page of this key is; the answer comes into `keys`. Set
+  /// before the HTTP thread runs.
+  std::function<void(const page_key&)> ask_for_key;
   /// When somebody looked at the cluster last; the clock's zero: nobody has.
   std::atomic<std::chrono::steady_clock::time_point> looked{
       std::chrono::steady_clock::time_point{}};

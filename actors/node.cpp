@@ -309,6 +309,7 @@ void node::impl::end_actors() {
   }
   metrics_ = nullptr;
   overview_ = nullptr;
+  board_->ask_for_key = {}; // Holds the overview, which holds the board.
   lookups_ = nullptr;
   gateway_ = nullptr;
   clearing_ = nullptr;

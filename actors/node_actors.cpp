@@ -293,7 +293,12 @@ void node::impl::spawn_overview() {
   options.self = self_;
   options.gateway = gateway_;
   options.board = board_;
+  options.replicas = config_.directory.replicas;
+  options.epochs = memory_->epochs();
   overview_ = system_->spawn(run_overview, std::move(options));
+  board_->ask_for_key = [overview = overview_](const page_key& key) {
+    caf::anon_send(overview, locate_atom_v, to_string(key), from_here{});
+  };
 }
 
 } // namespace peercache::actors

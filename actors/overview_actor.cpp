@@ -2,9 +2,14 @@
 
 #include "actors/overview_json.hpp"
 #include "common/assert.hpp"
+#include "common/key_epoch.hpp"
 #include "common/unix_time.hpp"
+#include "directory/wire.hpp"
 #include "link/caf_fault.hpp"
 
+#include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 namespace peercache::actors {
@@ -53,6 +58,59 @@ void ask_for_history(overview_pointer self, const cluster_history::question& wha
           [self, who = what.whom](const caf::error&) { self->state.history.failed(who); });
 }
 
+/// Shows the answer to a question about a key, once all owners have answered.
+void finish_search(overview_pointer self, const std::string& text) {
+  auto& state = self->state;
+  const auto found = state.searches.find(text);
+  if (found == state.searches.end() || !found->second.complete())
+    return;
+  auto answers = *state.options.board->keys.load();
+  answers[text] = {key_json(found->second, state.seen.view()), self->clock().now()};
+  while (answers.size() > key_answers_max)
+    answers.erase(std::min_element(answers.begin(), answers.end(),
+                                   [](auto& a, auto& b) { return a.second.made < b.second.made; }));
+  state.options.board->keys.store(std::move(answers));
+  state.searches.erase(found);
+}
+
+void ask_owner(overview_pointer self, const std::string& text, const peer& owner,
+               const std::string& question) {
+  auto& state = self->state;
+  if (!owner.linked())
+    return state.searches[text].failed(owner.self.name, "no connection to it");
+  self->request(owner.directory, state.options.answer_timeout, lookup_atom_v, question)
+      .then(
+          [self, text, name = owner.self.name](const std::string& answer) {
+            self->state.searches[text].answered(name, answer);
+            finish_search(self, text);
+          },
+          [self, text, name = owner.self.name](const caf::error& why) {
+            self->state.searches[text].failed(name, fault_of(why).message);
+            finish_search(self, text);
+          });
+}
+
+/// Begins to ask the owners of a key for its locations, unless they are being asked.
+void search_key(overview_pointer self, const std::string& text) {
+  auto& state = self->state;
+  auto key = parse_page_key(text);
+  if (!key || state.searches.contains(text) || state.searches.size() == key_searches_max)
+    return;
+  const auto& epochs = state.options.epochs;
+  set_epoch(*key, epochs.untouched() ? 0 : epochs.epoch_of(space_of(*key)));
+  std::array<node_id, discovery::hash_ring::replicas_max> owners;
+  const auto latest = state.seen.latest();
+  const auto wanted = std::min<std::size_t>(state.options.replicas, owners.size());
+  const auto count = latest ? latest->ring.owners(*key, std::span(owners).first(wanted)) : 0;
+  state.searches.emplace(text, key_search(*key, count));
+  std::string question;
+  directory::append_lookup(question, *key);
+  for (std::size_t i = 0; i < count; ++i)
+    if (const auto* owner = latest->find(owners[i]))
+      ask_owner(self, text, *owner, question);
+  finish_search(self, text);
+}
+
 void look_at_cluster(overview_pointer self) {
   auto& state = self->state;
   const auto now = self->clock().now();
@@ -83,6 +141,7 @@ overview_actor::behavior_type run_overview(overview_pointer self, overview_optio
   self->send(self, beat_atom_v, from_here{});
   return {
       [self](topology_atom, const topology_ptr& next) { self->state.seen.take(next); },
+      [self](locate_atom, const std::string& key, from_here) { search_key(self, key); },
       [self](beat_atom, from_here) {
         look_at_cluster(self);
         self->delayed_send(self, self->state.options.turn, beat_atom_v, from_here{});

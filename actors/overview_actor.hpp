@@ -3,10 +3,14 @@
 #include "actors/cluster_history.hpp"
 #include "actors/cluster_overview.hpp"
 #include "actors/http_board.hpp"
+#include "actors/key_search.hpp"
 #include "actors/link_names.hpp"
 #include "link/protocol/message_types.hpp"
+#include "storage/epoch_table.hpp"
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -15,14 +19,23 @@ namespace peercache::actors {
 using overview_actor = caf::typed_actor<
     // Links: tell a new view, or a change of a connection.
     caf::reacts_to<topology_atom, topology_ptr>,
+    // HTTP server: somebody asks where the page of this key is. The text is the key's, without an
+    // epoch.
+    caf::reacts_to<locate_atom, std::string, from_here>,
     // Itself: asks the nodes, while somebody looks.
     caf::reacts_to<beat_atom, from_here>>;
+
+/// How many keys are looked up at a time, and how many answers are kept.
+inline constexpr std::size_t key_searches_max = 16;
+inline constexpr std::size_t key_answers_max = 32;
 
 struct overview_options {
   std::string cluster;
   discovery::member self;
   gateway_actor gateway; ///< The node's own.
   std::shared_ptr<http_board> board;
+  std::uint32_t replicas = 2; ///< Number of owners of each key.
+  storage::epoch_table epochs;
   std::chrono::milliseconds turn{250};
   /// How long a node is waited for. The parts of its answer come within one second, or are left
   /// out.
@@ -36,6 +49,7 @@ struct overview_state {
   overview_options options;
   cluster_overview seen;
   cluster_history history;
+  std::map<std::string, key_search> searches; ///< By the text of the key without an epoch.
   static inline const char* name = "overview";
 };
 

@@ -3,8 +3,11 @@
 #include "actors/cluster_history.hpp"
 #include "actors/event_log.hpp"
 #include "actors/history_json.hpp"
+#include "actors/http_board.hpp"
+#include "actors/key_search.hpp"
 #include "actors/node_history.hpp"
 #include "common/fault_ids.hpp"
+#include "directory/wire.hpp"
 #include "metrics/latency_histogram.hpp"
 #include "tests/link/named_members.hpp"
 
@@ -223,6 +226,54 @@ TEST_F(cluster_history_test, garbage_and_too_much_cost_nothing) {
   history.take(many, many.back().inc);
   EXPECT_EQ(history.memory(a.inc).points.size(), cluster_history::nodes_max);
   EXPECT_TRUE(history.memory(a.inc).points.contains("n199")) << "this node is always among them";
+}
+
+TEST(key_search, it_says_who_knows_the_page_and_whether_a_get_may_hit) {
+  const auto a = member_named("a", 1);
+  const auto key = key_space{}.key_of("greeting");
+  discovery::view view;
+  view.members = {a};
+  directory::page_location location;
+  location.node = a.id;
+  location.holder = a.inc;
+  location.length_bytes = 4096;
+  std::string answer;
+  directory::append_answer(answer, {&location, 1});
+  key_search search(key, 2);
+  search.answered("a", answer);
+  EXPECT_FALSE(search.complete());
+  search.failed("b", "no connection to it");
+  ASSERT_TRUE(search.complete());
+  const auto said = nlohmann::json::parse(key_json(search, view));
+  EXPECT_EQ(said["locations"][0]["node"], "a");
+  EXPECT_EQ(said["locations"][0]["holder_in_view"], true);
+  EXPECT_EQ(said["owners"][1]["fault"], "no connection to it");
+  EXPECT_NE(said["verdict"].get<std::string>().find("should be a hit"), std::string::npos);
+  view.members.front().inc = {9, 9};
+  EXPECT_NE(key_json(search, view).find("is gone"), std::string::npos);
+}
+
+TEST(key_search, a_malformed_answer_is_no_location) {
+  key_search search(page_key{}, 1);
+  search.answered("a", "\x03zzz");
+  ASSERT_TRUE(search.complete());
+  EXPECT_TRUE(search.owners().front().locations.empty());
+  EXPECT_FALSE(search.owners().front().fault.empty());
+}
+
+TEST(http_board_keys, a_key_is_asked_for_once_and_answered_while_the_answer_is_new) {
+  http_board board;
+  std::vector<std::string> asked;
+  board.ask_for_key = [&](const page_key& key) { asked.push_back(to_string(key)); };
+  const metrics::http_parameters query{{"key", "greeting"}, {"namespace", "m"}};
+  EXPECT_EQ(answer_api(board, "key", query, morning).status, 202);
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0], to_string(key_space(std::vector<std::string_view>{"m"}).key_of("greeting")));
+  board.keys.store({{asked[0], dated_text{"{}", morning}}});
+  EXPECT_EQ(answer_api(board, "key", query, morning).json, "{}");
+  EXPECT_EQ(answer_api(board, "key", query, morning + 1min).status, 202);
+  EXPECT_EQ(answer_api(board, "key", {}, morning).status, 400);
+  EXPECT_EQ(answer_api(board, "key", {{"digest", "zz"}}, morning).status, 400);
 }
 
 } // namespace

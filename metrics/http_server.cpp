@@ -3,8 +3,8 @@
 #include "common/assert.hpp"
 #include "common/log.hpp"
 #include "common/log_limit.hpp"
+#include "metrics/dashboard_assets.hpp"
 #include "metrics/http_connection.hpp"
-#include "metrics/status_page.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,6 +12,7 @@
 #include <httplib.h>
 #include <list>
 #include <poll.h>
+#include <regex>
 #include <sys/eventfd.h>
 #include <utility>
 #include <vector>
@@ -27,6 +28,10 @@ constexpr std::chrono::milliseconds no_descriptor_pause{100};
 /// How many connections one turn of the server accepts: so few that no connection is given up
 /// before a turn has looked at it.
 constexpr std::size_t accepted_per_turn = 64;
+/// The page runs and shows files of this server alone, none of them within the page's own text.
+constexpr const char* content_policy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 constexpr const char* text_type = "text/plain; charset=utf-8";
 constexpr const char* exposition_type = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -139,11 +144,28 @@ void serve_constant(httplib::Server& server, const char* path, const char* type,
   });
 }
 
+/// Serves a file of the page as it is stored, compressed: who takes no gzip is told so.
+void serve_asset(httplib::Server& server, const dashboard_asset& asset) {
+  const auto path = std::regex_replace(std::string(asset.path), std::regex("\\."), "\\.");
+  server.Get(path, [asset](const auto& request, auto& response) {
+    if (request.get_header_value("Accept-Encoding").find("gzip") == std::string::npos) {
+      response.status = 406;
+      response.set_content("this page is sent as gzip: curl --compressed\n", text_type);
+      return;
+    }
+    response.set_header("Content-Encoding", "gzip");
+    // A content of a known length that is provided piece by piece is not compressed once more.
+    response.set_content_provider(asset.gzipped.size(), std::string(asset.type) + "; charset=utf-8",
+                                  [asset](std::size_t at, std::size_t length, auto& sink) {
+                                    return sink.write(asset.gzipped.data() + at, length);
+                                  });
+  });
+}
+
 /// Routes of the page, and of the answers that it shows.
 void add_dashboard(httplib::Server& server, decltype(http_content::api) api) {
-  serve_constant(server, "/", "text/html; charset=utf-8", status_page_html());
-  serve_constant(server, "/status\\.css", "text/css; charset=utf-8", status_page_css());
-  serve_constant(server, "/status\\.js", "text/javascript; charset=utf-8", status_page_script());
+  for (const auto& asset : dashboard_assets())
+    serve_asset(server, asset);
   server.Get("/api/([a-z]+)", [api = std::move(api)](const auto& request, auto& response) {
     const auto answer = api(request.matches[1], request.params);
     response.status = answer.status;
@@ -273,7 +295,7 @@ result<std::unique_ptr<http_server>> http_server::listen(const http_options& opt
     return {errc::io_failed, std::string{"HTTP: no descriptor: "} + std::strerror(errno)};
   made->handler.set_socket_options(set_socket_options);
   made->handler.set_pre_routing_handler(refuse);
-  made->handler.set_default_headers({{"Content-Security-Policy", "default-src 'self'"},
+  made->handler.set_default_headers({{"Content-Security-Policy", content_policy},
                                      {"X-Content-Type-Options", "nosniff"},
                                      {"Cache-Control", "no-store"}});
   add_routes(made->handler, std::move(content));

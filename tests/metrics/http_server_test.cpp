@@ -1,5 +1,6 @@
 #include "metrics/http_server.hpp"
 
+#include "metrics/dashboard_assets.hpp"
 #include "metrics/published.hpp"
 #include "metrics/registry.hpp"
 
@@ -85,6 +86,11 @@ protected:
     return exchange("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
   }
 
+  std::string get_compressed(const std::string& path) {
+    return exchange("GET " + path +
+                    " HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip, br\r\n\r\n");
+  }
+
   published<std::string> metrics_{registry{}.text()};
   published<readiness> readiness_{readiness{false, "joining"}};
   std::unique_ptr<http_server> server_;
@@ -114,15 +120,25 @@ TEST_F(http_server_test, alive_is_not_ready) {
   EXPECT_TRUE(get("/readyz").starts_with("HTTP/1.1 200 "));
 }
 
-TEST_F(http_server_test, the_page_asks_nobody_but_this_server) {
-  const std::string page = get("/");
-  EXPECT_NE(page.find("Content-Security-Policy: default-src 'self'"), std::string::npos);
-  for (const std::string path : {"/", "/status.css", "/status.js"}) {
-    const std::string answer = get(path);
-    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << path;
-    EXPECT_EQ(body_of(answer).find("//"), std::string::npos) << path << " names another origin";
-  }
+TEST_F(http_server_test, the_page_runs_nothing_but_files_of_this_server) {
+  const std::string page = get_compressed("/");
+  EXPECT_NE(page.find("Content-Security-Policy: default-src 'none'; script-src 'self'"),
+            std::string::npos);
+  EXPECT_EQ(page.find("unsafe"), std::string::npos);
   EXPECT_EQ(body_of(get("/status.json")), R"({"node":"n1"})");
+}
+
+TEST_F(http_server_test, each_file_of_the_page_is_sent_as_it_is_stored) {
+  ASSERT_GE(dashboard_assets().size(), 7u);
+  for (const auto& asset : dashboard_assets()) {
+    const auto answer = get_compressed(std::string(asset.path));
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 ")) << asset.path;
+    EXPECT_NE(answer.find("Content-Encoding: gzip"), std::string::npos) << asset.path;
+    EXPECT_NE(answer.find("Content-Type: " + std::string(asset.type)), std::string::npos);
+    EXPECT_EQ(body_of(answer), asset.gzipped) << asset.path;
+  }
+  const auto plain = get("/dashboard.js");
+  EXPECT_TRUE(plain.starts_with("HTTP/1.1 406 ")) << plain;
 }
 
 TEST_F(http_server_test, a_question_of_the_api_is_answered_by_its_name_and_query) {
@@ -144,7 +160,7 @@ TEST_F(http_server_test, without_a_dashboard_there_is_neither_page_nor_api) {
   ASSERT_TRUE(made);
   server_ = *std::move(made);
   thread_ = std::thread{[this] { server_->run(); }};
-  for (const std::string path : {"/", "/status.css", "/status.js", "/api/cluster"})
+  for (const std::string path : {"/", "/dashboard.css", "/dashboard.js", "/api/cluster"})
     EXPECT_TRUE(get(path).starts_with("HTTP/1.1 404 ")) << path;
   EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
   EXPECT_TRUE(get("/status.json").starts_with("HTTP/1.1 200 "));

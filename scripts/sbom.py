@@ -28,6 +28,14 @@ def libraries(file):
         if arrow:
             yield place.split(" (")[0]
 
+# What is compiled in from files of this tree that are others': name, version and licence.
+VENDORED = [("uPlot", "1.6.32", "MIT")]  # metrics/dashboard/vendor
+
+
+def vendored(name, version, licence):
+    return {"SPDXID": f"SPDXRef-{name}", "name": name, "versionInfo": version, "downloadLocation": "NOASSERTION",
+            "licenseDeclared": licence}
+
 
 def owner(library):
     """The package that a library belongs to; its path may be one of before /lib was a link to /usr/lib."""
@@ -50,7 +58,7 @@ def document(version, files, stamp):
     names = {owner(library) for file in files for library in libraries(file)} | set(COMPILED_IN)
     own = {"SPDXID": "SPDXRef-peercache", "name": "peercache", "versionInfo": version, "downloadLocation": "NOASSERTION",
            "licenseDeclared": "Apache-2.0"}
-    packages = [package(name) for name in sorted(names)]
+    packages = [package(name) for name in sorted(names)] + [vendored(*each) for each in VENDORED]
     return {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"peercache-{version}",
         "documentNamespace": f"urn:peercache:{version}:{stamp}",

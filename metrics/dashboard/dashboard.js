@@ -1,6 +1,9 @@
 // The page of a cluster, renewed each second from the node that serves it.
 
+import { offerNodes, refreshCharts } from "/charts.js";
+import { refreshEvents } from "/events.js";
 import { time } from "/format.js";
+import "/keys.js";
 import { showNodes } from "/nodes.js";
 import { put } from "/table.js";
 
@@ -42,6 +45,7 @@ function show(problem) {
   put(element("state"), stale ? `${seen.asked} does not answer since ${time(seen.unix_ms)} (${problem}); what is below is old` : `as ${seen.asked} sees it at ${time(seen.unix_ms)}, view ${seen.term}.${seen.version}${seen.fragment ? ", a fragment" : ""}`);
   showFaults(stale);
   showNodes(seen, stale);
+  offerNodes(seen.nodes.map((node) => node.name));
 }
 
 async function ask() {
@@ -66,3 +70,5 @@ async function refresh() {
 }
 
 refresh();
+refreshCharts();
+refreshEvents();

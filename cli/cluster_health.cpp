@@ -30,18 +30,21 @@ node_answer ask(const discovery::member& member, const global_options& globals) 
 
 } // namespace
 
+void several_at_a_time(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next{0};
+  const auto take_turns = [&] {
+    for (auto i = next++; i < count; i = next++)
+      work(i);
+  };
+  std::vector<std::jthread> askers;
+  for (std::size_t i = 0; i < std::min(asked_at_once, count); ++i)
+    askers.emplace_back(take_turns);
+}
+
 std::vector<node_answer> ask_all(const discovery::view& view, const global_options& globals) {
   std::vector<node_answer> answers(view.members.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (auto i = next++; i < answers.size(); i = next++)
-      answers[i] = ask(view.members[i], globals);
-  };
-  {
-    std::vector<std::jthread> askers;
-    for (std::size_t i = 0; i < std::min(asked_at_once, answers.size()); ++i)
-      askers.emplace_back(work);
-  }
+  several_at_a_time(answers.size(),
+                    [&](std::size_t i) { answers[i] = ask(view.members[i], globals); });
   std::sort(answers.begin(), answers.end(), [](const node_answer& a, const node_answer& b) {
     return discovery::natural_less(a.member.name, b.member.name);
   });

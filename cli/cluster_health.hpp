@@ -5,6 +5,8 @@
 #include "discovery/view.hpp"
 #include "link/cluster_health.hpp"
 
+#include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace peercache::cli {
@@ -17,6 +19,10 @@ using link::since_of;
 /// Several members are asked at a time, each within the options' timeout, so a frozen one does not
 /// hold up the others.
 std::vector<node_answer> ask_all(const discovery::view& view, const global_options& globals);
+
+/// Calls `work(i)` for each i below `count`, for several at a time: in threads that end with the
+/// call.
+void several_at_a_time(std::size_t count, const std::function<void(std::size_t)>& work);
 
 nlohmann::json to_json(const cluster_fault& fault);
 nlohmann::json to_json(const discovery::departed& who);

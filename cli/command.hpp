@@ -53,6 +53,8 @@ struct command_line {
 void add_ping_command(command_line& line);
 void add_status_command(command_line& line);
 void add_nodes_command(command_line& line);
+void add_top_command(command_line& line);
+void add_events_command(command_line& line);
 void add_ring_command(command_line& line);
 void add_shard_command(command_line& line);
 void add_handoff_command(command_line& line);

@@ -39,8 +39,8 @@ struct http_board {
       std::chrono::steady_clock::time_point{}};
 };
 
-/// A text of the overview that is older than this is no answer any more: the actors of this node
-/// have not renewed it.
+/// A text of the overview that is older than this is not given as an answer: the actors of this
+/// node have not renewed it.
 inline constexpr std::chrono::milliseconds overview_lasts{3000};
 
 /// Answers `/api/NAME` from the board, and notes that somebody looks. Threads: any.

@@ -40,7 +40,7 @@ struct overview_options {
   /// How long a node is waited for. The parts of its answer come within one second, or are left
   /// out.
   std::chrono::milliseconds answer_timeout{2000};
-  /// The nodes are asked until nobody has looked for so long.
+  /// The nodes are asked until nobody has looked for this time.
   std::chrono::milliseconds looking_lasts{10'000};
 };
 

@@ -31,7 +31,7 @@ struct cluster_fault {
   std::string text; ///< A sentence with what to do.
 };
 
-/// The faults of a cluster; none when the cluster is well. A draining node is no fault.
+/// The faults of a cluster; none when the cluster is well. A draining node is not a fault.
 /// @param asked The status of the node that the view is from.
 std::vector<cluster_fault> faults_of(const node_status& asked, const discovery::view& view,
                                      const std::vector<node_answer>& answers);

@@ -112,7 +112,7 @@ FORMATS = [
 # Headers with messages that stay inside one process, although their folder has messages that travel.
 INSIDE_ONE_PROCESS = ["link/protocol/disk.hpp", "link/protocol/pool.hpp", "link/protocol/topology.hpp"]
 
-# Constants whose names look like those of versions, but that are no versions of bytes.
+# Constants that are named like format versions but do not version any encoding that this script compares.
 NO_VERSIONS = ["actors/overview_json.hpp:api_format"]
 
 LITERAL = r"""(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)" | "(?:[^"\\\n]|\\.)*"

@@ -35,7 +35,7 @@ tcp_page_server::listen(const tcp_page_server_options& opts, const served_memory
 tcp_page_server::tcp_page_server(const tcp_page_server_options& opts, const served_memory& what,
                                  net::event_poll events, net::unique_fd listener)
     : shared_(opts, what), events_(std::move(events)), listener_(std::move(listener)),
-      arrivals_(std::make_shared<tcp_arrivals>(events_)) {}
+      arrivals_(std::make_shared<net::tls_arrivals>(events_)) {}
 
 bool tcp_page_server::poll(clock::time_point now) {
   if (accept_again_)

@@ -2,8 +2,8 @@
 
 #include "common/log_limit.hpp"
 #include "common/result.hpp"
+#include "net/tls_arrivals.hpp"
 #include "rdma/page_source.hpp"
-#include "rdma/tcp/tcp_arrivals.hpp"
 #include "rdma/tcp/tcp_options.hpp"
 #include "rdma/tcp/tcp_server_session.hpp"
 
@@ -82,8 +82,8 @@ private:
   tcp_server_state shared_;
   net::event_poll events_;
   net::unique_fd listener_;
-  const std::shared_ptr<tcp_arrivals> arrivals_; ///< Filled by handshakes of TLS.
-  std::span<const epoll_event> collected_;       ///< Events that `wait` took, for the next `poll`.
+  const std::shared_ptr<net::tls_arrivals> arrivals_; ///< Filled by handshakes of TLS.
+  std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   /// The listener may have more connections: it had more than one turn accepts, or no descriptor
   /// was left.
   bool accept_again_ = false;

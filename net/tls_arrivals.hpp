@@ -8,18 +8,19 @@
 #include <utility>
 #include <vector>
 
-namespace peercache::rdma {
+namespace peercache::net {
 
 /// Connections whose handshake of TLS is over, on their way from the thread that shook hands to the
-/// page server. Outlives the server where a handshake still goes on: what comes then is closed.
+/// server of their port. Outlives the server where a handshake still goes on: what comes then is
+/// closed.
 /// Threads: any; `close` by the server's owner. Limits: as many as handshakes let through, which
 /// the server's next poll takes.
-class tcp_arrivals {
+class tls_arrivals {
 public:
   /// @param server woken by what arrives, until `close`
-  explicit tcp_arrivals(const net::event_poll& server) : server_(&server) {}
+  explicit tls_arrivals(const event_poll& server) : server_(&server) {}
 
-  void push(net::stream_socket socket) {
+  void push(stream_socket socket) {
     const std::lock_guard guard(lock_);
     if (server_ == nullptr)
       return;
@@ -27,7 +28,7 @@ public:
     has_some_.store(true, std::memory_order_release);
     server_->wake();
   }
-  std::vector<net::stream_socket> take() {
+  std::vector<stream_socket> take() {
     if (!has_some_.load(std::memory_order_acquire))
       return {};
     const std::lock_guard guard(lock_);
@@ -43,8 +44,8 @@ public:
 private:
   std::atomic<bool> has_some_{false};
   std::mutex lock_; ///< Guards the rest; taken once for each connection.
-  const net::event_poll* server_;
-  std::vector<net::stream_socket> waiting_;
+  const event_poll* server_;
+  std::vector<stream_socket> waiting_;
 };
 
-} // namespace peercache::rdma
+} // namespace peercache::net

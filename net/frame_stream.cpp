@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <sys/socket.h>
+#include <cstring>
 
 namespace peercache::net {
 
@@ -34,9 +34,27 @@ bool frame_stream::push(std::string_view payload, std::size_t payload_bytes_max)
   return true;
 }
 
+/// Goes on with what a dialled connection begins with. True when frames may travel.
+bool frame_stream::shake_hands() noexcept {
+  if (!socket_.is_to_establish())
+    return true;
+  if (ended_ || (!writable_ && !readable_))
+    return false;
+  const auto now = socket_.establish();
+  if (now == stream_socket::step::refused) {
+    fault_ = errno;
+    ended_ = true;
+  }
+  // Each direction may be tried once TLS stands; before, an event tells when to go on.
+  readable_ = writable_ = now == stream_socket::step::established;
+  return readable_;
+}
+
 void frame_stream::flush() noexcept {
+  if (!shake_hands())
+    return;
   while (writable_ && queued_bytes() > 0) {
-    const auto done = ::send(fd(), out_.data() + sent_, queued_bytes(), MSG_NOSIGNAL);
+    const auto done = socket_.send(out_.data() + sent_, queued_bytes());
     if (done >= 0) {
       sent_ += static_cast<std::size_t>(done);
       has_sent_ = true;
@@ -63,15 +81,17 @@ void frame_stream::drop_sent() noexcept {
 
 void frame_stream::finish() noexcept {
   PEERCACHE_ASSERT(queued_bytes() == 0);
-  ::shutdown(fd(), SHUT_WR);
+  socket_.finish();
 }
 
 std::size_t frame_stream::receive(std::size_t bytes_max) {
   drop_taken();
+  if (socket_.is_to_establish())
+    return 0;
   char piece[65536];
   std::size_t total = 0;
   while (readable_ && !ended_ && total < bytes_max) {
-    const auto got = ::recv(fd(), piece, std::min(sizeof piece, bytes_max - total), 0);
+    const auto got = socket_.receive(piece, std::min(sizeof piece, bytes_max - total));
     if (got > 0) {
       in_.append(piece, static_cast<std::size_t>(got));
       total += static_cast<std::size_t>(got);
@@ -85,6 +105,12 @@ std::size_t frame_stream::receive(std::size_t bytes_max) {
     }
   }
   return total;
+}
+
+std::string frame_stream::fault_text() const {
+  PEERCACHE_ASSERT(fault_ != 0);
+  const auto refusal = fault_ == EPROTO ? socket_.refusal() : std::string();
+  return refusal.empty() ? std::strerror(fault_) : "TLS: " + refusal;
 }
 
 std::optional<std::string_view> frame_stream::take(std::size_t payload_bytes_max) noexcept {

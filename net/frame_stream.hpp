@@ -2,6 +2,7 @@
 
 #include "net/frame_channel.hpp"
 #include "net/socket.hpp"
+#include "net/stream_socket.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,9 +13,10 @@
 
 namespace peercache::net {
 
-/// One TCP connection over which both sides send frames (`frames`) when they like; `frame_channel`
-/// is the one for questions and answers. Whoever owns it adds `fd` to an `event_poll`, hands events
-/// over, and calls `flush` and `receive`; neither blocks.
+/// One TCP connection, plain or under TLS, over which both sides send frames (`frames`) when they
+/// like; `frame_channel` is the one for questions and answers. Whoever owns it adds `fd` to an
+/// `event_poll`, hands events over, and calls `flush` and `receive`; neither blocks. `flush` shakes
+/// hands first on a connection that was dialled under TLS.
 ///
 /// Threads: one at a time. Errors: `ended` when the other side has closed or the connection broke,
 /// which is seen only after all that arrived before was received; `fault` is the errno. Bounds:
@@ -22,14 +24,18 @@ namespace peercache::net {
 /// `receive` take, so one frame of the longest kind that it lets `take` wait for.
 class frame_stream {
 public:
-  frame_stream(unique_fd socket, std::size_t queue_bytes_max) noexcept
+  frame_stream(stream_socket socket, std::size_t queue_bytes_max) noexcept
       : socket_(std::move(socket)), queue_bytes_max_(queue_bytes_max) {}
 
-  int fd() const noexcept { return socket_.get(); }
+  int fd() const noexcept { return socket_.fd(); }
   /// Takes note of what `event_poll` reported.
   void on_events(std::uint32_t events) noexcept;
-  /// Makes the next `flush` and `receive` try, whatever events have said.
-  void look_again() noexcept { readable_ = writable_ = true; }
+  /// Makes the next `flush` and `receive` try, whatever events have said. A handshake does not
+  /// begin by it: an event tells when the connection stands.
+  void look_again() noexcept {
+    if (socket_.under_tls() || !socket_.is_to_establish())
+      readable_ = writable_ = true;
+  }
 
   /// Queues a frame. False, and nothing is queued, when too many bytes would wait.
   /// @pre payload.size() <= payload_bytes_max
@@ -39,7 +45,9 @@ public:
   void finish() noexcept;
   std::size_t queued_bytes() const noexcept { return out_.size() - sent_; }
   /// Whether the kernel has taken any byte, so that the connection once stood.
-  bool has_sent() const noexcept { return has_sent_; }
+  bool has_sent() const noexcept { return has_sent_ || socket_.under_tls(); }
+  /// Whether the connection is under TLS, or shakes hands for it.
+  bool under_tls() const noexcept { return socket_.under_tls(); }
 
   /// Receives the bytes that have arrived, at most `bytes_max`. Returns how many bytes it was.
   std::size_t receive(std::size_t bytes_max);
@@ -57,12 +65,15 @@ public:
   bool ended() const noexcept { return ended_; }
   /// Why the connection ended: an errno, 0 when the other side closed it.
   int fault() const noexcept { return fault_; }
+  /// `fault` for people. @pre fault() != 0
+  std::string fault_text() const;
 
 private:
+  bool shake_hands() noexcept;
   void drop_sent() noexcept;
   void drop_taken() noexcept;
 
-  unique_fd socket_;
+  stream_socket socket_;
   std::size_t queue_bytes_max_;
   std::string out_;
   std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.

@@ -1,5 +1,6 @@
 #include "net/stream_socket.hpp"
 
+#include <cerrno>
 #include <sys/socket.h>
 #include <utility>
 
@@ -34,13 +35,21 @@ stream_socket stream_socket::dialled(unique_fd fd, std::shared_ptr<tls_context> 
 
 stream_socket::step stream_socket::establish() noexcept {
   if (!tls_) {
-    if (socket_error(fd_.get()) != 0)
+    if (const int fault = socket_error(fd_.get()); fault != 0) {
+      errno = fault;
       return step::refused;
+    }
     if (!wanted_)
       return step::established;
     tls_.emplace(std::exchange(wanted_, nullptr)->dialled(fd_.get()));
   }
   return tls_->shake_hands();
+}
+
+void stream_socket::finish() noexcept {
+  if (tls_)
+    tls_->finish();
+  ::shutdown(fd_.get(), SHUT_WR);
 }
 
 void stream_socket::close() noexcept {

@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <poll.h>
 #include <span>
+#include <string>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -33,9 +35,18 @@ public:
   static stream_socket dialled(unique_fd fd, std::shared_ptr<tls_context> wanted) noexcept;
 
   /// Goes on with the connection that was dialled, and with its handshake if there is to be TLS.
+  /// When it is `refused`, errno says why as `send` does, and so does `refusal`.
   /// @pre the socket has become writable once
   step establish() noexcept;
+  /// Whether there is to be TLS that `establish` has not brought about yet.
+  bool is_to_establish() const noexcept { return wanted_ || (tls_ && !tls_->established()); }
+  /// What TLS says of the peer that it has refused, or that has refused this side; empty otherwise.
+  std::string refusal() const { return tls_ ? tls_->refusal() : std::string(); }
 
+  /// The events to poll(2) for before `establish` goes on. @pre is_to_establish()
+  short awaited() const noexcept { return tls_ ? tls_->awaited() : short{POLLOUT}; }
+  /// Whether the other side has shown a certificate. @pre TLS stands, if there is to be TLS
+  bool is_known() const noexcept { return tls_ && !tls_->peer().name.empty(); }
   bool under_tls() const noexcept { return tls_.has_value(); }
   int fd() const noexcept { return fd_.get(); }
   void close() noexcept;
@@ -45,6 +56,9 @@ public:
   ssize_t send(std::span<const iovec> pieces) noexcept;
   ssize_t receive(void* bytes, std::size_t count) noexcept;
   ssize_t receive(std::span<const iovec> pieces) noexcept;
+
+  /// Tells the other side that nothing more is sent. @pre all that `send` was given is sent
+  void finish() noexcept;
 
   ssize_t send_past_tls(std::span<const iovec> pieces) noexcept;
   ssize_t receive_past_tls(std::span<const iovec> pieces) noexcept;

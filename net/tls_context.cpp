@@ -110,9 +110,10 @@ result<read_files> read(const tls_files& files) {
 
 } // namespace
 
-tls_context::tls_context(tls_files files, tls_identity self, shared_context read, std::string seen)
-    : files_(std::move(files)), self_(std::move(self)), context_(std::move(read)),
-      seen_(std::move(seen)) {}
+tls_context::tls_context(tls_files files, tls_identity self, shared_context read, std::string seen,
+                         tls_peers dialled)
+    : files_(std::move(files)), self_(std::move(self)), dialled_(dialled),
+      context_(std::move(read)), seen_(std::move(seen)) {}
 
 result<std::shared_ptr<tls_context>> tls_context::open(tls_files files) {
   auto seen = state_of(files);
@@ -120,7 +121,14 @@ result<std::shared_ptr<tls_context>> tls_context::open(tls_files files) {
   if (!first)
     return error{first.error().code, "TLS: " + first.error().message};
   return std::shared_ptr<tls_context>(new tls_context(std::move(files), std::move(first->self),
-                                                      std::move(first->context), std::move(seen)));
+                                                      std::move(first->context), std::move(seen),
+                                                      tls_peers::nodes));
+}
+
+std::shared_ptr<tls_context> tls_context::among_engines() {
+  const std::lock_guard guard(lock_);
+  return std::shared_ptr<tls_context>(
+      new tls_context(files_, self_, context_, seen_, tls_peers::nodes_and_clients));
 }
 
 result<std::shared_ptr<tls_context>> tls_context::open_if_given(const tls_paths& paths,
@@ -167,12 +175,16 @@ tls_context::shared_context tls_context::current() {
 }
 
 tls_session tls_context::dialled(int fd) {
-  return {current().get(), fd, tls_session::side::dials, files_.cluster, tls_peers::nodes};
+  return {current().get(), fd, tls_session::side::dials, files_.cluster, dialled_};
 }
 
 tls_session tls_context::accepted(int fd) {
   return {current().get(), fd, tls_session::side::accepts, files_.cluster,
           tls_peers::nodes_and_clients};
+}
+
+tls_session tls_context::accepted_from_anyone(int fd) {
+  return {current().get(), fd, tls_session::side::accepts, files_.cluster, tls_peers::anyone};
 }
 
 } // namespace peercache::net

@@ -32,8 +32,14 @@ public:
   static result<std::shared_ptr<tls_context>> open_if_given(const tls_paths& paths,
                                                             const std::string& cluster);
 
+  /// A context of the same files for connections to engines: `dialled` takes clients' certificates
+  /// as well.
+  std::shared_ptr<tls_context> among_engines();
+
   tls_session dialled(int fd);
   tls_session accepted(int fd);
+  /// As `accepted`, for a port at which those without a certificate may ask something as well.
+  tls_session accepted_from_anyone(int fd);
 
   /// Reads the files if they are others than those read last. True when they are in use now.
   bool look_again();
@@ -42,12 +48,14 @@ public:
 
 private:
   using shared_context = std::shared_ptr<ssl_ctx_st>;
-  tls_context(tls_files files, tls_identity self, shared_context read, std::string seen);
+  tls_context(tls_files files, tls_identity self, shared_context read, std::string seen,
+              tls_peers dialled);
   shared_context current();
 
   const tls_files files_;
   const tls_identity self_;
-  std::mutex lock_; ///< Guards the rest: connections are made by several threads.
+  const tls_peers dialled_; ///< Who may be at the other end of a connection that is dialled.
+  std::mutex lock_;         ///< Guards the rest: connections are made by several threads.
   shared_context context_;
   std::string seen_; ///< Names the state of the files that are in use.
   log_limit lines_;

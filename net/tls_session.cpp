@@ -141,8 +141,13 @@ tls_session::tls_session(SSL_CTX* context, int fd, side which, std::string clust
   BIO_set_init(socket, 1);
   SSL_set_bio(own.ssl.get(), socket, socket);
   SSL_set_app_data(own.ssl.get(), &own);
-  SSL_set_verify(own.ssl.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+  SSL_set_verify(own.ssl.get(),
+                 wanted == tls_peers::anyone ? SSL_VERIFY_PEER
+                                             : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
                  &tls_socket::judge);
+  // Engines, which have clients' certificates, accept one another's connections.
+  if (which == side::dials && wanted == tls_peers::nodes_and_clients)
+    SSL_set_purpose(own.ssl.get(), X509_PURPOSE_SSL_CLIENT);
   if (which == side::dials)
     SSL_set_connect_state(own.ssl.get());
   else
@@ -158,8 +163,9 @@ tls_session::step tls_session::shake_hands() noexcept {
   const int outcome = SSL_do_handshake(state_->ssl.get());
   if (outcome == 1)
     return step::established;
-  return tls_socket::failed(*state_, outcome) < 0 && errno == EAGAIN ? step::working
-                                                                     : step::refused;
+  if (tls_socket::failed(*state_, outcome) == 0)
+    errno = ECONNRESET;
+  return errno == EAGAIN ? step::working : step::refused;
 }
 
 bool tls_session::established() const noexcept {
@@ -190,6 +196,12 @@ ssize_t tls_session::receive(void* bytes, std::size_t count) noexcept {
   ERR_clear_error();
   const int got = SSL_read(state_->ssl.get(), bytes, clamped(count));
   return got > 0 ? got : tls_socket::failed(*state_, got);
+}
+
+void tls_session::finish() noexcept {
+  ERR_clear_error();
+  if (established())
+    SSL_shutdown(state_->ssl.get());
 }
 
 std::size_t tls_session::buffered_bytes() const noexcept {

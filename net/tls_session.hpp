@@ -14,8 +14,9 @@ namespace peercache::net {
 
 /// The peers that one side of a connection lets in.
 enum class tls_peers : std::uint8_t {
-  nodes,             ///< For the side that dials: only nodes have ports.
-  nodes_and_clients, ///< For the side that accepts.
+  nodes,             ///< For who dials a node: nodes alone have its ports.
+  nodes_and_clients, ///< For who accepts, and for engines that dial one another.
+  anyone,            ///< For who accepts, too: as before, but who shows no certificate is let in.
 };
 
 /// The TLS of one connection over a non-blocking socket. Both sides show a certificate. The
@@ -37,7 +38,7 @@ public:
   tls_session& operator=(tls_session&&) noexcept;
   ~tls_session();
 
-  /// Goes on with the handshake. `refused` stays; the connection is of no use then.
+  /// Goes on with the handshake. `refused`, with errno, stays; the connection is of no use then.
   step shake_hands() noexcept;
   bool established() const noexcept;
   /// The events to poll(2) for before the next call, after EAGAIN or `working`.
@@ -48,12 +49,14 @@ public:
   ssize_t send(const void* bytes, std::size_t count) noexcept;
   /// Receives the bytes that have arrived, at most `count`; 0 when the peer has ended the session.
   ssize_t receive(void* bytes, std::size_t count) noexcept;
+  /// Tells the peer that nothing more is sent. @pre all that `send` was given is sent
+  void finish() noexcept;
   /// Bytes that `receive` gives although the socket has none: no event tells of them.
   std::size_t buffered_bytes() const noexcept;
 
   /// Why the peer was refused, or refused this side.
   const std::string& refusal() const noexcept;
-  /// The peer's identity. @pre established()
+  /// Who the peer is; nobody, without a name, if it shows no certificate. @pre established()
   const tls_identity& peer() const noexcept;
 
 private:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -138,6 +139,14 @@ bool is_file_name(const std::string& name) {
                      [](char c) { return c > ' ' && c <= '~' && c != '/'; });
 }
 
+/// A node is found by its name as well, where somebody asks it over HTTPS who knows no such URI.
+std::string alternative_names(const std::string& uri, tls_role role, const std::string& name) {
+  const bool host_name = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-';
+  });
+  return "URI:" + uri + (role == tls_role::node && host_name ? ",DNS:" + name : "");
+}
+
 } // namespace
 
 result<tls_authority> tls_authority::make(const std::string& folder, const std::string& cluster) {
@@ -206,7 +215,7 @@ result<tls_authority::issued> tls_authority::issue(tls_role role, const std::str
       !add_extension(own, issuer, NID_key_usage, "critical,digitalSignature") ||
       !add_extension(own, issuer, NID_ext_key_usage, "serverAuth,clientAuth") ||
       !add_extension(own, issuer, NID_authority_key_identifier, "keyid:always") ||
-      !add_extension(own, issuer, NID_subject_alt_name, "URI:" + made.uri) ||
+      !add_extension(own, issuer, NID_subject_alt_name, alternative_names(made.uri, role, name)) ||
       X509_sign(own, authority_key->get(), EVP_sha256()) == 0)
     return {errc::invalid_argument, with_tls_reason(no_memory)};
   if (auto written = write_pair(made.certificate, own, made.key, key.get()); !written)

@@ -1,8 +1,10 @@
 #include "net/tls_authority.hpp"
+#include "net/tls_certificate.hpp"
 #include "net/tls_identity.hpp"
 #include "tests/support/certificates.hpp"
 
 #include <gmock/gmock.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 
 namespace peercache::net::tls_authority_test {
@@ -39,6 +41,18 @@ TEST(tls_authority, an_opened_ca_issues_for_the_cluster_that_it_was_made_for) {
   EXPECT_EQ(made->uri, "peercache://prod%2Feu%20west/node/n1");
   EXPECT_TRUE(
       tls_context::open({{made->certificate, made->key, opened->certificate()}, "prod/eu west"}));
+}
+
+TEST(tls_authority, a_nodes_certificate_is_for_its_name_as_a_host_too) {
+  certificates ca;
+  const auto is_for = [](const net::tls_files& files, const char* host) {
+    const auto read = read_certificate(files.certificate);
+    return X509_check_host(read->get(), host, 0, 0, nullptr) == 1;
+  };
+  EXPECT_TRUE(is_for(ca.node("host-17"), "host-17"));
+  EXPECT_FALSE(is_for(ca.node("host-17"), "host-18"));
+  EXPECT_FALSE(is_for(ca.client("engine"), "engine")) << "nobody connects to a client";
+  EXPECT_TRUE(context_of(ca.node("no_host,name"))) << "other names are still names of nodes";
 }
 
 TEST(tls_authority, a_name_that_is_no_file_name_is_refused) {

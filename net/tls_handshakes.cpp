@@ -1,10 +1,9 @@
 #include "net/tls_handshakes.hpp"
 
 #include "common/log.hpp"
+#include "net/peer_address.hpp"
 
 #include <algorithm>
-#include <array>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <utility>
 
@@ -14,17 +13,6 @@ namespace {
 
 /// How late an overdue connection may be closed.
 constexpr std::chrono::milliseconds late_look_every{250};
-
-std::string address_of_peer(int fd) {
-  sockaddr_storage at{};
-  socklen_t size = sizeof at;
-  std::array<char, NI_MAXHOST> text{};
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&at), size, text.data(), text.size(), nullptr, 0,
-                  NI_NUMERICHOST) != 0)
-    return "somebody who is gone";
-  return text.data();
-}
 
 } // namespace
 

@@ -9,7 +9,7 @@ namespace peercache::client {
 
 result<std::unique_ptr<memory_server>> memory_server::listen(const worker_options& options,
                                                              const incarnation& process) {
-  if (auto may = handoff::may_listen(options.host, options.insecure_cluster); !may)
+  if (auto may = handoff::may_listen(options.host, false, options.insecure_cluster); !may)
     return may.error();
   std::unique_ptr<memory_server> made{new memory_server(options.leases_max, gpu_of(options))};
   auto choice = rdma::choose_rails(options.rails);

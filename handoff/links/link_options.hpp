@@ -2,10 +2,13 @@
 
 #include "common/result.hpp"
 #include "handoff/messages.hpp"
+#include "net/tls_context.hpp"
+#include "net/tls_handshakes.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace peercache::handoff {
@@ -13,8 +16,11 @@ namespace peercache::handoff {
 struct link_options {
   std::string host = "127.0.0.1"; ///< Numeric address to listen on.
   std::uint16_t port = 0;         ///< 0: the kernel chooses.
-  /// Allows a `host` beyond loopback, although peers are not authenticated.
+  /// Allows a `host` beyond loopback although peers are not authenticated, as without TLS.
   bool insecure_cluster = false;
+  std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
+  /// Shakes hands with who connects, in its own thread; outlives the links. Null: as `tls` is.
+  net::tls_handshakes* handshakes = nullptr;
   /// From the begin of a connection to the other side's hello.
   std::chrono::milliseconds hello_timeout{2000};
   /// After this long without a message to a peer it is sent a beat.
@@ -35,7 +41,7 @@ struct link_options {
 };
 
 /// Whether a worker may listen there: asked before any of its ports is open. Errors: `refused` when
-/// other hosts could connect and `insecure_cluster` is off.
-result<void> may_listen(const std::string& host, bool insecure_cluster);
+/// other hosts could connect, `under_tls` and `insecure_cluster` are off.
+result<void> may_listen(const std::string& host, bool under_tls, bool insecure_cluster);
 
 } // namespace peercache::handoff

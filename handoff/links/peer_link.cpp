@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 namespace peercache::handoff {
@@ -23,7 +22,7 @@ std::string in_milliseconds(std::chrono::milliseconds time) {
 
 } // namespace
 
-peer_link::peer_link(peer_id id, const own_side& own, net::unique_fd socket, origin from,
+peer_link::peer_link(peer_id id, const own_side& own, net::stream_socket socket, origin from,
                      time_point now)
     : id_(id), own_(own), origin_(from), stream_(std::move(socket), own.options.queue_bytes_max),
       heard_at_(now), sent_at_(now) {
@@ -189,11 +188,16 @@ void peer_link::lose(loss_reason reason, std::string detail, event_batch& out) {
 void peer_link::lose_ended(time_point now, event_batch& out) {
   const int fault = stream_.fault();
   if (phase_ == phase::greeting && !stream_.has_sent() && fault != 0)
-    lose(loss_reason::unreachable, std::strerror(fault), out);
+    lose(loss_reason::unreachable, stream_.fault_text(), out);
+  else if (phase_ == phase::greeting && stream_.under_tls() && fault != 0 && fault != ETIMEDOUT)
+    lose(loss_reason::refused,
+         stream_.fault_text() + "; one of the two workers does not take the other's certificate, " +
+             "or has no TLS: the log of the other one says more",
+         out);
   else if (fault == ETIMEDOUT)
     lose_stuck(now, out);
   else if (fault != 0)
-    lose(loss_reason::closed, std::strerror(fault), out);
+    lose(loss_reason::closed, stream_.fault_text(), out);
   else
     lose(loss_reason::closed, "the other side has closed the connection", out);
 }

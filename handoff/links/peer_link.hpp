@@ -38,7 +38,8 @@ public:
   };
 
   /// @param own outlives the link
-  peer_link(peer_id id, const own_side& own, net::unique_fd socket, origin from, time_point now);
+  peer_link(peer_id id, const own_side& own, net::stream_socket socket, origin from,
+            time_point now);
 
   /// Accepts only this process from here on. False when the other side is, or is meant to be,
   /// another one.

@@ -22,8 +22,9 @@ constexpr auto accept_again_after = std::chrono::milliseconds(100);
 } // namespace
 
 result<std::unique_ptr<worker_links>> worker_links::listen(link_options opts, hello self) {
-  PEERCACHE_ASSERT(self.process != incarnation{} && opts.strangers_max > 0);
-  if (auto may = may_listen(opts.host, opts.insecure_cluster); !may)
+  PEERCACHE_ASSERT(self.process != incarnation{} && opts.strangers_max > 0 &&
+                   (opts.tls == nullptr) == (opts.handshakes == nullptr));
+  if (auto may = may_listen(opts.host, opts.tls != nullptr, opts.insecure_cluster); !may)
     return may.error();
   if (self.cluster.size() > limits::cluster_bytes_max || printable(self.cluster) != self.cluster)
     return {errc::invalid_argument,
@@ -46,7 +47,8 @@ result<std::unique_ptr<worker_links>> worker_links::listen(link_options opts, he
 worker_links::worker_links(link_options opts, hello self, net::event_poll events,
                            net::unique_fd listener)
     : own_{std::move(opts), std::move(self)}, events_poll_(std::move(events)),
-      listener_(std::move(listener)), events_(own_.options.events_bytes_max) {}
+      listener_(std::move(listener)), arrivals_(std::make_shared<net::tls_arrivals>(events_poll_)),
+      events_(own_.options.events_bytes_max) {}
 
 // -- commands
 
@@ -67,7 +69,8 @@ result<peer_id> worker_links::connect(const worker_address& to, std::optional<in
   auto socket = net::start_connect(to.host, to.port, socket_options());
   if (!socket)
     return socket.error();
-  const auto made = add(std::move(*socket), peer_link::origin::dialed, now);
+  const auto made = add(net::stream_socket::dialled(std::move(*socket), own_.options.tls),
+                        peer_link::origin::dialed, now);
   if (made == links_.end())
     return {errc::io_failed, "epoll refuses a socket"};
   if (meant)
@@ -109,6 +112,7 @@ void worker_links::close() {
   dialed_.clear();
   ready_.clear();
   events_.take();
+  arrivals_->close();
   listener_.reset();
   collected_ = {};
   timers_at_ = time_point::max();
@@ -124,6 +128,7 @@ std::vector<link_event> worker_links::poll(time_point now) {
   run_ready(now);
   if (accept_at_ && now >= *accept_at_)
     accept_waiting(now);
+  take_arrivals(now);
   if (now >= timers_at_)
     check_times(now);
   auto events = events_.take();
@@ -184,21 +189,35 @@ void worker_links::accept_waiting(time_point now) {
       accept_at_ = none ? std::nullopt : std::optional(now + accept_again_after);
       return;
     }
-    make_room_for_stranger();
-    const auto made = add(std::move(socket), peer_link::origin::accepted, now);
-    if (made == links_.end())
-      continue;
-    ++stats_.accepted;
-    // A worker's hello has most likely arrived already; then others can no longer drive it out.
-    made->second.link.on_events(EPOLLIN | EPOLLOUT);
-    step(made, now);
+    if (auto* handshakes = own_.options.handshakes; handshakes != nullptr)
+      handshakes->add(std::move(socket), [to = arrivals_](net::unique_fd fd, net::tls_session tls) {
+        to->push({std::move(fd), std::move(tls)});
+      });
+    else
+      begin_stranger(std::move(socket), now);
   }
 }
 
-worker_links::entries::iterator worker_links::add(net::unique_fd socket, peer_link::origin from,
+void worker_links::take_arrivals(time_point now) {
+  for (auto& socket : arrivals_->take())
+    begin_stranger(std::move(socket), now);
+}
+
+void worker_links::begin_stranger(net::stream_socket socket, time_point now) {
+  make_room_for_stranger();
+  const auto made = add(std::move(socket), peer_link::origin::accepted, now);
+  if (made == links_.end())
+    return;
+  ++stats_.accepted;
+  // A worker's hello is there already, most likely; then others cannot drive it out any more.
+  made->second.link.on_events(EPOLLIN | EPOLLOUT);
+  step(made, now);
+}
+
+worker_links::entries::iterator worker_links::add(net::stream_socket socket, peer_link::origin from,
                                                   time_point now) {
   const peer_id id{next_id_++};
-  if (!events_poll_.add(socket.get(), id.value))
+  if (!events_poll_.add(socket.fd(), id.value))
     return links_.end();
   const auto [at, is_new] = links_.try_emplace(id, id, own_, std::move(socket), from, now);
   PEERCACHE_ASSERT(is_new);

@@ -7,6 +7,7 @@
 #include "handoff/links/peer_link.hpp"
 #include "handoff/worker_address.hpp"
 #include "net/socket.hpp"
+#include "net/tls_arrivals.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -36,6 +37,9 @@ struct link_stats {
 /// never joins; exactly one `peer_lost` is the last one of each that has joined, and of each that
 /// `connect` has returned, unless `refuse` or `close` has ended it.
 ///
+/// Under TLS (`link_options::tls`) it hears of who connects when both sides are known to each
+/// other.
+///
 /// Threads: `wake` is for any, all else for the one that owns the links. Starts none. Nothing
 /// blocks but `wait`. Time is an argument, and whatever has arrived is looked at before a peer is
 /// found silent, since it may be this process that was not running. Errors: whatever a peer does,
@@ -49,6 +53,9 @@ public:
   /// cluster is none that can be said (`hello::cluster`).
   /// @param self what this worker says of itself
   static result<std::unique_ptr<worker_links>> listen(link_options opts, hello self);
+  ~worker_links() { arrivals_->close(); }
+  worker_links(const worker_links&) = delete;
+  worker_links& operator=(const worker_links&) = delete;
 
   /// The peer at this address: the connection that `connect` has begun before if it has not ended,
   /// or else another one, which `peer_joined` or `peer_lost` will name.
@@ -105,9 +112,11 @@ private:
 
   worker_links(link_options opts, hello self, net::event_poll events, net::unique_fd listener);
 
-  entries::iterator add(net::unique_fd socket, peer_link::origin from, time_point now);
+  entries::iterator add(net::stream_socket socket, peer_link::origin from, time_point now);
   void note_events(time_point now);
   void accept_waiting(time_point now);
+  void take_arrivals(time_point now);
+  void begin_stranger(net::stream_socket socket, time_point now);
   void make_room_for_stranger();
   net::socket_options socket_options() const noexcept;
   bool is_full() const noexcept;
@@ -122,6 +131,7 @@ private:
   peer_link::own_side own_;
   net::event_poll events_poll_;
   net::unique_fd listener_;
+  const std::shared_ptr<net::tls_arrivals> arrivals_; ///< Filled by handshakes of TLS.
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   entries links_;
   std::map<worker_address, peer_id> dialed_; ///< Open connections that this worker has begun.

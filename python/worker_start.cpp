@@ -17,7 +17,6 @@ result<client::worker_options> worker_options_of(const std::map<std::string, std
   options.insecure_cluster = loaded->config.cluster.insecure;
   options.cluster = reader.cluster;
   options.rails = reader.rails;
-  options.rails.pages_in_tls = false; // Pages between workers travel without TLS in any case.
   options.node_host = reader.node_host;
   options.node_port = reader.node_port;
   options.tls = std::move(*tls);

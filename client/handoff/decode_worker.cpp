@@ -30,7 +30,10 @@ result<std::unique_ptr<decode_worker>> decode_worker::start(const worker_options
                                                             handoff::kv_layout layout) {
   if (auto possible = handoff::check(layout); !possible)
     return possible.error();
-  auto plane = reader_of(options);
+  auto tls = worker_tls::open(options.tls);
+  if (!tls)
+    return tls.error();
+  auto plane = reader_of(options, tls->context());
   if (!plane)
     return plane.error();
   handoff::hello self;
@@ -39,11 +42,14 @@ result<std::unique_ptr<decode_worker>> decode_worker::start(const worker_options
   self.node = node_id_of(options.name);
   self.cluster = options.cluster;
   // Decode connects to prefill: nobody has to reach this worker from elsewhere.
-  auto links = handoff::worker_links::listen({}, self);
+  handoff::link_options on_loopback;
+  on_loopback.tls = tls->context();
+  on_loopback.handshakes = tls->handshakes();
+  auto links = handoff::worker_links::listen(std::move(on_loopback), self);
   if (!links)
     return links.error();
-  auto made =
-      std::make_unique<impl>(options, std::move(*plane), std::move(*links), std::move(layout));
+  auto made = std::make_unique<impl>(options, std::move(*tls), std::move(*plane), std::move(*links),
+                                     std::move(layout));
   if (auto begun = made->spawn(); !begun)
     return begun.error();
   std::unique_ptr<decode_worker> worker{new decode_worker(std::move(made))};

@@ -28,10 +28,12 @@ std::string at(const worker_address& address) {
 
 // -- its life
 
-decode_worker::impl::impl(worker_options opts, std::unique_ptr<read_plane> reader,
+decode_worker::impl::impl(worker_options opts, worker_tls let_in,
+                          std::unique_ptr<read_plane> reader,
                           std::unique_ptr<handoff::worker_links> connections,
                           handoff::kv_layout own)
-    : options(std::move(opts)), memory(handoff::distinct_memory(own)), plane(std::move(reader)),
+    : options(std::move(opts)), among_workers(std::move(let_in)),
+      memory(handoff::distinct_memory(own)), plane(std::move(reader)),
       links(std::move(connections)), rooms(rooms_of(options), handoff::join_id{1}),
       peers(std::move(own)), tcp(plane->take_tcp_plane()),
       reads(plane->lanes(), [this] { note_progress(); }) {}
@@ -43,6 +45,8 @@ result<void> decode_worker::impl::spawn() {
   for (std::size_t lane = 0; lane < plane->lanes().size(); ++lane)
     if (plane->lanes()[lane]->how == rdma::read_lane::kind::rail)
       threads.spawn([this, lane] { plane->run(lane); });
+  for (auto& body : among_workers.bodies())
+    threads.spawn(std::move(body));
   threads.spawn([this] { run_loop(); });
   reporter = report_to_node(threads, options, "decode", [this](const std::string& name) {
     std::lock_guard guard{lock};
@@ -76,6 +80,7 @@ void decode_worker::impl::close() {
   stop.store(true, std::memory_order_release);
   links->wake();
   plane->stop(); // No read is under way, and no room is left that could order one.
+  among_workers.stop();
   threads.join();
   links->close();
 }

@@ -4,6 +4,7 @@
 #include "client/handoff/hand_over_counts.hpp"
 #include "client/handoff/node_reporter.hpp"
 #include "client/handoff/room_reads.hpp"
+#include "client/handoff/worker_tls.hpp"
 #include "client/read_plane.hpp"
 #include "common/forks.hpp"
 #include "handoff/distinct_memory.hpp"
@@ -26,7 +27,7 @@ namespace peercache::client {
 /// themselves, under `lock`; only the loop uses connections and reads.
 class decode_worker::impl {
 public:
-  impl(worker_options opts, std::unique_ptr<read_plane> reader,
+  impl(worker_options opts, worker_tls let_in, std::unique_ptr<read_plane> reader,
        std::unique_ptr<handoff::worker_links> connections, handoff::kv_layout own);
 
   /// Errors: `io_failed`, and no thread has begun.
@@ -51,6 +52,7 @@ public:
 
   const home_process home;
   const worker_options options;
+  const worker_tls among_workers; ///< Used by `links`.
   const std::vector<std::span<std::byte>> memory;
   const std::unique_ptr<read_plane> plane;            ///< The loop runs the TCP lane.
   const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.

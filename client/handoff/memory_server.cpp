@@ -8,8 +8,11 @@
 namespace peercache::client {
 
 result<std::unique_ptr<memory_server>> memory_server::listen(const worker_options& options,
-                                                             const incarnation& process) {
-  if (auto may = handoff::may_listen(options.host, false, options.insecure_cluster); !may)
+                                                             const incarnation& process,
+                                                             const worker_tls& tls) {
+  if (auto may =
+          handoff::may_listen(options.host, tls.context() != nullptr, options.insecure_cluster);
+      !may)
     return may.error();
   std::unique_ptr<memory_server> made{new memory_server(options.leases_max, gpu_of(options))};
   auto choice = rdma::choose_rails(options.rails);
@@ -29,6 +32,8 @@ result<std::unique_ptr<memory_server>> memory_server::listen(const worker_option
   tcp.cluster = options.cluster;
   tcp.inc = process;
   tcp.device = made->gpu_.get();
+  tcp.handshakes = tls.handshakes();
+  tcp.pages_in_tls = options.rails.pages_in_tls;
   if (made->rails_->rails() != 0)
     tcp.on_verbs_hello = [rails = made->rails_.get()](net::stream_socket socket,
                                                       const rdma::verbs_hello& greeting) {

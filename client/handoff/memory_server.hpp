@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/handoff/worker_options.hpp"
+#include "client/handoff/worker_tls.hpp"
 #include "common/ids.hpp"
 #include "common/result.hpp"
 #include "common/slot_entry.hpp"
@@ -26,8 +27,9 @@ namespace peercache::client {
 /// none; memory that no device can register.
 class memory_server {
 public:
-  static result<std::unique_ptr<memory_server>> listen(const worker_options& options,
-                                                       const incarnation& process);
+  /// @param tls outlives the server
+  static result<std::unique_ptr<memory_server>>
+  listen(const worker_options& options, const incarnation& process, const worker_tls& tls);
 
   std::span<slot_entry> leases() noexcept { return leases_; }
   std::uint16_t port() const noexcept { return port_; }

@@ -28,11 +28,13 @@ error closed_worker() {
   return {errc::closed, "a worker is closed in a forked child"};
 }
 
-handoff::link_options links_of(const worker_options& options) {
+handoff::link_options links_of(const worker_options& options, const worker_tls& tls) {
   handoff::link_options links;
   links.host = options.host;
   links.port = options.port;
   links.insecure_cluster = options.insecure_cluster;
+  links.tls = tls.context();
+  links.handshakes = tls.handshakes();
   return links;
 }
 
@@ -40,13 +42,17 @@ handoff::link_options links_of(const worker_options& options) {
 
 class prefill_worker::impl {
 public:
-  impl(std::unique_ptr<memory_server> server, std::unique_ptr<handoff::worker_links> connections,
-       handoff::kv_layout own, const incarnation& process, std::shared_ptr<net::tls_context> tls)
-      : layout(std::move(own)), memory(handoff::distinct_memory(layout)), served(std::move(server)),
+  impl(worker_tls let_in, std::unique_ptr<memory_server> server,
+       std::unique_ptr<handoff::worker_links> connections, handoff::kv_layout own,
+       const incarnation& process, std::shared_ptr<net::tls_context> tls)
+      : among_workers(std::move(let_in)), layout(std::move(own)),
+        memory(handoff::distinct_memory(layout)), served(std::move(server)),
         links(std::move(connections)), leases(served->leases(), process), rooms(leases, {}),
         threads(std::move(tls)) {}
 
   void spawn(const worker_options& options) {
+    for (auto& body : among_workers.bodies())
+      threads.spawn(std::move(body));
     for (auto& body : served->bodies())
       threads.spawn(std::move(body));
     threads.spawn([this] {
@@ -65,6 +71,7 @@ public:
     stop.store(true, std::memory_order_release);
     links->wake();
     served->stop();
+    among_workers.stop();
     threads.join();
     links->close();
   }
@@ -137,6 +144,7 @@ public:
   }
 
   const home_process home;
+  const worker_tls among_workers; ///< Used by `served` and `links`.
   const handoff::kv_layout layout;
   const std::vector<std::span<std::byte>> memory;
   const std::unique_ptr<memory_server> served;
@@ -226,7 +234,10 @@ result<std::unique_ptr<prefill_worker>> prefill_worker::start(const worker_optio
   if (auto possible = handoff::check(layout); !possible)
     return possible.error();
   const auto process = incarnation::random();
-  auto served = memory_server::listen(options, process);
+  auto tls = worker_tls::open(options.tls);
+  if (!tls)
+    return tls.error();
+  auto served = memory_server::listen(options, process, *tls);
   if (!served)
     return served.error();
   handoff::hello self;
@@ -236,11 +247,11 @@ result<std::unique_ptr<prefill_worker>> prefill_worker::start(const worker_optio
   self.data_port = (*served)->port();
   self.rails = (*served)->rails();
   self.cluster = options.cluster;
-  auto links = handoff::worker_links::listen(links_of(options), self);
+  auto links = handoff::worker_links::listen(links_of(options, *tls), self);
   if (!links)
     return links.error();
-  auto made = std::make_unique<impl>(std::move(*served), std::move(*links), std::move(layout),
-                                     process, options.tls);
+  auto made = std::make_unique<impl>(std::move(*tls), std::move(*served), std::move(*links),
+                                     std::move(layout), process, options.tls);
   made->spawn(options);
   std::unique_ptr<prefill_worker> worker{new prefill_worker(std::move(made))};
   if (auto lent = worker->impl_->lend_memory(true); !lent)

@@ -41,11 +41,13 @@ handoff::hello hello_of(const worker_options& options, const memory_server& serv
   return self;
 }
 
-handoff::link_options transfer_links_of(const worker_options& options) {
+handoff::link_options transfer_links_of(const worker_options& options, const worker_tls& tls) {
   handoff::link_options links;
   links.host = options.host;
   links.port = options.port;
   links.insecure_cluster = options.insecure_cluster;
+  links.tls = tls.context();
+  links.handshakes = tls.handshakes();
   return links;
 }
 
@@ -64,18 +66,21 @@ result<std::unique_ptr<transfer_worker>> transfer_worker::start(worker_options o
   if (auto resolved = resolve_own_host(options); !resolved)
     return resolved.error();
   const auto process = incarnation::random();
-  auto served = memory_server::listen(options, process);
+  auto tls = worker_tls::open(options.tls);
+  if (!tls)
+    return tls.error();
+  auto served = memory_server::listen(options, process, *tls);
   if (!served)
     return served.error();
-  auto plane = reader_of(options);
+  auto plane = reader_of(options, tls->context());
   if (!plane)
     return plane.error();
-  auto links = handoff::worker_links::listen(transfer_links_of(options),
+  auto links = handoff::worker_links::listen(transfer_links_of(options, *tls),
                                              hello_of(options, **served, process));
   if (!links)
     return links.error();
-  auto made = std::make_unique<impl>(std::move(options), std::move(*served), std::move(*plane),
-                                     std::move(*links), process);
+  auto made = std::make_unique<impl>(std::move(options), std::move(*tls), std::move(*served),
+                                     std::move(*plane), std::move(*links), process);
   made->spawn();
   std::unique_ptr<transfer_worker> worker{new transfer_worker(std::move(made))};
   log::info("handoff: transfer engine {} listens on {} port {}; {}", to_string(process),

@@ -34,18 +34,21 @@ std::span<std::byte> bytes_of(const memory_range& memory) {
 
 // -- its life
 
-transfer_worker::impl::impl(worker_options opts, std::unique_ptr<memory_server> server,
+transfer_worker::impl::impl(worker_options opts, worker_tls let_in,
+                            std::unique_ptr<memory_server> server,
                             std::unique_ptr<read_plane> reader,
                             std::unique_ptr<handoff::worker_links> connections,
                             const incarnation& process)
-    : options(std::move(opts)), served(std::move(server)), plane(std::move(reader)),
-      links(std::move(connections)), leases(served->leases(), process),
+    : options(std::move(opts)), among_workers(std::move(let_in)), served(std::move(server)),
+      plane(std::move(reader)), links(std::move(connections)), leases(served->leases(), process),
       machine(leases, machine_of(options)), reads(plane->lanes(), [this] {
         progress.store(true, std::memory_order_release);
         links->wake();
       }) {}
 
 void transfer_worker::impl::spawn() {
+  for (auto& body : among_workers.bodies())
+    threads.spawn(std::move(body));
   for (auto& body : served->bodies())
     threads.spawn(std::move(body));
   for (std::size_t lane = 0; lane < plane->lanes().size(); ++lane)
@@ -83,6 +86,7 @@ void transfer_worker::impl::end() {
   links->wake();
   plane->stop();
   served->stop();
+  among_workers.stop();
   threads.join();
   links->close();
 }

@@ -27,7 +27,7 @@ namespace peercache::client {
 /// themselves, under `lock`; only the loop uses connections and reads.
 class transfer_worker::impl {
 public:
-  impl(worker_options opts, std::unique_ptr<memory_server> server,
+  impl(worker_options opts, worker_tls let_in, std::unique_ptr<memory_server> server,
        std::unique_ptr<read_plane> reader, std::unique_ptr<handoff::worker_links> connections,
        const incarnation& process);
 
@@ -44,6 +44,7 @@ public:
 
   const home_process home;
   const worker_options options;
+  const worker_tls among_workers; ///< Used by `served` and `links`.
   const std::unique_ptr<memory_server> served;
   const std::unique_ptr<read_plane> plane;
   const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.

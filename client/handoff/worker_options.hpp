@@ -24,7 +24,7 @@ struct worker_options {
   /// Numeric address on which this worker listens, and at which prefill's pages are read.
   std::string host = "127.0.0.1";
   std::uint16_t port = 0; ///< Port for other workers; 0: the kernel chooses.
-  /// Allows a `host` beyond loopback, although peers are not authenticated.
+  /// Allows a `host` beyond loopback although peers are not authenticated, as without TLS.
   bool insecure_cluster = false;
   std::string cluster = "peercache"; ///< Workers of other clusters are refused.
   std::string name = "worker";       ///< Name of this host in the other side's logs.
@@ -35,8 +35,8 @@ struct worker_options {
   /// The node of this host, which prefill and decode workers report to if it runs.
   std::string node_host = "127.0.0.1";
   std::uint16_t node_port = 31998; ///< 0: the worker reports to nobody.
-  /// TLS of the connection to the node; null: it is plain, as those between workers are in any
-  /// case.
+  /// TLS of the worker's ports and of its connections to other workers and to the node; null: all
+  /// are plain. Bytes of pages are inside it if `rails.pages_in_tls` says so on either side.
   std::shared_ptr<net::tls_context> tls;
 
   /// Transfer engine: longest time for a peer that was told to stop reading this worker's memory to

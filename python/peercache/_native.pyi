@@ -140,8 +140,9 @@ class PrefillWorker:
       states              [(kind, [(buffer as above, dim, outer count, [group, ...]), ...]), ...]
       aux                 buffers as above, whose items are rows
 
-    `options` are those of the option table (`rdma.*`, `cluster.name`, `insecure_cluster` matter). Rooms are named by
-    the number that `open` gives. Pages are numpy.int32 arrays, states [(place of the first item, such an array), ...].
+    `options` are those of the option table (`rdma.*`, `cluster.name`, `tls.*`, `insecure_cluster` matter). Rooms are
+    named by the number that `open` gives. Pages are numpy.int32 arrays, states [(place of the first item, such an
+    array), ...].
     Errors: `Error` for what the worker refuses; ValueError, TypeError. Threads: any; every call gives the GIL up.
     """
 

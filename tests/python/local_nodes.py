@@ -171,13 +171,16 @@ class LocalNode:
 
 
 class Ring:
-    """Some nodes of one cluster; the constructor returns when each node is in the view of all."""
+    """Some nodes of one cluster; the constructor returns when each node is in the view of all. `flags_of` tells the
+    flags of the node with a name."""
 
-    def __init__(self, folder, count, cluster, **options):
+    def __init__(self, folder, count, cluster, flags_of=None, **options):
         self.nodes = []
         for index in range(count):
             seeds = [self.nodes[0].address] if self.nodes else []
-            self.nodes.append(LocalNode(folder, f"node-{index + 1}", cluster, seeds=seeds, **options))
+            name = f"node-{index + 1}"
+            own = {"flags": flags_of(name)} if flags_of else {}
+            self.nodes.append(LocalNode(folder, name, cluster, seeds=seeds, **own, **options))
 
     def __getitem__(self, index):
         return self.nodes[index]

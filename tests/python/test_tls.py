@@ -8,6 +8,7 @@ import numpy
 import peercache
 import pytest
 from local_nodes import PROGRAM, Ring
+from peercache import _native
 
 CLI = str(pathlib.Path(PROGRAM).with_name("peercache"))
 
@@ -22,10 +23,10 @@ def _files(folder, name):
 
 @pytest.fixture
 def certificates(tmp_path):
-    """A folder with a CA, and certificates of it for nodes ("node") and for an engine ("engine")."""
+    """A folder with a CA, and certificates of it for two nodes and for an engine ("engine")."""
     cluster = f"python-tls-{os.getpid()}"
     _ca("init", f"{tmp_path}/ca", "--cluster", cluster)
-    for role, name in (("node", "node"), ("client", "engine")):
+    for role, name in (("node", "node-1"), ("node", "node-2"), ("client", "engine")):
         _ca("issue", role, name, "--ca", f"{tmp_path}/ca", "--out", str(tmp_path))
     return tmp_path, cluster
 
@@ -33,8 +34,8 @@ def certificates(tmp_path):
 @pytest.fixture
 def ring(certificates):
     folder, cluster = certificates
-    flags = [word for name, path in _files(folder, "node").items() for word in (f"--tls-{name}", path)]
-    made = Ring(folder, 2, cluster, flags=flags)
+    made = Ring(folder, 2, cluster, flags_of=lambda node: [
+        word for name, path in _files(folder, node).items() for word in (f"--tls-{name}", path)])
     yield made
     made.stop()
 
@@ -54,6 +55,13 @@ def test_a_client_with_a_certificate_stores_and_gets_pages(certificates, ring, c
 def test_a_client_without_one_is_refused(ring):
     with pytest.raises(peercache.Error, match="certificates"):
         peercache.Client(ring[0].options())
+
+
+def test_a_hand_over_worker_under_tls_listens_beyond_loopback(certificates):
+    folder, cluster = certificates
+    tls = {f"tls.{name}": path for name, path in _files(folder, "engine").items()}
+    described = {"dtype": "uint8", "page_tokens": 1}
+    _native.PrefillWorker({"cluster.name": cluster, **tls}, "0.0.0.0", "host", described).close()
 
 
 def test_a_file_that_is_missing_is_named(certificates, ring):

@@ -81,9 +81,9 @@ worker_options tcp_options() {
   return options;
 }
 
-worker_pair::worker_pair() {
-  auto sender = prefill_worker::start(tcp_options(), prefill_memory.layout());
-  auto receiver = decode_worker::start(tcp_options(), decode_memory.layout());
+worker_pair::worker_pair(const worker_options& of_prefill, const worker_options& of_decode) {
+  auto sender = prefill_worker::start(of_prefill, prefill_memory.layout());
+  auto receiver = decode_worker::start(of_decode, decode_memory.layout());
   if (!sender || !receiver) {
     ADD_FAILURE() << (sender ? receiver.error() : sender.error()).message;
     std::abort();

@@ -40,7 +40,8 @@ worker_options tcp_options();
 
 /// A prefill and a decode worker over TCP in this process.
 struct worker_pair {
-  worker_pair();
+  explicit worker_pair(const worker_options& of_prefill = tcp_options(),
+                       const worker_options& of_decode = tcp_options());
 
   handoff::worker_address address() const { return {"127.0.0.1", prefill->port()}; }
   /// Opens the room on both sides and waits until prefill may send.

@@ -210,6 +210,8 @@ result<void> node::impl::open_ports() {
     metrics::http_options http;
     http.host = config_.metrics.bind;
     http.port = config_.net.http_port;
+    http.tls = tls_;
+    http.open_to_strangers = config_.metrics.readers == config::http_readers::anyone;
     auto server = metrics::http_server::listen(http, std::move(content));
     if (!server)
       return server.error();

@@ -24,8 +24,9 @@ result<void> node::impl::open_tls() {
                                         "for a node"};
   log::info(
       "tls: control, look-up and data port let in members of the cluster `{}` alone, as `{}`; "
-      "the bytes of pages travel {} TLS; the HTTP port is not under TLS",
-      config_.cluster.name, tls_->self().name, pages_in_tls() ? "inside" : "past");
+      "the bytes of pages travel {} TLS; {} may read metrics and status at the HTTP port",
+      config_.cluster.name, tls_->self().name, pages_in_tls() ? "inside" : "past",
+      config_.metrics.readers == config::http_readers::anyone ? "anyone" : "members alone");
   return {};
 }
 

@@ -31,7 +31,7 @@ void add_node(fact_list& facts, const client::node_status& status) {
   facts.add("directory", human_count(status.count(metric::directory_records)) + " records");
   facts.add("sessions", human_count(status.count(metric::sessions)));
   facts.add("data plane", status.data_plane);
-  facts.add("TLS", status.is(metric::tls) ? "control, look-up and data ports" : "none");
+  facts.add("TLS", status.is(metric::tls) ? "all ports" : "none");
   if (status.is(metric::insecure))
     facts.add("insecure", "whoever reaches the ports can read, store and remove pages");
   facts.add("version", status.version);

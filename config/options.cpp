@@ -3,6 +3,7 @@
 #include "common/limits.hpp"
 #include "config/directory_options.hpp"
 #include "config/disk_options.hpp"
+#include "config/metrics_options.hpp"
 #include "config/option_store.hpp"
 #include "config/rdma_options.hpp"
 #include "config/size_units.hpp"
@@ -319,24 +320,7 @@ void add_client_verify(std::vector<option>& table) {
 
 void add_process(std::vector<option>& table) {
   table.insert(table.end(),
-               {{.name = "metrics.enabled",
-                 .type = type::boolean,
-                 .default_value = true,
-                 .meaning = "Serves metrics and health checks over HTTP.",
-                 .store = into([](node_config & c) -> auto& { return c.metrics.enabled; })},
-                {.name = "metrics.bind",
-                 .type = type::text,
-                 .default_value = "",
-                 .meaning = "Address that the HTTP port listens on; anything but loopback needs "
-                            "`insecure_cluster`.",
-                 .empty_means = "the value of `net.bind`",
-                 .store = into([](node_config & c) -> auto& { return c.metrics.bind; })},
-                {.name = "metrics.dashboard",
-                 .type = type::boolean,
-                 .default_value = true,
-                 .meaning = "Serves a page of the whole cluster at `/`, and `/api/` (HTTP port).",
-                 .store = into([](node_config & c) -> auto& { return c.metrics.dashboard; })},
-                {.name = "log.level",
+               {{.name = "log.level",
                  .type = type::choice,
                  .default_value = "info",
                  .choices = words_of<log_level>,
@@ -386,6 +370,7 @@ std::vector<option> make_table() {
   add_disk_reads(table);
   add_client_node(table);
   add_client_verify(table);
+  add_metrics(table);
   add_process(table);
   return table;
 }

@@ -12,9 +12,9 @@ void add_tls(std::vector<option>& table) {
         .default_value = "",
         .meaning = "File with the certificate of this node or client, whose URI "
                    "`peercache://CLUSTER/node/NAME` or `peercache://CLUSTER/client/NAME` says who "
-                   "it is (`peercache ca issue`); given with `tls.key` and `tls.ca`, it puts the "
-                   "control, look-up and data ports under TLS 1.3. The files are read again when "
-                   "they have changed, and at SIGHUP.",
+                   "it is (`peercache ca issue`); given with `tls.key` and `tls.ca`, it puts all "
+                   "ports under TLS 1.3. The files are read again when they have changed, and at "
+                   "SIGHUP.",
         .empty_means = "no TLS",
         .store = into([](node_config & c) -> auto& { return c.tls.certificate; })},
        {.name = "tls.key",

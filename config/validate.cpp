@@ -57,16 +57,15 @@ void check_addresses(const loaded_config& loaded, std::vector<std::string>& faul
                      "; bind to 127.0.0.1, or set `insecure_cluster = true` if the network is "
                      "trusted");
   };
-  const bool tls = config.tls.given();
-  if (!tls)
+  if (!config.tls.given()) {
     refuse_open("net.bind", config.net.bind,
                 "peers are not authenticated, so anyone who reaches the port could read and write "
                 "the cache (`tls.*` lets in members alone)");
-  // `metrics.bind` is `net.bind` by default: then the fault of `net.bind` is enough.
-  if (config.metrics.enabled && (tls || config.metrics.bind != config.net.bind))
-    refuse_open("metrics.bind", config.metrics.bind,
-                "the HTTP port is not under TLS, so anyone who reaches it could read names and "
-                "numbers");
+    // `metrics.bind` is `net.bind` by default: then the fault of `net.bind` is enough.
+    if (config.metrics.enabled && config.metrics.bind != config.net.bind)
+      refuse_open("metrics.bind", config.metrics.bind,
+                  "without `tls.*` anyone who reaches the HTTP port could read names and numbers");
+  }
   if (is_wildcard(config.net.advertise))
     faults.push_back(what(loaded, "net.advertise") +
                      ": nobody can connect to a wildcard address; set `net.advertise` to the "

@@ -4,8 +4,8 @@
 
 #include <array>
 #include <cerrno>
-#include <httplib.h>
 #include <poll.h>
+#include <utility>
 
 namespace peercache::metrics {
 
@@ -19,19 +19,22 @@ bool is_for_later(ssize_t outcome) noexcept {
 
 } // namespace
 
-http_connection::http_connection(int fd, const patience& with, time_point now)
-    : fd_(fd), patience_(with), until_(now + with.head) {}
-
-http_connection::~http_connection() {
-  ::close(fd_);
-}
+http_connection::http_connection(net::stream_socket socket, const patience& with, time_point now)
+    : socket_(std::move(socket)), patience_(with),
+      state_(socket_.is_to_establish() ? state::greeting : state::reading),
+      until_(now + with.head) {}
 
 short http_connection::events() const noexcept {
+  if (state_ == state::greeting)
+    return socket_.awaited();
   return state_ == state::sending ? POLLOUT : POLLIN;
 }
 
 http_connection::state http_connection::advance(time_point now) {
   switch (state_) {
+  case state::greeting:
+    greet();
+    break;
   case state::reading:
     receive();
     break;
@@ -48,16 +51,32 @@ http_connection::state http_connection::advance(time_point now) {
   return state_;
 }
 
+void http_connection::greet() {
+  using step = net::stream_socket::step;
+  const auto now = socket_.establish();
+  if (now == step::established) {
+    state_ = state::reading;
+    receive();
+  } else if (now == step::refused) {
+    if (errno == EPROTO) // Who has hung up was a probe of the port, and nobody was refused.
+      refusal_ = socket_.refusal();
+    state_ = state::over;
+  }
+}
+
+/// Takes all that has come: no event tells of bytes that TLS has decrypted already.
 void http_connection::receive() {
   std::array<char, 4096> piece;
-  const auto got = ::recv(fd_, piece.data(), piece.size(), 0);
-  if (is_for_later(got))
-    return;
-  in_.append(piece.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-  if (in_.find("\r\n\r\n") != std::string::npos)
-    state_ = state::asked;
-  else if (got <= 0 || in_.size() > head_bytes_max)
-    state_ = state::over;
+  while (state_ == state::reading) {
+    const auto got = socket_.receive(piece.data(), piece.size());
+    if (is_for_later(got))
+      return;
+    in_.append(piece.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+    if (in_.find("\r\n\r\n") != std::string::npos)
+      state_ = state::asked;
+    else if (got <= 0 || in_.size() > head_bytes_max)
+      state_ = state::over;
+  }
 }
 
 void http_connection::answer(std::string bytes, time_point now) {
@@ -70,7 +89,7 @@ void http_connection::answer(std::string bytes, time_point now) {
 
 void http_connection::send(time_point now) {
   while (sent_ < out_.size()) {
-    const auto done = ::send(fd_, out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
+    const auto done = socket_.send(out_.data() + sent_, out_.size() - sent_);
     if (is_for_later(done))
       return;
     if (done <= 0) {
@@ -82,14 +101,14 @@ void http_connection::send(time_point now) {
   }
   // Only the sending side is closed here: closing the socket while received bytes are unread (the
   // body of a refused request) would discard the answer on its way.
-  ::shutdown(fd_, SHUT_WR);
+  socket_.finish();
   state_ = state::ending;
   until_ = now + end_patience;
 }
 
 void http_connection::discard() {
   std::array<char, 4096> piece;
-  const auto got = ::recv(fd_, piece.data(), piece.size(), 0);
+  const auto got = socket_.receive(piece.data(), piece.size());
   if (got <= 0 && !is_for_later(got))
     state_ = state::over;
 }

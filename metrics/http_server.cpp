@@ -5,12 +5,16 @@
 #include "common/log_limit.hpp"
 #include "metrics/dashboard_assets.hpp"
 #include "metrics/http_connection.hpp"
+#include "metrics/status_page.hpp"
+#include "net/peer_address.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <httplib.h>
 #include <list>
+#include <memory>
+#include <optional>
 #include <poll.h>
 #include <regex>
 #include <sys/eventfd.h>
@@ -86,7 +90,9 @@ public:
     return lines > http_server::headers_max + 2; // The request's line, and the empty one.
   }
 
-  std::string answer_to(const std::string& request) {
+  /// @param all whether who asks may see all, or the probes' paths alone
+  std::string answer_to(const std::string& request, bool all) {
+    sees_all_ = all;
     if (too_many_headers(request))
       return "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\n"
              "Connection: close\r\n\r\n";
@@ -103,6 +109,13 @@ public:
     process(*this);
     return std::move(one.answer);
   }
+  /// Whether the request that is being answered is for who has no certificate, too.
+  bool lets_see(const std::string& path) const {
+    return sees_all_ || path == "/healthz" || path == "/readyz";
+  }
+
+private:
+  bool sees_all_ = true;
 };
 
 /// Sets only SO_REUSEADDR on the listening socket. The library's default sets SO_REUSEPORT as well:
@@ -112,10 +125,16 @@ void set_socket_options(socket_t fd) {
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 }
 
-/// Answers what is refused before any handler sees it: writes, and ranges, of which a short request
-/// can name so many that the answer has a thousand times the bytes of the whole.
-httplib::Server::HandlerResponse refuse(const httplib::Request& request,
+/// Answers what is refused before any handler sees it: strangers, writes, and ranges, of which a
+/// short request can name so many that the answer has a thousand times the bytes of the whole.
+httplib::Server::HandlerResponse refuse(const request_handler& handler,
+                                        const httplib::Request& request,
                                         httplib::Response& response) {
+  if (!handler.lets_see(request.path)) {
+    response.status = 403;
+    response.set_content("this takes a certificate of the cluster\n", text_type);
+    return httplib::Server::HandlerResponse::Handled;
+  }
   if (request.has_header("Range")) {
     const_cast<httplib::Request&>(request).ranges.clear(); // The library cuts every answer by them.
     response.status = 400;
@@ -194,10 +213,12 @@ struct http_server::state {
   request_handler handler;
   std::uint16_t port = 0;
   http_connection::patience patience;
+  std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
+  bool open_to_strangers = false;
   int stop = -1;                          ///< An eventfd that is readable from stop() on.
   std::list<http_connection> connections; ///< Open connections, oldest first.
   time_point accept_again{};
-  log_limit lines;
+  log_limit lines, refusals;
 
   ~state() { ::close(stop); }
 
@@ -205,6 +226,8 @@ struct http_server::state {
   /// Waits for events of the sockets; false when stop() was called.
   bool wait(std::vector<pollfd>& polled);
   void serve(const std::vector<pollfd>& polled, time_point now);
+  std::string answer_to(const http_connection& who, time_point now);
+  void tell(const http_connection& refused, const std::string& why, time_point now);
   void accept_all(time_point now);
   void make_room();
 };
@@ -233,18 +256,35 @@ void http_server::state::serve(const std::vector<pollfd>& polled, time_point now
     using phase = http_connection::state;
     auto at = polled[index].revents != 0 ? each->advance(now) : each->where();
     if (at == phase::asked) {
-      each->answer(handler.answer_to(each->request()), now);
+      each->answer(answer_to(*each, now), now);
       at = each->where();
     }
+    if (!each->refusal().empty())
+      tell(*each, each->refusal(), now);
     each = at == phase::over || each->until() <= now ? connections.erase(each) : std::next(each);
   }
+}
+
+std::string http_server::state::answer_to(const http_connection& who, time_point now) {
+  const bool all = tls == nullptr || open_to_strangers || who.is_known();
+  auto answer = handler.answer_to(who.request(), all);
+  if (answer.starts_with("HTTP/1.1 403"))
+    tell(who, "it shows no certificate", now);
+  return answer;
+}
+
+void http_server::state::tell(const http_connection& refused, const std::string& why,
+                              time_point now) {
+  const auto address = net::address_of_peer(refused.fd());
+  if (refusals.allows(address, now))
+    log::warn("HTTP: refused {}: {}", address, peer_text(why));
 }
 
 /// Closes the oldest connection of the least important kind: first those whose answer is sent, then
 /// those that have asked nothing yet, then those that receive an answer.
 void http_server::state::make_room() {
   using phase = http_connection::state;
-  for (const auto at : {phase::ending, phase::reading, phase::sending})
+  for (const auto at : {phase::ending, phase::greeting, phase::reading, phase::sending})
     for (auto each = connections.begin(); each != connections.end(); ++each)
       if (each->where() == at) {
         connections.erase(each);
@@ -254,8 +294,9 @@ void http_server::state::make_room() {
 
 void http_server::state::accept_all(time_point now) {
   for (std::size_t i = 0; i < accepted_per_turn; ++i) {
-    const int fd = ::accept4(handler.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    const bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    net::unique_fd fd(
+        ::accept4(handler.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const bool full = !fd && (errno == EMFILE || errno == ENFILE);
     if (full && lines.allows("", now))
       log::warn("HTTP: no descriptor is left; raise the limit of open files (ulimit -n, "
                 "LimitNOFILE)");
@@ -263,11 +304,14 @@ void http_server::state::accept_all(time_point now) {
       // With no descriptor left the listening socket stays readable, so it is not polled for a
       // pause; otherwise the loop would be busy.
       accept_again = now + no_descriptor_pause;
-    if (fd < 0)
+    if (!fd)
       return;
     if (connections.size() == connections_max)
       make_room();
-    connections.emplace_back(fd, patience, now);
+    std::optional<net::tls_session> session;
+    if (tls)
+      session.emplace(tls->accepted_from_anyone(fd.get()));
+    connections.emplace_back(net::stream_socket(std::move(fd), std::move(session)), patience, now);
   }
 }
 
@@ -294,8 +338,13 @@ result<std::unique_ptr<http_server>> http_server::listen(const http_options& opt
   if (made->stop < 0)
     return {errc::io_failed, std::string{"HTTP: no descriptor: "} + std::strerror(errno)};
   made->handler.set_socket_options(set_socket_options);
-  made->handler.set_pre_routing_handler(refuse);
-  made->handler.set_default_headers({{"Content-Security-Policy", content_policy},
+  made->handler.set_pre_routing_handler(
+      [handler = &made->handler](const httplib::Request& request, httplib::Response& response) {
+        return refuse(*handler, request, response);
+      });
+  made->tls = options.tls;
+  made->open_to_strangers = options.open_to_strangers;
+  made->handler.set_default_headers({{"Content-Security-Policy", "default-src 'self'"},
                                      {"X-Content-Type-Options", "nosniff"},
                                      {"Cache-Control", "no-store"}});
   add_routes(made->handler, std::move(content));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/result.hpp"
+#include "net/tls_context.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -39,8 +40,11 @@ struct http_content {
 
 struct http_options {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0; ///< Port to listen on; 0: any free one.
-  /// Time from the begin of a connection to the end of its request.
+  std::uint16_t port = 0;                ///< Port to listen on; 0: any free one.
+  std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
+  /// Whether who shows no certificate may ask for more than /healthz and /readyz, under TLS.
+  bool open_to_strangers = false;
+  /// Time from the begin of a connection to the end of its request, TLS's handshake included.
   std::chrono::milliseconds read_timeout{2000};
   /// How long a client may take no byte of its answer.
   std::chrono::milliseconds write_timeout{2000};
@@ -54,6 +58,10 @@ struct http_options {
 ///   /api/NAME     the cluster's state, for programs and for the page
 ///   /             a page that shows the cluster, refreshed; asks nobody but this server
 /// Everything is read-only: methods other than GET and HEAD are refused with 405.
+///
+/// Under TLS a certificate that is shown must be a member's; who shows none is answered 403, but at
+/// /healthz and /readyz, since probes have none. Refusals cause one line of the log a minute for
+/// each address.
 ///
 /// Threads: run() blocks the caller until stop(), which may come from any thread, before or during
 /// run(). It serves all connections and waits for none of them: a client that is silent, drips

@@ -24,7 +24,7 @@ FOLDERS = {
     "rdma/tcp": ["common", "net", "rdma", "rdma/verbs"],
     "handoff": ["common"],
     "handoff/links": ["common", "net", "handoff"],
-    "metrics": ["common"],
+    "metrics": ["common", "net"],
     "link/protocol": ["common", "discovery"],
     "link": ["common", "config", "discovery", "net", "rdma/verbs", "link/protocol"],
     "actors": ["common", "config", "discovery", "storage", "storage/disk/io", "storage/disk", "storage/disk/offset",

@@ -145,6 +145,8 @@ result<std::vector<node_process>> start_nodes(const demo_options& options,
   }
   cluster.prototype.flags = {
       "--data-plane", std::string(data_plane_words[static_cast<std::size_t>(options.data_plane)])};
+  if (options.tls) // A browser has no certificate of this cluster.
+    cluster.prototype.flags.insert(cluster.prototype.flags.end(), {"--metrics-readers", "anyone"});
   if (options.disk_bytes != 0) {
     const auto path =
         options.disk_path.empty() ? (folder.path() / "disk").string() : options.disk_path;
@@ -217,8 +219,9 @@ void keep_nodes(const std::vector<node_process>& nodes, const held_signals& sign
     addresses.push_back(node.address());
   fmt::print(stderr,
              "the nodes stay until Ctrl-C: peercache --cluster {} --node {} status\n"
-             "status page: http://127.0.0.1:{}/\n",
+             "status page: {}://127.0.0.1:{}/\n",
              nodes.front().launch().cluster, fmt::join(addresses, ","),
+             nodes.front().launch().tls.given() ? "https" : "http",
              nodes.front().ports().http_port);
   signals.wait();
 }

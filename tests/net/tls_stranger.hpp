@@ -4,6 +4,7 @@
 #include "net/tls_context.hpp"
 
 #include <openssl/ssl.h>
+#include <string>
 
 namespace peercache::net {
 
@@ -36,6 +37,24 @@ public:
   bool hears() {
     char byte = 0;
     return SSL_read(ssl, &byte, 1) == 1;
+  }
+
+  /// All bytes that come inside the session until its end. @pre the socket blocks
+  std::string hears_all() {
+    std::string all;
+    char piece[4096];
+    for (int got; (got = SSL_read(ssl, piece, sizeof piece)) > 0;)
+      all.append(piece, static_cast<std::size_t>(got));
+    return all;
+  }
+  /// The number of the certificate that the other side has shown; empty when it has shown none.
+  std::string number_shown() {
+    X509* shown = SSL_get0_peer_certificate(ssl);
+    if (shown == nullptr)
+      return {};
+    const auto* number = X509_get0_serialNumber(shown);
+    return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(number)),
+            static_cast<std::size_t>(ASN1_STRING_length(number))};
   }
 
 private:

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "config/options.hpp"
+
+#include <vector>
+
+// A function that appends the rows of the section `metrics` to the option table. For
+// config/options.cpp alone.
+namespace peercache::config {
+
+void add_metrics(std::vector<option>& table);
+
+} // namespace peercache::config

@@ -1,5 +1,6 @@
 #include "net/stream_socket.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/socket.h>
 #include <utility>
@@ -7,6 +8,24 @@
 namespace peercache::net {
 
 namespace {
+
+/// The most bytes that one record of TLS gives.
+constexpr std::size_t record_bytes_max = 16u << 10;
+/// No machine has smaller pages of memory.
+constexpr std::size_t memory_page_bytes = 4096;
+
+/// Whether the kernel can write to all of this memory, of which it changes one byte a page. TLS
+/// writes to it as the process itself, which would end by a signal. @pre count > 0
+bool is_writable(int socket, std::byte* bytes, std::size_t count) noexcept {
+  const auto takes_a_byte = [socket](std::byte* at) {
+    socklen_t one = 1;
+    return ::getsockopt(socket, SOL_SOCKET, SO_TYPE, at, &one) == 0;
+  };
+  for (std::size_t at = 0; at < count; at += memory_page_bytes)
+    if (!takes_a_byte(bytes + at))
+      return false;
+  return takes_a_byte(bytes + count - 1);
+}
 
 /// Moves the pieces one after the other by `move_some`, until it cannot go on. What ends it after
 /// some bytes is told by the next call.
@@ -77,8 +96,14 @@ ssize_t stream_socket::receive(void* bytes, std::size_t count) noexcept {
 ssize_t stream_socket::receive(std::span<const iovec> pieces) noexcept {
   if (!tls_)
     return receive_past_tls(pieces);
-  return move_all(
-      pieces, [this](std::byte* bytes, std::size_t count) { return tls_->receive(bytes, count); });
+  return move_all(pieces, [this](std::byte* bytes, std::size_t count) -> ssize_t {
+    count = std::min(count, record_bytes_max);
+    if (!is_writable(fd_.get(), bytes, count)) {
+      errno = EFAULT;
+      return -1;
+    }
+    return tls_->receive(bytes, count);
+  });
 }
 
 ssize_t stream_socket::send_past_tls(std::span<const iovec> pieces) noexcept {

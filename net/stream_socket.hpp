@@ -21,8 +21,8 @@ namespace peercache::net {
 ///
 /// Threads: one at a time. Ownership: owns the descriptor, which the events of an `event_poll` are
 /// for. Errors: -1 with errno as sockets and `tls_session` have it; 0 at the end of the stream.
-/// Where TLS receives into memory that the process may not write to, the process ends by a signal;
-/// elsewhere that is EFAULT.
+/// EFAULT when pieces are to be received into memory that the process may not write to; what
+/// `receive` is given as one piece is the owner's own memory.
 class stream_socket {
 public:
   using step = tls_session::step;

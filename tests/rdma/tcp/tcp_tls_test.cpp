@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <sys/mman.h>
 
 namespace peercache::rdma::tcp_tls_test {
 namespace {
@@ -112,6 +113,31 @@ TEST(tcp_tls, with_full_on_either_side_an_eavesdropper_has_nothing) {
     EXPECT_FALSE(found.page) << reader << server;
     EXPECT_FALSE(found.key) << reader << server;
   }
+}
+
+TEST(tcp_tls, with_full_memory_that_cannot_be_written_costs_its_page_and_not_the_process) {
+  test_pool pool;
+  auto options = under_tls(true);
+  options.channels.breaker.failures_to_open = 1;
+  tcp_rig rig(options);
+  rig.serve(pool, life);
+  constexpr std::size_t bytes = 96u << 10;
+  auto* const memory = static_cast<std::byte*>(
+      ::mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(static_cast<void*>(memory), MAP_FAILED);
+  ASSERT_EQ(::mprotect(memory + bytes, bytes, PROT_READ), 0);
+  // Nothing of the page can be written to, or its last bytes cannot.
+  for (auto* const to : {memory + bytes, memory + 4000}) {
+    test_batch wrong(pool, 2, bytes);
+    wrong.batch.parts[1].data = to;
+    rig.read(wrong, life);
+    EXPECT_EQ(to_string(wrong.batch.pages[1].status), "bad_size");
+    test_batch right(pool, 2, bytes);
+    rig.read(right, life);
+    EXPECT_TRUE(right.all(page_status::hit));
+  }
+  EXPECT_EQ(rig.plane().stats().breaker_opened, 0u);
+  ::munmap(memory, 2 * bytes);
 }
 
 TEST(tcp_tls, both_sides_do_the_larger_extent_and_tls_never_meets_its_absence) {

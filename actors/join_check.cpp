@@ -4,6 +4,7 @@
 #include "common/log.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/connector_actor.hpp"
 
 #include <chrono>
 #include <string>
@@ -67,9 +68,12 @@ void search_for(membership_pointer self, const discovery::member& who,
                 const join_handler& pass_on) {
   ++self->state.searches;
   const auto where = "the address that it advertises, " + address_text(who);
-  const auto failed = [self, inc = who.inc, where, pass_on](const caf::error&) {
+  const auto failed = [self, inc = who.inc, where, pass_on](const caf::error& why) {
+    const auto tls_fault = link::tls_fault_of(why);
     end_search(self, inc,
-               "nobody answers at " + where + ": check its net.advertise and the firewalls",
+               tls_fault.empty()
+                   ? "nobody answers at " + where + ": check its net.advertise and the firewalls"
+                   : "whoever is at " + where + ", is not let in: " + tls_fault,
                pass_on);
   };
   const auto greeted = [self, inc = who.inc, where, pass_on](const peer_welcome& welcome) {
@@ -81,7 +85,7 @@ void search_for(membership_pointer self, const discovery::member& who,
                pass_on);
   };
   self->request(self->state.options.connector, 30s, dial_atom_v, who.host, who.control_port,
-                from_here{})
+                who.name, from_here{})
       .then(
           [self, greeted, failed](const gateway_actor& gateway) {
             const auto& own = self->state.options;

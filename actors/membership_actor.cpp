@@ -144,7 +144,8 @@ void dial(membership_pointer self, const discovery::endpoint& to) {
   PEERCACHE_ASSERT(!state.routes[to].dialing); // Only one dial to an address at a time.
   state.routes[to].dialing = true;
   auto failed = [self, to](const caf::error& why) { dial_failed(self, to, why); };
-  self->request(state.options.connector, 30s, dial_atom_v, to.host, to.port, from_here{})
+  self->request(state.options.connector, 30s, dial_atom_v, to.host, to.port, std::string(),
+                from_here{})
       .then(
           [self, to, failed](const gateway_actor& gateway) {
             auto& own = self->state.options;

@@ -2,6 +2,8 @@
 
 #include "common/log.hpp"
 
+#include <fmt/format.h>
+
 // The part of the composition root that decides who is let in.
 namespace peercache::actors {
 
@@ -22,6 +24,13 @@ result<void> node::impl::open_tls() {
     return {errc::invalid_argument, "TLS: " + config_.tls.certificate +
                                         " is a client's; `peercache ca issue node NAME` makes one "
                                         "for a node"};
+  if (tls_->self().name != config_.node.name)
+    return {errc::invalid_argument,
+            fmt::format("TLS: {} is that of the node '{}', and this is '{}', whom no member would "
+                        "let in by it: `peercache ca issue node {}` makes one, or set `node.name = "
+                        "{}`",
+                        config_.tls.certificate, tls_->self().name, config_.node.name,
+                        config_.node.name, tls_->self().name)};
   log::info(
       "tls: control, look-up and data port let in members of the cluster `{}` alone, as `{}`; "
       "the bytes of pages travel {} TLS; {} may read metrics and status at the HTTP port",

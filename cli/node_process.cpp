@@ -214,6 +214,12 @@ result<std::vector<node_process>> start_local_cluster(const local_cluster_option
     launch.folder = options.folder / launch.name;
     if (i > 0)
       launch.seeds = {nodes.front().address()};
+    if (options.certificate_of) {
+      auto files = options.certificate_of(launch.name);
+      if (!files)
+        return files.error();
+      launch.tls = std::move(*files);
+    }
     auto node = node_process::start(launch);
     if (!node)
       return node.error();

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -109,12 +110,16 @@ private:
   bool kept_ = false;
 };
 
+/// Gives the certificate of the node with this name.
+using node_certificates = std::function<result<tls_paths>(const std::string& name)>;
+
 /// Options of a cluster of `count` nodes: node-1 is the head, the others join through it.
 /// `start_local_cluster` returns when all nodes are in each other's views.
 struct local_cluster_options {
   node_launch prototype; ///< How to start each node; name, seeds and folder are set per node.
   std::uint32_t count = 3;
   std::filesystem::path folder;
+  node_certificates certificate_of; ///< Null: the nodes have no TLS.
 };
 result<std::vector<node_process>> start_local_cluster(const local_cluster_options& options);
 

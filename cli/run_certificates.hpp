@@ -1,16 +1,16 @@
 #pragma once
 
+#include "cli/node_process.hpp"
 #include "common/result.hpp"
-#include "common/tls_paths.hpp"
 
 #include <filesystem>
 #include <string>
 
 namespace peercache::cli {
 
-/// Makes a CA for a cluster that lives as long as a run, and one certificate of it for all of its
-/// nodes, which serves their clients, too. @param folder is created
-result<tls_paths> make_run_certificates(const std::filesystem::path& folder,
-                                        const std::string& cluster);
+/// Makes a CA for a cluster that lives as long as a run. What it returns issues the certificate of
+/// the node with a name, which serves that node's clients, too. @param folder is created
+result<node_certificates> make_run_certificates(const std::filesystem::path& folder,
+                                                const std::string& cluster);
 
 } // namespace peercache::cli

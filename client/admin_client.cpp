@@ -64,7 +64,7 @@ admin_client::connect(const std::string& host, std::uint16_t port, const std::st
   result<void> outcome;
   auto failed = [&](const caf::error& why) { outcome = connect_fault(host, port, fault_of(why)); };
   caf::scoped_actor self{system};
-  self->request(connector, timeout, dial_atom_v, *address, port, from_here{})
+  self->request(connector, timeout, dial_atom_v, *address, port, std::string(), from_here{})
       .receive([&](gateway_actor& found) { body->gateway = std::move(found); }, failed);
   const auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
   if (outcome)

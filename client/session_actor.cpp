@@ -100,7 +100,7 @@ void connect(session_pointer self) {
   auto& state = self->state;
   state.connecting = true;
   self->request(state.options.connector, 30s, dial_atom_v, state.options.node_host,
-                state.options.node_port, from_here{})
+                state.options.node_port, std::string(), from_here{})
       .then([self](const gateway_actor& gateway) { greet(self, gateway); },
             [self](const caf::error& why) { failed(self, why); });
 }

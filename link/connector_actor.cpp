@@ -1,7 +1,9 @@
 #include "link/connector_actor.hpp"
 
 #include "common/assert.hpp"
+#include "common/log_limit.hpp"
 #include "common/result.hpp"
+#include "link/caf_fault.hpp"
 #include "link/node_middleman.hpp"
 #include "link/system_config.hpp"
 
@@ -44,6 +46,12 @@ void give_socket(connector_pointer self, connector_state::dial& done) {
           [promise = done.promise](caf::error& err) mutable { promise.deliver(std::move(err)); });
 }
 
+std::string other_node_of(const std::string& shown, const std::string& meant) {
+  return "its certificate is that of the node '" + std::string(peer_text(shown)) + "', and '" +
+         std::string(peer_text(meant)) +
+         "' is meant: each node needs one of its own (`peercache ca issue node`)";
+}
+
 /// Goes on with a dial whose socket has news. True when the dial is over.
 bool go_on(connector_pointer self, connector_state::dial& one) {
   if (!one.tls) {
@@ -60,9 +68,12 @@ bool go_on(connector_pointer self, connector_state::dial& one) {
     one.tls.emplace(self->state.tls->dialled(one.socket.get()));
   }
   const auto step = one.tls->shake_hands();
-  if (step == net::tls_session::step::established)
-    give_socket(self, one);
-  else if (step == net::tls_session::step::refused)
+  if (step == net::tls_session::step::established) {
+    if (const auto& name = one.tls->peer().name; !one.name.empty() && name != one.name)
+      one.promise.deliver(cannot_connect(no_tls_with_it + other_node_of(name, one.name)));
+    else
+      give_socket(self, one);
+  } else if (step == net::tls_session::step::refused)
     one.promise.deliver(cannot_connect(no_tls_with_it + one.tls->refusal()));
   return step != net::tls_session::step::working;
 }
@@ -137,13 +148,21 @@ caf::result<std::string> try_port(connector_pointer self, const std::string& hos
 
 } // namespace
 
+std::string tls_fault_of(const caf::error& why) {
+  const auto fault = fault_of(why);
+  const std::string_view words(fault.message);
+  return words.starts_with(no_tls_with_it) ? std::string(words.substr(std::strlen(no_tls_with_it)))
+                                           : std::string();
+}
+
 connector_actor::behavior_type run_connector(connector_pointer self, milliseconds timeout) {
   self->state.timeout = timeout;
   self->state.tls = tls_of(self->system());
   return {
-      [self](dial_atom, const std::string& host, std::uint16_t port,
+      [self](dial_atom, const std::string& host, std::uint16_t port, const std::string& name,
              from_here) -> caf::result<gateway_actor> {
         connector_state::dial started;
+        started.name = name;
         started.port = port;
         started.until = steady_clock::now() + self->state.timeout;
         auto socket = net::start_connect(host, port, {.user_timeout = {}});

@@ -9,15 +9,19 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace peercache::link {
 
 /// How the words of an error begin when a peer was connected and shook no hands of TLS.
 inline constexpr const char* no_tls_with_it = "no TLS with it: ";
 
-/// Dials all addresses at once, so that an unreachable address delays no other, and shakes hands if
-/// the actor system has TLS. CAF's own connect would block the one middleman actor for as long as
-/// the kernel likes. Only numeric addresses: names are resolved where they are configured. Never
+/// Whether a dial has failed since TLS has, and why, in words; empty when it has failed otherwise.
+std::string tls_fault_of(const caf::error& why);
+
+/// Dials all addresses at once, so that an address out of reach holds up no other, and shakes hands
+/// if the actor system has TLS. CAF's own connect would block the one middleman actor for as long
+/// as the kernel likes. Only numeric addresses: names are resolved where they are configured. Never
 /// blocks. Not detached: CAF's broker keeps a reference to every actor that waits for the greeting
 /// of a silent peer, and a detached actor that is referred to keeps its actor system from ending.
 /// Bound: each caller has one open dial per address.
@@ -30,6 +34,7 @@ struct connector_state {
     net::unique_fd socket;
     std::optional<net::tls_session> tls; ///< None until the socket is connected, or without TLS.
     std::uint16_t port = 0;
+    std::string name; ///< Name of the node that is meant; empty: any.
     std::chrono::steady_clock::time_point until;
     caf::typed_response_promise<gateway_actor> promise;
   };

@@ -145,7 +145,7 @@ void dial(links_pointer self, const incarnation& inc, links_state::link& known) 
   known.dialing = true;
   auto failed = [self, inc](const caf::error& why) { dial_failed(self, inc, why); };
   self->request(options.connector, std::chrono::seconds(30), dial_atom_v, known.handles.self.host,
-                known.handles.self.control_port, from_here{})
+                known.handles.self.control_port, known.handles.self.name, from_here{})
       .then(
           [self, inc, failed](const gateway_actor& gateway) {
             auto& opts = self->state.options;

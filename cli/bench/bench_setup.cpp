@@ -64,7 +64,7 @@ result<void> bench_setup::start() {
     auto files = make_run_certificates(folder_.path() / "tls", cluster.prototype.cluster);
     if (!files)
       return files.error();
-    cluster.prototype.tls = std::move(*files);
+    cluster.certificate_of = std::move(*files);
     const auto word = bench_tls_words[static_cast<std::size_t>(options_.tls)];
     cluster.prototype.flags.insert(cluster.prototype.flags.end(),
                                    {"--tls-data", std::string(word)});

@@ -141,7 +141,7 @@ result<std::vector<node_process>> start_nodes(const demo_options& options,
     auto files = make_run_certificates(folder.path() / "tls", cluster.prototype.cluster);
     if (!files)
       return files.error();
-    cluster.prototype.tls = std::move(*files);
+    cluster.certificate_of = std::move(*files);
   }
   cluster.prototype.flags = {
       "--data-plane", std::string(data_plane_words[static_cast<std::size_t>(options.data_plane)])};

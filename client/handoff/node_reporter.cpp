@@ -71,7 +71,7 @@ void look_for_node(reporter_pointer self) {
   auto& state = self->state;
   state.connecting = true;
   self->request(state.connector, 30s, link::dial_atom_v, state.options.host, state.options.port,
-                link::from_here{})
+                std::string(), link::from_here{})
       .then([self](const link::gateway_actor& gateway) { greet(self, gateway); },
             [self](const caf::error& why) { not_connected(self, why); });
 }

@@ -115,8 +115,10 @@ using gateway_actor = caf::typed_actor<
 /// Opens connections with a deadline of our own; no other actor is blocked by them.
 using connector_actor = caf::typed_actor<
     // Actors of this process: connect to this host and port. Answers the gateway published there,
-    // or an error within the connect time-out.
-    caf::replies_to<dial_atom, std::string, std::uint16_t, from_here>::with<gateway_actor>,
+    // or an error within the connect time-out. With TLS the certificate there must be that of the
+    // node with the name that comes last; empty: of any node.
+    caf::replies_to<dial_atom, std::string, std::uint16_t, std::string,
+                    from_here>::with<gateway_actor>,
     // Actors of this process: connect to this host and port, and close. Answers nothing when there
     // was a connection, else the reason in words, within the connect time-out.
     caf::replies_to<try_atom, std::string, std::uint16_t, from_here>::with<std::string>,

@@ -4,6 +4,7 @@
 
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/connector_actor.hpp"
 
 #include <map>
 #include <variant>
@@ -20,6 +21,7 @@ using listeners = std::map<std::uint16_t, discovery::member>;
 struct network {
   listeners there;
   bool silent = false; ///< Nobody answers, and nobody refuses.
+  std::string shown;   ///< Name in the certificate that all show; empty: there is no TLS.
   int dials = 0;
 };
 
@@ -32,11 +34,14 @@ caf::behavior greets(caf::event_based_actor*, const discovery::member& who) {
 }
 
 connector_actor::behavior_type dials_in(connector_actor::pointer self, network* net) {
-  return {[self, net](dial_atom, const std::string&, std::uint16_t port,
+  return {[self, net](dial_atom, const std::string&, std::uint16_t port, const std::string& name,
                       from_here) -> caf::result<gateway_actor> {
             ++net->dials;
             if (net->silent)
               return self->make_response_promise<gateway_actor>();
+            if (!net->shown.empty() && net->shown != name)
+              return caf::make_error(caf::sec::cannot_connect_to_node,
+                                     link::no_tls_with_it + net->shown + " is not " + name);
             const auto found = net->there.find(port);
             if (found == net->there.end())
               return caf::make_error(caf::sec::cannot_connect_to_node);
@@ -141,6 +146,20 @@ TEST_F(join_check, another_process_at_the_address_does_not_speak_for_the_sender)
   EXPECT_EQ(members(), 1u);
   ASSERT_EQ(refusals.size(), 1u);
   EXPECT_EQ(refusals.front().rfind("another process answers", 0), 0u) << refusals.front();
+}
+
+TEST_F(join_check, who_shows_another_nodes_certificate_stays_outside_and_is_told_so) {
+  net.there[there.control_port] = there;
+  net.shown = "other";
+  join(there);
+  EXPECT_EQ(members(), 1u);
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_EQ(refusals.front(), "whoever is at the address that it advertises, 127.0.0.1:31002, is "
+                              "not let in: other is not there");
+  pass(std::chrono::milliseconds(2000));
+  net.shown = "there";
+  join(there);
+  EXPECT_EQ(members(), 2u);
 }
 
 TEST_F(join_check, who_was_not_reached_is_told_again_and_looked_for_again_later) {

@@ -10,7 +10,7 @@ namespace peercache::actors {
 namespace {
 
 connector_actor::behavior_type unreachable_everywhere(connector_actor::pointer, caf::sec why) {
-  return {[why](dial_atom, const std::string&, std::uint16_t,
+  return {[why](dial_atom, const std::string&, std::uint16_t, const std::string&,
                 from_here) -> caf::result<gateway_actor> { return caf::make_error(why); },
           [](try_atom, const std::string&, std::uint16_t, from_here) { return std::string{}; },
           [](beat_atom, from_here) {}};

@@ -20,7 +20,8 @@ struct network {
 connector_actor::behavior_type
 slow_connector(connector_actor::pointer self,
                std::vector<caf::typed_response_promise<gateway_actor>>* dials, const network* net) {
-  return {[self, dials, net](dial_atom, const std::string&, std::uint16_t, from_here) {
+  return {[self, dials, net](dial_atom, const std::string&, std::uint16_t, const std::string&,
+                             from_here) {
             dials->push_back(self->make_response_promise<gateway_actor>());
             auto promise = dials->back();
             if (net->gateway)

@@ -37,11 +37,12 @@ public:
   dialling(const dialling&) = delete;
   dialling& operator=(const dialling&) = delete;
 
-  /// Dials a port. Returns what went wrong; nothing when it is connected.
-  std::string dial(std::uint16_t port) {
+  /// Dials a port, where the node of this name is to be if one is given. Returns what went wrong;
+  /// nothing when it is connected.
+  std::string dial(std::uint16_t port, const std::string& name = {}) {
     std::string fault;
     caf::scoped_actor self{system_};
-    self->request(connector_, 30s, dial_atom_v, std::string("127.0.0.1"), port, from_here{})
+    self->request(connector_, 30s, dial_atom_v, std::string("127.0.0.1"), port, name, from_here{})
         .receive([&](gateway_actor& found) { found_ = caf::actor_cast<caf::actor>(found); },
                  [&](const caf::error& why) { fault = system_.render(why); });
     return fault;
@@ -151,6 +152,16 @@ TEST_F(tls_link_test, who_has_no_certificate_of_this_cluster_is_refused) {
   EXPECT_THAT(dialling(context_of(another_ca.client())).dial(port), HasSubstr("no TLS with it"));
   EXPECT_NE(dialling(context_of(another_cluster.node())).dial(port), "");
   EXPECT_NE(dialling(nullptr).dial(port), "");
+}
+
+TEST_F(tls_link_test, a_node_that_shows_another_nodes_certificate_is_not_spoken_with) {
+  EXPECT_EQ(dialling(client).dial(port, "node-1"), "");
+  dialling meaning_another(context_of(ca.node("node-3")));
+  const auto fault = meaning_another.dial(port, "node-2");
+  EXPECT_THAT(fault, HasSubstr("that of the node 'node-1'"));
+  EXPECT_THAT(fault, HasSubstr("'node-2' is meant"));
+  serve_plainly();
+  EXPECT_EQ(dialling(nullptr).dial(port, "node-2"), "") << "without TLS nobody shows a name";
 }
 
 TEST_F(tls_link_test, without_tls_on_the_other_side_nothing_is_said_to_it) {

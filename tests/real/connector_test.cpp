@@ -55,7 +55,7 @@ TEST(connector, addresses_that_do_not_answer_hold_up_no_other) {
         pending;
     for (const auto& port : ports)
       pending.push_back(self->request(connector, 30s, dial_atom_v, std::string{"127.0.0.1"},
-                                      port.number, from_here{}));
+                                      port.number, std::string(), from_here{}));
     for (auto& each : pending)
       each.receive([](const gateway_actor&) { ADD_FAILURE() << "connected"; },
                    [](const caf::error&) {});

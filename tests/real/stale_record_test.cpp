@@ -23,7 +23,7 @@ protected:
     for (std::size_t i = 0; i < 3; ++i) {
       gateway_actor gateway;
       self->request(connector, std::chrono::seconds(5), dial_atom_v, std::string{"127.0.0.1"},
-                    node(i).ports().control_port, from_here{})
+                    node(i).ports().control_port, std::string(), from_here{})
           .receive([&](gateway_actor& found) { gateway = std::move(found); }, failed);
       self->request(gateway, std::chrono::seconds(5), hello_atom_v, wire_version, cluster(),
                     std::string{"test"})

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -24,7 +25,9 @@ using testing::HasSubstr;
 class tls_cluster : public local_ring {
 protected:
   void SetUp() override {
-    prototype_.tls = files_;
+    certificate_of_ = [this](const std::string& name) -> result<tls_paths> {
+      return tls_paths(ca_.node(name));
+    };
     prototype_.cluster = ca_.authority().cluster();
     local_ring::SetUp();
   }
@@ -56,7 +59,6 @@ protected:
   }
 
   const certificates ca_{"tls-" + std::to_string(::getpid())};
-  const net::tls_files files_ = ca_.node("node");
   const net::tls_files client_files_ = ca_.client("engine");
 };
 
@@ -155,6 +157,46 @@ TEST_F(tls_cluster, the_data_port_answers_members_alone_and_says_so_once) {
   EXPECT_EQ(count_of(log_of(0), "tls: refused a connection from 127.0.0.1"), 1u) << log_of(0);
 }
 
+/// The first line of what the HTTP port answers to somebody with these files (null: none).
+std::string http_answer(std::uint16_t port, const std::string& path, const net::tls_files* shown) {
+  auto socket = net::start_connect("127.0.0.1", port, {});
+  EXPECT_TRUE(socket);
+  pollfd ready{socket->get(), POLLOUT, 0};
+  EXPECT_EQ(::poll(&ready, 1, 5000), 1);
+  ::fcntl(socket->get(), F_SETFL, ::fcntl(socket->get(), F_GETFL) & ~O_NONBLOCK);
+  net::tls_stranger who(socket->get(), shown);
+  const auto request = "GET " + path + " HTTP/1.1\r\nHost: node-1\r\n\r\n";
+  who.shake_hands();
+  who.say(request.data(), static_cast<int>(request.size()));
+  const auto all = who.hears_all();
+  return all.substr(0, all.find("\r\n"));
+}
+
+TEST_F(tls_cluster, the_http_port_answers_members_and_health_checks) {
+  std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise it.
+  const auto port = node(0).ports().http_port;
+  const auto prometheus = ca_.client("prometheus");
+  EXPECT_THAT(http_answer(port, "/metrics", &prometheus), HasSubstr(" 200 "));
+  EXPECT_THAT(http_answer(port, "/metrics", nullptr), HasSubstr(" 403 "));
+  EXPECT_THAT(http_answer(port, "/readyz", nullptr), HasSubstr(" 200 "));
+  const certificates other_ca(cluster());
+  const auto of_other_ca = other_ca.client();
+  EXPECT_EQ(http_answer(port, "/readyz", &of_other_ca), "");
+  EXPECT_EQ(count_of(log_of(0), "HTTP: refused 127.0.0.1"), 1u) << log_of(0);
+}
+
+TEST_F(tls_cluster, a_node_with_another_nodes_certificate_does_not_start) {
+  auto launch = nodes_[0].launch();
+  launch.name = "node-4";
+  launch.folder = folder_->path() / launch.name;
+  launch.seeds = {address(0)};
+  launch.control_port = launch.data_port = launch.http_port = 0;
+  EXPECT_FALSE(cli::node_process::start(launch));
+  std::ifstream file(launch.folder / "node.log");
+  const std::string log{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(log, HasSubstr("is that of the node 'node-1', and this is 'node-4'"));
+}
+
 /// A cluster whose pages are inside TLS, because the nodes want it and the clients do not mind.
 class tls_cluster_full : public tls_cluster {
 protected:
@@ -186,23 +228,31 @@ TEST_F(tls_cluster, misses_nothing_while_certificates_are_replaced_under_load) {
         reader = member(1);
     }
   });
-  const auto next = ca_.issue(net::tls_role::node, "next");
+  const auto each_node = [this](const auto& does) {
+    for (auto& node : nodes_) {
+      const auto next =
+          ca_.authority().issue(net::tls_role::node, node.launch().name, ca_.folder() + "/next");
+      ASSERT_TRUE(next);
+      does(node.launch().tls, *next);
+      node.process().signal(SIGHUP);
+    }
+  };
   const auto wait_for_reads = [&] {
     const auto goal = got + 60;
     EXPECT_TRUE(within(milliseconds(20'000), [&] { return got >= goal; }));
   };
   wait_for_reads();
-  fs::remove(files_.key); // One file is missing for a moment, and the others do not fit.
-  for (auto& each : nodes_)
-    each.process().signal(SIGHUP);
+  // One file is missing for a moment, and the others do not fit.
+  each_node([](const tls_paths& files, const auto&) { fs::remove(files.key); });
   wait_for_reads();
-  fs::copy_file(next.certificate, files_.certificate, fs::copy_options::overwrite_existing);
-  for (auto& each : nodes_)
-    each.process().signal(SIGHUP);
+  each_node([](const tls_paths& files, const auto& next) {
+    fs::copy_file(next.certificate, files.certificate, fs::copy_options::overwrite_existing);
+    fs::copy_file(next.key, fs::path(files.key).concat(".next"));
+  });
   wait_for_reads();
-  fs::copy_file(next.key, files_.key);
-  for (auto& each : nodes_)
-    each.process().signal(SIGHUP);
+  each_node([](const tls_paths& files, const auto&) {
+    fs::rename(fs::path(files.key).concat(".next"), files.key);
+  });
   for (std::size_t i = 0; i < 3; ++i)
     EXPECT_TRUE(within(milliseconds(10'000), [&] { return count_of(log_of(i), " again") > 0; }))
         << log_of(i);

@@ -18,9 +18,8 @@ namespace peercache::client {
 
 inline link::connector_actor::behavior_type run_fake_connector(link::connector_actor::pointer,
                                                                const link::gateway_actor* gateway) {
-  return {[gateway](link::dial_atom, const std::string&, std::uint16_t, link::from_here) {
-            return *gateway;
-          },
+  return {[gateway](link::dial_atom, const std::string&, std::uint16_t, const std::string&,
+                    link::from_here) { return *gateway; },
           [](link::try_atom, const std::string&, std::uint16_t, link::from_here) {
             return std::string{};
           },

@@ -93,7 +93,7 @@ void add_process(table& rows) {
       {uptime_seconds, "peercache_uptime_seconds", gauge, {}, "Seconds since the node started."},
       {ready, "peercache_ready", gauge, {}, "1 while /readyz answers 200, else 0."},
       {tls, "peercache_tls", gauge, {}, "1 when the node's ports are under TLS, else 0."},
-      {insecure, "peercache_insecure", gauge, {}, "1 when other hosts reach a port for pages that is not under TLS, else 0."},
+      {insecure, "peercache_insecure", gauge, {}, "1 when others reach a port for pages that is not under TLS: other hosts, or on loopback, in a cluster of several nodes, all users of the host; else 0."},
   });
 }
 

@@ -227,15 +227,6 @@ void add_part(gateway_pointer self, const std::shared_ptr<report_in_parts>& whol
           [whole](const caf::error&) { whole->finish_one(); });
 }
 
-/// Whether others than this node's user reach pages at a port without TLS: on loopback, where a
-/// cluster of several nodes speaks, all users of the host do.
-bool is_insecure(const gateway_state& state) {
-  if (state.options.insecure || state.options.tls)
-    return state.options.insecure;
-  const auto known = discovery::decode_view(state.view);
-  return known && known->members.size() > 1;
-}
-
 /// The numbers that the gateway itself knows, and the sum of its clients'.
 metrics::samples samples_of(gateway_pointer self) {
   const auto& state = self->state;

@@ -130,4 +130,12 @@ caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string&
   return self->delegate(clearing, tell_atom_v, known, from_here{});
 }
 
+bool is_insecure(const gateway_state& state) {
+  if (state.options.insecure || state.options.tls)
+    return state.options.insecure;
+  if (const auto known = discovery::decode_view(state.view))
+    return known->members.size() > 1;
+  return false;
+}
+
 } // namespace peercache::actors

@@ -196,28 +196,8 @@ result<void> node::impl::open_ports() {
     return pages.error();
   pages_ = std::move(*pages);
   self_.data_port = pages_->port();
-  if (config_.metrics.enabled) {
-    metrics::http_content content{
-        [board = board_] { return *board->text.load(); },
-        [board = board_, watched = supervision_] { return readiness_of(*board, watched); },
-        [board = board_] { return *board->status.load(); },
-        {}};
-    if (config_.metrics.dashboard)
-      content.api = [board = board_](const std::string& name,
-                                     const metrics::http_parameters& query) {
-        return answer_api(*board, name, query);
-      };
-    metrics::http_options http;
-    http.host = config_.metrics.bind;
-    http.port = config_.net.http_port;
-    http.tls = tls_;
-    http.open_to_strangers = config_.metrics.readers == config::http_readers::anyone;
-    auto server = metrics::http_server::listen(http, std::move(content));
-    if (!server)
-      return server.error();
-    http_ = std::move(*server);
-    self_.http_port = http_->port();
-  }
+  if (auto opened = open_http(); !opened)
+    return opened;
   auto control = listen(config_.net.control_port, "net.control_port");
   if (!control)
     return control.error();
@@ -228,6 +208,31 @@ result<void> node::impl::open_ports() {
   lookup_doorman_ = std::move(*lookups);
   lookup_port_ = lookup_doorman_->port();
   self_.control_port = doorman_->port();
+  return {};
+}
+
+result<void> node::impl::open_http() {
+  if (!config_.metrics.enabled)
+    return {};
+  metrics::http_content content{
+      [board = board_] { return *board->text.load(); },
+      [board = board_, watched = supervision_] { return readiness_of(*board, watched); },
+      [board = board_] { return *board->status.load(); },
+      {}};
+  if (config_.metrics.dashboard)
+    content.api = [board = board_](const std::string& name, const metrics::http_parameters& query) {
+      return answer_api(*board, name, query);
+    };
+  metrics::http_options http;
+  http.host = config_.metrics.bind;
+  http.port = config_.net.http_port;
+  http.tls = tls_;
+  http.open_to_strangers = config_.metrics.readers == config::http_readers::anyone;
+  auto server = metrics::http_server::listen(http, std::move(content));
+  if (!server)
+    return server.error();
+  http_ = std::move(*server);
+  self_.http_port = http_->port();
   return {};
 }
 

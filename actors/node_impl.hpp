@@ -74,6 +74,7 @@ private:
   result<void> hold_ports();
   result<std::unique_ptr<rdma::rail_servers>> open_rails(const rdma::rail_choice& choice);
   result<void> open_ports();
+  result<void> open_http();
   result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
   void spawn_actors();
   void spawn_rails();

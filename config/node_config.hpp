@@ -24,7 +24,7 @@ enum class disk_policy : std::uint8_t { write_through, on_evict };
 enum class disk_eviction : std::uint8_t { fifo, lru };
 /// What of the data port's connections is inside TLS, if there is TLS.
 enum class tls_data_mode : std::uint8_t { handshake, full };
-/// Who reads more than health checks at the HTTP port, if there is TLS.
+/// The readers of more than health checks at the HTTP port, if there is TLS.
 enum class http_readers : std::uint8_t { members, anyone };
 enum class log_level : std::uint8_t { trace, debug, info, warn, error, off };
 
@@ -210,6 +210,7 @@ struct node_config {
   struct metrics_section {
     bool enabled = false;
     std::string bind; ///< Address of the HTTP port. Never empty after `load`.
+    bool dashboard = false;
     http_readers readers = http_readers::members;
     bool operator==(const metrics_section&) const = default;
   } metrics;

@@ -58,7 +58,7 @@ void http_connection::greet() {
     state_ = state::reading;
     receive();
   } else if (now == step::refused) {
-    if (errno == EPROTO) // Who has hung up was a probe of the port, and nobody was refused.
+    if (errno == EPROTO) // A peer that hung up was a probe of the port; nobody was refused.
       refusal_ = socket_.refusal();
     state_ = state::over;
   }

@@ -5,7 +5,6 @@
 #include "common/log_limit.hpp"
 #include "metrics/dashboard_assets.hpp"
 #include "metrics/http_connection.hpp"
-#include "metrics/status_page.hpp"
 #include "net/peer_address.hpp"
 
 #include <algorithm>
@@ -344,7 +343,7 @@ result<std::unique_ptr<http_server>> http_server::listen(const http_options& opt
       });
   made->tls = options.tls;
   made->open_to_strangers = options.open_to_strangers;
-  made->handler.set_default_headers({{"Content-Security-Policy", "default-src 'self'"},
+  made->handler.set_default_headers({{"Content-Security-Policy", content_policy},
                                      {"X-Content-Type-Options", "nosniff"},
                                      {"Cache-Control", "no-store"}});
   add_routes(made->handler, std::move(content));

@@ -54,7 +54,7 @@ private:
 
   const tls_files files_;
   const tls_identity self_;
-  const tls_peers dialled_; ///< Who may be at the other end of a connection that is dialled.
+  const tls_peers dialled_; ///< Peers that may be at the other end of a connection that is dialled.
   std::mutex lock_;         ///< Guards the rest: connections are made by several threads.
   shared_context context_;
   std::string seen_; ///< Names the state of the files that are in use.

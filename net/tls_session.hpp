@@ -14,9 +14,9 @@ namespace peercache::net {
 
 /// The peers that one side of a connection lets in.
 enum class tls_peers : std::uint8_t {
-  nodes,             ///< For who dials a node: nodes alone have its ports.
-  nodes_and_clients, ///< For who accepts, and for engines that dial one another.
-  anyone,            ///< For who accepts, too: as before, but who shows no certificate is let in.
+  nodes,             ///< For the side that dials a node: only nodes have its ports.
+  nodes_and_clients, ///< For the side that accepts, and for engines that dial one another.
+  anyone,            ///< For the side that accepts: also peers that show no certificate.
 };
 
 /// The TLS of one connection over a non-blocking socket. Both sides show a certificate. The
@@ -56,7 +56,7 @@ public:
 
   /// Why the peer was refused, or refused this side.
   const std::string& refusal() const noexcept;
-  /// Who the peer is; nobody, without a name, if it shows no certificate. @pre established()
+  /// The peer's identity; without a name if it shows no certificate. @pre established()
   const tls_identity& peer() const noexcept;
 
 private:

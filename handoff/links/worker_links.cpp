@@ -209,7 +209,7 @@ void worker_links::begin_stranger(net::stream_socket socket, time_point now) {
   if (made == links_.end())
     return;
   ++stats_.accepted;
-  // A worker's hello is there already, most likely; then others cannot drive it out any more.
+  // A worker's hello has most likely arrived already; then others can no longer drive it out.
   made->second.link.on_events(EPOLLIN | EPOLLOUT);
   step(made, now);
 }

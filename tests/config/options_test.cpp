@@ -163,6 +163,7 @@ verify_sample = 13
 [metrics]
 enabled = false
 bind = "10.0.0.2"
+dashboard = false
 readers = "anyone"
 [log]
 level = "warn"
@@ -234,7 +235,8 @@ TEST(options, each_reaches_the_field_of_its_name) {
                      .location_cache_keys = 11,
                      .unacknowledged_bytes_max = 12ull << 20};
   expected.set = {duplicate_mode::store};
-  expected.metrics = {.enabled = false, .bind = "10.0.0.2", .readers = http_readers::anyone};
+  expected.metrics = {
+      .enabled = false, .bind = "10.0.0.2", .dashboard = false, .readers = http_readers::anyone};
   expected.log = {log_level::warn, true};
   expected.actors = {3};
   expected.drain = {milliseconds(14'000)};

@@ -54,7 +54,7 @@ protected:
     return start(side, process, std::move(opts));
   }
 
-  /// The files of somebody who believes another CA besides the own one.
+  /// The files of a worker that believes another CA besides that of its cluster.
   net::tls_files believing(const net::tls_files& files, const certificates& other) const {
     auto both = files;
     both.authority = ca.folder() + "/both.crt";

@@ -50,7 +50,10 @@ protected:
                                               [] {
                                                 return readiness{false, "joining"};
                                               },
-                                              [] { return std::string("{}"); }});
+                                              [] { return std::string("{}"); },
+                                              [](const std::string&, const http_parameters&) {
+                                                return api_answer{200, "{}"};
+                                              }});
     ASSERT_TRUE(made) << to_string(made.error());
     server_ = std::move(*made);
     thread_ = std::thread([this] { server_->run(); });
@@ -91,7 +94,8 @@ TEST_F(http_tls_test, a_member_reads_everything_and_a_long_answer_comes_whole) {
   const auto prometheus = ca.client("prometheus");
   EXPECT_THAT(get("/metrics", &prometheus), HasSubstr("peercache_up 1\n"));
   EXPECT_THAT(get("/status.json", &prometheus), StartsWith("HTTP/1.1 200 "));
-  EXPECT_THAT(get("/", &prometheus), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(get("/", &prometheus), StartsWith("HTTP/1.1 406 ")) << "sent only as gzip";
+  EXPECT_THAT(get("/api/cluster", &prometheus), StartsWith("HTTP/1.1 200 "));
   stop();
   metrics.assign(4u << 20, 'm');
   serve({.tls = context_of(node)});
@@ -101,7 +105,7 @@ TEST_F(http_tls_test, a_member_reads_everything_and_a_long_answer_comes_whole) {
 TEST_F(http_tls_test, who_shows_no_certificate_sees_the_health_checks_alone) {
   EXPECT_THAT(get("/healthz", nullptr), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(get("/readyz", nullptr), StartsWith("HTTP/1.1 503 "));
-  for (const std::string path : {"/metrics", "/status.json", "/", "/status.js", "/nowhere"}) {
+  for (const std::string path : {"/metrics", "/status.json", "/", "/api/cluster", "/nowhere"}) {
     const auto answer = get(path, nullptr);
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 403 ")) << path;
     EXPECT_THAT(answer, testing::Not(HasSubstr("peercache_up"))) << path;

@@ -17,22 +17,25 @@ constexpr nanoseconds overdue_after = 10ms;
 /// Time that an owner may take for each key on top of that, so that large questions to a busy owner
 /// are not asked twice.
 constexpr nanoseconds overdue_for_each_key = 2us;
-/// Both times of an owner that left the previous question unanswered.
+/// `overdue_after` for an owner that has left a question unanswered lately.
 constexpr nanoseconds doubtful_overdue_after = 2ms;
-constexpr nanoseconds doubtful_opinion_after = 10ms;
 
 bool has(const std::vector<node_id>& ids, node_id wanted) {
   return std::find(ids.begin(), ids.end(), wanted) != ids.end();
 }
 
+nanoseconds time_for(std::size_t keys) {
+  return static_cast<std::int64_t>(keys) * overdue_for_each_key;
+}
+
 nanoseconds time_to_answer(std::size_t keys, bool is_doubtful, nanoseconds left) {
-  const auto usual = (is_doubtful ? doubtful_overdue_after : overdue_after) +
-                     static_cast<std::int64_t>(keys) * overdue_for_each_key;
+  const auto usual = (is_doubtful ? doubtful_overdue_after : overdue_after) + time_for(keys);
   return std::clamp<nanoseconds>(left / 4, 1ms, usual);
 }
 
-nanoseconds time_for_opinion(bool is_doubtful, nanoseconds left) {
-  return is_doubtful ? doubtful_opinion_after : std::clamp<nanoseconds>(left / 16, 20ms, 50ms);
+nanoseconds time_for_opinion(std::size_t keys, bool is_doubtful, nanoseconds left) {
+  return is_doubtful ? overdue_after + time_for(keys)
+                     : std::clamp<nanoseconds>(left / 16, 20ms, 50ms);
 }
 
 } // namespace
@@ -50,14 +53,15 @@ lookup_plan::use lookup_course::usable(node_id id, const incarnation* owner, dea
     return use::no_link;
   if (has(given_up_, id))
     return use::left_alone;
-  const bool silent = std::any_of(questions_.begin(), questions_.end(), [&](const auto& asked) {
-    return asked.open && asked.share.owner == id;
-  });
+  const bool silent =
+      has(silent_, id) || std::any_of(questions_.begin(), questions_.end(), [&](const auto& asked) {
+        return asked.open && asked.share.owner == id;
+      });
   if (has(chosen_, id))
     return silent ? use::unwillingly : use::yes;
   if (health_.allow(*owner, now)) {
     chosen_.push_back(id);
-    return use::yes;
+    return silent ? use::unwillingly : use::yes;
   }
   given_up_.push_back(id);
   return use::left_alone;
@@ -112,9 +116,10 @@ std::vector<lookup_course::question*> lookup_course::ask(std::vector<lookup_plan
     asked.share = std::move(share);
     asked.owner = *owner;
     asked.asked_at = now;
-    const bool is_doubtful = health_.is_silent(*owner);
-    asked.overdue_at = now + time_to_answer(asked.share.indices.size(), is_doubtful, until - now);
-    asked.opinion_until = now + time_for_opinion(is_doubtful, until - now);
+    const bool is_doubtful = health_.is_silent(*owner, now);
+    const auto keys = asked.share.indices.size();
+    asked.overdue_at = now + time_to_answer(keys, is_doubtful, until - now);
+    asked.opinion_until = now + time_for_opinion(keys, is_doubtful, until - now);
     next_look_ = std::min(next_look_, asked.overdue_at);
     due.push_back(&asked);
   }
@@ -163,7 +168,10 @@ void lookup_course::failed(question& asked, page_status reason, deadline now) {
 
 void lookup_course::give_up(question& asked, deadline now) {
   asked.open = false;
-  given_up_.push_back(asked.share.owner);
+  // What others have answered first says nothing of an owner that had no more than the short time.
+  if (now - asked.asked_at < overdue_after + time_for(asked.share.indices.size()))
+    return;
+  silent_.push_back(asked.share.owner);
   health_.on_silence(asked.owner, asked.asked_at, now);
 }
 

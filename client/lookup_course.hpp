@@ -15,9 +15,9 @@ namespace peercache::client {
 /// Guides one call through its look-ups, one after the other (a call asks for many keys in pieces):
 /// decides when other owners are asked, how long an answer is waited for, and which owners are left
 /// alone. An owner that has not answered after some milliseconds is overdue: the next owners of its
-/// keys are asked, and the first good answer counts. An owner that fails, or is overdue to the end
-/// of a look-up, is not asked again in this call; an owner that failed in many calls is asked again
-/// when its breaker lets a call pass.
+/// keys are asked, and the first good answer counts. An owner that fails is not asked again in this
+/// call, one that is overdue to the end of a look-up only where nobody else is left; an owner that
+/// failed in many calls is asked again when its breaker lets a call pass.
 ///
 /// Threads: one. No clock, no I/O. Lifetime: `health` outlives the course, and each plan lives
 /// until the next `begin`. Bounds: `lookup_plan::rounds_max` rounds a look-up; one newer view a
@@ -81,6 +81,7 @@ private:
   std::list<question> questions_; ///< The current look-up's; their addresses do not change.
   std::vector<node_id> chosen_;   ///< Owners whose breaker has let this call pass.
   std::vector<node_id> given_up_; ///< Owners that failed in this call, or must be left alone.
+  std::vector<node_id> silent_;   ///< Owners that have left a question of this call unanswered.
 };
 
 } // namespace peercache::client

@@ -12,7 +12,7 @@ bool peer_health::allow(const incarnation& peer, circuit_breaker::time_point now
 
 void peer_health::on_success(const incarnation& peer) {
   std::lock_guard guard{lock_};
-  silent_since_.erase(peer);
+  silences_.erase(peer);
   auto found = breakers_.find(peer);
   if (found == breakers_.end())
     return;
@@ -29,11 +29,12 @@ void peer_health::on_failure(const incarnation& peer, circuit_breaker::time_poin
 void peer_health::on_silence(const incarnation& peer, circuit_breaker::time_point asked_at,
                              circuit_breaker::time_point now) {
   std::lock_guard guard{lock_};
-  const auto since = silent_since_.try_emplace(peer, asked_at).first->second;
+  auto& its = silences_.try_emplace(peer, silence{asked_at, now}).first->second;
+  its.noted = now;
   const auto known = breakers_.find(peer);
   const bool is_tried =
       known != breakers_.end() && known->second.current() != circuit_breaker::state::closed;
-  if (is_tried || now - since >= silence_max)
+  if (is_tried || now - its.since >= silence_max)
     fail(peer, now);
 }
 
@@ -48,12 +49,13 @@ void peer_health::follow(const discovery::view& view) {
   std::lock_guard guard{lock_};
   const auto is_gone = [&](const auto& known) { return view.find(known.first) == nullptr; };
   std::erase_if(breakers_, is_gone);
-  std::erase_if(silent_since_, is_gone);
+  std::erase_if(silences_, is_gone);
 }
 
-bool peer_health::is_silent(const incarnation& peer) const {
+bool peer_health::is_silent(const incarnation& peer, circuit_breaker::time_point now) const {
   std::lock_guard guard{lock_};
-  return silent_since_.count(peer) > 0;
+  const auto found = silences_.find(peer);
+  return found != silences_.end() && now - found->second.noted < doubt_lasts;
 }
 
 std::size_t peer_health::open() const {

@@ -20,6 +20,8 @@ public:
 
   /// A peer that answers nothing for this long fails with each question that it leaves unanswered.
   static constexpr std::chrono::milliseconds silence_max{250};
+  /// How long a peer is doubted after it has left a question unanswered.
+  static constexpr std::chrono::seconds doubt_lasts{1};
 
   bool allow(const incarnation& peer, circuit_breaker::time_point now);
   void on_success(const incarnation& peer);
@@ -32,8 +34,8 @@ public:
   /// allowed to try the peer out.
   void on_silence(const incarnation& peer, circuit_breaker::time_point asked_at,
                   circuit_breaker::time_point now);
-  /// Whether the peer has left a question unanswered since its last answer.
-  bool is_silent(const incarnation& peer) const;
+  /// Whether the peer has left a question unanswered lately, and has answered none since.
+  bool is_silent(const incarnation& peer, circuit_breaker::time_point now) const;
   std::size_t open() const;
 
 private:
@@ -42,9 +44,12 @@ private:
   mutable std::mutex lock_;
   /// Guarded by lock_. Has an entry only for peers that failed.
   std::unordered_map<incarnation, circuit_breaker> breakers_;
-  /// Guarded by lock_. When the first question was asked of those that a peer has left unanswered
-  /// since its last answer.
-  std::unordered_map<incarnation, circuit_breaker::time_point> silent_since_;
+  /// The questions that a peer has left unanswered since its last answer.
+  struct silence {
+    circuit_breaker::time_point since; ///< When the first one was asked.
+    circuit_breaker::time_point noted; ///< When the last one was given up.
+  };
+  std::unordered_map<incarnation, silence> silences_; ///< Guarded by lock_.
 };
 
 } // namespace peercache::client

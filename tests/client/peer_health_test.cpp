@@ -103,6 +103,15 @@ TEST_F(peer_health_test, a_peer_that_is_silent_for_long_is_left_alone) {
   EXPECT_FALSE(health.allow(peer, now));
 }
 
+TEST_F(peer_health_test, a_peer_is_doubted_for_a_while_after_a_silence) {
+  EXPECT_FALSE(health.is_silent(peer, now));
+  be_silent();
+  EXPECT_TRUE(health.is_silent(peer, now));
+  EXPECT_FALSE(health.is_silent(peer, now + peer_health::doubt_lasts));
+  health.on_success(peer);
+  EXPECT_FALSE(health.is_silent(peer, now));
+}
+
 TEST_F(peer_health_test, an_answer_ends_a_silence) {
   for (int i = 0; i < 200; ++i) {
     be_silent();

@@ -18,14 +18,26 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 _said_at: Dict[str, float] = {}
 
 
-def say(logger: logging.Logger, what: str) -> None:
-    """Logs the exception that is being handled: the first one of a kind with its trace, later ones once a minute at
-    most."""
+def _is_due(what: str) -> bool:
+    """Whether something of this kind may be logged again: once per minute."""
     now = time.monotonic()
     last = _said_at.get(what)
-    if last is None or now - last > REPEAT_SECONDS:
-        _said_at[what] = now
+    if last is not None and now - last <= REPEAT_SECONDS:
+        return False
+    _said_at[what] = now
+    return True
+
+
+def say(logger: logging.Logger, what: str) -> None:
+    """Logs the exception that is being handled, with its trace; each kind at most once per minute."""
+    if _is_due(what):
         logger.exception("%s failed, and counts as a miss", what)
+
+
+def warn(logger: logging.Logger, what: str, line: str) -> None:
+    """Logs a line about something of this kind, at most once per minute."""
+    if _is_due(what):
+        logger.warning("%s", line)
 
 
 def never_raises(logger: logging.Logger, miss: Callable[..., Any]) -> Callable[[Call], Call]:

@@ -55,18 +55,20 @@ class Jobs:
 
     Threads: any may call. Deadlines: a job ends by its own, waiting included: one that waits when it has passed never
     starts, and ends when `take` or `wait_idle` is called; one that runs has no more time left than until then.
-    Invariant: `take` returns each submitted job once, and `ended` was told of it before. Errors: none; a move that
-    raises has done nothing.
+    Invariant: `take` returns each submitted job once; `ended` was told of it before, and `ready` is called afterwards.
+    Errors: none; a move that raises has done nothing.
     """
 
-    def __init__(self, move: Move, ended: Callable[[Ended], None], threads: Dict[str, int], name: str) -> None:
-        """`ended` is called from any thread, and must not raise; `threads` has the number of each kind's threads, `name`
-        is the last part of their names' beginning and of the logger's name."""
-        self._move, self._told = move, ended
+    def __init__(self, move: Move, threads: Dict[str, int], name: str, ended: Callable[[Ended], None] = lambda _: None,
+                 ready: Callable[[], None] = lambda: None) -> None:
+        """`ended` and `ready` are called from any thread, without a lock of the queue's, and must not raise; `threads`
+        has the number of each kind's threads, `name` is the last part of their names' beginning and of the logger's
+        name."""
+        self._move, self._told, self._ready = move, ended, ready
         self._logger = logging.getLogger(f"peercache.{name}")
         self._changed = threading.Condition()
         self._waiting: Dict[str, Deque[Job]] = {kind: deque() for kind in threads}
-        self._running = 0
+        self._running = 0  # Jobs that are taken out of their queue, and that `take` does not have yet.
         self._unreported = 0
         self._ended: List[Ended] = []
         self._closed = False
@@ -82,22 +84,24 @@ class Jobs:
         """Queues a job; after `close` it ends at once."""
         with self._changed:
             self._unreported += 1
-            if self._closed:
-                self._end(_not_run(job))
-            else:
+            if not self._closed:
                 self._waiting[job.kind].append(job)
                 self._changed.notify_all()
+                return
+            self._running += 1
+        self._end([_not_run(job)])
 
     def refuse(self, job: Job) -> None:
         """Ends a job that cannot be run."""
         with self._changed:
             self._unreported += 1
-            self._end(_not_run(job))
+            self._running += 1
+        self._end([_not_run(job)])
 
     def take(self) -> List[Ended]:
         """The jobs that have ended since the last time."""
+        self._end(self._expired())
         with self._changed:
-            self._expire()
             ended, self._ended = self._ended, []
             self._unreported -= len(ended)
             return ended
@@ -110,9 +114,9 @@ class Jobs:
     def wait_idle(self) -> None:
         """Returns when no job waits or runs, which is by the deadline of the last one of them. Jobs that have ended are
         left for `take`."""
-        with self._changed:
-            while True:
-                self._expire()
+        while True:
+            self._end(self._expired())
+            with self._changed:
                 waiting = [job.deadline for jobs in self._waiting.values() for job in jobs]
                 if not waiting and not self._running:
                     return
@@ -123,24 +127,32 @@ class Jobs:
         """Ends the jobs that wait and the threads. Returns when no job runs."""
         with self._changed:
             self._closed = True
-            for jobs in self._waiting.values():
-                while jobs:
-                    self._end(_not_run(jobs.popleft()))
             self._changed.notify_all()
+        self._end(self._expired(by=float("inf")))
         for thread in self._threads:
             thread.join()
 
-    def _expire(self) -> None:
-        """Ends the waiting jobs whose deadline has passed."""
-        now = time.monotonic()
-        for jobs in self._waiting.values():
-            for job in [each for each in jobs if each.deadline <= now]:
-                jobs.remove(job)
-                self._end(_not_run(job))
+    def _expired(self, by: Optional[float] = None) -> List[Ended]:
+        """Takes out the waiting jobs whose deadline has passed, or has at `by`; `_end` must be given them."""
+        by = time.monotonic() if by is None else by
+        with self._changed:
+            late = [job for jobs in self._waiting.values() for job in jobs if job.deadline <= by]
+            for job in late:
+                self._waiting[job.kind].remove(job)
+            self._running += len(late)
+        return [_not_run(job) for job in late]
 
-    def _end(self, ended: Ended) -> None:
-        self._told(ended)
-        self._ended.append(ended)
+    def _end(self, ended: Sequence[Ended]) -> None:
+        """Reports jobs that have been taken out."""
+        if not ended:
+            return
+        for each in ended:
+            self._told(each)
+        with self._changed:
+            self._ended.extend(ended)
+            self._running -= len(ended)
+            self._changed.notify_all()
+        self._ready()
 
     def _next(self, kind: str) -> Optional[Job]:
         """Takes a job out to run it; waits for one. None: the threads are to end."""
@@ -152,12 +164,17 @@ class Jobs:
             return self._waiting[kind].popleft()
 
     def _run(self, kind: str) -> None:
-        for job in iter(lambda: self._next(kind), None):
-            ended = self._moved(job)
-            with self._changed:
-                self._end(ended)
-                self._running -= 1
-                self._changed.notify_all()
+        while self._run_one(kind):
+            pass
+
+    def _run_one(self, kind: str) -> bool:
+        """Runs the next job. False: there is none any longer. No local of a thread that waits keeps a job's memory."""
+        job = self._next(kind)
+        if job is None:
+            return False
+        self._end([self._moved(job)])
+        del job
+        return True
 
     def _moved(self, job: Job) -> Ended:
         seconds = job.deadline - time.monotonic()

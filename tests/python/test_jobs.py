@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+import weakref
 
 import pytest
 from local_nodes import LATE_SECONDS, late_watch, until
@@ -33,8 +34,8 @@ def queue():
     """A function that makes queues, which are closed at the end of the test."""
     made = []
 
-    def make(move, ended=lambda _: None, loads=1, stores=1):
-        made.append(Jobs(move, ended, {LOAD: loads, STORE: stores}, "test"))
+    def make(move, ended=lambda _: None, loads=1, stores=1, ready=lambda: None):
+        made.append(Jobs(move, {LOAD: loads, STORE: stores}, "test", ended=ended, ready=ready))
         return made[-1]
     yield make
     for each in made:
@@ -83,6 +84,43 @@ def test_closing_ends_what_waits_and_waits_for_what_runs(queue):
     held.submit(job_of(3))
     assert {ended.job.id: list(ended.ok) for ended in held.take()} == {0: [True], 1: [False], 2: [False], 3: [False]}
     assert move.running == [0]
+
+
+def test_others_may_use_the_queue_while_somebody_is_told_of_an_end(queue):
+    told, go = threading.Event(), threading.Event()
+
+    def slowly(_):
+        told.set()
+        assert go.wait(20)
+    held = queue(lambda *_: Copies.Results(1), slowly)
+    held.submit(job_of(0))
+    assert told.wait(20)
+    held.submit(job_of(1, STORE))
+    assert held.take() == [] and held.unreported() == 2
+    go.set()
+    held.wait_idle()
+    assert sorted(ended.job.id for ended in held.take()) == [0, 1]
+
+
+def test_what_has_ended_can_be_taken_when_the_queue_says_that_it_is_ready(queue):
+    found = []
+    held = queue(lambda *_: Copies.Results(1), ready=lambda: found.extend(held.take()))
+    held.submit(job_of(0))
+    held.submit(job_of(1, STORE, seconds=0))
+    assert until(lambda: (held.take(), len(found) == 2)[1])
+
+
+def test_a_queue_that_waits_keeps_no_memory_of_its_jobs(queue):
+    class Memory:
+        pass
+    memory = Memory()
+    gone = weakref.ref(memory)
+    held = queue(lambda *_: Copies.Results(1))
+    now = time.monotonic()
+    held.submit(Job(0, LOAD, [b"key"], [0], [1], now, now + 10, memory))
+    del memory
+    assert until(lambda: held.take() or gone() is None and held.unreported() == 0)
+    assert until(lambda: gone() is None)
 
 
 def test_a_move_that_raises_ends_its_job_and_no_thread(queue):

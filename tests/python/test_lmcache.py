@@ -4,9 +4,14 @@ import random
 import select
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from lmcache_engines import Server, connector_of, fresh_keys, params_of
+from peercache import guard
+from peercache.client import Status
+from peercache.jobs import Ended, Job
+from peercache.lmcache import connector
 
 CHUNK_BYTES, CHUNKS = 16 << 20, 80
 LOCK_SHARE_MAX = 0.02
@@ -23,6 +28,15 @@ def test_what_is_set_is_found_got_and_deleted(ring, lmcache_server, there):
     assert reader.run("delete", keys[4:]) == [True] * 4, "what nobody has is gone as well"
     assert writer.run("exists", keys) == [True] * 4 + [False] * 4
     assert reader.late_writes() == []
+
+
+def test_a_set_that_failed_is_said_and_an_exists_is_not(caplog):
+    for kind in ("set", "exists"):
+        job = Job(1, kind, ["a", "b"], (), (), 0.0, 1.0)
+        results = SimpleNamespace(statuses=bytes([Status.STORED, Status.BAD_SIZE]), ok=[True, False])
+        guard._said_at.clear()
+        connector._say_why(Ended(job, results.ok, results, 0.1))
+    assert [line.getMessage() for line in caplog.records] == ["a set has failed: 1 of 2 keys: 1 bad_size"]
 
 
 def test_each_batch_says_whether_all_of_it_is_a_success_and_why_not(ring, lmcache_server):

@@ -1,5 +1,6 @@
 """Tests of the tables of vLLM's tier, without nodes: verdicts and announcements."""
 
+import threading
 import time
 
 from local_nodes import until
@@ -16,11 +17,32 @@ def test_a_verdict_is_the_answer_or_comes_by_the_deadline():
     assert batch.keys() == [b"a", b"b", b"c"] and table.take(2.0) is None
     assert table.of(b"a", "one", 2.04) is None
     table.answer(batch, [True, False])
-    assert [table.of(key, "one", 2.04) for key in (b"a", b"b", b"c")] == [True, False, None]
-    assert table.of(b"c", "one", 2.05) is False
-    table.answer(batch, [True, True, True])
-    assert table.of(b"c", "one", 2.06) is False, "an answer that comes after the verdict changes nothing"
+    assert [table.of(key, "one", 2.04) for key in (b"a", b"b", b"c")] == [True, False, False]
+    assert batch.keys() == [], "what was answered keeps no table of a request"
     assert table.take_counts() == (1, 1, 1) and table.take_counts() == (0, 0, 0)
+
+
+def test_an_answer_that_comes_after_the_verdict_changes_nothing():
+    table = Verdicts(0.05)
+    assert table.of(b"a", "one", 1.0) is None
+    batch = table.take(2.0)
+    assert table.of(b"a", "one", 2.05) is False
+    table.answer(batch, [True])
+    assert table.of(b"a", "one", 2.06) is False
+
+
+def test_a_failed_load_flips_the_verdicts_of_all_requests_between_look_ups():
+    """The scheduler looks up while a load of many chunks is taken back from many requests."""
+    table, keys = Verdicts(60.0), [str(number).encode() for number in range(400)]
+    for request in range(400):
+        assert table.of(keys[request], str(request), 1.0) is None
+    table.answer(table.take(1.0), [True] * 400)
+    thread = threading.Thread(target=table.flip, args=(keys,))
+    thread.start()
+    while thread.is_alive():
+        assert table.of(keys[0], "0", 1.0) in (True, False)
+    thread.join()
+    assert not any(table.of(keys[request], str(request), 1.0) for request in range(400))
 
 
 def test_a_step_that_never_ends_has_its_verdicts_all_the_same():

@@ -63,9 +63,10 @@ class PeerCacheConnector:
         self._futures = itertools.count(1)
         self._event = int(linux.eventfd(0, linux.EFD_NONBLOCK | linux.EFD_CLOEXEC))
         # The descriptor lives as long as the connector, closed or not: LMCache may still poll its number.
-        weakref.finalize(self, os.close, self._event)
+        # At the interpreter's end threads may still write to it.
+        weakref.finalize(self, os.close, self._event).atexit = False
         threads = {SET: settings.set_threads, GET: settings.get_threads, EXISTS: 1, DELETE: 1}
-        self._jobs = Jobs(self._move, self._ended, threads, "lmcache")
+        self._jobs = Jobs(self._move, threads, "lmcache", ended=_say_why, ready=self._signal)
         self._closed = False
         logger.info("PeerCache serves namespace %r at %s; data plane %s", settings.namespace,
                     self._client.node_address, self._client.data_plane)
@@ -131,8 +132,25 @@ class PeerCacheConnector:
         move = native.get if job.kind == GET else native.set
         return move([self._space], job.keys, job.addresses, job.sizes, seconds)
 
-    def _ended(self, ended: Ended) -> None:
-        linux.eventfd_write(self._event, 1)
+    def _signal(self) -> None:
+        try:
+            linux.eventfd_write(self._event, 1)
+        except OSError:
+            guard.say(logger, "the signal of a completion")
+
+
+def _done(ended: Ended) -> Sequence[bool]:
+    """Whether each key has become what was asked. @pre the job was run"""
+    if ended.job.kind == DELETE and ended.results is not None:
+        return [status in (Status.HIT, Status.NOT_FOUND) for status in ended.results.statuses]
+    return ended.ok
+
+
+def _say_why(ended: Ended) -> None:
+    """Logs why sets and deletes have failed, which LMCache does not."""
+    kind, results = ended.job.kind, ended.results
+    if kind in (SET, DELETE) and results is not None and not all(_done(ended)):
+        guard.warn(logger, f"LMCache {kind}", f"a {kind} has failed: {_words_of(results, _done(ended))}")
 
 
 def _completion_of(ended: Ended) -> Completion:
@@ -140,7 +158,7 @@ def _completion_of(ended: Ended) -> Completion:
     if results is None:
         why = "not run: closed, refused (see the log), or the deadline came first"
         return ended.job.id, False, why, list(ended.ok)
-    done = [status in (Status.HIT, Status.NOT_FOUND) for status in results.statuses] if kind == DELETE else ended.ok
+    done = _done(ended)
     # From a failed exists LMCache takes no key at all, and an exists that says no to some keys has not failed.
     success = kind == EXISTS or all(done)
     return ended.job.id, success, "" if success else _words_of(results, done), list(done)

@@ -59,16 +59,27 @@ class PeerCacheTier(TierBase):
 
     medium = getattr(contract.theirs(contract.OFFLOAD, "Medium"), "STORAGE", None)
 
-    def __init__(self, offloading_spec: Any, primary_kv_view: memoryview, tier_type: str, **entry: Any) -> None:
+    def __new__(cls, *_: Any, **__: Any) -> "PeerCacheTier":
+        # Before Python says in its own words that the class is abstract.
         fault = contract.refusal(TierBase)
         if fault is not None:
             raise ValueError(fault)
+        return super().__new__(cls)
+
+    def __init__(self, offloading_spec: Any, primary_kv_view: memoryview, tier_type: str, **entry: Any) -> None:
         detector = entry.pop(contract.OPTIONAL_PARAMETER, None)
         named = {"offloading_spec": offloading_spec, "primary_kv_view": primary_kv_view, "tier_type": tier_type,
                  contract.OPTIONAL_PARAMETER: detector}
         super().__init__(**contract.base_arguments(TierBase, named))
         self._settings = settings_of(entry)
         self._slots = Slots(primary_kv_view)
+        try:
+            self._prepare(offloading_spec, tier_type)
+        except Exception:
+            self._slots.give_back()  # vLLM cannot unmap its memory while the view is held.
+            raise
+
+    def _prepare(self, offloading_spec: Any, tier_type: str) -> None:
         self._fields = namespace.fields_of(offloading_spec, self._slots.row_bytes, self._settings.space,
                                            self._settings.kv_cache_layout)
         self._key_space: Optional[KeySpace] = None
@@ -76,10 +87,14 @@ class PeerCacheTier(TierBase):
         self.locality = None if locality is None else locality(self._settings.locality)
         self._events = self._make_events(offloading_spec, tier_type)
         self._client = _open(self._settings)
-        self._start()
+        try:
+            self._start()
+        except Exception:
+            self._client.close()
+            raise
 
     def _make_events(self, spec: Any, tier_type: str) -> Optional[Events]:
-        if not self._settings.kv_events:
+        if not self._settings.kv_events or not hasattr(TierBase, "take_events"):
             return None
         if not getattr(getattr(spec, "kv_events_config", None), "enable_kv_cache_events", False):
             logger.warning('tier %s has "enable_kv_events", and KV events are off in vLLM: there are none', tier_type)
@@ -99,8 +114,8 @@ class PeerCacheTier(TierBase):
         self._figures = Figures(self._slots.row_bytes)
         self._verdicts = Verdicts(settings.lookup_timeout_s)
         self._lookups = Lookups(native, self._space, self._verdicts, self._missing)
-        self._jobs = Jobs(self._move, self._ended, {LOAD: settings.load_threads, STORE: settings.store_threads},
-                          "vllm")
+        self._jobs = Jobs(self._move, {LOAD: settings.load_threads, STORE: settings.store_threads}, "vllm",
+                          ended=self._ended)
         self._closed = False
         logger.info("PeerCache serves chunks of %s bytes at %s; data plane %s", self._slots.row_bytes,
                     self._client.node_address, self._client.data_plane)
@@ -215,6 +230,7 @@ class PeerCacheTier(TierBase):
         return () if self._events is None else self._events.take()
 
     @classmethod
+    @never_raises({})
     def build_metric_definitions(cls, *_: Any, **__: Any) -> Dict[str, Any]:
         """The metrics of the tier, as vLLM registers them, whatever its entry says."""
         return metric_definitions()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from itertools import zip_longest
 from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
 
 STEP_KEYS_MAX = 65536
@@ -100,21 +101,32 @@ class Verdicts:
             return batch
 
     def answer(self, batch: Batch, there: Sequence[bool]) -> None:
-        """Gives the keys of a batch their verdicts, in the order of `batch.keys()`, as far as they wait for it."""
+        """Gives the keys of a batch their verdicts, in the order of `batch.keys()`, as far as they wait for it; those
+        beyond the end of `there` are late misses. The batch is empty then."""
         with self._lock:
-            for (key, tables), found in zip(batch.tables.items(), there):
+            for (key, tables), found in zip_longest(batch.tables.items(), there):
                 for table in tables:
-                    if table.get(key) is batch:
-                        table[key] = found
-                        self._hits += found
-                        self._misses += not found
+                    if table.get(key) is not batch:
+                        continue
+                    if found is None:
+                        self._give_up(table, key)
+                        continue
+                    table[key] = found
+                    self._hits += found
+                    self._misses += not found
+            batch.tables.clear()
 
     def flip(self, keys: Iterable[bytes]) -> None:
         """Makes a miss of each hit of these keys, since a load of them has failed."""
+        failed = set(keys)
+        if not failed:
+            return
         with self._lock:
-            for key in keys:
-                for table in self._requests.values():
-                    if table.get(key) is True:
+            tables = list(self._requests.values())
+        for table in tables:
+            with self._lock:  # For each table: the scheduler looks up meanwhile.
+                for key in failed & table.keys():
+                    if table[key] is True:
                         table[key] = False
 
     def forget(self, request: str) -> None:

@@ -1,14 +1,16 @@
 """Tests of what must be equal for two vLLM engines to share chunks, and of what is refused at start."""
 
 import inspect
+import mmap
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from vllm_engines import Engine, SecondaryTierFactory, entry_of, fresh_keys
 
 import vllm
-from peercache.vllm import contract, plugin
+from peercache.vllm import PeerCacheTier, contract, plugin
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.kv_offload import base
 from vllm.v1.kv_offload.config import OffloadingConfig, OffloadingGroupConfig
@@ -76,6 +78,14 @@ def test_rows_storage_formats_and_spaces_are_apart(ring, vllm_engine, stored, mo
     assert vllm_engine(ring[0], **more).hits(stored) == 0
 
 
+@pytest.mark.parametrize("field, value", [("revision", "r2"), ("quantization", "fp8"), ("rope_scaling", {"factor": 4.0}),
+                                          ("hf_overrides", {"rope_theta": 1e6})])
+def test_another_model_of_the_same_name_misses(ring, vllm_engine, stored, monkeypatch, field, value):
+    monkeypatch.setattr(base.OffloadingSpec, "vllm_config",
+                        SimpleNamespace(model_config=SimpleNamespace(**{field: value})), raising=False)
+    assert vllm_engine(ring[0]).hits(stored) == 0
+
+
 def test_another_seed_of_hashes_misses(ring, vllm_engine, stored, monkeypatch):
     monkeypatch.setattr(kv_cache_utils, "NONE_HASH", b"another seed")
     assert vllm_engine(ring[0]).hits(stored) == 0
@@ -100,11 +110,13 @@ def test_without_a_seed_of_vllms_the_environment_says_it(ring, vllm_engine, monk
     assert found == [2, 0]
 
 
-def test_another_version_of_vllm_misses_unless_the_format_is_canonical(ring, vllm_engine, stored, monkeypatch):
+def test_another_version_of_vllm_misses(ring, vllm_engine, stored, monkeypatch):
     canonical, keys = OTHER_BYTES["canonical"], fresh_keys(2)
     vllm_engine(ring[0], config=canonical).put(keys)
-    monkeypatch.setattr(vllm, "__version__", "0.31.1")
-    assert vllm_engine(ring[0]).hits(stored) == 0
+    with monkeypatch.context() as other:
+        other.setattr(vllm, "__version__", "0.31.1")
+        assert vllm_engine(ring[0]).hits(stored) == 0
+        assert vllm_engine(ring[0], config=canonical).hits(keys) == 0
     assert vllm_engine(ring[0], config=canonical).hits(keys) == 2
     from vllm.distributed.kv_transfer.kv_connector.v1.offloading import canonical_mapping
     monkeypatch.setattr(canonical_mapping, "canonical_format_id", lambda layout: f"v2-{layout}")
@@ -144,6 +156,34 @@ def test_options_may_be_nested_tables(ring, vllm_engine, stored):
 def test_a_chunk_that_no_page_can_hold_is_refused(ring):
     with pytest.raises(ValueError, match='a chunk has 67112960 bytes .* make "block_size"'):
         Engine(entry_of(ring[0]), chunks=1, row_bytes=(64 << 20) + 4096)
+
+
+@pytest.mark.parametrize("entry", [{"locality": "NEAR"}, {"client.timeout": "often"}], ids=["before", "in the client"])
+def test_a_refused_start_lets_go_of_the_primary_view(ring, entry):
+    memory = mmap.mmap(-1, 4096)
+    view = memoryview(memory).cast("B", (1, 4096))
+    with pytest.raises(ValueError) as kept:  # The traceback outlives the start, as it does in vLLM.
+        SecondaryTierFactory.create_secondary_tier(entry_of(ring[0], **entry), view, base.OffloadingSpec(PLAIN))
+    view.release()
+    memory.close()
+    assert kept
+
+
+def test_versions_whose_counters_have_no_labels_have_no_metrics(ring, monkeypatch):
+    class Unlabelled:
+        def __init__(self, documentation): ...
+    monkeypatch.setattr(base, "OffloadingCounterMetadata", Unlabelled)
+    engine = Engine(entry_of(ring[0]))
+    assert type(engine.tier).build_metric_definitions({}) == {}
+    assert engine.hits(fresh_keys(2)) == 0 and engine.tier.get_stats() is None
+    engine.close()
+
+
+def test_a_method_that_only_vllm_knows_is_refused_with_a_sentence(ring, monkeypatch):
+    monkeypatch.setattr(tiers.SecondaryTierManager, "__abstractmethods__", frozenset({"bind_parent"}))
+    monkeypatch.setattr(PeerCacheTier, "__abstractmethods__", frozenset({"bind_parent"}))
+    with pytest.raises(ValueError, match="bind_parent is to be written"):
+        SecondaryTierFactory.create_secondary_tier(entry_of(ring[0]), memoryview(b""), None)
 
 
 def lookup_of_three(self, key, req_context, hints): ...

@@ -31,6 +31,9 @@ what its bytes mean. The layout is a field of its own here."""
 
 NEEDED_FIELDS = ("groups", "worker_kv_bytes_per_block", "model", "cache", "parallel")
 
+OF_THE_MODEL = ("model", "revision", "quantization", "hf_overrides", "rope_scaling", "rope_theta")
+"""Fields of vLLM's ModelConfig that change the bytes of KV and are not in its OffloadingConfig."""
+
 NO_LAYOUT = (
     "vLLM {version} does not tell how it lays KV out, which differs by attention backend and GPU. Add "
     '"kv_cache_layout": "..." to the entry of secondary_tiers: any word, the same for engines with the same attention '
@@ -61,6 +64,12 @@ def _layout(spec: Any, said: str) -> str:
     return "/".join(str(each) for each in (told, said) if each)
 
 
+def _model(spec: Any) -> Dict[str, Any]:
+    """What else of the model's configuration decides its KV, as far as vLLM tells its tiers."""
+    model = getattr(getattr(spec, "vllm_config", None), "model_config", None)
+    return {name: _plain(getattr(model, name)) for name in OF_THE_MODEL if hasattr(model, name)}
+
+
 def _canonical_format(config: Any) -> str:
     """The id of the canonical format; empty when chunks are laid out as the GPU's blocks are. Errors: ValueError when
     vLLM does not tell the id."""
@@ -79,15 +88,15 @@ def fields_of(spec: Any, row_bytes: int, space: str, layout: str) -> List[str]:
     missing = [name for name in NEEDED_FIELDS if not hasattr(config, name)]
     if missing:
         raise ValueError(f"vLLM {contract.version()}: its OffloadingConfig has no {', '.join(missing)}")
-    canonical = _canonical_format(config)
     named: Dict[str, Any] = {
         **_plain(config),
         "kv_cache_layout": _layout(spec, layout),
-        "canonical_format": canonical,
+        "canonical_format": _canonical_format(config),
         "storage_format": _plain(getattr(spec, "storage_format", None)),
         "row_bytes": row_bytes,
-        # Nothing but the canonical format says that two versions lay a chunk out alike.
-        "version": "" if canonical else contract.version(),
+        "model_config": _model(spec),
+        # Needed beside the canonical format, too: layers that it cannot describe are laid out as their backend likes.
+        "version": contract.version(),
     }
     return [
         space_name(str(config.model.name), space),

@@ -32,9 +32,9 @@ METRICS: Dict[str, Tuple[str, Tuple[str, ...]]] = {
 
 
 def metric_definitions() -> Dict[str, Any]:
-    """The counters as vLLM registers them; empty for versions that have none for tiers."""
+    """The counters as vLLM registers them; empty for versions that have none for tiers, or none with labels."""
     counter = contract.theirs(contract.OFFLOAD, "OffloadingCounterMetadata")
-    if counter is None:
+    if counter is None or not {"documentation", "labelnames"} <= contract.fields_of(counter):
         return {}
     return {PREFIX + name: counter(documentation=text, labelnames=labels)
             for name, (text, labels) in METRICS.items()}
@@ -45,7 +45,8 @@ class Figures:
 
     def __init__(self, row_bytes: int) -> None:
         self._row_bytes = row_bytes
-        self._stats = contract.theirs(contract.STATS, "OffloadingConnectorStats")
+        # vLLM refuses counters that it was not told of.
+        self._stats = contract.theirs(contract.STATS, "OffloadingConnectorStats") if metric_definitions() else None
         self._lock = threading.Lock()  # The threads of jobs count, the scheduler takes.
         self._counts: "Counter[Tuple[str, Tuple[str, ...]]]" = Counter()
 

@@ -341,7 +341,7 @@ TEST_F(lookup_course_test, an_owner_whom_another_one_outran_is_not_doubted_for_e
   now = course->next_look();
   EXPECT_TRUE(answer(next().at(0), true));
   EXPECT_TRUE(next().empty());
-  for (int calls = 0; calls < 1000; ++calls) { // It takes 5 ms, others 1 ms.
+  for (int calls = 0; calls < 1000; ++calls) { // The owner takes 5 ms, others 1 ms.
     begin_call();
     begin(1);
     auto* asked = next().at(0);

@@ -18,7 +18,7 @@ constexpr nanoseconds overdue_after = 10ms;
 /// are not asked twice.
 constexpr nanoseconds overdue_for_each_key = 2us;
 /// `overdue_after` for an owner that has left a question unanswered lately.
-constexpr nanoseconds doubtful_overdue_after = 2ms;
+constexpr nanoseconds doubtful_overdue_after = 4ms;
 
 bool has(const std::vector<node_id>& ids, node_id wanted) {
   return std::find(ids.begin(), ids.end(), wanted) != ids.end();

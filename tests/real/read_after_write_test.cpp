@@ -174,7 +174,7 @@ TEST_F(read_after_write, another_host_asks_once_for_a_page_that_it_gets) {
     ASSERT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit)) << id;
   const auto asked = reader->stats().directory_messages;
   EXPECT_GT(asked, 0u);
-  EXPECT_LE(asked, pages + pages / 20) << "a message for each page, and few for late owners";
+  EXPECT_LE(asked, pages + pages / 4) << "a message for each page, and some where an owner is late";
   for (std::uint32_t id = 0; id < pages; ++id)
     ASSERT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit)) << id;
   EXPECT_EQ(reader->stats().directory_messages, asked) << "pages that were found are remembered";

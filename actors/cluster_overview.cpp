@@ -44,7 +44,11 @@ bool cluster_overview::is_linked(const incarnation& who) const {
 
 std::vector<incarnation> cluster_overview::due(time_point now, std::uint64_t unix_ms) {
   std::vector<incarnation> whom;
-  for (const auto& member : shown()) {
+  auto all = shown();
+  std::stable_sort(all.begin(), all.end(), [this](const auto& a, const auto& b) {
+    return nodes_[a.inc].asked < nodes_[b.inc].asked;
+  });
+  for (const auto& member : all) {
     auto& known = nodes_[member.inc];
     const bool waits = known.heard() && now - known.asked < ask_every;
     if (known.asking || waits || whom.size() == asked_per_turn)

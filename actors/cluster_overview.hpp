@@ -53,8 +53,8 @@ public:
   /// Forgets all answers: nobody has looked for a while.
   void forget();
 
-  /// Names whom to ask now, and notes that they are being asked. A member without a connection
-  /// counts as asked in vain.
+  /// Names whom to ask now, and notes that they are being asked: first who was never asked, then
+  /// whose last question is the oldest. A member without a connection counts as asked in vain.
   std::vector<incarnation> due(time_point now, std::uint64_t unix_ms);
   void answered(const incarnation& who, time_point now, std::uint64_t unix_ms,
                 result<node_status> answer);

@@ -5,6 +5,7 @@
 #include "actors/overview_json.hpp"
 #include "common/fault_ids.hpp"
 #include "tests/link/named_members.hpp"
+#include "tests/support/actor_fixture.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,6 +34,14 @@ protected:
     return topology_of(std::move(nodes), version);
   }
 
+  /// A topology in which all have connections.
+  topology_ptr linked(const std::vector<discovery::member>& all, std::uint64_t version = 1) {
+    auto made = std::make_shared<link::topology>(*topology(all, version));
+    for (auto& peer : made->peers)
+      peer.directory = caf::actor_cast<directory_actor>(stranger);
+    return made;
+  }
+
   node_status status_of_node(const discovery::member& who) {
     node_status said;
     said.self = who;
@@ -51,6 +60,9 @@ protected:
   void answer(const discovery::member& who) { answer(who, status_of_node(who)); }
   nlohmann::json json() { return nlohmann::json::parse(overview_json(seen, now, today)); }
 
+  test::actor_config config;
+  caf::actor_system system{config};
+  caf::scoped_actor stranger{system, true}; ///< Stands for each actor of others.
   const discovery::member a = member_named("a", 1), b = member_named("b", 2);
   cluster_overview::time_point now{1h};
   cluster_overview seen{"prod", a};
@@ -86,6 +98,21 @@ TEST_F(cluster_overview_test, each_node_is_asked_once_a_second_and_never_twice_a
   EXPECT_THAT(seen.due(now, today), IsEmpty());
   now += 1ms;
   EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
+}
+
+/// More nodes than one second has turns for.
+TEST_F(cluster_overview_test, of_many_nodes_each_is_asked_in_its_turn) {
+  std::vector<discovery::member> many{a};
+  for (std::uint64_t i = 2; i <= 300; ++i)
+    many.push_back(member_named("n" + std::to_string(i), i));
+  seen.take(linked(many));
+  for (int turn = 0; turn < 5; ++turn, now += 250ms) {
+    const auto whom = seen.due(now, today);
+    EXPECT_EQ(whom.size(), turn < 4 ? cluster_overview::asked_per_turn : 44u) << turn;
+    for (const auto& inc : whom)
+      seen.answered(inc, now, today, status_of_node(*seen.view().find(inc)));
+  }
+  EXPECT_TRUE(seen.complete());
 }
 
 /// The next question is under way while the answer to the one before is judged: with the time of

@@ -129,13 +129,15 @@ void set_socket_options(socket_t fd) {
 httplib::Server::HandlerResponse refuse(const request_handler& handler,
                                         const httplib::Request& request,
                                         httplib::Response& response) {
+  const bool ranges = request.has_header("Range");
+  if (ranges)
+    const_cast<httplib::Request&>(request).ranges.clear(); // The library cuts every answer by them.
   if (!handler.lets_see(request.path)) {
     response.status = 403;
     response.set_content("this takes a certificate of the cluster\n", text_type);
     return httplib::Server::HandlerResponse::Handled;
   }
-  if (request.has_header("Range")) {
-    const_cast<httplib::Request&>(request).ranges.clear(); // The library cuts every answer by them.
+  if (ranges) {
     response.status = 400;
     response.set_content("no ranges\n", text_type);
     return httplib::Server::HandlerResponse::Handled;

@@ -65,13 +65,13 @@ protected:
 
   /// What the server answers to somebody who shows this certificate, or none.
   std::string get(const std::string& path, const net::tls_files* shown,
-                  std::string* number = nullptr) {
+                  std::string* number = nullptr, const std::string& headers = "") {
     const auto socket = connected(server_->port());
     net::tls_stranger who(socket.get(), shown);
     who.shake_hands();
     if (number != nullptr)
       *number = who.number_shown();
-    const auto request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    const auto request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
     who.say(request.data(), static_cast<int>(request.size()));
     return who.hears_all();
   }
@@ -115,6 +115,16 @@ TEST_F(http_tls_test, who_shows_no_certificate_sees_the_health_checks_alone) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
   serve({.tls = context_of(node), .open_to_strangers = true});
   EXPECT_THAT(get("/metrics", nullptr), HasSubstr("peercache_up 1\n"));
+}
+
+TEST_F(http_tls_test, a_refusal_is_not_repeated_by_as_many_ranges_as_are_asked_for) {
+  std::string ranges = "Range: bytes=0-";
+  for (int i = 0; i < 100; ++i)
+    ranges += ",0-";
+  const auto answer = get("/metrics", nullptr, nullptr, ranges + "\r\n");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(answer, testing::EndsWith("\r\n\r\nthis takes a certificate of the cluster\n"));
+  EXPECT_THAT(answer, testing::Not(HasSubstr("Content-Range")));
 }
 
 TEST_F(http_tls_test, a_certificate_that_is_no_members_is_refused_and_hears_nothing) {

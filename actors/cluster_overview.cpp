@@ -50,20 +50,30 @@ std::vector<incarnation> cluster_overview::due(time_point now, std::uint64_t uni
   });
   for (const auto& member : all) {
     auto& known = nodes_[member.inc];
-    const bool waits = known.heard() && now - known.asked < ask_every;
+    const bool waits = known.heard() && !known.untried && now - known.asked < ask_every;
     if (known.asking || waits || whom.size() == asked_per_turn)
       continue;
+    if (!is_linked(member.inc)) {
+      note_unlinked(known, member.inc, now, unix_ms);
+      continue;
+    }
     known.asked = now;
     known.asking_ms = unix_ms;
-    if (is_linked(member.inc)) {
-      known.asking = true;
-      whom.push_back(member.inc);
-    } else {
-      known.asked_ms = known.answered_ms = unix_ms;
-      known.fault = error{errc::unreachable, "no connection to it"};
-    }
+    known.asking_in = view().stamp();
+    known.asking = true;
+    whom.push_back(member.inc);
   }
   return whom;
+}
+
+void cluster_overview::note_unlinked(known_node& known, const incarnation& who, time_point now,
+                                     std::uint64_t unix_ms) const {
+  const auto* peer = topology_->find(who);
+  known.untried = peer != nullptr && !peer->tried;
+  known.asked_ms = known.answered_ms = unix_ms;
+  known.fault = error{errc::unreachable, "no connection to it"};
+  if (!known.untried)
+    known.asked = now;
 }
 
 void cluster_overview::answered(const incarnation& who, time_point now, std::uint64_t unix_ms,
@@ -72,8 +82,9 @@ void cluster_overview::answered(const incarnation& who, time_point now, std::uin
   if (found == nodes_.end()) // The node has left the view, or all was forgotten.
     return;
   auto& known = found->second;
-  known.asking = false;
+  known.asking = known.untried = false;
   known.asked_ms = known.asking_ms;
+  known.said_in = known.asking_in;
   known.answered_ms = unix_ms;
   if (answer) {
     known.last = std::move(*answer);
@@ -107,6 +118,8 @@ std::vector<node_answer> cluster_overview::answers() const {
     answer.member = member;
     answer.asked_ms = known->asked_ms;
     answer.answered_ms = known->answered_ms;
+    answer.untried = known->untried;
+    answer.of_earlier_view = known->said_in != view().stamp();
     if (known->fault)
       answer.fault = *known->fault;
     else

@@ -41,6 +41,9 @@ public:
     /// When the question was asked whose answer is the newest, and when that came.
     std::uint64_t asked_ms = 0, answered_ms = 0;
     std::uint64_t asking_ms = 0; ///< When the last question was asked.
+    /// By which view, the one and the other.
+    discovery::view_stamp said_in, asking_in;
+    bool untried = false; ///< Whether no attempt to connect to the node has ended yet.
     /// Whether one question has ended, well or not.
     bool heard() const noexcept { return last.has_value() || fault.has_value(); }
   };
@@ -54,7 +57,8 @@ public:
   void forget();
 
   /// Names whom to ask now, and notes that they are being asked: first who was never asked, then
-  /// whose last question is the oldest. A member without a connection counts as asked in vain.
+  /// whose last question is the oldest. A member without a connection counts as asked in vain;
+  /// one that has just joined is asked as soon as there is one.
   std::vector<incarnation> due(time_point now, std::uint64_t unix_ms);
   void answered(const incarnation& who, time_point now, std::uint64_t unix_ms,
                 result<node_status> answer);
@@ -77,6 +81,9 @@ public:
 private:
   /// Whether there is a connection to the node; to itself there always is.
   bool is_linked(const incarnation& who) const;
+  /// Notes that a node without a connection cannot be asked.
+  void note_unlinked(known_node& known, const incarnation& who, time_point now,
+                     std::uint64_t unix_ms) const;
 
   std::string cluster_;
   discovery::member self_;

@@ -73,24 +73,14 @@ void add_own(const node_status& status, std::vector<cluster_fault>& faults) {
   add(status.links.faults);
 }
 
-/// Adds the faults of one node that was asked.
+/// Adds that a node has another view, or lacks connections to nodes of this one.
 /// @param answering How many of the view's nodes answer.
-void add_faults(const node_answer& answer, const discovery::view& view, std::size_t answering,
-                std::vector<cluster_fault>& faults) {
+void add_apart(const node_answer& answer, const discovery::view& view, std::size_t answering,
+               std::vector<cluster_fault>& faults) {
   const auto& name = answer.member.name;
-  if (!answer.status) {
-    faults.push_back({fault_ids::node_silent, name,
-                      fmt::format("{} does not answer ({}); its pages are misses until it does",
-                                  name, answer.fault.message)});
-    return;
-  }
   const auto& status = *answer.status;
-  if (!status.is(metric::ready))
-    faults.push_back({fault_ids::node_unready, name,
-                      fmt::format("{} is not ready: {}", name, status.unready_reason)});
-  if (status.self.inc != answer.member.inc)
-    faults.push_back({fault_ids::node_restarted, name,
-                      name + " was started again since this view was made; the next view has it"});
+  if (answer.of_earlier_view)
+    return;
   if (status.count(metric::view_term) != view.term ||
       status.count(metric::view_version) != view.version)
     faults.push_back(
@@ -105,6 +95,29 @@ void add_faults(const node_answer& answer, const discovery::view& view, std::siz
                       fmt::format("{} is connected to {} of {} other nodes; look at the network "
                                   "between them",
                                   name, status.count(metric::links), answering - 1)});
+}
+
+/// Adds the faults of one node that was asked.
+/// @param answering How many of the view's nodes answer.
+void add_faults(const node_answer& answer, const discovery::view& view, std::size_t answering,
+                std::vector<cluster_fault>& faults) {
+  const auto& name = answer.member.name;
+  if (answer.untried)
+    return;
+  if (!answer.status) {
+    faults.push_back({fault_ids::node_silent, name,
+                      fmt::format("{} does not answer ({}); its pages are misses until it does",
+                                  name, answer.fault.message)});
+    return;
+  }
+  const auto& status = *answer.status;
+  if (!status.is(metric::ready))
+    faults.push_back({fault_ids::node_unready, name,
+                      fmt::format("{} is not ready: {}", name, status.unready_reason)});
+  if (status.self.inc != answer.member.inc)
+    faults.push_back({fault_ids::node_restarted, name,
+                      name + " was started again since this view was made; the next view has it"});
+  add_apart(answer, view, answering, faults);
   add_own(status, faults);
 }
 
@@ -192,7 +205,7 @@ std::vector<cluster_fault> faults_of(const node_status& asked, const discovery::
   std::size_t masters_well = 0;
   for (const auto& answer : answers) {
     add_faults(answer, view, answering, faults);
-    masters_well += answer.status && is_master(view, answer.member.name);
+    masters_well += (answer.status || answer.untried) && is_master(view, answer.member.name);
   }
   add_differences(answers, faults);
   add_clocks(answers, faults);

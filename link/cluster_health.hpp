@@ -20,6 +20,9 @@ struct node_answer {
   error fault; ///< Why the node gave no status.
   /// The asker's time of day before the node was asked and after it answered, in ms since 1970.
   std::uint64_t asked_ms = 0, answered_ms = 0;
+  /// Asked before the asker had its view: of the view and of connections it may tell what was.
+  bool of_earlier_view = false;
+  bool untried = false; ///< The node has just joined and could not be asked yet: no fault.
 };
 
 bool is_master(const discovery::view& view, const std::string& name);

@@ -26,12 +26,15 @@ class cluster_overview_test : public testing::Test {
 protected:
   static constexpr std::uint64_t today = 1'800'000'000'000;
 
-  /// A topology in which only the named members have connections.
+  /// A topology in which nobody has a connection, and to each was tried to get one.
   topology_ptr topology(const std::vector<discovery::member>& all, std::uint64_t version = 1) {
     std::vector<std::pair<discovery::member, directory_actor>> nodes;
     for (const auto& member : all)
       nodes.emplace_back(member, directory_actor{});
-    return topology_of(std::move(nodes), version);
+    auto made = std::make_shared<link::topology>(*topology_of(std::move(nodes), version));
+    for (auto& peer : made->peers)
+      peer.tried = true;
+    return made;
   }
 
   /// A topology in which all have connections.
@@ -147,6 +150,42 @@ TEST_F(cluster_overview_test, a_member_without_a_connection_is_a_fault_and_keeps
   ASSERT_EQ(shown["faults"].size(), 1u);
   EXPECT_EQ(shown["faults"][0]["id"], fault_ids::node_silent);
   EXPECT_EQ(shown["faults"][0]["node"], "b");
+}
+
+TEST_F(cluster_overview_test, a_new_view_is_no_fault_of_who_was_asked_before_it) {
+  seen.take(linked({a}));
+  seen.due(now, today);
+  seen.take(linked({a, b}, 2));
+  answer(a);
+  EXPECT_THAT(seen.due(now, today), ElementsAre(b.inc));
+  auto said = status_of_node(b);
+  said.samples.set(metric::view_version, 2);
+  said.samples.set(metric::links, 1);
+  answer(b, said);
+  EXPECT_THAT(json()["faults"], IsEmpty()) << "a was asked by the view before";
+  now += 1s;
+  EXPECT_THAT(seen.due(now, today), UnorderedElementsAre(a.inc, b.inc));
+  answer(a);
+  answer(b, said);
+  EXPECT_EQ(json()["faults"][0]["id"], fault_ids::view_differs);
+}
+
+TEST_F(cluster_overview_test, who_has_just_joined_is_not_silent_before_it_was_tried) {
+  auto joined = std::make_shared<link::topology>(*topology({a, b}));
+  joined->view.masters = {"a", "b", "c"};
+  for (auto& peer : joined->peers)
+    peer.tried = peer.self.inc == a.inc;
+  seen.take(joined);
+  EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
+  answer(a);
+  ASSERT_TRUE(seen.complete());
+  EXPECT_THAT(json()["faults"], IsEmpty());
+  EXPECT_EQ(json()["nodes"][1]["reachable"], false);
+  seen.take(linked({a, b}));
+  EXPECT_THAT(json()["faults"], IsEmpty()) << "it was not asked yet";
+  EXPECT_THAT(seen.due(now, today), ElementsAre(b.inc)) << "and is asked at once";
+  seen.answered(b.inc, now, today, error{errc::unreachable, "no answer"});
+  EXPECT_EQ(json()["faults"][0]["id"], fault_ids::node_silent);
 }
 
 TEST_F(cluster_overview_test, who_is_gone_is_named_and_forgotten_answers_do_not_come_back) {

@@ -85,7 +85,8 @@ void cluster_history::answered(const incarnation& who, const history_report& sai
   if (found == nodes_.end())
     return;
   auto& known = found->second;
-  known.asking = false;
+  known.asking = known.silent = false;
+  known.heard = true;
   const auto count = record_count<history_point>(said.points).value_or(0);
   for (std::size_t i = 0; i < count; ++i)
     known.points.push_back(record_at<history_point>(said.points, i));
@@ -95,14 +96,23 @@ void cluster_history::answered(const incarnation& who, const history_report& sai
 }
 
 void cluster_history::failed(const incarnation& who) {
-  if (const auto found = nodes_.find(who); found != nodes_.end())
-    found->second.asking = false;
+  const auto found = nodes_.find(who);
+  if (found == nodes_.end())
+    return;
+  found->second.asking = false;
+  found->second.silent = true;
 }
 
 cluster_memory cluster_history::memory(const incarnation& self) const {
   cluster_memory all;
+  all.complete = !nodes_.empty();
   for (const auto& [inc, known] : nodes_) {
+    all.complete = all.complete && (known.heard || known.silent);
+    if (!known.heard)
+      continue;
     all.points[known.name] = known.points;
+    if (known.silent)
+      all.silent.insert(known.name);
     for (const auto& event : known.events)
       if (inc == self || is_incident(event))
         all.events.push_back(event);
@@ -114,11 +124,35 @@ cluster_memory cluster_history::memory(const incarnation& self) const {
   return all;
 }
 
-std::deque<history_point> sum_of(const cluster_memory& memory) {
+namespace {
+
+/// How many steps behind a node may be to be waited for: its clock is wrong when it is more.
+constexpr std::uint64_t steps_awaited = 3;
+
+/// The newest step of which each node that answers has told; of nodes without steps none is
+/// awaited.
+std::uint64_t newest_whole_step(const cluster_memory& memory, std::uint64_t unix_ms) {
+  const auto now = unix_ms / history_step_ms;
+  auto newest = now;
+  for (const auto& [name, points] : memory.points) {
+    if (points.empty() || memory.silent.contains(name))
+      continue;
+    const auto told = points.back().unix_ms / history_step_ms;
+    if (told + steps_awaited >= now)
+      newest = std::min(newest, told);
+  }
+  return newest;
+}
+
+} // namespace
+
+std::deque<history_point> sum_of(const cluster_memory& memory, std::uint64_t unix_ms) {
+  const auto newest = newest_whole_step(memory, unix_ms);
   std::map<std::uint64_t, history_point> steps;
   for (const auto& [name, points] : memory.points)
     for (const auto& point : points)
-      add_to(steps[point.unix_ms / history_step_ms], point);
+      if (const auto step = point.unix_ms / history_step_ms; step <= newest)
+        add_to(steps[step], point);
   std::deque<history_point> all;
   for (const auto& [step, point] : steps)
     all.push_back(point);

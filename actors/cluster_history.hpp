@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,12 @@ namespace peercache::actors {
 
 /// What several nodes remember of the last hour, each by its own account.
 struct cluster_memory {
-  std::map<std::string, std::deque<history_point>> points; ///< By the node's name.
-  std::vector<node_event> events;                          ///< The newest first.
+  /// By the name of each node that has answered once.
+  std::map<std::string, std::deque<history_point>> points;
+  /// Nodes of `points` that did not answer when they were asked last.
+  std::set<std::string> silent;
+  std::vector<node_event> events; ///< The newest first.
+  bool complete = false; ///< Each node that is asked has answered, or was asked in vain, once.
 };
 
 /// What one node knows of the memories of others, and whom to ask for more.
@@ -61,12 +66,16 @@ private:
     std::deque<history_point> points;
     std::deque<node_event> events;
     bool asking = false, asked_once = false;
+    bool heard = false;  ///< Whether the node has answered once.
+    bool silent = false; ///< Whether the node did not answer the last question.
     time_point asked{};
   };
   std::map<incarnation, known_node> nodes_;
 };
 
-/// The sum of all nodes' points, step by step; of latencies the longest one counts.
-std::deque<history_point> sum_of(const cluster_memory& memory);
+/// The sum of all nodes' points, step by step; of latencies the longest one counts. Without steps
+/// of which a node that answers has yet to tell, and without those of clocks that run ahead.
+/// @param unix_ms this node's time of day, in ms since 1970
+std::deque<history_point> sum_of(const cluster_memory& memory, std::uint64_t unix_ms);
 
 } // namespace peercache::actors

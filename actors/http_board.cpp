@@ -15,15 +15,19 @@ namespace {
 constexpr const char* being_asked = "the nodes are being asked; ask again in a second";
 
 /// The history of the node that the query names; of all nodes when it names none.
-metrics::api_answer history_answer(const http_board& board, const metrics::http_parameters& query) {
+metrics::api_answer history_answer(const http_board& board, const metrics::http_parameters& query,
+                                   std::uint64_t today) {
   const auto memory = board.history.load();
   const auto named = query.find("node");
-  if (named == query.end() || named->second.empty())
-    return {200, history_json("", sum_of(*memory))};
-  const auto found = memory->points.find(named->second);
-  if (found == memory->points.end())
-    return {404, api_fault_json("there is no node of this name, or it was not asked yet")};
-  return {200, history_json(found->first, found->second)};
+  const bool of_all = named == query.end() || named->second.empty();
+  const auto found = of_all ? memory->points.end() : memory->points.find(named->second);
+  if (found != memory->points.end())
+    return {200, history_json(found->first, found->second)};
+  if (!memory->complete)
+    return {202, api_fault_json(being_asked)};
+  if (of_all)
+    return {200, history_json("", sum_of(*memory, today))};
+  return {404, api_fault_json("no node of this name has told of its last hour")};
 }
 
 /// The key that a query names: `digest`, or `key` in the key space of the fields `namespace`.
@@ -59,19 +63,19 @@ metrics::api_answer key_answer(const http_board& board, const metrics::http_para
 
 metrics::api_answer answer_api(http_board& board, const std::string& name,
                                const metrics::http_parameters& query,
-                               std::chrono::steady_clock::time_point now) {
+                               std::chrono::steady_clock::time_point now, std::uint64_t today) {
   if (name != "cluster" && name != "history" && name != "events" && name != "key")
     return {404, api_fault_json("there is no /api/" + name)};
   board.looked.store(now);
   if (name == "key")
     return key_answer(board, query, now);
-  const bool remembers = name == "history" || name == "events";
-  if (remembers && board.history.load()->points.empty())
-    return {202, api_fault_json(being_asked)};
   if (name == "history")
-    return history_answer(board, query);
-  if (name == "events")
-    return {200, events_json(board.history.load()->events)};
+    return history_answer(board, query, today);
+  if (name == "events") {
+    const auto memory = board.history.load();
+    return memory->points.empty() ? metrics::api_answer{202, api_fault_json(being_asked)}
+                                  : metrics::api_answer{200, events_json(memory->events)};
+  }
   const auto seen = board.overview.load();
   if (seen->text.empty() || now - seen->made > overview_lasts)
     return {202, api_fault_json(being_asked)};

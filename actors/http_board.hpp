@@ -3,11 +3,13 @@
 #include "actors/cluster_history.hpp"
 #include "actors/node_history.hpp"
 #include "common/page_key.hpp"
+#include "common/unix_time.hpp"
 #include "metrics/http_server.hpp"
 #include "metrics/published.hpp"
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -44,8 +46,10 @@ struct http_board {
 inline constexpr std::chrono::milliseconds overview_lasts{3000};
 
 /// Answers `/api/NAME` from the board, and notes that somebody looks. Threads: any.
+/// @param today this node's time of day, in ms since 1970
 metrics::api_answer
 answer_api(http_board& board, const std::string& name, const metrics::http_parameters& query,
-           std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
+           std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now(),
+           std::uint64_t today = unix_ms());
 
 } // namespace peercache::actors

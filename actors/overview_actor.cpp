@@ -45,9 +45,13 @@ void share_history(overview_state& state) {
 
 void ask_for_history(overview_pointer self, const cluster_history::question& what) {
   auto& state = self->state;
+  const auto failed = [self, who = what.whom] {
+    self->state.history.failed(who);
+    share_history(self->state);
+  };
   const auto whom = gateway_of(state, what.whom);
   if (!whom)
-    return state.history.failed(what.whom);
+    return failed();
   self->request(whom, state.options.answer_timeout, history_atom_v, what.after_point,
                 what.after_event)
       .then(
@@ -55,7 +59,7 @@ void ask_for_history(overview_pointer self, const cluster_history::question& wha
             self->state.history.answered(who, said);
             share_history(self->state);
           },
-          [self, who = what.whom](const caf::error&) { self->state.history.failed(who); });
+          [failed](const caf::error&) { failed(); });
 }
 
 /// Shows the answer to a question about a key, once all owners have answered.
@@ -119,7 +123,8 @@ void look_at_cluster(overview_pointer self) {
       now - looked > state.options.looking_lasts) {
     state.seen.forget();
     state.history.forget();
-    if (!state.options.board->history.load()->points.empty())
+    if (const auto told = state.options.board->history.load();
+        told->complete || !told->points.empty())
       state.options.board->history.store({});
     return;
   }

@@ -187,7 +187,7 @@ TEST_F(cluster_history_test, the_sum_adds_steps_of_the_same_time_and_keeps_the_l
   history.answered(a.inc, said);
   said.points = packed({point(9, 101, 5)});
   history.answered(b.inc, said);
-  const auto sum = sum_of(history.memory(a.inc));
+  const auto sum = sum_of(history.memory(a.inc), 101 * history_step_ms);
   ASSERT_EQ(sum.size(), 2u);
   EXPECT_EQ(sum[0].get_bytes, 10u);
   EXPECT_EQ(sum[1].get_bytes, 25u);
@@ -195,6 +195,47 @@ TEST_F(cluster_history_test, the_sum_adds_steps_of_the_same_time_and_keeps_the_l
   const auto json = nlohmann::json::parse(history_json("", sum));
   EXPECT_EQ(json["get_bytes"], nlohmann::json({10, 25}));
   EXPECT_TRUE(json["misses"].empty()) << "no reason occurred";
+}
+
+TEST_F(cluster_history_test, the_sum_has_no_step_of_which_a_node_has_yet_to_tell) {
+  history.take({a, b}, a.inc);
+  history_report said;
+  said.points = packed({point(1, 100, 10), point(2, 101, 20)});
+  history.answered(a.inc, said);
+  said.points = packed({point(9, 100, 5)});
+  history.answered(b.inc, said);
+  const auto bytes = [&](std::uint64_t step) {
+    std::vector<std::uint64_t> all;
+    for (const auto& each : sum_of(history.memory(a.inc), step * history_step_ms))
+      all.push_back(each.get_bytes);
+    return all;
+  };
+  EXPECT_THAT(bytes(101), ElementsAre(15));
+  EXPECT_THAT(bytes(104), ElementsAre(15, 20)) << "b's clock must be behind: nobody waits for it";
+  EXPECT_THAT(bytes(99), IsEmpty()) << "both clocks are ahead";
+  history.failed(b.inc);
+  EXPECT_THAT(bytes(101), ElementsAre(15, 20)) << "b does not answer";
+  said.points = packed({point(10, 101, 7), point(11, 102, 9)});
+  history.answered(b.inc, said);
+  EXPECT_THAT(bytes(101), ElementsAre(15, 27)) << "b's clock is ahead";
+}
+
+TEST_F(cluster_history_test, a_sum_waits_until_each_node_was_asked) {
+  http_board board;
+  const auto status = [&](const metrics::http_parameters& query) {
+    board.history.store(history.memory(a.inc));
+    return answer_api(board, "history", query, morning, today).status;
+  };
+  EXPECT_EQ(status({}), 202);
+  history.take({a, b}, a.inc);
+  history.answered(a.inc, {});
+  EXPECT_EQ(status({}), 202);
+  EXPECT_EQ(status({{"node", "a"}}), 200);
+  EXPECT_EQ(status({{"node", "b"}}), 202);
+  EXPECT_EQ(answer_api(board, "events", {}, morning, today).status, 200);
+  history.failed(b.inc);
+  EXPECT_EQ(status({}), 200);
+  EXPECT_EQ(status({{"node", "b"}}), 404);
 }
 
 TEST_F(cluster_history_test, joins_are_told_once_and_incidents_of_all_nodes) {
@@ -224,6 +265,8 @@ TEST_F(cluster_history_test, garbage_and_too_much_cost_nothing) {
   for (std::uint64_t i = 1; i < 200; ++i)
     many.push_back(member_named("n" + std::to_string(i), i));
   history.take(many, many.back().inc);
+  for (const auto& member : many)
+    history.answered(member.inc, {});
   EXPECT_EQ(history.memory(a.inc).points.size(), cluster_history::nodes_max);
   EXPECT_TRUE(history.memory(a.inc).points.contains("n199")) << "this node is always among them";
 }

@@ -25,6 +25,13 @@ void keep_newest(std::deque<T>& all, std::size_t most) {
     all.pop_front();
 }
 
+/// Adds an entry unless it, or a newer one, is there: an answer may come twice.
+template <class T>
+void add_newer(std::deque<T>& all, const T& one) {
+  if (all.empty() || one.number > all.back().number)
+    all.push_back(one);
+}
+
 template <class Numbers>
 void add_each(Numbers& to, const Numbers& more) {
   for (std::size_t i = 0; i < to.size(); ++i)
@@ -89,9 +96,10 @@ void cluster_history::answered(const incarnation& who, const history_report& sai
   known.heard = true;
   const auto count = record_count<history_point>(said.points).value_or(0);
   for (std::size_t i = 0; i < count; ++i)
-    known.points.push_back(record_at<history_point>(said.points, i));
+    add_newer(known.points, record_at<history_point>(said.points, i));
   keep_newest(known.points, history_points_max);
-  known.events.insert(known.events.end(), said.events.begin(), said.events.end());
+  for (const auto& event : said.events)
+    add_newer(known.events, event);
   keep_newest(known.events, events_max);
 }
 

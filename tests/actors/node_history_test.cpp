@@ -238,6 +238,18 @@ TEST_F(cluster_history_test, a_sum_waits_until_each_node_was_asked) {
   EXPECT_EQ(status({{"node", "b"}}), 404);
 }
 
+TEST_F(cluster_history_test, what_is_told_twice_counts_once) {
+  history.take({a}, a.inc);
+  history_report said;
+  said.points = packed({point(1, 100, 10), point(2, 101, 20)});
+  said.events.emplace_back(today, fault_ids::disk_slow, "a", "slow");
+  said.events.back().number = 3;
+  history.answered(a.inc, said);
+  history.answered(a.inc, said);
+  EXPECT_EQ(history.memory(a.inc).points.at("a").size(), 2u);
+  EXPECT_EQ(history.memory(a.inc).events.size(), 1u);
+}
+
 TEST_F(cluster_history_test, joins_are_told_once_and_incidents_of_all_nodes) {
   history.take({a, b}, a.inc);
   history_report said;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -20,13 +22,14 @@ void key_search::add(owner said) {
 }
 
 void key_search::answered(const std::string& name, std::string_view answer) {
-  owner said{name, {}, {}};
+  owner said;
+  said.name = name;
   directory::answer_reader reader(answer);
   std::array<directory::page_location, limits::locations_per_key_max> found;
   std::size_t count = 0;
   if (!reader.next(found, count))
     said.fault = "its answer is malformed";
-  else if (reader.not_mine())
+  else if ((said.not_mine = reader.not_mine()))
     said.fault = "by its view other nodes own the key";
   else
     said.locations.assign(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
@@ -34,7 +37,7 @@ void key_search::answered(const std::string& name, std::string_view answer) {
 }
 
 void key_search::failed(const std::string& name, const std::string& why) {
-  add({name, why, {}});
+  add({name, why, {}, false});
 }
 
 namespace {
@@ -62,12 +65,19 @@ json location_of(const directory::page_location& location, const discovery::view
 
 std::string verdict_on(const key_search& search, const json& locations) {
   const auto& owners = search.owners();
-  const auto silent = std::count_if(owners.begin(), owners.end(),
-                                    [](const auto& owner) { return !owner.fault.empty(); });
+  std::size_t silent = 0, elsewhere = 0;
+  for (const auto& owner : owners) {
+    elsewhere += owner.not_mine;
+    silent += !owner.fault.empty() && !owner.not_mine;
+  }
   if (owners.empty())
     return "this node is in no cluster, so nobody owns the key";
-  if (silent == static_cast<std::ptrdiff_t>(owners.size()))
-    return "a get is a miss: none of the key's owners answers";
+  if (locations.empty() && silent > 0)
+    return fmt::format("not known: {} of {} owners did not answer", silent, owners.size());
+  if (locations.empty() && elsewhere > 0)
+    return fmt::format(
+        "not known: by the view of {} of {} owners other nodes own the key; ask again", elsewhere,
+        owners.size());
   if (locations.empty())
     return "a get is a miss: no directory owner knows the key; it was never put, was evicted, or "
            "its namespace differs";

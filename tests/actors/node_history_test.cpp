@@ -308,6 +308,25 @@ TEST(key_search, it_says_who_knows_the_page_and_whether_a_get_may_hit) {
   EXPECT_NE(key_json(search, view).find("is gone"), std::string::npos);
 }
 
+TEST(key_search, a_key_is_not_unknown_while_an_owner_is_silent_or_owns_it_no_more) {
+  std::string nothing, elsewhere;
+  directory::append_answer(nothing, {});
+  directory::append_not_mine(elsewhere, {});
+  const auto verdict = [](const key_search& search) {
+    return nlohmann::json::parse(key_json(search, {}))["verdict"].get<std::string>();
+  };
+  key_search known(page_key{}, 2), half(page_key{}, 2), moved(page_key{}, 2);
+  known.answered("a", nothing);
+  known.answered("b", nothing);
+  EXPECT_THAT(verdict(known), testing::StartsWith("a get is a miss"));
+  half.answered("a", nothing);
+  half.failed("b", "no connection to it");
+  EXPECT_EQ(verdict(half), "not known: 1 of 2 owners did not answer");
+  moved.answered("a", nothing);
+  moved.answered("b", elsewhere);
+  EXPECT_THAT(verdict(moved), testing::StartsWith("not known: by the view of 1 of 2 owners"));
+}
+
 TEST(key_search, a_malformed_answer_is_no_location) {
   key_search search(page_key{}, 1);
   search.answered("a", "\x03zzz");

@@ -41,9 +41,11 @@ function hitsOf(node) {
   return all === 0 ? { text: "no gets" } : { text: percent(hits / all), share: hits / all, small: `of ${count(all)}` };
 }
 
+/// Under TLS a node's certificate is for its name.
 function pageOf(node) {
-  const host = node.host.includes(":") ? `[${node.host}]` : node.host;
-  return node.http_port === 0 ? "" : `http://${host}:${node.http_port}/`;
+  const address = location.protocol === "https:" ? node.name : node.host;
+  const host = address.includes(":") ? `[${address}]` : address;
+  return node.http_port === 0 ? "" : `${location.protocol}//${host}:${node.http_port}/`;
 }
 
 function nodeRow(node, asked, stale) {

@@ -33,9 +33,7 @@ function show(said) {
   answer.replaceChildren(verdict, digest, listOf([...owners, ...places]));
 }
 
-async function lookUp(query) {
-  const turn = ++asked;
-  answer.textContent = "asking the owners of the key …";
+async function ask(query, turn) {
   for (let i = 0; i < ASKS_MAX && turn === asked; ++i) {
     const said = await fetch(`/api/key?${query}`, { cache: "no-store", signal: AbortSignal.timeout(3000) });
     const json = await said.json();
@@ -47,7 +45,17 @@ async function lookUp(query) {
   }
 }
 
+async function lookUp(query) {
+  const turn = ++asked;
+  answer.textContent = "asking the owners of the key …";
+  try {
+    await ask(query, turn);
+  } catch (fault) {
+    if (turn === asked) answer.textContent = `no answer: ${fault.message}`;
+  }
+}
+
 document.getElementById("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  lookUp(queryOf(event.target.elements)).catch((fault) => { answer.textContent = `no answer: ${fault.message}`; });
+  lookUp(queryOf(event.target.elements));
 });

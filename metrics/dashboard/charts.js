@@ -12,6 +12,7 @@ const DARK = ["#7db7f5", "#f0a860", "#6fd08c", "#d09ae0", "#a7aeb6", "#ff9a9a"];
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const whose = document.getElementById("whose");
+const place = document.getElementById("charts");
 const note = document.getElementById("history-note");
 const charts = new Map();
 
@@ -62,10 +63,10 @@ function frameOf(chart) {
   const summary = document.createElement("p");
   caption.textContent = chart.title;
   summary.className = "note";
-  const place = document.createElement("div");
-  figure.append(caption, summary, place);
-  document.getElementById("charts").append(figure);
-  return { figure, summary, place, plot: null, shape: "" };
+  const plotted = document.createElement("div");
+  figure.append(caption, summary, plotted);
+  place.append(figure);
+  return { figure, summary, place: plotted, plot: null, shape: "" };
 }
 
 /// What the chart's newest step says, in words: for who sees no lines.
@@ -100,22 +101,42 @@ export function offerNodes(names) {
   const chosen = whose.value;
   whose.replaceChildren(new Option("all nodes", ""), ...names.map((name) => new Option(name, name)));
   whose.value = names.includes(chosen) ? chosen : "";
+  if (whose.value !== chosen) refreshCharts();
 }
 
-async function ask() {
-  const answer = await fetch(`/api/history?node=${encodeURIComponent(whose.value)}`, { cache: "no-store", signal: AbortSignal.timeout(3000) });
-  const said = await answer.json();
-  if (answer.status === 202) return false;
-  if (!answer.ok) {
-    put(note, said.error);
-    return true;
-  }
-  const steps = said.unix_ms.length;
-  put(note, steps === 0 ? "The first step of ten seconds has not ended yet." : `${counted(steps, "step")} of ${said.step_ms / 1000} s${whose.value === "" ? "; times are those of the slowest node" : ""}`);
-  if (steps === 0) return true;
+/// What the charts show, and of which node; null: nothing, they are hidden.
+let drawn = null;
+
+function show(asked, said) {
+  drawn = { asked, said };
+  place.hidden = false;
   // Each frame has its width only when all are there.
   if (charts.size === 0) for (const chart of CHARTS) charts.set(chart.id, frameOf(chart));
   for (const chart of CHARTS) draw(chart, said);
+}
+
+function hide() {
+  drawn = null;
+  place.hidden = true;
+}
+
+function noteOf(asked, said) {
+  const steps = said.unix_ms.length;
+  return steps === 0 ? "The first step of ten seconds has not ended yet." : `${counted(steps, "step")} of ${said.step_ms / 1000} s${asked === "" ? "; times are those of the slowest node" : ""}`;
+}
+
+async function ask() {
+  const asked = whose.value;
+  if (drawn !== null && drawn.asked !== asked) {
+    hide();
+    put(note, "asking …");
+  }
+  const answer = await fetch(`/api/history?node=${encodeURIComponent(asked)}`, { cache: "no-store", signal: AbortSignal.timeout(3000) });
+  const said = await answer.json();
+  if (asked !== whose.value || answer.status === 202) return false;
+  put(note, answer.ok ? noteOf(asked, said) : said.error);
+  if (answer.ok && said.unix_ms.length > 0) show(asked, said);
+  else hide();
   return true;
 }
 

@@ -140,9 +140,10 @@ async function ask() {
   return true;
 }
 
-let timer = 0;
+let timer = 0, turns = 0;
 
 export async function refreshCharts() {
+  const turn = ++turns;
   clearTimeout(timer);
   let known = false;
   try {
@@ -150,9 +151,14 @@ export async function refreshCharts() {
   } catch {
     known = true; // The page's head says that the node does not answer.
   }
-  timer = setTimeout(refreshCharts, known ? EVERY_MS : 500);
+  if (turn === turns) timer = setTimeout(refreshCharts, known ? EVERY_MS : 500);
+}
+
+/// Draws what was said last in the window's new width or colours.
+function redraw() {
+  if (drawn !== null) for (const chart of CHARTS) draw(chart, drawn.said);
 }
 
 whose.addEventListener("change", refreshCharts);
-dark.addEventListener("change", refreshCharts);
-addEventListener("resize", refreshCharts);
+dark.addEventListener("change", redraw);
+addEventListener("resize", redraw);

@@ -57,18 +57,30 @@ async function ask() {
   return "";
 }
 
+let timer = 0, turns = 0;
+
+/// Asks and shows, unless nobody looks: what is not asked for is not old.
 async function refresh() {
+  const turn = ++turns;
+  clearTimeout(timer);
   let problem = "";
-  if (!document.hidden || seen === null)
+  const asks = !document.hidden || seen === null;
+  if (asks)
     try {
       problem = await ask();
     } catch (fault) {
       problem = fault.name === "TimeoutError" ? "no answer in time" : fault.message;
     }
-  show(problem);
-  setTimeout(refresh, EVERY_MS);
+  if (turn !== turns) return;
+  if (asks) show(problem);
+  timer = setTimeout(refresh, EVERY_MS);
 }
 
-refresh();
-refreshCharts();
-refreshEvents();
+function refreshAll() {
+  refresh();
+  refreshCharts();
+  refreshEvents();
+}
+
+document.addEventListener("visibilitychange", () => document.hidden || refreshAll());
+refreshAll();

@@ -31,12 +31,16 @@ async function ask() {
   return true;
 }
 
+let timer = 0, turns = 0;
+
 export async function refreshEvents() {
+  const turn = ++turns;
+  clearTimeout(timer);
   let known = false;
   try {
     known = document.hidden || (await ask());
   } catch {
     known = true; // The page's head says that the node does not answer.
   }
-  setTimeout(refreshEvents, known ? EVERY_MS : 500);
+  if (turn === turns) timer = setTimeout(refreshEvents, known ? EVERY_MS : 500);
 }

@@ -63,6 +63,7 @@ void add_to(history_point& sum, const history_point& more) {
 } // namespace
 
 void cluster_history::take(const std::vector<discovery::member>& nodes, const incarnation& self) {
+  members_ = nodes.size();
   std::set<incarnation> wanted{self};
   for (const auto& node : nodes)
     if (wanted.size() < nodes_max)
@@ -113,6 +114,7 @@ void cluster_history::failed(const incarnation& who) {
 
 cluster_memory cluster_history::memory(const incarnation& self) const {
   cluster_memory all;
+  all.members = members_;
   all.complete = !nodes_.empty();
   for (const auto& [inc, known] : nodes_) {
     all.complete = all.complete && (known.heard || known.silent);

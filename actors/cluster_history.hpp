@@ -23,7 +23,8 @@ struct cluster_memory {
   /// Nodes of `points` that did not answer when they were asked last.
   std::set<std::string> silent;
   std::vector<node_event> events; ///< The newest first.
-  bool complete = false; ///< Each node that is asked has answered, or was asked in vain, once.
+  std::size_t members = 0; ///< How many nodes the cluster has, those that are not asked as well.
+  bool complete = false;   ///< Each node that is asked has answered, or was asked in vain, once.
 };
 
 /// What one node knows of the memories of others, and whom to ask for more.
@@ -71,6 +72,7 @@ private:
     time_point asked{};
   };
   std::map<incarnation, known_node> nodes_;
+  std::size_t members_ = 0; ///< How many nodes were taken, those beyond the limit as well.
 };
 
 /// The sum of all nodes' points, step by step; of latencies the longest one counts. Without steps

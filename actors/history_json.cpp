@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 namespace peercache::actors {
 
@@ -61,9 +62,15 @@ json latency_columns(const std::deque<history_point>& points,
 
 } // namespace
 
-std::string history_json(const std::string& node, const std::deque<history_point>& points) {
+std::string history_json(const std::string& node, const std::deque<history_point>& points,
+                         const cluster_memory& memory) {
+  auto names = json::array();
+  for (const auto& [name, of_it] : memory.points)
+    names.push_back(name);
   const json all{{"format", api_format},
                  {"node", node},
+                 {"nodes", std::move(names)},
+                 {"cluster_nodes", memory.members},
                  {"step_ms", history_step_ms},
                  {"unix_ms", column(points, &history_point::unix_ms)},
                  {"span_ms", column(points, &history_point::span_ms)},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/cluster_history.hpp"
 #include "link/protocol/history.hpp"
 
 #include <deque>
@@ -8,9 +9,11 @@
 
 namespace peercache::actors {
 
-/// The answer of `/api/history`: docs/http.md describes it. Threads: any. @param node empty: all
-/// nodes
-std::string history_json(const std::string& node, const std::deque<link::history_point>& points);
+/// The answer of `/api/history`: docs/http.md describes it. Threads: any.
+/// @param node empty: all nodes
+/// @param memory that the points are from
+std::string history_json(const std::string& node, const std::deque<link::history_point>& points,
+                         const cluster_memory& memory);
 
 /// The answer of `/api/events`. Threads: any.
 std::string events_json(const std::vector<link::node_event>& events);

@@ -22,11 +22,11 @@ metrics::api_answer history_answer(const http_board& board, const metrics::http_
   const bool of_all = named == query.end() || named->second.empty();
   const auto found = of_all ? memory->points.end() : memory->points.find(named->second);
   if (found != memory->points.end())
-    return {200, history_json(found->first, found->second)};
+    return {200, history_json(found->first, found->second, *memory)};
   if (!memory->complete)
     return {202, api_fault_json(being_asked)};
   if (of_all)
-    return {200, history_json("", sum_of(*memory, today))};
+    return {200, history_json("", sum_of(*memory, today), *memory)};
   return {404, api_fault_json("no node of this name has told of its last hour")};
 }
 

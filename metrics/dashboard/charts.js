@@ -94,8 +94,12 @@ function draw(chart, said) {
   if (frame.plot.width !== width) frame.plot.setSize({ width, height: HEIGHT });
 }
 
-/// Offers the nodes in the list of whose history is shown.
-export function offerNodes(names) {
+/// The nodes of whose last hour the one that serves this page knows.
+let told = new Set();
+
+/// Offers those of the nodes in the list of whose history is shown.
+export function offerNodes(all) {
+  const names = all.filter((name) => told.has(name) || name === whose.value);
   const known = [...whose.options].map((option) => option.value).filter((name) => name !== "");
   if (known.join("\n") === names.join("\n")) return;
   const chosen = whose.value;
@@ -122,7 +126,11 @@ function hide() {
 
 function noteOf(asked, said) {
   const steps = said.unix_ms.length;
-  return steps === 0 ? "The first step of ten seconds has not ended yet." : `${counted(steps, "step")} of ${said.step_ms / 1000} s${asked === "" ? "; times are those of the slowest node" : ""}`;
+  if (steps === 0) return "The first step of ten seconds has not ended yet.";
+  const step = `${counted(steps, "step")} of ${said.step_ms / 1000} s`;
+  if (asked !== "") return step;
+  const some = said.nodes.length < said.cluster_nodes ? ` of ${said.nodes.length} of ${said.cluster_nodes} nodes` : "";
+  return `${step}${some}; times are those of the slowest node`;
 }
 
 async function ask() {
@@ -134,6 +142,7 @@ async function ask() {
   const answer = await fetch(`/api/history?node=${encodeURIComponent(asked)}`, { cache: "no-store", signal: AbortSignal.timeout(3000) });
   const said = await answer.json();
   if (asked !== whose.value || answer.status === 202) return false;
+  if (answer.ok) told = new Set(said.nodes);
   put(note, answer.ok ? noteOf(asked, said) : said.error);
   if (answer.ok && said.unix_ms.length > 0) show(asked, said);
   else hide();

@@ -187,12 +187,13 @@ TEST_F(cluster_history_test, the_sum_adds_steps_of_the_same_time_and_keeps_the_l
   history.answered(a.inc, said);
   said.points = packed({point(9, 101, 5)});
   history.answered(b.inc, said);
-  const auto sum = sum_of(history.memory(a.inc), 101 * history_step_ms);
+  const auto memory = history.memory(a.inc);
+  const auto sum = sum_of(memory, 101 * history_step_ms);
   ASSERT_EQ(sum.size(), 2u);
   EXPECT_EQ(sum[0].get_bytes, 10u);
   EXPECT_EQ(sum[1].get_bytes, 25u);
   EXPECT_EQ(sum[1].get_ns[0], 20u);
-  const auto json = nlohmann::json::parse(history_json("", sum));
+  const auto json = nlohmann::json::parse(history_json("", sum, memory));
   EXPECT_EQ(json["get_bytes"], nlohmann::json({10, 25}));
   EXPECT_TRUE(json["misses"].empty()) << "no reason occurred";
 }
@@ -279,8 +280,12 @@ TEST_F(cluster_history_test, garbage_and_too_much_cost_nothing) {
   history.take(many, many.back().inc);
   for (const auto& member : many)
     history.answered(member.inc, {});
-  EXPECT_EQ(history.memory(a.inc).points.size(), cluster_history::nodes_max);
-  EXPECT_TRUE(history.memory(a.inc).points.contains("n199")) << "this node is always among them";
+  const auto limited = history.memory(many.back().inc);
+  EXPECT_EQ(limited.points.size(), cluster_history::nodes_max);
+  EXPECT_TRUE(limited.points.contains("n199")) << "this node is always among them";
+  const auto json = nlohmann::json::parse(history_json("", {}, limited));
+  EXPECT_EQ(json["nodes"].size(), cluster_history::nodes_max);
+  EXPECT_EQ(json["cluster_nodes"], 199) << "the sum is not of all of them";
 }
 
 TEST(key_search, it_says_who_knows_the_page_and_whether_a_get_may_hit) {

@@ -128,6 +128,100 @@ test("nothing is asked of anybody but the node, and the page is small and quick"
   await page.context().close();
 });
 
+const until_charts = (page) => until("charts", async () => (await page.$$("figure canvas")).length === 7);
+const histories = (page) => page.asked.filter((url) => url.includes("/api/history")).length;
+
+/// Holds requests of this address until `release` is called, which ends them by `end(route)`.
+async function hold(page, address, end) {
+  const held = [];
+  await page.route(address, (route) => held.push(route));
+  const release = async () => {
+    const alive = held.filter((route) => route.request().failure() === null);
+    const ended = alive.map((route) => Promise.race(["requestfinished", "requestfailed"].map((event) => page.waitForEvent(event, (request) => request === route.request()))));
+    await Promise.all(alive.map(end));
+    await Promise.all(ended);
+    await page.evaluate(() => new Promise((next) => requestAnimationFrame(() => setTimeout(next))));
+  };
+  return { held, release };
+}
+
+test("windows that are resized ask for nothing more", async () => {
+  const page = await open(first);
+  await until_charts(page);
+  const before = histories(page);
+  await page.evaluate(() => { for (let i = 0; i < 20; ++i) dispatchEvent(new Event("resize")); });
+  await until("the next question", () => histories(page) > before);
+  await page.evaluate(() => null); // What was asked until now is noted.
+  assert.ok(histories(page) <= before + 2, `${histories(page) - before} questions`);
+  await page.context().close();
+});
+
+test("a history stands under its own node alone, and nothing where there is none", async () => {
+  const page = await open(first);
+  await until_charts(page);
+  const note = () => page.textContent("#history-note");
+  const { held, release } = await hold(page, /history\?node=$/, (route) => route.fulfill({ status: 404, json: { error: "too late" } }));
+  await until("a question about all nodes", () => held.length > 0);
+  await page.selectOption("#whose", "node-2");
+  await until("node-2's", async () => /step/.test(await note()) && !/slowest/.test(await note()));
+  await release();
+  assert.match(await note(), /step/);
+  await page.route(/history\?node=node-3$/, (route) => route.fulfill({ status: 404, json: { error: "no such node" } }));
+  await page.selectOption("#whose", "node-3");
+  await until("the reason", async () => /no such node/.test(await note()));
+  assert.equal(await page.isVisible("#charts"), false);
+  await page.context().close();
+});
+
+test("a look-up that fails late leaves the answer to the next one", async () => {
+  const page = await open(first);
+  const { held, release } = await hold(page, /api\/key\?key=first/, (route) => route.abort());
+  await page.fill("#key", "first");
+  await page.press("#key", "Enter");
+  await until("the first question", () => held.length > 0);
+  await page.fill("#key", "greeting");
+  await page.press("#key", "Enter");
+  await until("the next answer", async () => /should be a hit/.test(await page.textContent("#key-answer")));
+  await release();
+  assert.match(await page.textContent("#key-answer"), /should be a hit/);
+  await page.context().close();
+});
+
+test("a page that nobody looks at is not called old, and is renewed when somebody does", async () => {
+  const page = await open(first);
+  await until_all_are_ready(page);
+  await page.evaluate(() => {
+    Object.defineProperty(document, "hidden", { value: true, configurable: true });
+    const now = performance.now.bind(performance), set = window.setTimeout;
+    performance.now = () => now() * 1000;
+    window.turns = 0;
+    window.setTimeout = (next, ms) => set(next, ms, ms === 1000 && ++window.turns);
+  });
+  await until("turns of a hidden page", () => page.evaluate(() => window.turns > 2));
+  assert.match(await page.title(), /^✓/);
+  const before = histories(page);
+  await page.evaluate(() => {
+    Object.defineProperty(document, "hidden", { value: false });
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  await until("the next question", () => histories(page) > before, 2000);
+  await page.context().close();
+});
+
+test("under TLS other nodes' pages are named by their certificates", async () => {
+  const context = await browser.newContext();
+  await context.route("https://node-1/**", async (route) => {
+    const answer = await fetch(new URL(new URL(route.request().url()).pathname + new URL(route.request().url()).search, first.url));
+    await route.fulfill({ status: answer.status, contentType: answer.headers.get("content-type"), body: Buffer.from(await answer.arrayBuffer()) });
+  });
+  const page = await context.newPage();
+  await page.goto("https://node-1/");
+  await until_all_are_ready(page);
+  const port = new URL(cluster.nodes[1].url).port;
+  assert.equal(await page.getAttribute("#nodes-body tr:nth-child(2) a", "href"), `https://node-2:${port}/`);
+  await context.close();
+});
+
 test("no serious fault of accessibility, light, dark and narrow", async () => {
   for (const [name, options] of Object.entries({
     light: {},

@@ -254,9 +254,9 @@ TEST_F(cluster_history_test, what_is_told_twice_counts_once) {
 TEST_F(cluster_history_test, joins_are_told_once_and_incidents_of_all_nodes) {
   history.take({a, b}, a.inc);
   history_report said;
-  said.events.emplace_back(today, "joined", "c", "");
+  said.events.emplace_back(today, "joined", "c", "").number = 1;
   history.answered(a.inc, said);
-  said.events.emplace_back(today + 1, fault_ids::disk_slow, "b", "slow");
+  said.events.emplace_back(today + 1, fault_ids::disk_slow, "b", "slow").number = 2;
   history.answered(b.inc, said);
   const auto memory = history.memory(a.inc);
   ASSERT_EQ(memory.events.size(), 2u);

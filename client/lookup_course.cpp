@@ -170,7 +170,7 @@ void lookup_course::give_up(question& asked, deadline now) {
   asked.open = false;
   // What others have answered first says nothing of an owner that had no more than the short time.
   if (now - asked.asked_at < overdue_after + time_for(asked.share.indices.size()))
-    return;
+    return health_.on_nothing(asked.owner, now);
   silent_.push_back(asked.share.owner);
   health_.on_silence(asked.owner, asked.asked_at, now);
 }

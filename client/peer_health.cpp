@@ -26,6 +26,12 @@ void peer_health::on_failure(const incarnation& peer, circuit_breaker::time_poin
   fail(peer, now);
 }
 
+void peer_health::on_nothing(const incarnation& peer, circuit_breaker::time_point now) {
+  std::lock_guard guard{lock_};
+  if (const auto known = breakers_.find(peer); known != breakers_.end())
+    known->second.on_nothing(now);
+}
+
 void peer_health::on_silence(const incarnation& peer, circuit_breaker::time_point asked_at,
                              circuit_breaker::time_point now) {
   std::lock_guard guard{lock_};

@@ -29,6 +29,8 @@ public:
   /// Forgets peers that are not in this view: without calls their breakers would stay open for
   /// ever.
   void follow(const discovery::view& view);
+  /// A call ends that says nothing of the peer, since others have answered first.
+  void on_nothing(const incarnation& peer, circuit_breaker::time_point now);
   /// Notes that a question of `asked_at` has no answer and is no longer waited for. One such
   /// question does not count as a failure, for the peer may only be slow, unless the call was
   /// allowed to try the peer out.

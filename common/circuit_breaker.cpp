@@ -67,6 +67,13 @@ void circuit_breaker::on_failure(time_point now) noexcept {
   ++opened_total_;
 }
 
+void circuit_breaker::on_nothing(time_point now) noexcept {
+  if (state_ == state::recovering)
+    running_ -= running_ > 0 ? 1 : 0;
+  else if (state_ == state::half_open)
+    probe_at_ = now;
+}
+
 void circuit_breaker::reset() noexcept {
   state_ = state::closed;
   failures_ = 0;

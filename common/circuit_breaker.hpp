@@ -40,6 +40,8 @@ public:
   }
   void on_success() noexcept;
   void on_failure(time_point now) noexcept;
+  /// The end of a call that says nothing of the peer: another call may go out in its place.
+  void on_nothing(time_point now) noexcept;
   /// Forgets all failures and closes, because the peer has a new incarnation.
   void reset() noexcept;
 

@@ -61,6 +61,18 @@ TEST_F(peer_health_test, one_call_at_a_time_tries_a_peer_out) {
   EXPECT_FALSE(health.allow(peer, now)) << "one probe at a time";
 }
 
+TEST_F(peer_health_test, a_call_that_says_nothing_leaves_its_place_to_another) {
+  fail(3);
+  now += 1s;
+  ASSERT_TRUE(health.allow(peer, now));
+  health.on_nothing(peer, now);
+  ASSERT_TRUE(health.allow(peer, now)) << "it may be tried again";
+  health.on_success(peer);
+  ASSERT_TRUE(health.allow(peer, now));
+  health.on_nothing(peer, now);
+  EXPECT_TRUE(health.allow(peer, now)) << "one at a time";
+}
+
 TEST_F(peer_health_test, a_peer_that_comes_back_is_met_by_few_calls_first) {
   fail(3);
   now += 1s;

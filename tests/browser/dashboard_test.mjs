@@ -8,10 +8,12 @@ import { after, before, test } from "node:test";
 import { LocalCluster, until } from "./local_nodes.mjs";
 
 const BROWSER = process.env.PEERCACHE_TEST_BROWSER ?? "/usr/bin/chromium";
-if (!existsSync(BROWSER)) {
-  console.log(`SKIPPED: there is no ${BROWSER}; scripts/install-deps installs it`);
-  process.exit(77);
-}
+const PACKAGES = join(import.meta.dirname ?? new URL(".", import.meta.url).pathname, "node_modules/.installed");
+for (const needed of [BROWSER, PACKAGES])
+  if (!existsSync(needed)) {
+    console.log(`SKIPPED: there is no ${needed}; scripts/install-deps installs it`);
+    process.exit(77);
+  }
 const { chromium } = await import("playwright-core");
 
 const PICTURES = process.env.PEERCACHE_TEST_PICTURES ?? "pictures";

@@ -105,9 +105,18 @@ TEST(scenario_guards, without_repair_the_directory_stays_wrong) {
 }
 
 /// Comparisons repair records that were lost on the way. Without them every page in memory must
-/// still be found, or the protocol itself would forget pages.
+/// still be found, or the protocol itself would forget pages. Nodes are lost at the end only where
+/// each page gets a new owner for a lost one: if fewer nodes are left than a page has owners, what
+/// one owner alone knew of a page, because the other one had its four locations already, is lost.
 TEST(scenario_guards, without_repair_every_page_in_memory_is_found_all_the_same) {
-  EXPECT_EQ(first_failing("nobody finds a page", /*repair=*/false, seeds_to_run()), 0u);
+  for (std::uint64_t seed = 1; seed <= seeds_to_run(); ++seed) {
+    auto what = script_of(seed, /*repair=*/false);
+    if (what.nodes < what.lost.size() + what.replicas) {
+      what.lost.clear();
+      what.apart.clear();
+    }
+    ASSERT_FALSE(has(run(what), "nobody finds a page")) << seed;
+  }
 }
 
 /// Without loss and overtaking, as between two actors, nothing must be left to repair.

@@ -210,7 +210,7 @@ bool session::refresh_view(const link::gateway_actor& whom, const directory::vie
   const auto at_close = self.fail_at_close({asked.id()});
   asked.receive(
       [this](const std::string& view) {
-        caf::anon_send(links_, link::view_atom_v, view, link::from_here{});
+        caf::anon_send(links_, link::tell_atom_v, view, link::from_here{});
       },
       [&](const caf::error&) { self.spoil(); });
   return board_->wait_view(wanted, until);

@@ -12,15 +12,10 @@
 
 namespace peercache::link {
 
-bool links_state::begins_anew(const discovery::view& next) const {
-  return !options.self && next.term != 0 &&
-         std::none_of(next.members.begin(), next.members.end(),
-                      [this](const auto& member) { return view.find(member.inc) != nullptr; });
-}
-
-bool links_state::adopt(discovery::view next, caf::actor_clock::time_point now) {
-  const bool newer = next.newer_than(view) || begins_anew(next);
-  if (next == view || (!newer && guard_on(guard::view)))
+bool links_state::adopt(discovery::view next, source told_by, caf::actor_clock::time_point now) {
+  const bool is_own_nodes = !options.self && told_by == source::own_node && next.term != 0;
+  const bool counts = is_own_nodes || next.newer_than(view);
+  if (next == view || (!counts && guard_on(guard::view)))
     return false;
   if (!view.members.empty())
     past.remember(std::make_shared<const discovery::hash_ring>(ring), now);
@@ -165,6 +160,14 @@ void dial_whoever_is_missing(links_pointer self) {
       dial(self, inc, known);
 }
 
+void hear_of_view(links_pointer self, const std::string& encoded, links_state::source told_by) {
+  auto next = discovery::decode_view(encoded);
+  if (!next || !self->state.adopt(std::move(*next), told_by, self->clock().now()))
+    return;
+  self->state.options.publish(self->state.snapshot());
+  dial_whoever_is_missing(self);
+}
+
 /// Notes how the trial of a port has ended. @param which the port's field in `link`
 void tried(links_pointer self, const incarnation& inc,
            links_state::port_trial links_state::link::*which, const std::string& why) {
@@ -224,12 +227,11 @@ links_actor::behavior_type run_links(links_pointer self, links_options options) 
   });
   self->delayed_send(self, self->state.options.retry / 2, beat_atom_v, from_here{});
   return {
-      [self](view_atom, const std::string& encoded, from_here) {
-        auto next = discovery::decode_view(encoded);
-        if (!next || !self->state.adopt(std::move(*next), self->clock().now()))
-          return;
-        self->state.options.publish(self->state.snapshot());
-        dial_whoever_is_missing(self);
+      [self](view_atom, const std::string& view, from_here) {
+        hear_of_view(self, view, links_state::source::own_node);
+      },
+      [self](tell_atom, const std::string& view, from_here) {
+        hear_of_view(self, view, links_state::source::other_node);
       },
       [self](stats_atom) -> caf::result<metrics::samples, links_report> {
         return {metrics::samples{}, self->state.report()};

@@ -12,8 +12,11 @@ namespace peercache::link {
 
 /// Keeps one connection to each member of the view; a callback hears of every change.
 using links_actor = caf::typed_actor<
-    // Membership (in a node) or session (in a client): tells a new view; connect to its members.
+    // Membership (in a node) or session (in a client): tells the view of this host's node; connect
+    // to its members.
     caf::reacts_to<view_atom, std::string, from_here>,
+    // Session: tells the view of another node, whose shard spoke of it.
+    caf::reacts_to<tell_atom, std::string, from_here>,
     // Gateway: asks for what is wrong with the ways to other members.
     caf::replies_to<stats_atom>::with<metrics::samples, links_report>,
     // Itself: dials members without a connection again, and tries ports.
@@ -62,13 +65,14 @@ struct links_state {
   std::map<incarnation, link> links;
   static inline const char* name = "links";
 
-  /// Whether `next` is a view of a cluster that was started anew; the view's number then says
-  /// nothing. A client outlives all nodes that it knows, and the nodes that follow them count from
-  /// one again.
-  bool begins_anew(const discovery::view& next) const;
-  /// Takes a newer view: forgets members that left, adds those that came. False when the view is
-  /// not newer.
-  bool adopt(discovery::view next, caf::actor_clock::time_point now);
+  /// The node that a view was heard of.
+  enum class source { own_node, other_node };
+
+  /// Takes a newer view: forgets members that left, adds those that came. A client also takes every
+  /// view of its own node, whatever its number: a shard may have told it of a view whose members
+  /// ended before any living node had it, and a cluster that is started anew counts from one again.
+  /// False: the view changes nothing.
+  bool adopt(discovery::view next, source told_by, caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
   links_report report() const;
   /// Forgets the handles of the gateway at `address`; false when no member has that gateway.

@@ -167,19 +167,38 @@ discovery::view view_of(std::size_t members, std::uint64_t version) {
   return topology_of(nodes, version)->view;
 }
 
-TEST(links_state, a_client_follows_a_cluster_that_was_started_anew) {
+using source = links_state::source;
+
+TEST(links_state, a_client_takes_every_view_of_its_own_node) {
   links_state state;
   caf::actor_clock::time_point now{std::chrono::hours(1)};
-  ASSERT_TRUE(state.adopt(view_of(2, 7), now));
+  ASSERT_TRUE(state.adopt(view_of(2, 7), source::own_node, now));
+  const auto ended = view_of(3, 9);
+  ASSERT_TRUE(state.adopt(ended, source::other_node, now));
+  const auto successor = view_of(2, 8);
+  EXPECT_TRUE(state.adopt(successor, source::own_node, now)) << "view 9 ended with its members";
+  EXPECT_EQ(state.view, successor);
   auto restarted = view_of(2, 2);
   for (auto& member : restarted.members)
     member.inc = incarnation::random();
-  EXPECT_TRUE(state.adopt(restarted, now)) << "its number is lower, and nobody of before is in it";
+  EXPECT_TRUE(state.adopt(restarted, source::own_node, now)) << "a cluster counts from one again";
   EXPECT_EQ(state.snapshot()->peers.at(0).self.inc, restarted.members[0].inc);
-  auto late = view_of(1, 9);
-  late.members[0] = restarted.members[1];
-  late.version = 1;
-  EXPECT_FALSE(state.adopt(late, now)) << "an older one of the same cluster";
+}
+
+TEST(links_state, of_other_nodes_only_a_newer_view_counts) {
+  links_state state;
+  caf::actor_clock::time_point now{std::chrono::hours(1)};
+  ASSERT_TRUE(state.adopt(view_of(2, 7), source::own_node, now));
+  EXPECT_FALSE(state.adopt(view_of(3, 6), source::other_node, now));
+  EXPECT_FALSE(state.adopt(view_of(2, 7), source::other_node, now)) << "known already";
+  EXPECT_TRUE(state.adopt(view_of(3, 8), source::other_node, now));
+}
+
+TEST(links_state, no_view_of_a_node_that_has_none_counts) {
+  links_state state;
+  caf::actor_clock::time_point now{std::chrono::hours(1)};
+  ASSERT_TRUE(state.adopt(view_of(2, 7), source::own_node, now));
+  EXPECT_FALSE(state.adopt(discovery::view{}, source::own_node, now));
 }
 
 TEST(links_state, a_node_follows_only_what_is_newer) {
@@ -188,20 +207,20 @@ TEST(links_state, a_node_follows_only_what_is_newer) {
   own->self = member_named("self", 99);
   state.options.self = own;
   caf::actor_clock::time_point now{std::chrono::hours(1)};
-  ASSERT_TRUE(state.adopt(view_of(2, 7), now));
+  ASSERT_TRUE(state.adopt(view_of(2, 7), source::own_node, now));
   auto other = view_of(1, 2);
   other.members[0].inc = incarnation::random();
-  EXPECT_FALSE(state.adopt(other, now));
+  EXPECT_FALSE(state.adopt(other, source::own_node, now));
 }
 
 TEST(links_state, remembers_the_rings_that_it_left) {
   links_state state;
   caf::actor_clock::time_point now{std::chrono::hours(1)};
-  ASSERT_TRUE(state.adopt(view_of(1, 1), now));
+  ASSERT_TRUE(state.adopt(view_of(1, 1), source::own_node, now));
   EXPECT_TRUE(state.snapshot()->past.asked_at(now).empty());
-  ASSERT_TRUE(state.adopt(view_of(2, 2), now));
+  ASSERT_TRUE(state.adopt(view_of(2, 2), source::own_node, now));
   now += std::chrono::milliseconds(10);
-  ASSERT_TRUE(state.adopt(view_of(3, 3), now));
+  ASSERT_TRUE(state.adopt(view_of(3, 3), source::own_node, now));
   const auto known = state.snapshot();
   const auto past = known->past.asked_at(now);
   ASSERT_EQ(past.size(), 2u);

@@ -88,9 +88,11 @@ void process::adopt(const discovery::view& next) {
   // Clients mostly learn the view at once; one time in eight so late that others have asked by the
   // previous view.
   const auto late = cluster_.time().below(8) == 0 ? 1'000'000 : 5'000;
-  cluster_.later(*this, std::chrono::microseconds(cluster_.time().below(late)),
-                 [next](process& self) { self.clients_learn(next); });
   const auto now = cluster_.time().now();
+  clients_learn_at_ =
+      std::max(clients_learn_at_, now + std::chrono::microseconds(cluster_.time().below(late)));
+  cluster_.later(*this, clients_learn_at_ - now,
+                 [next](process& self) { self.clients_learn(next); });
   const auto shard_late = cluster_.time().below(8) == 0 ? 500'000 : 2'000;
   shard_learns_at_ = std::max(shard_learns_at_,
                               now + std::chrono::microseconds(cluster_.time().below(shard_late)));
@@ -122,13 +124,14 @@ bool process::shard_owns(const page_key& key) const {
   return shard_knows_->ring->owns(host_.self.id, key, cluster_.settings().replicas);
 }
 
+/// Corresponds to link::links_state::adopt: what their own node says counts, whatever its number.
 void process::clients_learn(const discovery::view& next) {
-  if (next.newer_than(clients_know_->view))
+  if (next != clients_know_->view)
     clients_know_ = succeeded(*clients_know_, next, cluster_.ring_of(next), cluster_.time().now());
 }
 
 void process::tell_clients(const std::string& view) {
-  if (auto next = discovery::decode_view(view))
+  if (auto next = discovery::decode_view(view); next && next->newer_than(clients_know_->view))
     clients_learn(*next);
 }
 

@@ -179,7 +179,8 @@ private:
   client_memory remembered_;
   /// The view of the directory's shard, also a little later; it learns one view after the other.
   known_cluster_ptr shard_knows_ = known_;
-  discovery::time_point shard_learns_at_{}; ///< When the last view on its way reaches the shard.
+  discovery::time_point clients_learn_at_{}; ///< When the last view on its way reaches the clients.
+  discovery::time_point shard_learns_at_{};  ///< When the last view on its way reaches the shard.
   discovery::view_stamp left_at_;
   bool sweep_is_due_ = false;
   directory::shard shard_;

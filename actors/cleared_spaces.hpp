@@ -43,9 +43,10 @@ public:
   }
 
   epoch_number epoch_of(space_id space) const noexcept { return table_.epoch_of(space); }
-  /// Returns the epoch for a clear that begins now. It is above all epochs that are known here, and
-  /// by the clock above those of earlier clears on unreachable nodes: pages that were set there
-  /// since count as older.
+  /// Returns the epoch for a clear of `space` that begins now. It is above every epoch of the space
+  /// that this node knows. It is also the clock's at least, and so above the epochs of earlier
+  /// clears that only unreachable nodes know: pages that were set on those nodes after such a clear
+  /// are cleared as well.
   epoch_number next_epoch(space_id space, std::uint64_t unix_s) const noexcept;
   /// Number of spaces with an epoch of their own.
   std::size_t count() const;

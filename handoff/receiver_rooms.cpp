@@ -20,7 +20,7 @@ bool within_limits(const allocated_pages& pages) noexcept {
          });
 }
 
-/// The first sender of which pieces wait.
+/// Returns the first sender that has pieces waiting to be read; the end when none has.
 template <class Senders>
 auto first_waiting(Senders& senders) {
   return std::find_if(senders.begin(), senders.end(),

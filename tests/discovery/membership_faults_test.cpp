@@ -86,7 +86,8 @@ TEST(membership, a_member_that_restarts_comes_back_though_its_only_seed_is_gone)
   auto net = converged_net(6);
   net.kill(5);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
-  // Only node 0, the leader, need remember node 5, which it expelled.
+  // Node 0, the leader, expelled node 5 and now goes as well, so that the masters after it must
+  // have remembered node 5, too.
   net.leave(0);
   net.run_for(milliseconds(50));
   net.kill(0);

@@ -61,7 +61,7 @@ def right(pair):
 
 
 def turn_for(pair, seconds):
-    """Turns for as long as nothing should happen."""
+    """Turns both sides for `seconds`, a time in which the test expects that nothing happens."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         pair.prefill.turn()

@@ -18,9 +18,9 @@ result<void> node::impl::open_tls() {
         "insecure: whoever reaches the ports of {} can read pages, store and remove them; keep "
         "others away from them",
         config_.net.bind);
-  else if (!tls_ && !config_.discovery.seeds.empty() && !config_.cluster.insecure)
+  else if (!tls_ && !config_.discovery.seeds.empty())
     log::warn("insecure: every user of this host reaches the ports of {}, as there is no TLS "
-              "between the nodes; `insecure_cluster = true` says that this is known",
+              "between the nodes",
               config_.net.bind);
   if (!tls_)
     return {};

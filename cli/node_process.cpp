@@ -95,7 +95,9 @@ std::vector<std::string> arguments_of(const node_launch& launch) {
   if (!seeds.empty())
     arguments.insert(arguments.end(), {"--discovery-seeds", seeds});
   if (launch.host != "127.0.0.1")
-    arguments.insert(arguments.end(), {"--net-bind", launch.host, "--insecure-cluster"});
+    arguments.insert(arguments.end(), {"--net-bind", launch.host});
+  if (!launch.tls.given())
+    arguments.push_back("--insecure-cluster");
   if (launch.tls.given())
     arguments.insert(arguments.end(), {"--tls-cert", launch.tls.certificate, "--tls-key",
                                        launch.tls.key, "--tls-ca", launch.tls.authority});

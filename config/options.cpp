@@ -22,8 +22,9 @@ void add_top_level(std::vector<option>& table) {
         .type = type::boolean,
         .default_value = false,
         .meaning =
-            "Allows addresses other than loopback although peers are not authenticated: without "
-            "`tls.*` whoever reaches the ports can read and write the cache.",
+            "Allows addresses other than loopback, and seeds on it, although peers are not "
+            "authenticated: without `tls.*` whoever reaches the ports can read and write the "
+            "cache. With `dev` seeds on loopback need no such word.",
         .store = into([](node_config & c) -> auto& { return c.cluster.insecure; })},
        {.name = "data_plane",
         .type = type::choice,

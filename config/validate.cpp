@@ -66,6 +66,12 @@ void check_addresses(const loaded_config& loaded, std::vector<std::string>& faul
       refuse_open("metrics.bind", config.metrics.bind,
                   "without `tls.*` anyone who reaches the HTTP port could read names and numbers");
   }
+  const bool has_neighbours = !config.discovery.seeds.empty() && is_loopback(config.net.bind);
+  if (has_neighbours && !config.tls.given() && !config.cluster.insecure && !config.dev)
+    faults.push_back(what(loaded, "discovery.seeds") +
+                     ": every user of this host reaches nodes on loopback, and without `tls.*` "
+                     "could read and write their cache; set `tls.*`, or `insecure_cluster = true` "
+                     "if the users of this host are trusted");
   if (is_wildcard(config.net.advertise))
     faults.push_back(what(loaded, "net.advertise") +
                      ": nobody can connect to a wildcard address; set `net.advertise` to the "

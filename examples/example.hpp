@@ -34,7 +34,7 @@ inline std::unique_ptr<peercache::client::embedded_cache> start_node(const std::
                 {"net.control_port", "0"}, {"net.data_port", "0"},      {"net.http_port", "0"},
                 {"log.level", "error"}};
   if (!seed.empty())
-    from.flags.push_back({"discovery.seeds", seed});
+    from.flags.insert(from.flags.end(), {{"discovery.seeds", seed}, {"insecure_cluster", "true"}});
   auto loaded = value_or_exit(peercache::config::load(from));
   return value_or_exit(peercache::client::embedded_cache::start(loaded.config));
 }

@@ -31,7 +31,7 @@ export class LocalCluster {
   async start(name) {
     const words = ["--no-pool-keep", "--node-name", name, "--cluster-name", this.name, "--pool-size", "64MiB",
       "--pool-name-prefix", this.name, "--net-control-port", "0", "--net-data-port", "0", "--net-http-port", "0"];
-    if (this.nodes.length > 0) words.push("--discovery-seeds", this.nodes.map((node) => `127.0.0.1:${node.control}`).join(","));
+    if (this.nodes.length > 0) words.push("--insecure-cluster", "--discovery-seeds", this.nodes.map((node) => `127.0.0.1:${node.control}`).join(","));
     if (name.endsWith("1")) words.push("--disk-path", join(this.folder, "disk"), "--disk-size", "64MiB", "--disk-bucket-size", "16MiB");
     const clean = Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith("PEERCACHE_")));
     const log = openSync(join(this.folder, `${name}.log`), "a");

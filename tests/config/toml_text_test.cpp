@@ -40,7 +40,8 @@ TEST(toml_text, texts_and_comments_may_have_any_characters) {
         "{\n",
         "[disk]\npath = \"/{a}/[[b]]/a.b.c.d.e.f.g.h.i.j.k#\"\n", "[disk]\npath = '/a\\'\n",
         "[disk]\npath = \"/a\\\"{\"\n",
-        "[discovery]\nseeds = [\n  \"a:1\", # one\n  \"b:2\",\n]\n[pool]\nsize = \"1GiB\"\n"})
+        "dev = true\n[discovery]\nseeds = [\n  \"a:1\", # one\n  \"b:2\",\n]\n[pool]\nsize = "
+        "\"1GiB\"\n"})
     EXPECT_EQ(fault_of(text), "accepted") << text;
 }
 

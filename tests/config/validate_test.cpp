@@ -23,6 +23,20 @@ TEST(validate, an_open_address_needs_insecure_cluster_and_the_refusal_says_why) 
   EXPECT_EQ(fault_of({{"net.bind", "10.0.0.1"}, {"insecure_cluster", "true"}}), "accepted");
 }
 
+TEST(validate, seeds_on_loopback_need_insecure_cluster_too) {
+  const auto fault = fault_of({{"discovery.seeds", "127.0.0.1:31998"}});
+  EXPECT_TRUE(mentions(fault, "`discovery.seeds` is ")) << fault;
+  EXPECT_TRUE(mentions(fault, "every user of this host")) << fault;
+  for (const auto* allowed : {"insecure_cluster", "dev"})
+    EXPECT_EQ(fault_of({{"discovery.seeds", "127.0.0.1:31998"}, {allowed, "true"}}), "accepted")
+        << allowed;
+  EXPECT_EQ(fault_of({{"discovery.seeds", "127.0.0.1:31998"},
+                      {"tls.cert", "/a.crt"},
+                      {"tls.key", "/a.key"},
+                      {"tls.ca", "/ca.crt"}}),
+            "accepted");
+}
+
 TEST(validate, the_metrics_address_alone_is_checked_too) {
   EXPECT_TRUE(mentions(fault_of({{"metrics.bind", "0.0.0.0"}}), "`metrics.bind` is 0.0.0.0"));
   EXPECT_EQ(fault_of({{"metrics.bind", "0.0.0.0"}, {"insecure_cluster", "true"}}), "accepted");

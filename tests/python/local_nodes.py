@@ -123,7 +123,7 @@ class LocalNode:
                  "--pool-size", self.pool, "--net-control-port", control,
                  "--net-data-port", data, "--net-http-port", http, *self.flags]
         if seeds:
-            words += ["--discovery-seeds", ",".join(seeds)]
+            words += ["--insecure-cluster", "--discovery-seeds", ",".join(seeds)]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("PEERCACHE_")}
         with open(self.folder / f"{self.name}.log", "ab") as log:
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -190,7 +190,7 @@ def test_an_embedded_node_is_a_node_that_others_join():
     ports = {f"net.{name}_port": 0 for name in ("control", "data", "http", "lookup")}
     small = {"pool.size": "16MiB", "cluster.name": "embedded-test", "log.level": "error", **ports}
     with peercache.Client({**small, "node.name": "one"}, embedded=True) as one:
-        joined = {**small, "node.name": "two", "discovery.seeds": [one.node_address]}
+        joined = {**small, "node.name": "two", "discovery.seeds": [one.node_address], "insecure_cluster": True}
         with peercache.Client(joined, embedded=True) as two:
             assert until(lambda: len(one.members()) == len(two.members()) == 2)
             space, whole = one.space("embedded"), page(11)

@@ -314,7 +314,7 @@ TEST(cli, a_node_without_a_cluster_says_so) {
   const auto host = "127.77." + std::to_string(own / 256 % 256) + "." + std::to_string(own % 256);
   auto lone = cli::child_process::spawn(
       {.arguments = {PEERCACHE_CLI_DIR "/peercache-node", "--node-name", "lone", "--net-bind", host,
-                     "--pool-size", "8MiB", "--discovery-seeds", host + ":1"},
+                     "--pool-size", "8MiB", "--insecure-cluster", "--discovery-seeds", host + ":1"},
        .stderr_path = (folder->path() / "node.log").string()});
   ASSERT_TRUE(lone);
   finished_program status;

@@ -38,9 +38,9 @@ void peer_health::on_silence(const incarnation& peer, circuit_breaker::time_poin
   auto& its = silences_.try_emplace(peer, silence{asked_at, now}).first->second;
   its.noted = now;
   const auto known = breakers_.find(peer);
-  const bool is_tried =
-      known != breakers_.end() && known->second.current() != circuit_breaker::state::closed;
-  if (is_tried || now - its.since >= silence_max)
+  if (known != breakers_.end() && known->second.current() != circuit_breaker::state::closed)
+    known->second.on_overdue(now);
+  else if (now - its.since >= silence_max)
     fail(peer, now);
 }
 

@@ -32,8 +32,8 @@ public:
   /// A call ends that says nothing of the peer, since others have answered first.
   void on_nothing(const incarnation& peer, circuit_breaker::time_point now);
   /// Notes that a question of `asked_at` has no answer and is no longer waited for. One such
-  /// question does not count as a failure, for the peer may only be slow, unless the call was
-  /// allowed to try the peer out.
+  /// question does not count as a failure, for the peer may only be slow. If the call was allowed
+  /// to try the peer out, the next one may do so after the breaker's first pause.
   void on_silence(const incarnation& peer, circuit_breaker::time_point asked_at,
                   circuit_breaker::time_point now);
   /// Whether the peer has left a question unanswered lately, and has answered none since.

@@ -74,6 +74,13 @@ void circuit_breaker::on_nothing(time_point now) noexcept {
     probe_at_ = now;
 }
 
+void circuit_breaker::on_overdue(time_point now) noexcept {
+  if (state_ != state::half_open && state_ != state::recovering)
+    return;
+  state_ = state::open;
+  probe_at_ = now + options_.pause;
+}
+
 void circuit_breaker::reset() noexcept {
   state_ = state::closed;
   failures_ = 0;

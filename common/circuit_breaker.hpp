@@ -42,6 +42,10 @@ public:
   void on_failure(time_point now) noexcept;
   /// The end of a call that says nothing of the peer: another call may go out in its place.
   void on_nothing(time_point now) noexcept;
+  /// The end of a call that was given up early, as others have answered: the peer may only be slow.
+  /// A closed breaker stays closed. Otherwise the next probe goes out after `pause`, however long
+  /// the pauses were before, and the next failure finds them as they were.
+  void on_overdue(time_point now) noexcept;
   /// Forgets all failures and closes, because the peer has a new incarnation.
   void reset() noexcept;
 

@@ -133,13 +133,20 @@ TEST_F(peer_health_test, an_answer_ends_a_silence) {
   EXPECT_TRUE(health.allow(peer, now));
 }
 
-TEST_F(peer_health_test, a_peer_that_leaves_the_call_unanswered_which_tries_it_fails) {
+TEST_F(peer_health_test, a_peer_that_is_slow_when_it_is_tried_is_tried_again_soon) {
   fail(3);
-  now += 1s;
+  for (int longer = 0; longer < 4; ++longer) {
+    now += 8s;
+    ASSERT_TRUE(health.allow(peer, now));
+    fail(1); // The pause is 8 s now.
+  }
+  now += 8s;
   ASSERT_TRUE(health.allow(peer, now));
   health.on_silence(peer, now, now + 10ms);
+  now += 10ms;
+  EXPECT_FALSE(health.allow(peer, now)) << "others would wait for it, too";
   now += 500ms;
-  EXPECT_FALSE(health.allow(peer, now)) << "the pause is doubled";
+  EXPECT_TRUE(health.allow(peer, now));
 }
 
 TEST_F(peer_health_test, who_is_not_in_the_view_is_forgotten) {

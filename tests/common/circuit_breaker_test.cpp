@@ -156,6 +156,26 @@ TEST_F(slow_breaker, opens_at_the_first_failure_and_waits_longer) {
   expect_probe_after(200ms);
 }
 
+TEST_F(slow_breaker, an_overdue_call_is_followed_by_a_probe_after_the_first_pause) {
+  subject.on_failure(now);
+  expect_probe_after(200ms);
+  subject.on_overdue(now);
+  EXPECT_EQ(subject.current(), state::open);
+  expect_probe_after(100ms);
+  subject.on_failure(now);
+  expect_probe_after(350ms);
+  subject.on_success();
+  EXPECT_EQ(allowed(), 1);
+  subject.on_overdue(now);
+  expect_probe_after(100ms);
+}
+
+TEST_F(breaker, says_nothing_of_overdue_calls_while_it_is_closed) {
+  for (int i = 0; i < 10; ++i)
+    subject.on_overdue(now);
+  EXPECT_EQ(subject.current(), state::closed);
+}
+
 TEST_F(slow_breaker, is_not_stuck_when_calls_never_report_back) {
   EXPECT_EQ(allowed(), 1);
   now += 99ms;
@@ -168,15 +188,22 @@ TEST_F(slow_breaker, a_probe_can_always_go_out_sooner_or_later) {
   std::uint32_t seed = 1;
   for (int i = 0; i < 10'000; ++i) {
     seed = seed * 1664525 + 1013904223;
-    switch (seed >> 30) {
+    switch (seed >> 29) {
     case 0:
+    case 1:
       subject.allow(now);
       break;
-    case 1:
+    case 2:
       subject.on_success();
       break;
-    case 2:
+    case 3:
       subject.on_failure(now);
+      break;
+    case 4:
+      subject.on_overdue(now);
+      break;
+    case 5:
+      subject.on_nothing(now);
       break;
     default:
       now += 10ms;

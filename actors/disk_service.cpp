@@ -8,10 +8,9 @@
 #include "storage/disk/cleared_file.hpp"
 #include "storage/disk/disk_store.hpp"
 #include "storage/disk/offset/offset_index.hpp"
+#include "storage/disk/other_stores.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 namespace peercache::actors {
 namespace {
@@ -42,39 +41,6 @@ storage::disk_tier_options tier_options(const config::node_config& config) {
 /// pages are pinned.
 std::uint64_t queue_bytes(const config::node_config& config) noexcept {
   return std::min(config.disk.queue_bytes, config.pool.size_bytes / 4);
-}
-
-/// Whether there is a file below the folder, or the path is one.
-bool has_file(const std::filesystem::path& path) {
-  std::error_code failed;
-  if (std::filesystem::is_regular_file(path, failed))
-    return true;
-  for (std::filesystem::recursive_directory_iterator at(path, failed), end; !failed && at != end;
-       at.increment(failed))
-    if (at->is_regular_file(failed))
-      return true;
-  return false;
-}
-
-/// The files in the tier's folder that another store than `used` has written, in words; empty when
-/// there are none.
-std::string other_files_in(const std::filesystem::path& folder, config::disk_store_mode used) {
-  struct store_files {
-    config::disk_store_mode store;
-    std::string_view name;
-    std::string_view words;
-  };
-  const store_files all[] = {{config::disk_store_mode::bucket, storage::bucket_store_files(),
-                              "files of the store `bucket`"},
-                             {config::disk_store_mode::file_per_key, storage::file_store_files(),
-                              "files of the store `file_per_key`"},
-                             {config::disk_store_mode::offset, storage::offset_store_files(),
-                              "the file of the store `offset`"}};
-  std::string found;
-  for (const auto& each : all)
-    if (each.store != used && has_file(folder / each.name))
-      found += (found.empty() ? "" : " and ") + std::string(each.words);
-  return found;
 }
 
 } // namespace
@@ -146,7 +112,9 @@ result<void> disk_service::set_up(const config::node_config& config, const disco
   why_fallback_ = disk->why_fallback;
   if (!why_fallback_.empty())
     log::warn("disk tier: blocking calls instead of io_uring, which is slower: {}", why_fallback_);
-  if (const auto others = other_files_in(path_, config.disk.store); !others.empty()) {
+  if (const auto others =
+          storage::files_of_other_stores(path_, config::to_string(config.disk.store));
+      !others.empty()) {
     incidents_.has_other_files(others, unix_ms());
     log::warn("disk tier: {} has {}, which disk.store does not read", path_, others);
   }

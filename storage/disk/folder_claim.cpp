@@ -64,19 +64,25 @@ std::optional<folder_owner> owner_in(std::string_view text) {
   return folder_owner{std::string(*cluster), std::string(*node)};
 }
 
+/// Takes the lock. Errors: `refused`, with the process that holds it.
+result<void> lock_file(int file, const std::string& path) {
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0)
+    return {};
+  if (errno != EWOULDBLOCK)
+    return disk_error(errno, "lock", path);
+  std::string holder;
+  if (read_text(file, holder) != 0 || holder.empty())
+    holder = "another process";
+  return {errc::refused, "the disk tier's folder '" + path + "' is in use by " + holder +
+                             ". Each node needs a folder of its own: set disk.path"};
+}
+
 result<owned_fd> lock(int folder, const std::string& path, const folder_owner& owner) {
   owned_fd fd(::openat(folder, lock_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd)
     return disk_error(errno, "open the lock in", path);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK)
-      return disk_error(errno, "lock", path);
-    std::string holder;
-    if (read_text(fd.get(), holder) != 0 || holder.empty())
-      holder = "another process";
-    return {errc::refused, "the disk tier's folder '" + path + "' is in use by " + holder +
-                               ". Each node needs a folder of its own: set disk.path"};
-  }
+  if (auto locked = lock_file(fd.get(), path); !locked)
+    return locked.error();
   // The lock file's text names this process to one that is refused. The result is ignored: a node
   // also starts on a full disk, which cannot hold the text.
   write_text(fd.get(), "node '" + owner.node + "', process " + std::to_string(::getpid()));
@@ -98,11 +104,12 @@ result<void> write_owner(int folder, const std::string& path, const folder_owner
   return {};
 }
 
-result<void> check_owner(int folder, const std::string& path, const folder_owner& owner) {
+/// Compares the folder's owner with `owner`. True: it is the owner; false: the folder has none yet.
+result<bool> is_owner(int folder, const std::string& path, const folder_owner& owner) {
   const owned_fd fd(::openat(folder, owner_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd)
-    return errno == ENOENT ? write_owner(folder, path, owner)
-                           : result<void>(disk_error(errno, "read the owner of", path));
+    return errno == ENOENT ? result<bool>(false)
+                           : result<bool>(disk_error(errno, "read the owner of", path));
   std::string text;
   if (const int failed = read_text(fd.get(), text); failed != 0)
     return disk_error(failed, "read the owner of", path);
@@ -118,6 +125,18 @@ result<void> check_owner(int folder, const std::string& path, const folder_owner
                                     found->node + "' of cluster '" + found->cluster +
                                     "', and this is node '" + owner.node + "' of cluster '" +
                                     owner.cluster + "'" + remedy};
+  return true;
+}
+
+/// Errors: `incompatible` for a link, which a tier's folder may not be.
+result<void> check_no_link(const std::string& folder) {
+  std::error_code none;
+  if (std::filesystem::is_symlink(folder, none))
+    return {errc::incompatible,
+            "the folder '" + folder +
+                "' is a link: whoever can change it says "
+                "where pages are kept. Put a folder in its place; disk.path itself "
+                "may be a link"};
   return {};
 }
 
@@ -126,22 +145,35 @@ result<void> check_owner(int folder, const std::string& path, const folder_owner
 result<folder_claim> folder_claim::take(const std::string& folder, const folder_owner& owner) {
   if ((owner.cluster + owner.node).find('\n') != std::string::npos)
     return {errc::invalid_argument, "a cluster's or node's name has a line break"};
-  std::error_code none;
-  if (std::filesystem::is_symlink(folder, none))
-    return {errc::incompatible,
-            "the folder '" + folder +
-                "' is a link: whoever can change it says "
-                "where pages are kept. Put a folder in its place; disk.path itself "
-                "may be a link"};
+  if (auto fit = check_no_link(folder); !fit)
+    return fit.error();
   auto opened = make_folders(folder);
   if (!opened)
     return opened.error();
   auto held = lock(opened->get(), folder, owner);
   if (!held)
     return held.error();
-  if (auto ours = check_owner(opened->get(), folder, owner); !ours)
+  auto ours = is_owner(opened->get(), folder, owner);
+  if (!ours)
     return ours.error();
+  if (!*ours)
+    if (auto written = write_owner(opened->get(), folder, owner); !written)
+      return written.error();
   return folder_claim(std::move(*held));
+}
+
+result<void> folder_claim::look(const std::string& folder, const folder_owner& owner) {
+  if (auto fit = check_no_link(folder); !fit)
+    return fit.error();
+  const owned_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened)
+    return errno == ENOENT ? result<void>() : disk_error(errno, "open", folder);
+  const owned_fd file(::openat(opened.get(), lock_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (file)
+    if (auto locked = lock_file(file.get(), folder); !locked)
+      return locked.error();
+  auto ours = is_owner(opened.get(), folder, owner);
+  return ours ? result<void>() : ours.error();
 }
 
 } // namespace peercache::storage

@@ -29,6 +29,11 @@ public:
   /// node's or of another format; otherwise those of the file system.
   static result<folder_claim> take(const std::string& folder, const folder_owner& owner);
 
+  /// Looks whether `take` would succeed. Makes no folder and writes no file; a folder that is not
+  /// there yet is free. Holds the lock for a moment, so a `take` in that moment is refused.
+  /// Errors: those of `take` for a folder that is in use, another node's or of another format.
+  static result<void> look(const std::string& folder, const folder_owner& owner);
+
   folder_claim(folder_claim&&) noexcept = default;
   folder_claim& operator=(folder_claim&&) noexcept = default;
 

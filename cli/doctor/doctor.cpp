@@ -20,6 +20,11 @@ std::string_view to_string(verdict given) noexcept {
   return "unknown";
 }
 
+check with_id(const char* id, check given) {
+  given.id = id;
+  return given;
+}
+
 verdict worst_of(std::span<const check_group> groups) noexcept {
   auto worst = verdict::ok;
   for (const auto& group : groups)
@@ -37,7 +42,8 @@ nlohmann::json to_json(std::span<const check_group> groups) {
   for (const auto& group : groups) {
     auto checks = nlohmann::json::array();
     for (const auto& one : group.checks)
-      checks.push_back({{"name", one.name},
+      checks.push_back({{"id", one.id},
+                        {"name", one.name},
                         {"verdict", to_string(one.given)},
                         {"found", one.found},
                         {"fix", one.fix}});

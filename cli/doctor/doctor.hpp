@@ -21,14 +21,19 @@ enum class verdict : std::uint8_t {
 std::string_view to_string(verdict given) noexcept;
 
 /// The result of one check of `peercache doctor`.
-/// Invariant: a check that warns or fails has in `fix` the line that mends the fault.
+/// Invariant: a check that warns or fails has in `fix` the line that mends the fault; a check that
+/// is shown has an id.
 struct check {
   std::string name;
   verdict given = verdict::ok;
   std::string found;
   /// The command or the setting that mends the fault; empty when nothing needs to be mended.
   std::string fix;
+  std::string id{}; ///< A name of cli/doctor/check_ids.hpp.
 };
+
+/// The check with this id.
+check with_id(const char* id, check given);
 
 /// The checks of one part of the system, such as "rdma".
 struct check_group {

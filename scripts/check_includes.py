@@ -39,7 +39,7 @@ FOLDERS = {
     "cli/bench": ["common", "config", "storage/disk", "storage/disk/offset", "net", "rdma", "rdma/verbs", "rdma/tcp",
                   "handoff", "client", "client/handoff", "bench", "cli"],
     "cli/demo": ["common", "config", "client", "bench", "cli"],
-    "cli/doctor": ["common", "config", "storage", "storage/disk/io", "rdma/verbs", "link", "bench", "cli"],
+    "cli/doctor": ["common", "config", "storage", "storage/disk/io", "net", "rdma/verbs", "link", "client", "bench", "cli"],
     "python": ["common", "config", "handoff", "client", "client/handoff"],
     "examples": ["common", "config", "client"],
     "tests/support/fake_verbs": ["common"],

@@ -1,6 +1,7 @@
 #include "cli/doctor/doctor_disk.hpp"
 
 #include "bench/sample_statistics.hpp"
+#include "cli/doctor/check_ids.hpp"
 #include "cli/output.hpp"
 #include "config/units.hpp"
 
@@ -44,6 +45,27 @@ check judge_folder(const disk_facts& facts) {
           fmt::format("mkdir -p {0} && chown USER {0}, with the user that the node runs as; or "
                       "another disk.path",
                       facts.path)};
+}
+
+check judge_owner(const disk_facts& facts) {
+  const std::string name = "owner";
+  if (facts.why_not_ours.empty())
+    return {name, verdict::ok, "free, or this node's own", ""};
+  if (facts.held_by_this_node)
+    return {name, verdict::info, "this node runs: " + facts.why_not_ours, ""};
+  return {name, verdict::fail, facts.why_not_ours,
+          "another disk.path or node.name; or end the other process"};
+}
+
+check judge_store(const disk_facts& facts) {
+  const std::string name = "store";
+  if (facts.other_files.empty())
+    return {name, verdict::ok, "no files of other stores", ""};
+  return {name, verdict::warn,
+          fmt::format("{} has {}, which disk.store = \"{}\" does not read: their pages are missed, "
+                      "and take room that is not counted",
+                      facts.folder, facts.other_files, facts.store),
+          "set disk.store back, or remove these files when nobody needs their pages"};
 }
 
 check judge_file_system(const disk_facts& facts) {
@@ -108,22 +130,27 @@ check judge_space(const disk_facts& facts) {
 
 check_group judge_disk(const disk_facts& facts) {
   check_group group{"disk", {}};
+  const auto add = [&](const char* id, check given) {
+    group.checks.push_back(with_id(id, std::move(given)));
+  };
   if (!facts.wanted()) {
-    group.checks.push_back(
+    add(check_ids::disk_tier,
         {"folder", verdict::info,
          std::string(facts.enabled ? "disk.path is empty" : "disk.enabled is false") +
              ": what leaves memory is forgotten",
          ""});
     return group;
   }
-  group.checks.push_back(judge_folder(facts));
+  add(check_ids::disk_folder, judge_folder(facts));
   if (group.checks.back().given == verdict::fail)
     return group; // Without a folder the remaining checks cannot be tried.
-  group.checks.push_back(judge_file_system(facts));
-  group.checks.push_back(judge_direct(facts));
-  group.checks.push_back(judge_uring(facts));
-  group.checks.push_back(judge_sync(facts));
-  group.checks.push_back(judge_space(facts));
+  add(check_ids::disk_owner, judge_owner(facts));
+  add(check_ids::disk_store, judge_store(facts));
+  add(check_ids::disk_file_system, judge_file_system(facts));
+  add(check_ids::disk_direct, judge_direct(facts));
+  add(check_ids::disk_uring, judge_uring(facts));
+  add(check_ids::disk_sync, judge_sync(facts));
+  add(check_ids::disk_space, judge_space(facts));
   return group;
 }
 

@@ -15,10 +15,16 @@ struct disk_facts {
   std::string path;             ///< The value of `disk.path`; empty: no disk tier is asked for.
   std::string folder;           ///< The node's own folder: <disk.path>/<node.name>.
   std::uint64_t size_bytes = 0; ///< The value of `disk.size`.
+  std::string store;            ///< The value of `disk.store`.
 
   /// Why no file can be made in the folder (or in the nearest folder above it); empty: files can be
   /// made.
   std::string why_not_writable;
+  /// Why the node would not get the folder (another process holds it, it is another node's); empty:
+  /// it would.
+  std::string why_not_ours;
+  bool held_by_this_node = false; ///< Whether a process of a node with this name holds the folder.
+  std::string other_files;        ///< The files of other stores in the folder, in words.
   std::string file_system;     ///< Type of the file system: "ext4", "overlay", …; empty: unknown.
   bool direct = false;         ///< Whether O_DIRECT works with blocks of 4 KiB.
   std::string why_no_uring;    ///< Why io_uring is not allowed; empty: it is.
@@ -31,8 +37,8 @@ struct disk_facts {
 };
 
 /// Finds out the disk facts of this machine, for a node with this configuration: writes some 4 KiB
-/// blocks in a folder of its own, which it removes again, for at most two seconds. A running node
-/// is not disturbed.
+/// blocks in a folder of its own, which it removes again, for about a second and a half where the
+/// disk answers. A running node is not disturbed.
 disk_facts gather_disk_facts(const config::node_config& config);
 
 /// The highest p99 of fdatasync, in microseconds, that gives no warning: with slower syncs written

@@ -1,6 +1,8 @@
 #include "bench/sample_statistics.hpp"
 #include "cli/doctor/doctor_disk.hpp"
+#include "storage/disk/folder_claim.hpp"
 #include "storage/disk/io/disk_io.hpp"
+#include "storage/disk/other_stores.hpp"
 
 #include <algorithm>
 #include <array>
@@ -22,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t syncs = 100;
-constexpr double seconds_of_syncs_most = 2;
+constexpr double seconds_of_syncs_most = 1.5;
 
 /// A temporary folder inside `parent`, removed at the end. `path` is empty when none can be made;
 /// errno then says why.
@@ -152,6 +154,19 @@ void try_out(const fs::path& parent, disk_facts& facts) {
     facts.why_no_uring = opened->why_fallback;
 }
 
+/// Finds out whose folder it is, and who has written into it.
+void look_at_owner(const config::node_config& config, disk_facts& facts) {
+  const auto free =
+      storage::folder_claim::look(facts.folder, {config.cluster.name, config.node.name});
+  if (!free) {
+    facts.why_not_ours = free.error().message;
+    facts.held_by_this_node = free.error().code == errc::refused &&
+                              facts.why_not_ours.find("in use by node '" + config.node.name +
+                                                      "', process ") != std::string::npos;
+  }
+  facts.other_files = storage::files_of_other_stores(facts.folder, facts.store);
+}
+
 } // namespace
 
 disk_facts gather_disk_facts(const config::node_config& config) {
@@ -159,12 +174,14 @@ disk_facts gather_disk_facts(const config::node_config& config) {
   facts.enabled = config.disk.enabled;
   facts.path = config.disk.path;
   facts.size_bytes = config.disk.size_bytes;
+  facts.store = config::to_string(config.disk.store);
   if (!facts.wanted())
     return facts;
   const auto folder = fs::path(facts.path) / config.node.name;
   facts.folder = folder.string();
   const auto parent = nearest_existing(folder);
   facts.file_system = name_of_file_system(parent);
+  look_at_owner(config, facts);
   try_out(parent, facts);
   facts.used_bytes = bytes_below(folder);
   std::error_code failed;

@@ -1,5 +1,6 @@
 #include "cli/doctor/doctor_rdma.hpp"
 
+#include "cli/doctor/check_ids.hpp"
 #include "cli/output.hpp"
 #include "common/limits.hpp"
 #include "common/slot_entry.hpp"
@@ -139,7 +140,8 @@ void add_missing_devices(const rdma_facts& facts, std::vector<check>& checks) {
     if (!there)
       checks.push_back({name, unless_tcp(facts, verdict::warn),
                         "rdma.devices names it, but there is no such device",
-                        "set rdma.devices = [\"auto\"], or one that `rdma link` lists"});
+                        "set rdma.devices = [\"auto\"], or one that `rdma link` lists",
+                        check_ids::rdma_device});
   }
 }
 
@@ -193,7 +195,9 @@ check judge_memlock(const rdma_facts& facts) {
                            human_bytes(facts.memlock_limit_bytes), pool);
   if (need <= facts.memlock_limit_bytes)
     return {"memlock", verdict::ok, found, ""};
-  return {"memlock", rails == 0 ? verdict::info : unless_tcp(facts, verdict::fail), found,
+  // Without a port nothing is locked, unless the configuration insists on one.
+  const bool locks = rails > 0 || facts.wanted.mode == plane_mode::verbs;
+  return {"memlock", locks ? unless_tcp(facts, verdict::fail) : verdict::info, found,
           "LimitMEMLOCK=infinity in the node's systemd unit; in a shell: ulimit -l unlimited"};
 }
 
@@ -221,12 +225,20 @@ check judge_huge_pages(const rdma_facts& facts) {
   if (huge.free + huge.held < need)
     return {name, verdict::fail, found,
             reserve_line(huge.page_bytes, huge.reserved + need - huge.free - huge.held)};
-  if (!huge.mounted)
-    return {name, verdict::fail,
-            fmt::format("{} is no hugetlbfs with pages of {}", huge_page_directory, size),
-            fmt::format("mount -t hugetlbfs -o pagesize={} none {}",
-                        huge.page_bytes == 2u << 20 ? "2M" : "1G", huge_page_directory)};
   return {name, verdict::ok, found, ""};
+}
+
+check judge_mount(const rdma_facts& facts) {
+  const std::string name = "hugetlbfs";
+  const auto size = config::to_string(facts.huge_pages);
+  if (facts.huge.mounted)
+    return {name, verdict::ok,
+            fmt::format("{} is mounted, with pages of {}", huge_page_directory, size), ""};
+  return {name, verdict::fail,
+          fmt::format("{} is no hugetlbfs with pages of {}", huge_page_directory, size),
+          fmt::format("mount -t hugetlbfs -o pagesize={} none {}",
+                      facts.huge_pages == config::huge_pages::size_2mib ? "2M" : "1G",
+                      huge_page_directory)};
 }
 
 } // namespace
@@ -237,17 +249,22 @@ std::uint64_t locked_bytes(std::uint64_t pool_bytes, std::size_t rails) noexcept
 }
 
 check_group judge_rdma(const rdma_facts& facts) {
-  check_group group{"rdma", {judge_plane(facts)}};
+  check_group group{"rdma", {with_id(check_ids::data_plane, judge_plane(facts))}};
+  const auto add = [&](const char* id, check given) {
+    group.checks.push_back(with_id(id, std::move(given)));
+  };
   add_missing_devices(facts, group.checks);
   for (const auto& port : facts.ports) {
-    group.checks.push_back(judge_port(facts, port));
+    add(check_ids::rdma_port, judge_port(facts, port));
     if (port.report.usable && is_wanted(facts, port.report)) {
-      group.checks.push_back(judge_gid(facts, port));
-      group.checks.push_back(judge_mtu(facts, port));
+      add(check_ids::rdma_gid, judge_gid(facts, port));
+      add(check_ids::rdma_mtu, judge_mtu(facts, port));
     }
   }
-  group.checks.push_back(judge_memlock(facts));
-  group.checks.push_back(judge_huge_pages(facts));
+  add(check_ids::memlock, judge_memlock(facts));
+  add(check_ids::huge_pages, judge_huge_pages(facts));
+  if (facts.huge_pages != config::huge_pages::off)
+    add(check_ids::hugetlbfs, judge_mount(facts));
   return group;
 }
 

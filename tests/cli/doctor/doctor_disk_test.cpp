@@ -1,4 +1,6 @@
 #include "cli/doctor/doctor_disk.hpp"
+#include "storage/disk/disk_store.hpp"
+#include "storage/disk/folder_claim.hpp"
 #include "tests/cli/doctor/doctor_checks.hpp"
 
 #include <filesystem>
@@ -55,7 +57,7 @@ config::node_config node_with_disk_at(const fs::path& path) {
 TEST(doctor_disk, a_disk_that_lacks_nothing_is_ok_in_every_check) {
   auto group = judge_disk(healthy_disk());
   EXPECT_EQ(group.name, "disk");
-  EXPECT_EQ(group.checks.size(), 6u);
+  EXPECT_EQ(group.checks.size(), 8u);
   for (const auto& one : group.checks)
     EXPECT_EQ(one.given, verdict::ok) << one.name << ": " << one.found;
   EXPECT_EQ(named(group, "folder").found, "/disk/node-1 can be written");
@@ -83,6 +85,49 @@ TEST(doctor_disk, a_folder_that_takes_no_files_fails_and_nothing_else_is_judged)
   EXPECT_EQ(group.checks[0].given, verdict::fail);
   EXPECT_TRUE(contains(group.checks[0].found, "Permission denied")) << group.checks[0].found;
   EXPECT_TRUE(contains(group.checks[0].fix, "mkdir -p /disk && chown")) << group.checks[0].fix;
+}
+
+TEST(doctor_disk, a_folder_that_another_holds_fails_and_this_nodes_own_does_not) {
+  auto facts = healthy_disk();
+  facts.why_not_ours = "in use by node 'b', process 7";
+  EXPECT_EQ(named(judge_disk(facts), "owner").given, verdict::fail);
+  EXPECT_TRUE(contains(named(judge_disk(facts), "owner").found, "process 7"));
+  facts.held_by_this_node = true;
+  EXPECT_EQ(named(judge_disk(facts), "owner").given, verdict::info);
+}
+
+TEST(doctor_disk, files_of_another_store_are_warned_of) {
+  auto facts = healthy_disk();
+  facts.store = "offset";
+  facts.other_files = "files of the store `bucket`";
+  const auto store = named(judge_disk(facts), "store");
+  EXPECT_EQ(store.given, verdict::warn);
+  EXPECT_TRUE(contains(store.found, "disk.store = \"offset\" does not read")) << store.found;
+}
+
+TEST(doctor_disk, who_holds_a_folder_and_what_lies_there_is_found) {
+  const test_folder folder;
+  auto config = node_with_disk_at(folder.path);
+  config.cluster.name = "c";
+  const auto own = (folder.path / "node-1").string();
+  {
+    const auto claim = storage::folder_claim::take(own, {"c", "node-1"});
+    ASSERT_TRUE(claim);
+    const auto facts = gather_disk_facts(config);
+    EXPECT_TRUE(facts.held_by_this_node) << facts.why_not_ours;
+  }
+  EXPECT_EQ(gather_disk_facts(config).why_not_ours, "");
+  config.cluster.name = "other";
+  const auto others = gather_disk_facts(config);
+  EXPECT_FALSE(others.held_by_this_node);
+  EXPECT_TRUE(contains(others.why_not_ours, "of cluster 'c'")) << others.why_not_ours;
+  EXPECT_EQ(others.other_files, "");
+  fs::create_directory(fs::path(own) / storage::bucket_store_files());
+  std::ofstream(fs::path(own) / storage::bucket_store_files() / "file") << "x";
+  config.disk.store = config::disk_store_mode::offset;
+  EXPECT_TRUE(contains(gather_disk_facts(config).other_files, "bucket"));
+  config.disk.store = config::disk_store_mode::bucket;
+  EXPECT_EQ(gather_disk_facts(config).other_files, "");
 }
 
 TEST(doctor_disk, file_systems_that_lose_pages_or_ask_other_hosts_are_warned_of) {

@@ -175,6 +175,14 @@ TEST(doctor, memlock_must_hold_the_pool_and_its_slot_table_once_for_each_port) {
   EXPECT_TRUE(contains(memlock.fix, "LimitMEMLOCK=infinity")) << memlock.fix;
 }
 
+TEST(doctor, without_a_port_the_memlock_limit_counts_only_for_who_insists_on_one) {
+  auto facts = bare_host();
+  facts.memlock_limit_bytes = 8 * mib;
+  EXPECT_EQ(named(judge_rdma(facts), "memlock").given, verdict::info);
+  facts.wanted.mode = rdma::plane_mode::verbs;
+  EXPECT_EQ(named(judge_rdma(facts), "memlock").given, verdict::fail);
+}
+
 TEST(doctor, the_memlock_limit_does_not_count_for_who_may_lock_anything) {
   auto facts = healthy_host();
   facts.memlock_limit_bytes = 0;
@@ -205,8 +213,9 @@ TEST(doctor, huge_pages_of_somebody_else_are_reserved_on_top) {
 
 TEST(doctor, huge_pages_need_a_mount_of_their_size) {
   auto facts = host_with_huge_pages();
+  EXPECT_EQ(named(judge_rdma(facts), "hugetlbfs").given, verdict::ok);
   facts.huge.mounted = false;
-  auto huge = named(judge_rdma(facts), "huge pages");
+  auto huge = named(judge_rdma(facts), "hugetlbfs");
   EXPECT_EQ(huge.given, verdict::fail);
   EXPECT_TRUE(contains(huge.fix, "pagesize=2M")) << huge.fix;
   facts.huge = {};
@@ -225,8 +234,10 @@ TEST(doctor, whatever_is_warned_of_or_fails_says_how_to_mend_it) {
         facts.ports[0].report.state = state;
         facts.ports[0].report.usable = false;
         facts.ports[1].report.can.mtu_bytes = 256;
-        for (const auto& one : judge_rdma(facts).checks)
+        for (const auto& one : judge_rdma(facts).checks) {
           EXPECT_EQ(one.fix.empty(), one.given <= verdict::info) << one.name << ": " << one.found;
+          EXPECT_NE(one.id, "") << one.name;
+        }
       }
     }
   }
@@ -245,12 +256,14 @@ TEST(doctor, the_table_has_the_fix_below_what_it_mends) {
 }
 
 TEST(doctor, json_has_every_check_and_the_worst_verdict) {
-  std::vector<check_group> groups = {{"rdma", {{"gid", verdict::warn, "link-local", "do this"}}},
-                                     {"other", {{"thing", verdict::ok, "there", ""}}}};
+  std::vector<check_group> groups = {
+      {"rdma", {{"gid", verdict::warn, "link-local", "do this", "x-id"}}},
+      {"other", {{"thing", verdict::ok, "there", ""}}}};
   auto data = to_json(groups);
   EXPECT_EQ(data["verdict"], "warn");
   EXPECT_EQ(data["groups"][0]["name"], "rdma");
   EXPECT_EQ(data["groups"][0]["checks"][0]["fix"], "do this");
+  EXPECT_EQ(data["groups"][0]["checks"][0]["id"], "x-id");
   EXPECT_EQ(data["groups"][1]["checks"][0]["verdict"], "ok");
 }
 

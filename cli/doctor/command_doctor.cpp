@@ -1,6 +1,10 @@
 #include "cli/command.hpp"
 #include "cli/doctor/doctor_disk.hpp"
+#include "cli/doctor/doctor_host.hpp"
+#include "cli/doctor/doctor_ports.hpp"
 #include "cli/doctor/doctor_rdma.hpp"
+#include "cli/doctor/doctor_seeds.hpp"
+#include "cli/doctor/probe.hpp"
 #include "config/cli_options.hpp"
 #include "config/load.hpp"
 #include "config/process_sources.hpp"
@@ -14,10 +18,19 @@ namespace peercache::cli {
 namespace {
 
 /// Options of the node that the checks depend on; `peercache doctor` takes each as a flag.
-constexpr std::array<std::string_view, 12> judged_options = {
-    "data_plane",       "dev",          "node.name", "pool.size",      "pool.huge_pages",
-    "pool.name_prefix", "rdma.devices", "rdma.port", "rdma.gid_index", "disk.enabled",
-    "disk.path",        "disk.size"};
+constexpr std::array<std::string_view, 26> judged_options = {"data_plane",       "dev",
+                                                             "node.name",        "cluster.name",
+                                                             "insecure_cluster", "net.bind",
+                                                             "net.advertise",    "net.control_port",
+                                                             "net.data_port",    "net.lookup_port",
+                                                             "net.http_port",    "metrics.bind",
+                                                             "discovery.seeds",  "tls.cert",
+                                                             "tls.key",          "tls.ca",
+                                                             "pool.size",        "pool.huge_pages",
+                                                             "pool.name_prefix", "rdma.devices",
+                                                             "rdma.port",        "rdma.gid_index",
+                                                             "disk.enabled",     "disk.path",
+                                                             "disk.size",        "disk.store"};
 
 struct doctor_arguments {
   std::string config_path;
@@ -33,15 +46,33 @@ result<config::loaded_config> configuration(const doctor_arguments& arguments) {
   return config::load(*sources);
 }
 
+std::vector<probe> probes_of(const config::node_config& config) {
+  std::vector<probe> all{{"host", "this machine's limits", "dmesg says what hangs",
+                          [&config] { return judge_host(gather_host_facts(config)).checks; }},
+                         {"ports", "the node's ports", "dmesg says what hangs",
+                          [&config] { return judge_ports(gather_ports_facts(config)).checks; }}};
+  for (const auto& seed : config.discovery.seeds)
+    all.push_back({"seeds", fmt::format("{}:{}", seed.host, seed.port),
+                   "look whether DNS answers, and whether the node there hangs", [&config, &seed] {
+                     return std::vector{
+                         judge_seed(gather_seed_facts(config, seed), PEERCACHE_VERSION)};
+                   }});
+  all.push_back({"rdma", "the RDMA devices", "dmesg says which driver hangs",
+                 [&config] { return judge_rdma(gather_rdma_facts(config)).checks; }});
+  all.push_back({"disk", config.disk.path,
+                 "dmesg says what the device complains of; a frozen file system: fsfreeze -u; or "
+                 "another disk.path",
+                 [&config] { return judge_disk(gather_disk_facts(config)).checks; }});
+  return all;
+}
+
 exit_code examine(const global_options& globals, const doctor_arguments& arguments) {
   auto loaded = configuration(arguments);
   if (!loaded)
     return fail(globals, loaded.error());
   for (const auto& warning : loaded->warnings)
     fmt::print(stderr, "peercache: warning: {}\n", warning);
-  std::vector<check_group> groups;
-  groups.push_back(judge_rdma(gather_rdma_facts(loaded->config)));
-  groups.push_back(judge_disk(gather_disk_facts(loaded->config)));
+  const auto groups = look_at_all(probes_of(loaded->config));
   print(globals, to_json(groups), to_text(groups, colour_allowed(stdout)));
   return exit_code_of(groups);
 }
@@ -50,8 +81,8 @@ exit_code examine(const global_options& globals, const doctor_arguments& argumen
 
 void add_doctor_command(command_line& line) {
   auto* command = line.app.add_subcommand(
-      "doctor", "What this machine lacks for a node to be at its best, and how to mend it "
-                "(3: something)");
+      "doctor", "What this machine lacks for a node to start and to be at its best, and how to "
+                "mend it (3: something)");
   auto arguments = std::make_shared<doctor_arguments>();
   command->add_option("--config", arguments->config_path,
                       "The node's configuration file [PEERCACHE_CONFIG]");

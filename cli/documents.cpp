@@ -37,7 +37,8 @@ constexpr std::array<std::string_view, 2> about_node{
     "peercache-node keeps the page pool of this host and its part of the directory. Each option "
     "can be set by its flag, by a PEERCACHE_* variable, or in a file; the first that is given in "
     "this order counts.",
-    "SIGTERM and SIGINT drain the node and end it with 0. It ends with 1 when it cannot start, and "
+    "SIGTERM and SIGINT drain the node and end it with 0. SIGHUP has it read its certificates "
+    "again; SIGUSR1 and SIGUSR2 do nothing. It ends with 1 when it cannot start, and "
     "with 2 when its configuration makes no sense."};
 
 } // namespace

@@ -68,13 +68,14 @@ sigset_t reload_signals() {
   return set;
 }
 
-/// Reads the certificates again if a SIGHUP has come, which is blocked in all threads. Without TLS
-/// a SIGHUP ends the process, as it does any other.
+/// Reads the certificates again if a SIGHUP has come, which is blocked in all threads. The signal
+/// never ends the process: tools that rotate logs send it to whatever writes one.
 void reload_if_told(actors::node& node) {
   const auto set = reload_signals();
   const timespec now{};
   if (sigtimedwait(&set, nullptr, &now) > 0 && !node.read_certificates_again())
-    log::info("SIGHUP: the certificates in use stay");
+    log::info(
+        "SIGHUP: there are no certificates, or those in use stay; nothing else is read again");
 }
 
 /// Makes a thread that ends the process when the drain hangs or a second signal comes; whatever is
@@ -205,10 +206,6 @@ int run_with(const node_options& options, const config::loaded_config& loaded,
   init_log(config.node.name, std::string(config::to_string(config.log.level)), config.log.json);
   for (const auto& warning : loaded.warnings)
     log::warn("{}", warning);
-  if (config.tls.given()) {
-    const auto reloads = reload_signals();
-    pthread_sigmask(SIG_BLOCK, &reloads, nullptr);
-  }
   return serve(config, decorators);
 }
 
@@ -219,7 +216,10 @@ int run_node_program(int argc, char** argv, const actors::node_decorators& decor
   // `serve` takes signals.
   auto signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
+  const auto reloads = reload_signals();
+  pthread_sigmask(SIG_BLOCK, &reloads, nullptr);
+  for (const int number : {SIGPIPE, SIGUSR1, SIGUSR2})
+    std::signal(number, SIG_IGN);
   std::set_terminate(end_for_exception);
   hash_seed::draw();
   CLI::App app;

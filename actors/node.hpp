@@ -25,6 +25,7 @@ struct node_decorators {
   std::function<device(device)> disk; ///< Wraps the disk tier's device. May be empty.
   /// Sets the faults of the page server. May be empty.
   std::function<void(rdma::tcp_server_faults&)> pages;
+  std::string version; ///< The version that the node says it has; empty: its own.
 };
 
 /// One node: pool memory, directory shard, discovery, page server, metrics. The composition root:

@@ -223,7 +223,7 @@ void node::impl::spawn_gateway(peer& own) {
                    disk_->on()); // The promoter reads from the disk.
   gateway_options options;
   options.cluster = config_.cluster.name;
-  options.version = PEERCACHE_VERSION;
+  options.version = decorators_.version.empty() ? PEERCACHE_VERSION : decorators_.version;
   options.data_plane = rails_->choice();
   options.pool_name = memory_->name();
   options.lookup_port = lookup_port_;

@@ -119,6 +119,9 @@ std::string net_lab::rules(std::uint32_t host) const {
   for (const auto& [from, to] : cuts_)
     if (to == host)
       text += fmt::format("ip saddr {} drop\n", address(from));
+  for (const auto& [at, port] : closed_)
+    if (at == host)
+      text += fmt::format("tcp dport {} drop\n", port);
   if (loss_percent_[host] > 0)
     text += fmt::format("numgen random mod 100 < {} drop\n", loss_percent_[host]);
   return text + "}\n}\n";
@@ -160,9 +163,15 @@ result<void> net_lab::deafen(std::uint32_t host) {
   return apply(host);
 }
 
+result<void> net_lab::close_port(std::uint32_t host, std::uint16_t port) {
+  closed_.emplace(host, port);
+  return apply(host);
+}
+
 result<void> net_lab::heal() {
   cuts_.clear();
   deaf_.clear();
+  closed_.clear();
   loss_percent_.assign(loss_percent_.size(), 0);
   return apply();
 }

@@ -26,6 +26,7 @@ public:
     cuts_ = std::move(other.cuts_);
     loss_percent_ = std::move(other.loss_percent_);
     deaf_ = std::move(other.deaf_);
+    closed_ = std::move(other.closed_);
   }
   net_lab& operator=(net_lab&&) = delete;
 
@@ -49,7 +50,9 @@ public:
   result<void> lose(std::uint32_t host, std::uint32_t percent);
   /// Drops all packets that come to this host, without a sign to the sender.
   result<void> deafen(std::uint32_t host);
-  /// Ends all cuts and losses, of all hosts.
+  /// Drops what comes to this TCP port of the host, as a firewall does that knows no such port.
+  result<void> close_port(std::uint32_t host, std::uint16_t port);
+  /// Ends all cuts, losses and closed ports, of all hosts.
   result<void> heal();
   /// Ends all cuts from and to this host, and its losses.
   result<void> heal(std::uint32_t host);
@@ -67,6 +70,7 @@ private:
   std::set<std::pair<std::uint32_t, std::uint32_t>> cuts_;
   std::vector<std::uint32_t> loss_percent_;
   std::set<std::uint32_t> deaf_;
+  std::set<std::pair<std::uint32_t, std::uint16_t>> closed_; ///< Closed ports, each with its host.
 };
 
 } // namespace peercache::real

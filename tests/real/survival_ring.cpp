@@ -87,6 +87,7 @@ void survival_ring::start_node(std::vector<std::string> seeds) {
 void survival_ring::spawn_node(const cli::node_launch& launch) {
   std::filesystem::create_directories(launch.folder);
   auto child = cli::child_process::spawn({.arguments = cli::arguments_of(launch),
+                                          .environment = launch.environment,
                                           .without_environment = "PEERCACHE_",
                                           .stderr_path = (launch.folder / "node.log").string(),
                                           .network = launch.network});

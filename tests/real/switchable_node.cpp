@@ -1,5 +1,6 @@
 // The program peercache-node with guards that can be switched off, a device that fails, and a page
-// server that sends wrong bytes or slowly, as the environment says (common/guards.hpp).
+// server that sends wrong bytes or slowly, as the environment says (common/guards.hpp). With
+// PEERCACHE_TEST_VERSION it says that it is of that version.
 
 #include "cli/node_program.hpp"
 #include "common/guards.hpp"
@@ -7,6 +8,7 @@
 #include "tests/fakes/faulty_disk_io.hpp"
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -29,6 +31,8 @@ void spoil(rdma::tcp_server_faults& faults) {
 int main(int argc, char** argv) {
   actors::node_decorators decorators;
   decorators.pages = spoil;
+  if (const char* version = std::getenv("PEERCACHE_TEST_VERSION"))
+    decorators.version = version;
   if (const auto faults = storage::disk_faults::wanted(); faults.any())
     decorators.disk = [faults](std::unique_ptr<storage::disk_io> real) {
       return std::make_unique<storage::faulty_disk_io>(std::move(real), faults);

@@ -22,8 +22,9 @@ struct row {
 
 class joining_faults : public fault_ring, public testing::WithParamInterface<row> {
 public:
-  std::string spawn(std::vector<std::string> seeds, const std::string& name = "outsider") {
-    return spawn_outsider(std::move(seeds), name);
+  std::string spawn(std::vector<std::string> seeds, const std::string& name = "outsider",
+                    const std::string& host = "127.0.0.1") {
+    return spawn_outsider(std::move(seeds), name, host);
   }
   std::string spawn_of_cluster(const std::string& name) {
     const auto seed = address(0);
@@ -34,7 +35,8 @@ public:
   std::string head() const { return address(0); }
   static std::string nobody() { return at_port(free_port()); }
   std::string silent_listener() {
-    auto made = net::listen_on("127.0.0.1", 0, 8);
+    // Room for all connections of a minute, none of which is ever accepted.
+    auto made = net::listen_on("127.0.0.1", 0, 1024);
     listener_ = std::move(*made);
     return at_port(net::local_port(listener_));
   }
@@ -67,6 +69,10 @@ const std::vector<row> rows{
      {"no answer in time", "hangs"}},
     {"a_namesake_at_another_port",
      [](auto& ring) { return ring.spawn({ring.head()}, "node-2"); },
+     fault_ids::name_in_use,
+     {"a node named 'node-2' lives at 127.0.0.1:", "node.name"}},
+    {"a_namesake_on_another_host",
+     [](auto& ring) { return ring.spawn({ring.head()}, "node-2", "127.0.0.2"); },
      fault_ids::name_in_use,
      {"a node named 'node-2' lives at 127.0.0.1:", "node.name"}},
     {"a_seed_of_another_cluster",

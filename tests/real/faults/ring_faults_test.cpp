@@ -4,6 +4,7 @@
 
 #include "common/fault_ids.hpp"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -11,12 +12,16 @@
 namespace peercache::real::ring_faults_test {
 namespace {
 
-/// One fault of a ring of three; node 0 is asked.
+/// Where Debian's package faketime has its library.
+constexpr const char* fake_time = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
+
+/// One fault of a ring of three.
 struct row {
   std::string name;
   std::function<void(class ring_faults&)> stage;
   const char* id;
   std::vector<std::string> words;
+  std::size_t asked = 0; ///< The node whose `status` says it.
 };
 
 class ring_faults : public fault_ring, public testing::WithParamInterface<row> {
@@ -29,6 +34,50 @@ public:
     launch.seeds = {address(0)};
     launch.flags.insert(launch.flags.end(), flags.begin(), flags.end());
     spawn_node(launch);
+  }
+  /// Starts one more node whose clock is an hour ahead.
+  void join_ahead_of_time() {
+    auto launch = launch_of(node_count());
+    launch.seeds = {address(0)};
+    // The time of day only: nothing in a node depends on the time of day.
+    launch.environment = {
+        {"LD_PRELOAD", fake_time}, {"FAKETIME", "+1h"}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}};
+    spawn_node(launch);
+  }
+  /// Starts one more node that says it is of another version.
+  void join_with_version(const std::string& version) {
+    auto launch = launch_of(node_count());
+    launch.seeds = {address(0)};
+    launch.program = PEERCACHE_NODE_SWITCHABLE;
+    launch.environment = {{"PEERCACHE_TEST_VERSION", version}};
+    spawn_node(launch);
+  }
+  /// Starts a node whose disk tier is larger than its device, and puts pages until that is full.
+  void join_with_a_small_device() {
+    auto launch = launch_of(node_count());
+    const auto disk = (folder_->path() / "small").string();
+    const auto script = folder_->path() / "small-node";
+    std::ofstream(script) << "#!/bin/sh\nexec unshare -m sh -c 'mkdir -p " << disk
+                          << " && mount -t tmpfs -o size=6m tmpfs " << disk << " && exec "
+                          << launch.program << " \"$@\"' sh \"$@\"\n";
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    launch.program = script;
+    launch.seeds = {address(0)};
+    launch.control_port = free_port();
+    launch.flags.insert(launch.flags.end(), {"--disk-path", disk, "--disk-size", "128MiB",
+                                             "--disk-bucket-size", "1MiB"});
+    spawn_node(launch);
+    std::unique_ptr<client::cache_client> client;
+    ASSERT_TRUE(within(milliseconds(15'000), [&] {
+      client = client_at("127.0.0.1", launch.control_port);
+      return client && put_one(*client, 0, 0) == page_status::stored;
+    }));
+    for (std::uint32_t page = 1; page < 800; ++page)
+      put_one(*client, page, 0);
+  }
+  void drain_all() {
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(ask_at(address(0), {"drain", node(i).launch().name, "--yes"}).exit_code, 0);
   }
   /// Starts one more node whose disk tier cannot be used.
   void join_with_file_for_a_disk() {
@@ -44,6 +93,11 @@ const std::vector<row> rows{
      [](auto& ring) { ring.kill_node(2); },
      fault_ids::node_gone,
      {"node-3", "connection broke", "peercache forget"}},
+    {"the_head_is_killed",
+     [](auto& ring) { ring.kill_node(0); },
+     fault_ids::node_gone,
+     {"node-1", "connection broke", "peercache forget"},
+     1},
     {"a_node_is_frozen",
      [](auto& ring) { ring.freeze_node(2); },
      fault_ids::node_gone,
@@ -55,6 +109,29 @@ const std::vector<row> rows{
      },
      fault_ids::node_gone,
      {"node-2", "connection broke"}},
+    {"two_of_three_masters_are_killed",
+     [](auto& ring) {
+       ring.kill_node(1);
+       ring.kill_node(2);
+     },
+     fault_ids::fragment,
+     {"start"}},
+    {"a_clock_is_an_hour_ahead",
+     [](auto& ring) { ring.join_ahead_of_time(); },
+     fault_ids::clock_differs,
+     {"node-4", "3600", "NTP"}},
+    {"versions_differ",
+     [](auto& ring) { ring.join_with_version("9.9.9"); },
+     fault_ids::version_differs,
+     {"9.9.9 (node-4)", "finish the upgrade"}},
+    {"a_device_is_full",
+     [](auto& ring) { ring.join_with_a_small_device(); },
+     fault_ids::disk_full,
+     {"node-4", "disk.size", "since 20"}},
+    {"all_nodes_are_drained",
+     [](auto& ring) { ring.drain_all(); },
+     fault_ids::node_unready,
+     {"drained", "peercache undrain"}},
     {"replicas_differ",
      [](auto& ring) {
        ring.join_with({"--directory-replicas", "3"});
@@ -76,11 +153,70 @@ TEST_P(ring_faults, is_said_with_its_cause_and_what_to_do) {
   ASSERT_TRUE(within(milliseconds(20'000), [this] {
     return ask_at(address(0), {"status"}).exit_code == 0;
   })) << ask_at(address(0), {"status"}).output;
+  if (GetParam().name == "a_clock_is_an_hour_ahead" && !std::filesystem::exists(fake_time))
+    GTEST_SKIP() << "the package faketime is not installed";
   GetParam().stage(*this);
-  expect_fault(address(0), GetParam().id, GetParam().words);
+  expect_fault(address(GetParam().asked), GetParam().id, GetParam().words);
 }
 
 INSTANTIATE_TEST_SUITE_P(of, ring_faults, testing::ValuesIn(rows),
                          [](const auto& info) { return info.param.name; });
+
+/// A firewall that drops what comes to the data port of a node.
+TEST_F(fault_ring, a_data_port_behind_a_firewall_is_named_by_status_and_key_explain) {
+  start({.count = 3, .own_hosts = true});
+  if (HasFatalFailure() || IsSkipped())
+    return;
+  const auto scope = at(0);
+  const auto put = run_cli(
+      {"put", "page", "--value", "hello", "--cluster", asked_cluster_, "--node", address(2)});
+  ASSERT_EQ(put.exit_code, 0) << put.output;
+  ASSERT_TRUE(lab().close_port(2, node(2).ports().data_port));
+  const auto port = std::to_string(node(2).ports().data_port);
+  expect_fault(address(0), fault_ids::port_out_of_reach, {"node-3", port, "net.data_port"});
+  EXPECT_TRUE(within(milliseconds(15'000), [&] {
+    last_ = ask_at(address(0), {"key", "explain", "page"});
+    return last_.exit_code == 1 && last_.output.find("net.data_port") != std::string::npos;
+  })) << last_.output;
+}
+
+/// A reader with another key space than the writer misses, and is told where to look.
+TEST_F(fault_ring, another_key_space_is_named_by_key_explain) {
+  start({.count = 1});
+  if (HasFatalFailure())
+    return;
+  ASSERT_EQ(ask_at(address(0), {"put", "page", "--value", "x", "--namespace", "llama"}).exit_code,
+            0);
+  EXPECT_EQ(ask_at(address(0), {"key", "explain", "page", "--namespace", "llama"}).exit_code, 0);
+  last_ = ask_at(address(0), {"key", "explain", "page", "--namespace", "lama"});
+  EXPECT_EQ(last_.exit_code, 1);
+  EXPECT_NE(last_.output.find("its namespace differs"), std::string::npos) << last_.output;
+}
+
+/// Signals of log rotation and of habit end no node.
+TEST_F(fault_ring, a_hangup_and_a_user_signal_do_no_harm) {
+  start({.count = 1});
+  if (HasFatalFailure())
+    return;
+  for (const int number : {SIGHUP, SIGUSR1, SIGUSR2})
+    node(0).process().signal(number);
+  EXPECT_FALSE(node(0).process().wait(milliseconds(1500)).has_value()) << "it ended";
+  EXPECT_EQ(ask_at(address(0), {"status"}).exit_code, 0);
+}
+
+/// A client whose node is not there says where it asked and how it is told another address.
+TEST_F(fault_ring, a_client_without_a_node_is_told_where_it_asked) {
+  asked_cluster_ = "any";
+  const auto where = at_port(free_port());
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"status"},
+                                                  {"put", "page", "--value", "x"},
+                                                  {"key", "explain", "page"}}) {
+    last_ = ask_at(where, command);
+    EXPECT_EQ(last_.exit_code, 4);
+    EXPECT_NE(last_.output.find("no peercache-node answers at " + where), std::string::npos)
+        << last_.output;
+    EXPECT_NE(last_.output.find("--node"), std::string::npos) << last_.output;
+  }
+}
 
 } // namespace peercache::real::ring_faults_test

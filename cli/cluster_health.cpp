@@ -63,4 +63,27 @@ nlohmann::json to_json(const discovery::departed& who) {
           {"why", to_string(who.why)}};
 }
 
+nlohmann::json status_json(const client::node_status& status, const discovery::view& view,
+                           const std::vector<node_answer>& answers,
+                           const std::vector<cluster_fault>& faults) {
+  auto data = to_json(status);
+  data["masters"] = view.masters;
+  data["fragment"] = view.fragment();
+  data["masters_lost"] = view.masters_lost();
+  data["gone"] = nlohmann::json::array();
+  for (const auto& each : view.gone)
+    data["gone"].push_back(to_json(each));
+  data["missing_seeds"] = status.membership.missing_seeds;
+  data["nodes"] = nlohmann::json::array();
+  for (const auto& answer : answers)
+    data["nodes"].push_back({{"name", answer.member.name},
+                             {"state", state_of(answer)},
+                             {"role", role_of(answer, view)}});
+  data["degraded"] = !faults.empty();
+  data["faults"] = nlohmann::json::array();
+  for (const auto& fault : faults)
+    data["faults"].push_back(to_json(fault));
+  return data;
+}
+
 } // namespace peercache::cli

@@ -24,6 +24,11 @@ std::vector<node_answer> ask_all(const discovery::view& view, const global_optio
 /// call.
 void several_at_a_time(std::size_t count, const std::function<void(std::size_t)>& work);
 
+/// The answer of `peercache status` as JSON. @param status that of the asked node
+nlohmann::json status_json(const client::node_status& status, const discovery::view& view,
+                           const std::vector<node_answer>& answers,
+                           const std::vector<cluster_fault>& faults);
+
 nlohmann::json to_json(const cluster_fault& fault);
 nlohmann::json to_json(const discovery::departed& who);
 

@@ -52,6 +52,14 @@ std::vector<link::node_event> events_of(const std::vector<node_memory>& memories
   return all;
 }
 
+nlohmann::json to_json(const link::node_event& event) {
+  return {{"unix_ms", event.unix_ms},
+          {"kind", event.kind},
+          {"node", event.node},
+          {"text", event.text},
+          {"over", event.over}};
+}
+
 std::optional<link::history_point> newest_of(const link::history_report& said) {
   link::history_point newest;
   if (said.points.size() < sizeof newest || said.points.size() % sizeof newest != 0)

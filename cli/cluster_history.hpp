@@ -24,6 +24,8 @@ std::vector<node_memory> ask_memories(const discovery::view& view, const global_
 std::vector<link::node_event> events_of(const std::vector<node_memory>& memories,
                                         const std::string& asked);
 
+nlohmann::json to_json(const link::node_event& event);
+
 /// The newest step of what a node remembers; nothing before the first step has ended.
 std::optional<link::history_point> newest_of(const link::history_report& said);
 

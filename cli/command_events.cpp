@@ -7,14 +7,6 @@ namespace peercache::cli {
 
 namespace {
 
-nlohmann::json event_json(const link::node_event& event) {
-  return {{"unix_ms", event.unix_ms},
-          {"kind", event.kind},
-          {"node", event.node},
-          {"text", event.text},
-          {"over", event.over}};
-}
-
 exit_code show_events(const global_options& globals) {
   auto admin = connect_admin(globals);
   if (!admin)
@@ -29,7 +21,7 @@ exit_code show_events(const global_options& globals) {
   for (const auto& event : events_of(memories, status->self.name)) {
     table.add_row({link::time_text(event.unix_ms), event.node,
                    (event.over ? "over: " : "") + event.kind, event.text});
-    list.push_back(event_json(event));
+    list.push_back(to_json(event));
   }
   auto silent = nlohmann::json::array();
   for (const auto& memory : memories)

@@ -67,22 +67,6 @@ void add_cluster(fact_list& facts, const discovery::view& view,
     facts.add("", fmt::format("- {} [{}]", fault.text, fault.id));
 }
 
-nlohmann::json health_of(const discovery::view& view, const std::vector<node_answer>& answers) {
-  auto all = nlohmann::json::array();
-  for (const auto& answer : answers)
-    all.push_back({{"name", answer.member.name},
-                   {"state", state_of(answer)},
-                   {"role", role_of(answer, view)}});
-  return all;
-}
-
-nlohmann::json gone_of(const discovery::view& view) {
-  auto all = nlohmann::json::array();
-  for (const auto& each : view.gone)
-    all.push_back(to_json(each));
-  return all;
-}
-
 exit_code show_status(const global_options& globals) {
   auto admin = connect_admin(globals);
   if (!admin)
@@ -98,18 +82,7 @@ exit_code show_status(const global_options& globals) {
   fact_list facts;
   add_node(facts, *status);
   add_cluster(facts, *view, answers, faults);
-  auto data = to_json(*status);
-  data["masters"] = view->masters;
-  data["fragment"] = view->fragment();
-  data["masters_lost"] = view->masters_lost();
-  data["gone"] = gone_of(*view);
-  data["missing_seeds"] = status->membership.missing_seeds;
-  data["nodes"] = health_of(*view, answers);
-  data["degraded"] = !faults.empty();
-  data["faults"] = nlohmann::json::array();
-  for (const auto& fault : faults)
-    data["faults"].push_back(to_json(fault));
-  print(globals, data, facts.to_string());
+  print(globals, status_json(*status, *view, answers, faults), facts.to_string());
   return status->is(metric::ready) && faults.empty() ? exit_code::ok : exit_code::degraded;
 }
 

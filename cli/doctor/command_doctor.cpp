@@ -1,10 +1,5 @@
 #include "cli/command.hpp"
-#include "cli/doctor/doctor_disk.hpp"
-#include "cli/doctor/doctor_host.hpp"
-#include "cli/doctor/doctor_ports.hpp"
-#include "cli/doctor/doctor_rdma.hpp"
-#include "cli/doctor/doctor_seeds.hpp"
-#include "cli/doctor/probe.hpp"
+#include "cli/doctor/machine.hpp"
 #include "config/cli_options.hpp"
 #include "config/load.hpp"
 #include "config/process_sources.hpp"
@@ -46,33 +41,13 @@ result<config::loaded_config> configuration(const doctor_arguments& arguments) {
   return config::load(*sources);
 }
 
-std::vector<probe> probes_of(const config::node_config& config) {
-  std::vector<probe> all{{"host", "this machine's limits", "dmesg says what hangs",
-                          [&config] { return judge_host(gather_host_facts(config)).checks; }},
-                         {"ports", "the node's ports", "dmesg says what hangs",
-                          [&config] { return judge_ports(gather_ports_facts(config)).checks; }}};
-  for (const auto& seed : config.discovery.seeds)
-    all.push_back({"seeds", fmt::format("{}:{}", seed.host, seed.port),
-                   "look whether DNS answers, and whether the node there hangs", [&config, &seed] {
-                     return std::vector{
-                         judge_seed(gather_seed_facts(config, seed), PEERCACHE_VERSION)};
-                   }});
-  all.push_back({"rdma", "the RDMA devices", "dmesg says which driver hangs",
-                 [&config] { return judge_rdma(gather_rdma_facts(config)).checks; }});
-  all.push_back({"disk", config.disk.path,
-                 "dmesg says what the device complains of; a frozen file system: fsfreeze -u; or "
-                 "another disk.path",
-                 [&config] { return judge_disk(gather_disk_facts(config)).checks; }});
-  return all;
-}
-
 exit_code examine(const global_options& globals, const doctor_arguments& arguments) {
   auto loaded = configuration(arguments);
   if (!loaded)
     return fail(globals, loaded.error());
   for (const auto& warning : loaded->warnings)
     fmt::print(stderr, "peercache: warning: {}\n", warning);
-  const auto groups = look_at_all(probes_of(loaded->config));
+  const auto groups = examine_machine(loaded->config);
   print(globals, to_json(groups), to_text(groups, colour_allowed(stdout)));
   return exit_code_of(groups);
 }

@@ -300,6 +300,11 @@ void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& total
               known->client_name);
 }
 
+/// Tells the pool which of its pages others have READ.
+void tell_pool(gateway_pointer self, std::string& pages) {
+  self->send(self->state.options.pool, used_atom_v, std::move(pages), from_here{});
+}
+
 /// Lets the promoter bring pages from disk into the pool ahead of need, without an answer.
 void warm(gateway_pointer self, const std::string& pages) {
   if (self->state.options.promoter && !self->state.leaving)
@@ -357,9 +362,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](report_atom, std::uint64_t id, metrics::samples& totals) {
         take_report(self, id, totals);
       },
-      [self](used_atom, std::string& pages) {
-        self->send(self->state.options.pool, used_atom_v, std::move(pages), from_here{});
-      },
+      [self](used_atom, std::string& pages) { tell_pool(self, pages); },
       [self](remove_atom, const std::string& keys) {
         return self->delegate(self->state.options.pool, remove_atom_v, keys, from_here{});
       },
@@ -373,6 +376,8 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](history_atom, std::uint64_t after_point, std::uint64_t after_event) {
         return self->state.options.history(after_point, after_event);
       },
+      [self](list_atom) { return self->state.sessions.list(); },
+      [](log_atom, const std::string& level) { return change_log_level(level); },
       [self](view_atom) { return self->state.view; },
       [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone) {
         return clear_for(self, space, within_ms, gone);

@@ -1,6 +1,7 @@
 #include "actors/gateway_welcome.hpp"
 
 #include "common/log.hpp"
+#include "common/unix_time.hpp"
 #include "discovery/view_codec.hpp"
 
 #include <optional>
@@ -19,6 +20,7 @@ std::optional<session_welcome> let_in(gateway_pointer self, const std::string& c
   auto id = state.sessions.open(client_name, events, state.options.session_is_held);
   if (!id)
     return std::nullopt;
+  state.sessions.find(*id)->opened_ms = unix_ms();
   self->monitor(events);
   session_welcome welcome;
   welcome.session = *id;
@@ -128,6 +130,14 @@ caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string&
   if (!clearing)
     return refused("this node clears nothing");
   return self->delegate(clearing, tell_atom_v, known, from_here{});
+}
+
+std::string change_log_level(const std::string& level) {
+  const auto before = log_level();
+  if (!level.empty() && set_log_level(level) && level != before)
+    log::warn("gateway: the log level was {} and is {} from here on, as an operator wants", before,
+              level);
+  return log_level();
 }
 
 bool is_insecure(const gateway_state& state) {

@@ -27,6 +27,10 @@ caf::result<clear_report> clear_for(gateway_pointer self, std::uint64_t space,
                                     std::uint32_t within_ms, const std::string& gone);
 caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string& known);
 
+/// Logs from this level on, whatever the configuration says, until the process ends; empty: only
+/// asks. Returns the level in force.
+std::string change_log_level(const std::string& level);
+
 /// Whether others than this node's user reach pages at a port without TLS: on loopback, where a
 /// cluster of several nodes speaks, all users of the host do.
 bool is_insecure(const gateway_state& state);

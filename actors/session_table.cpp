@@ -106,6 +106,19 @@ std::vector<std::uint64_t> session_table::silent() const {
   return ids;
 }
 
+sessions_report session_table::list() const {
+  sessions_report said;
+  for (const auto& [id, known] : sessions_) {
+    auto& row = said.rows.emplace_back();
+    row.client = known.client_name;
+    row.opened_ms = known.opened_ms;
+    row.silent = known.silent;
+    row.slots = static_cast<std::uint32_t>(known.slots.size());
+    row.totals = known.totals;
+  }
+  return said;
+}
+
 metrics::samples session_table::totals() const {
   auto sum = ended_;
   for (const auto& [id, known] : sessions_)

@@ -27,6 +27,7 @@ public:
     std::string client_name;
     session_listener events;
     std::uint32_t lock_index = 0;
+    std::uint64_t opened_ms = 0; ///< Unix time of the session's begin, in ms; set by the gateway.
     std::unordered_set<std::uint32_t> slots;
     metrics::samples totals; ///< What the client has counted since its start; see `report`.
     bool mapped = false; ///< The process was seen to hold its lock, so it has had the pool mapped.
@@ -66,6 +67,9 @@ public:
 
   /// Returns the ids of the sessions whose connection is gone.
   std::vector<std::uint64_t> silent() const;
+
+  /// Returns a row for each session.
+  sessions_report list() const;
 
   const std::map<std::uint64_t, session>& all() const noexcept { return sessions_; }
   /// Returns the added totals of all sessions, the ended ones included.

@@ -88,6 +88,14 @@ result<link::history_report> admin_client::history() {
   return impl_->ask<history_report>(history_atom_v, std::uint64_t{0}, std::uint64_t{0});
 }
 
+result<link::sessions_report> admin_client::sessions() {
+  return impl_->ask<sessions_report>(list_atom_v);
+}
+
+result<std::string> admin_client::log_level(const std::string& level) {
+  return impl_->ask<std::string>(log_atom_v, level);
+}
+
 result<discovery::view> admin_client::view() {
   auto encoded = impl_->ask<std::string>(view_atom_v);
   if (!encoded)

@@ -33,6 +33,11 @@ public:
   result<discovery::view> view();
   /// What the node remembers of the last hour: its numbers in steps, and events.
   result<link::history_report> history();
+  /// The clients that have a session at the node.
+  result<link::sessions_report> sessions();
+  /// Lets the node log from this level on (a word of log.level) until its process ends; an empty
+  /// word only asks. Returns the level in force.
+  result<std::string> log_level(const std::string& level);
   /// Asks the node to leave: it becomes unready, withdraws its pages, and lets running reads
   /// finish. Returns when the node is done, or the time has passed.
   result<void> drain();

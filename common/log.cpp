@@ -95,6 +95,18 @@ private:
 
 } // namespace
 
+bool set_log_level(const std::string& level) {
+  const auto known = level_of(level);
+  if (level != name_of(known))
+    return false;
+  spdlog::set_level(known);
+  return true;
+}
+
+std::string log_level() {
+  return std::string(name_of(spdlog::get_level()));
+}
+
 std::unique_ptr<spdlog::formatter> make_log_formatter(const std::string& node_name, bool json) {
   return std::make_unique<line_formatter>(node_name, json);
 }

@@ -13,6 +13,12 @@ namespace peercache {
 /// @param level trace | debug | info | warn | error | off; anything else counts as info
 void init_log(const std::string& node_name, const std::string& level, bool json);
 
+/// Changes the level of the default logger from the next record on. Threads: any. False: there is
+/// no such level, and nothing changes.
+bool set_log_level(const std::string& level);
+/// The level of the default logger, as a word of `init_log`.
+std::string log_level();
+
 /// The formatter that `init_log` uses, for any other sink.
 std::unique_ptr<spdlog::formatter> make_log_formatter(const std::string& node_name, bool json);
 

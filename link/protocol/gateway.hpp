@@ -7,7 +7,7 @@
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 16;
+inline constexpr std::uint32_t wire_version = 17;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
@@ -84,6 +84,11 @@ using gateway_actor = caf::typed_actor<
     // Nodes and CLI: ask what this node remembers, from beyond the points and the events of these
     // numbers on; 0 and 0: all of it.
     caf::replies_to<history_atom, std::uint64_t, std::uint64_t>::with<history_report>,
+    // CLI: asks for the clients of this node.
+    caf::replies_to<list_atom>::with<sessions_report>,
+    // CLI: log from this level on (log.level); empty: only asks. Answers the level in force; an
+    // unknown word changes nothing.
+    caf::replies_to<log_atom, std::string>::with<std::string>,
     // CLI: asks for the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
     // CLI, at the leader: the member of this name is gone for good. Answers whether this node leads

@@ -28,5 +28,6 @@ CAF_ADD_TYPE_ID(peercache, (peercache::link::clear_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::membership_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::links_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::history_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::sessions_report))
 
 CAF_END_TYPE_ID_BLOCK(peercache)

@@ -122,4 +122,28 @@ struct node_report {
   }
 };
 
+/// One client of a node, as `peercache sessions` shows it.
+struct session_row {
+  session_row() = default;
+  std::string client;          ///< Name of the client: "client-PID/VERSION".
+  std::uint64_t opened_ms = 0; ///< When the session was opened, by the node's clock; ms since 1970.
+  bool silent = false;         ///< The connection is lost; the process may live.
+  std::uint32_t slots = 0;     ///< Slots that the client is filling, or may fill.
+  metrics::samples totals;     ///< What the client has counted since its start.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, session_row& x) {
+    return f(x.client, x.opened_ms, x.silent, x.slots, x.totals);
+  }
+};
+
+/// The clients of a node.
+struct sessions_report {
+  sessions_report() = default;
+  std::vector<session_row> rows;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, sessions_report& x) {
+    return f(x.rows);
+  }
+};
+
 } // namespace peercache::link

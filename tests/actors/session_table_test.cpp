@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 
 namespace peercache::actors {
 namespace {
@@ -24,6 +25,31 @@ TEST(session_table, a_slot_belongs_to_the_session_until_it_is_returned) {
   EXPECT_TRUE(table.returned(*owner, {3}));
   EXPECT_FALSE(table.returned(*owner, {3}));
   EXPECT_FALSE(table.returned(*owner, {4}));
+}
+
+TEST(session_table, the_list_has_each_session_with_its_slots_and_totals) {
+  session_table table;
+  auto first = *table.open("client-1/0.2.0", {});
+  auto second = *table.open("client-2/0.2.0", {});
+  table.find(first)->opened_ms = 17;
+  table.granted(*table.find(first), slots_of({3, 7}));
+  metrics::samples totals;
+  totals.set(metrics::metric::pool_puts_total, 5);
+  ASSERT_TRUE(table.report(*table.find(first), totals));
+  table.find(second)->silent = true;
+  auto rows = table.list().rows;
+  ASSERT_EQ(rows.size(), 2u);
+  if (rows[0].client != "client-1/0.2.0")
+    std::swap(rows[0], rows[1]);
+  EXPECT_EQ(rows[0].opened_ms, 17u);
+  EXPECT_EQ(rows[0].slots, 2u);
+  EXPECT_FALSE(rows[0].silent);
+  EXPECT_EQ(rows[0].totals.count(metrics::metric::pool_puts_total), 5u);
+  EXPECT_EQ(rows[1].client, "client-2/0.2.0");
+  EXPECT_TRUE(rows[1].silent);
+  table.close(first);
+  table.close(second);
+  EXPECT_TRUE(table.list().rows.empty());
 }
 
 TEST(session_table, no_slot_is_not_granted) {

@@ -62,6 +62,25 @@ TEST(log, goes_to_stderr_from_the_level_on_that_was_asked_for) {
               MatchesRegex("....-..-..T..:..:..\\....Z warn node-1 heard 1\n"));
 }
 
+TEST(log, the_level_changes_while_it_runs_and_an_unknown_one_changes_nothing) {
+  auto previous = spdlog::default_logger();
+  testing::internal::CaptureStderr();
+  init_log("node-1", "info", false);
+  EXPECT_EQ(log_level(), "info");
+  log::debug("unheard");
+  EXPECT_TRUE(set_log_level("debug"));
+  EXPECT_EQ(log_level(), "debug");
+  log::debug("heard");
+  EXPECT_FALSE(set_log_level("loud"));
+  EXPECT_FALSE(set_log_level(""));
+  EXPECT_EQ(log_level(), "debug");
+  EXPECT_TRUE(set_log_level("off"));
+  log::error("unheard");
+  EXPECT_EQ(log_level(), "off");
+  spdlog::set_default_logger(previous);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), MatchesRegex(".*Z debug node-1 heard\n"));
+}
+
 TEST(log, an_unknown_level_counts_as_info) {
   auto previous = spdlog::default_logger();
   init_log("node-1", "loud", false);

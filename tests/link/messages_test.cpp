@@ -34,6 +34,8 @@ FIELDS_OF(node_fault, a, b, c, d)
 FIELDS_OF(links_report, a)
 FIELDS_OF(node_event, a, b, c, d, e, f)
 FIELDS_OF(history_report, a, b)
+FIELDS_OF(session_row, a, b, c, d, e)
+FIELDS_OF(sessions_report, a)
 FIELDS_OF(node_report, a, b, c, d, e, f, g, h, i, j, k, l)
 #undef FIELDS_OF
 
@@ -109,6 +111,11 @@ bool same(std::map<std::string, T>& a, std::map<std::string, T>& b) {
          });
 }
 template <message T>
+bool same(std::vector<T>& a, std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](auto& left, auto& right) { return same(left, right); });
+}
+template <message T>
 constexpr std::size_t field_count = std::tuple_size_v<decltype(fields_of(std::declval<T&>()))>;
 
 template <message T>
@@ -128,9 +135,9 @@ bool same(T& a, T& b) {
 template <class T>
 class message_type : public test::actor_fixture {};
 
-using types =
-    testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report, node_report,
-                   disk_report, clear_report, membership_report, links_report, history_report>;
+using types = testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report,
+                             node_report, disk_report, clear_report, membership_report,
+                             links_report, history_report, sessions_report>;
 template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);

@@ -132,6 +132,8 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       },
       [node](status_atom) { return node->report; },
       [](history_atom, std::uint64_t, std::uint64_t) { return history_report{}; },
+      [](list_atom) { return sessions_report{}; },
+      [](log_atom, const std::string& level) { return level; },
       [node](view_atom) { return node->view ? node->view() : std::string{}; },
       [node](clear_atom, std::uint64_t space, std::uint32_t, const std::string& gone) {
         node->cleared.push_back(space);

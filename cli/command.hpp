@@ -67,6 +67,7 @@ void add_version_command(command_line& line);
 void add_demo_command(command_line& line);
 void add_bench_command(command_line& line);
 void add_doctor_command(command_line& line);
+void add_bundle_command(command_line& line);
 void add_sessions_command(command_line& line);
 void add_log_level_command(command_line& line);
 void add_disk_command(command_line& line);

@@ -52,6 +52,8 @@ constexpr std::array all{
     example{"bench lmcache", "", "LMCache's connector beside the C++ client"},
     example{"bench handoff", "", "prompts from prefill to decode beside a raw socket"},
     example{"doctor", "--pool-size 64GiB", "what this machine lacks for such a node"},
+    example{"bundle", "", "one file with all of that, for a report"},
+    example{"bundle", "- --config /etc/peercache/peercache.toml", "the same, to stdout"},
     example{"config show", "", "every option in force, and where it was set"},
     example{"config check", "/etc/peercache/peercache.toml", "is the file right"},
     example{"config init", "peercache.toml", "write a file with all options and their defaults"},

@@ -63,7 +63,7 @@ SHARED = {
     "link/protocol/disk_wire.hpp": ["directory"],
     "link/protocol/pool_wire.hpp": ["directory"],
     "metrics/latency_histogram.hpp": ["client", "client/handoff"],
-    "metrics/metric_table.hpp": ["cli", "link"],
+    "metrics/metric_table.hpp": ["cli", "cli/doctor", "link"],
     "metrics/samples.hpp": ["client", "client/handoff", "link", "link/protocol"],
 }
 

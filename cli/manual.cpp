@@ -107,7 +107,9 @@ std::string manual_of(const CLI::App& app, std::span<const std::string_view> des
 std::string cli_document(const CLI::App& app) {
   std::string text = "# The command line\n\n<!-- Generated from the commands themselves by "
                      "peercache_cli_docs; a test compares it. Do not edit. -->\n\n"
-                     "`peercache help COMMAND` and the manual page have the options of each.\n\n"
+                     "`peercache help COMMAND` and the manual page have the options of each. "
+                     "[cli.schema.json](cli.schema.json) has the JSON schema of what each prints "
+                     "with `-o json`.\n\n"
                      "| command | what it does |\n|---|---|\n";
   add_rows(app, "peercache ", text);
   text += "\n## Examples\n\n| line | what it is for |\n|---|---|\n";

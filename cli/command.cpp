@@ -311,6 +311,11 @@ nlohmann::json to_json(const discovery::member& member) {
 }
 
 nlohmann::json to_json(const client::node_status& status) {
+  // "tcp: why not more", "verbs: the ports".
+  const auto colon = status.data_plane.find(": ");
+  const auto plane = status.data_plane.substr(0, colon);
+  const auto reason =
+      colon == std::string::npos ? std::string() : status.data_plane.substr(colon + 2);
   return {{"node", to_json(status.self)},
           {"ready", status.is(metric::ready)},
           {"leader", status.is(metric::is_leader)},
@@ -329,7 +334,8 @@ nlohmann::json to_json(const client::node_status& status) {
           {"links", status.count(metric::links)},
           {"directory_records", status.count(metric::directory_records)},
           {"sessions", status.count(metric::sessions)},
-          {"data_plane", status.data_plane},
+          {"data_plane", plane},
+          {"data_plane_reason", reason},
           {"lookup_port", status.lookup_port},
           {"tls", status.is(metric::tls)},
           {"insecure", status.is(metric::insecure)},

@@ -104,7 +104,7 @@ std::string advice(const explanation& told) {
                        told.fetch_us);
   case page_status::not_found:
     return "a get is a miss: no directory owner knows the key; it was never put, was evicted, or "
-           "its namespace differs";
+           "its namespace differs; see peercache sessions for who stores and who misses";
   case page_status::stale:
     return "a get is a miss: the record names a page that was evicted meanwhile; its directory "
            "owners are asked to forget it";

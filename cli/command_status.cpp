@@ -46,6 +46,7 @@ std::string states_of(const std::vector<node_answer>& answers, std::size_t gone)
     ++counts[state.substr(0, state.find(':'))];
   }
   std::vector<std::string> words;
+  words.reserve(counts.size() + 1);
   for (const auto& [state, count] : counts)
     words.push_back(fmt::format("{} {}", count, state));
   if (gone > 0)

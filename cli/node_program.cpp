@@ -8,6 +8,7 @@
 #include "config/load.hpp"
 #include "config/process_sources.hpp"
 #include "config/render.hpp"
+#include "net/service_manager.hpp"
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -34,6 +35,8 @@ constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
 /// How often the program looks whether its node has failed.
 constexpr std::chrono::milliseconds failure_look_every{100};
+/// Longest wait for a service manager that does not read what it is told.
+constexpr std::chrono::milliseconds manager_patience{2000};
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -96,6 +99,14 @@ void say_ready(const discovery::member& self) {
   std::fflush(stdout);
 }
 
+/// Tells the service manager, if there is one. A node serves without, too.
+void tell_manager(std::string_view state) {
+  if (auto told =
+          net::tell_service_manager(net::service_manager_address(), state, manager_patience);
+      !told)
+    log::warn("{}; it may take this node for one that does not start or end", told.error().message);
+}
+
 /// Waits for a signal to stop. Ends the process when the node fails meanwhile: then it may answer
 /// nobody, and others are better off without it. /readyz tells of the failure already.
 std::optional<int> stop_signal_or_failure(const actors::node& node,
@@ -148,6 +159,7 @@ int serve(const config::node_config& config, const actors::node_decorators& deco
     signal = stop_signal_or_failure(node, std::chrono::milliseconds(10));
   if (!signal) {
     say_ready(node.self());
+    tell_manager("READY=1");
     log::info("ready: control {}:{}, data port {}, http port {}", node.self().host,
               node.self().control_port, node.self().data_port, node.self().http_port);
   }
@@ -155,6 +167,7 @@ int serve(const config::node_config& config, const actors::node_decorators& deco
     reload_if_told(node);
     signal = stop_signal_or_failure(node, failure_look_every);
   }
+  tell_manager("STOPPING=1");
   log::info("signal {}: draining for at most {} ms", *signal, config.drain.timeout.count());
   watch_over_drain(node, config.drain.timeout);
   // Ctrl-C (SIGINT) means that the user is done with the node, so its pool is freed. SIGTERM may

@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** Marks a function that the library exports. */
 #if defined(__GNUC__)
 #define PEERCACHE_API __attribute__((visibility("default")))
 #else
@@ -96,29 +97,29 @@ typedef struct peercache_call peercache_call;
 
 /** Names one page in the cluster; made by peercache_space_key. */
 typedef struct peercache_key {
-  uint8_t bytes[32];
+  uint8_t bytes[32]; /**< A hash of the space and the caller's key; equal bytes are one page. */
 } peercache_key;
 
 /** The caller's text or other bytes; need not end with a zero byte. */
 typedef struct peercache_text {
-  const char *data;
-  size_t bytes;
+  const char *data; /**< The first byte; NULL only when `bytes` is 0. */
+  size_t bytes;     /**< Length in bytes. */
 } peercache_text;
 
 /** A piece of the caller's memory that holds bytes of one page, or is to receive them. */
 typedef struct peercache_part {
-  void *data; /**< set only reads it. */
-  uint32_t bytes;
+  void *data;        /**< The first byte; set only reads it. */
+  uint32_t bytes;    /**< Length in bytes. */
   uint32_t reserved; /**< 0. */
 } peercache_part;
 
 /** One page of a batch. Its bytes are the parts one after the other (K and V: two parts, one page), at most 512 parts
  *  and 64 MiB; in a get they add up to the page's length. exists and remove look only at the key. */
 typedef struct peercache_page {
-  peercache_key key;
-  const peercache_part *parts;
-  uint32_t part_count;
-  uint32_t reserved; /**< 0. */
+  peercache_key key;           /**< The page's name. */
+  const peercache_part *parts; /**< `part_count` parts, in the order of the page's bytes. */
+  uint32_t part_count;         /**< Number of parts. */
+  uint32_t reserved;           /**< 0. */
 } peercache_page;
 
 /** What became of one page. */
@@ -126,7 +127,7 @@ typedef struct peercache_result {
   uint32_t status;       /**< enum peercache_status. */
   uint32_t origin;       /**< enum peercache_origin; only for hits of get. */
   uint32_t length_bytes; /**< Length of the page that was found or stored, in bytes; else 0. */
-  uint32_t reserved;
+  uint32_t reserved;     /**< Written as 0. */
 } peercache_result;
 
 /** The pages of one call. Begin with PEERCACHE_BATCH_INIT. */
@@ -135,25 +136,26 @@ typedef struct peercache_batch {
   uint32_t page_size;   /**< sizeof(peercache_page): the distance of two pages in `pages`. */
   uint32_t result_size; /**< sizeof(peercache_result): the distance of two results in `results`. */
   uint32_t deadline_ms; /**< Milliseconds from the call on, or PEERCACHE_DEADLINE_DEFAULT. */
-  const peercache_page *pages;
-  peercache_result *results; /**< `count` results, in the order of the pages; all are written. */
-  size_t count;
-  uint32_t flags;    /**< 0, or PEERCACHE_REMOVE_EVERYWHERE. */
-  uint32_t reserved; /**< 0. */
+  const peercache_page *pages; /**< `count` pages. */
+  peercache_result *results;   /**< `count` results, in the order of the pages; all are written. */
+  size_t count;                /**< Number of pages, and of results. */
+  uint32_t flags;              /**< 0, or PEERCACHE_REMOVE_EVERYWHERE. */
+  uint32_t reserved;           /**< 0. */
 } peercache_batch;
 
 /** A flag of remove: every node that this client has ever seen is asked, and not only those that the directory names.
  *  If one of them is gone, each page is PEERCACHE_STATUS_UNREACHABLE. */
 #define PEERCACHE_REMOVE_EVERYWHERE 1u
 
+/** A batch without pages, with the sizes of this header and the default deadline. */
 #define PEERCACHE_BATCH_INIT                                                                                         \
   {sizeof(peercache_batch), sizeof(peercache_page), sizeof(peercache_result), PEERCACHE_DEADLINE_DEFAULT, NULL, NULL,  \
    0, 0, 0}
 
 /** An option by its name in docs/configuration.md ("client.node_host") and its value as text ("10.0.0.7"). */
 typedef struct peercache_option {
-  const char *name;
-  const char *value;
+  const char *name;  /**< Section and option with a dot between them. */
+  const char *value; /**< As it would stand in the file, without quotes. */
 } peercache_option;
 
 /** How to open a client. Begin with PEERCACHE_SETTINGS_INIT. */
@@ -161,7 +163,7 @@ typedef struct peercache_settings {
   uint32_t size;      /**< sizeof(peercache_settings) */
   uint32_t flags;     /**< 0, or PEERCACHE_DO_NOT_WAIT. */
   const peercache_option *options; /**< Win over PEERCACHE_* variables, which win over the file PEERCACHE_CONFIG. */
-  size_t option_count;
+  size_t option_count; /**< Number of `options`. */
   uint32_t calls_max; /**< Most started calls at once (a thread each, as needed); 1 to PEERCACHE_CALLS_MAX. */
   uint32_t reserved;  /**< 0. */
 } peercache_settings;
@@ -169,6 +171,7 @@ typedef struct peercache_settings {
 /** A flag of peercache_connect: does not wait for the node. All pages miss until it is found. */
 #define PEERCACHE_DO_NOT_WAIT 1u
 
+/** Settings without options, for 16 started calls at once; peercache_connect waits for the node. */
 #define PEERCACHE_SETTINGS_INIT                                                                                      \
   { sizeof(peercache_settings), 0, NULL, 0, 16, 0 }
 
@@ -250,12 +253,13 @@ PEERCACHE_API int peercache_prefetch(peercache_client *client, const peercache_k
 
 /** What became, since the last flush, of pages that set called STORED. Begin with PEERCACHE_FLUSHED_INIT. */
 typedef struct peercache_flushed {
-  uint32_t size; /**< sizeof(peercache_flushed) */
-  uint32_t reserved;
+  uint32_t size;        /**< sizeof(peercache_flushed) */
+  uint32_t reserved;    /**< 0. */
   uint64_t failed;      /**< Pages that other hosts do not find. */
   uint64_t duplicates;  /**< Pages that the cluster had already; the new copies were dropped. */
   uint64_t unpublished; /**< Pages, among the failed, that clients of this host do find. */
 } peercache_flushed;
+/** No numbers yet, and the size of this header's struct. */
 #define PEERCACHE_FLUSHED_INIT                                                                                       \
   { sizeof(peercache_flushed), 0, 0, 0, 0 }
 
@@ -269,7 +273,7 @@ typedef struct peercache_location {
   uint32_t length_bytes; /**< Length of the page in bytes. */
   uint8_t on_disk;       /**< 1: on the node's disk; 0: in its pool. */
   uint8_t mirrored;      /**< 1: a reader made this copy, since the page is wanted often. */
-  uint8_t reserved[2];
+  uint8_t reserved[2];   /**< Written as 0. */
   char node_name[256]; /**< Name of the node, with a zero byte at its end; "" when it left the cluster. */
 } peercache_location;
 
@@ -291,8 +295,8 @@ PEERCACHE_API int peercache_clear(peercache_client *client, peercache_text first
 
 /** Totals since the client was made. Begin with PEERCACHE_STATISTICS_INIT. */
 typedef struct peercache_statistics {
-  uint32_t size; /**< sizeof(peercache_statistics) */
-  uint32_t reserved;
+  uint32_t size;                /**< sizeof(peercache_statistics) */
+  uint32_t reserved;            /**< 0. */
   uint64_t directory_messages;  /**< Look-ups sent. */
   uint64_t location_cache_hits; /**< Pages whose place was known without asking. */
   uint64_t retries;             /**< Pages looked up once more after a stale location. */
@@ -304,6 +308,7 @@ typedef struct peercache_statistics {
   uint64_t get_hits[16];        /**< Hits by origin (enum peercache_origin). */
   uint64_t get_bytes[16];       /**< Bytes by origin. */
 } peercache_statistics;
+/** No totals yet, and the size of this header's struct. */
 #define PEERCACHE_STATISTICS_INIT                                                                                    \
   { sizeof(peercache_statistics), 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, {0}, {0} }
 
@@ -333,6 +338,7 @@ typedef struct peercache_completion {
   peercache_callback callback; /**< NULL: none. Called before 1 is added to `event_fd`. */
   void *user;                  /**< Handed to the callback. */
 } peercache_completion;
+/** A completion that tells nobody, with the size of this header's struct. */
 #define PEERCACHE_COMPLETION_INIT                                                                                    \
   { sizeof(peercache_completion), -1, NULL, NULL }
 

@@ -30,6 +30,10 @@ if(YAMLLINT)
   peercache_lint(yaml ${YAMLLINT} --strict .yamllint config tests/lint)
 endif()
 
+# Guides and reference: no warning, no dead link. Skipped, with a sentence, where doxygen or mkdocs is not installed.
+peercache_lint(documents ${python} scripts/build-docs ${PROJECT_BINARY_DIR}/documents)
+set_tests_properties(lint.documents PROPERTIES SKIP_RETURN_CODE 77)
+
 find_program(CLANG_FORMAT clang-format)
 if(CLANG_FORMAT)
   peercache_lint(format scripts/format --check)

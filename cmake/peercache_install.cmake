@@ -19,7 +19,9 @@ set_target_properties(peercache_client_shared PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_link_libraries(peercache_client_shared PRIVATE peercache_client peercache_guards)
 # The libraries of the node's HTTP port stand on the link line, but no engine is to load them.
-target_link_options(peercache_client_shared PRIVATE LINKER:--as-needed LINKER:--no-undefined)
+target_link_options(peercache_client_shared PRIVATE LINKER:--as-needed LINKER:--no-undefined
+  LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/peercache_client.map)
+set_target_properties(peercache_client_shared PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/peercache_client.map)
 target_compile_features(peercache_client_shared INTERFACE cxx_std_20)
 foreach(library peercache_client_shared peercache_c)
   target_include_directories(${library} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -36,7 +38,7 @@ set(public_headers
   common/page_origin.hpp common/page_part.hpp common/page_status.hpp common/result.hpp
   common/tls_paths.hpp
   directory/page_location.hpp discovery/view.hpp
-  rdma/data_plane.hpp rdma/verbs/path_options.hpp rdma/verbs/rail_choice.hpp)
+  rdma/verbs/path_options.hpp rdma/verbs/rail_choice.hpp)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/install_headers.cmake.in ${PROJECT_BINARY_DIR}/install_headers.cmake @ONLY)
 install(SCRIPT ${PROJECT_BINARY_DIR}/install_headers.cmake COMPONENT development)
 install(FILES ${PROJECT_SOURCE_DIR}/client/c/peercache.h ${PEERCACHE_GENERATED_HEADERS}/peercache/version.h

@@ -23,5 +23,7 @@ add_test(NAME real.consumer_pkgconfig
 add_test(NAME real.consumer_c_examples
   COMMAND ${consumer}/c_examples.sh ${prefix} ${CMAKE_INSTALL_LIBDIR} ${CMAKE_C_COMPILER} ${CMAKE_CXX_COMPILER}
     ${PROJECT_BINARY_DIR}/consumer/c_examples $<TARGET_FILE:peercache_node>)
+add_test(NAME real.consumer_exports COMMAND ${consumer}/exports.sh $<TARGET_FILE:peercache_client_shared>)
+set_tests_properties(real.consumer_exports PROPERTIES LABELS real TIMEOUT 60)
 set_tests_properties(real.consumer_cmake real.consumer_pkgconfig real.consumer_c_examples PROPERTIES
   LABELS real FIXTURES_REQUIRED installed_client TIMEOUT 120)

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Usage: exports.sh <libpeercache_client.so>
+# The C++ library exports what its installed headers declare (cmake/peercache_client.map), and nothing of what is inside. What they
+# declare, every_header.cpp calls.
+set -eu
+names=$(nm -D --defined-only --demangle "$1" | cut -d ' ' -f 3-)
+others=$(printf '%s\n' "$names" | grep -vE '^peercache::' || true)
+inside=$(printf '%s\n' "$names" | grep -E '^peercache::((actors|config|handoff|net|storage)::|client::[a-z_]+::impl)' || true)
+count=$(printf '%s\n' "$names" | wc -l)
+if [ -n "$others$inside" ] || [ "$count" -gt 150 ]; then
+  printf 'exports: %s names, of at most 150; among them\n%s\n%s\n' "$count" "$others" "$inside" | cut -c 1-120 | head -20
+  exit 1
+fi
+echo "exports: $count names"

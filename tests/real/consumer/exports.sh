@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: exports.sh <libpeercache_client.so>
 # The C++ library exports what its installed headers declare (cmake/peercache_client.map), and nothing of what is inside. What they
-# declare, every_header.cpp calls.
+# declare, every_header.cpp calls. Clients carry no node along.
 set -eu
 names=$(nm -D --defined-only --demangle "$1" | cut -d ' ' -f 3-)
 others=$(printf '%s\n' "$names" | grep -vE '^peercache::' || true)
@@ -9,6 +9,10 @@ inside=$(printf '%s\n' "$names" | grep -E '^peercache::((actors|config|handoff|n
 count=$(printf '%s\n' "$names" | wc -l)
 if [ -n "$others$inside" ] || [ "$count" -gt 150 ]; then
   printf 'exports: %s names, of at most 150; among them\n%s\n%s\n' "$count" "$others" "$inside" | cut -c 1-120 | head -20
+  exit 1
+fi
+if nm --demangle "$1" | grep -F ' peercache::actors::' | cut -c 1-120 | head -5 | grep .; then
+  echo "exports: a node is inside, which no installed header shows"
   exit 1
 fi
 echo "exports: $count names"

@@ -12,6 +12,7 @@ from host_pools import MhaPool
 from local_nodes import until
 from peercache.kv_events import DISK, EXTERNAL, block_hash
 from peercache.kv_events.block_watch import BlockWatch, media_of
+from peercache.kv_events.messages import Stored
 from peercache.kv_events.publisher import EventSettings, with_port_offset
 
 END = (-1).to_bytes(8, "big", signed=True)
@@ -228,7 +229,7 @@ def test_no_block_stays_announced_for_longer_than_the_bounds():
     """Random sets, moves and silence of the directory are compared with the places where blocks really are."""
     for seed in range(30):
         numbers, now = random.Random(seed), 0.0
-        watch = BlockWatch(limit=40, check_s=1.0, stale_s=3.0, page_tokens=4)
+        watch = BlockWatch(limit=40, check_s=1.0, stale_s=3.0)
         truth, last_true, table, keys = {}, {}, set(), [f"{i:016x}" + "0" * 48 for i in range(1, 61)]
         for step in range(600):
             now += 0.1
@@ -242,11 +243,11 @@ def test_no_block_stays_announced_for_longer_than_the_bounds():
                     watch.answer(key, truth.get(key, frozenset()), now)
             watch.expire(now)
             for event in watch.take():
-                if event[0] == "BlockStored":
-                    assert (event[1][0], event[-1]) not in table
-                    table.add((event[1][0], event[-1]))
+                if isinstance(event, Stored):
+                    assert (event.block.hash, event.medium) not in table
+                    table.add((event.block.hash, event.medium))
                 else:
-                    table.remove((event[1][0], event[-1]))
+                    table.remove((event.blocks[0].hash, event.medium))
             assert len(watch) <= 40
             for key in keys:
                 for medium in truth.get(key, ()):
@@ -255,5 +256,5 @@ def test_no_block_stays_announced_for_longer_than_the_bounds():
                 assert now - last_true[announced] < (3.0 if silent else 1.0) + 0.2, seed
         watch.forget_all()
         for event in watch.take():
-            table.discard((event[1][0], event[-1]))
+            table.discard((event.blocks[0].hash, event.medium))
         assert not table

@@ -18,6 +18,7 @@ from peercache.hicache.moves import Moves
 from peercache.hicache.settings import settings_of
 from peercache.hicache.stored_pool import StoredPool, is_draft, tokens_of
 from peercache.kv_events import service as kv_events
+from peercache.kv_events.dialects import MOONCAKE, sglang_objects
 from peercache.spaces import space_name
 
 logger = logging.getLogger("peercache.hicache")
@@ -124,13 +125,18 @@ class PeerCacheStore(StorageBase):
         pool, ranks = self._pools.get(KV), self._ranks
         if pool is None or pool.host.logical_only or ranks.tp_rank or ranks.pp_rank or ranks.cp_rank:
             return
-        self._events = kv_events.start(
-            self._settings.events,
-            client=self._backend.client,
+        if ranks.pp_size > 1 and self._settings.events and self._settings.events.encoding == MOONCAKE:
+            logger.error("no KV events: Mooncake's stream names the objects of all pipeline stages, of which this "
+                         "rank knows one; leave out kv_events.encoding")
+            return
+        engine = kv_events.EngineFacts(
             spaces=self._asked(pool, own_only=False),
             page_tokens=pool.host.page_size,
+            object_keys=sglang_objects(ranks.tp_size, ranks.is_mla),
+            model=ranks.model,
             dp_rank=self._dp_rank,
         )
+        self._events = kv_events.start(self._settings.events, self._backend.client, engine)
         if self._events is not None:
             weakref.finalize(self, self._events.close)  # Ends the events of a store that nobody closes.
 

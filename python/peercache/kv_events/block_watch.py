@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import FrozenSet, List, Optional, Sequence
 
-from peercache.kv_events.messages import DISK, EXTERNAL, Event, block_hash, block_removed, block_stored
+from peercache.kv_events.messages import DISK, EXTERNAL, Block, Event, Removed, Stored, block_hash
 
 NOWHERE: FrozenSet[str] = frozenset()
 MEDIA = (EXTERNAL, DISK)
+
+Tokens = Sequence[Sequence[int]]
+"""The ids of the tokens of pages, one list for each page."""
 
 GRACE_SECONDS = 2.0
 """After this many seconds a page that was set has either reached the directory, which takes milliseconds, or never
@@ -28,9 +31,8 @@ def media_of(tiers: Sequence[int]) -> FrozenSet[str]:
 
 
 @dataclass
-class _Block:
-    hash: int
-    parent: Optional[int]
+class _Watched:
+    block: Block
     added: float
     media: FrozenSet[str] = NOWHERE
     answered: Optional[float] = None
@@ -45,28 +47,29 @@ class BlockWatch:
     was set first).
     """
 
-    def __init__(self, limit: int, check_s: float, stale_s: float, page_tokens: int) -> None:
+    def __init__(self, limit: int, check_s: float, stale_s: float) -> None:
         self._limit, self._check_s, self._stale_s = limit, check_s, stale_s
-        self._page_tokens = page_tokens
         # Blocks by key, the one longest without an answer first.
-        self._blocks: "OrderedDict[str, _Block]" = OrderedDict()
+        self._blocks: "OrderedDict[str, _Watched]" = OrderedDict()
         self._fresh: "OrderedDict[str, None]" = OrderedDict()
         self._events: List[Event] = []
 
     def __len__(self) -> int:
         return len(self._blocks)
 
-    def add(self, keys: Sequence[str], parent: Optional[str], now: float) -> None:
-        """Notes pages that were set, each the child of the previous one. Keys that are not hashes are left out."""
+    def add(self, keys: Sequence[str], parent: Optional[str], now: float, tokens: Tokens = ()) -> None:
+        """Notes pages that were set, each the child of the previous one. Keys that are not hashes are left out. The
+        tokens are those of each page, or none at all where the engine does not tell them."""
         last = block_hash(parent) if parent else None
-        for key in keys:
+        for index, key in enumerate(keys):
             value = block_hash(key)
             if value is None:
                 continue
             if key in self._blocks:
                 self._blocks[key].added = now
             else:
-                self._blocks[key] = _Block(value, last, now)
+                own = tuple(tokens[index]) if tokens else ()
+                self._blocks[key] = _Watched(Block(key, value, last, own), now)
             self._fresh[key] = None
             last = value
         while len(self._blocks) > self._limit:
@@ -117,13 +120,13 @@ class BlockWatch:
         self._become(self._blocks.pop(key), NOWHERE)
         self._fresh.pop(key, None)
 
-    def _become(self, block: _Block, media: FrozenSet[str]) -> None:
+    def _become(self, watched: _Watched, media: FrozenSet[str]) -> None:
         """Moves a block to `media`. The event about the new place comes first, then the one about the old place: a
         block that moves is never announced as nowhere."""
         for medium in MEDIA:
-            if medium in media - block.media:
-                self._events.append(block_stored(block.hash, block.parent, self._page_tokens, medium))
+            if medium in media - watched.media:
+                self._events.append(Stored(watched.block, medium))
         for medium in MEDIA:
-            if medium in block.media - media:
-                self._events.append(block_removed([block.hash], medium))
-        block.media = media
+            if medium in watched.media - media:
+                self._events.append(Removed((watched.block,), medium))
+        watched.media = media

@@ -1,13 +1,12 @@
-"""The form of KV events (SGLang: disaggregation/kv_events.py): arrays tagged with the name of their class."""
+"""Blocks and the events about them, before a dialect gives them a form."""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from dataclasses import dataclass
+from typing import List, Optional, Sequence, Tuple, Union
 
 EXTERNAL, DISK = "EXTERNAL", "DISK"
 """SGLang's names of media: the memory of the cluster (L3), and its disks (L4)."""
-
-Event = List[Any]
 
 HASH_DIGITS = 16
 
@@ -24,18 +23,37 @@ def block_hash(key: str) -> Optional[int]:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def block_stored(block: int, parent: Optional[int], page_tokens: int, medium: str) -> Event:
-    """The event that a block is stored in a medium. Its list of tokens is empty, since SGLang gives a backend hashes
-    only."""
-    return ["BlockStored", [block], parent, [], page_tokens, None, medium]
+@dataclass(frozen=True)
+class Block:
+    """A block as events name it."""
+
+    key: str
+    """The key of its pages: SGLang's page hash, in hex."""
+    hash: int
+    parent: Optional[int]
+    """The hash of the block before it in the prompt; None: there is none, or it is not known."""
+    tokens: Tuple[int, ...] = ()
+    """The ids of its tokens; empty where the engine gives hashes only."""
 
 
-def block_removed(blocks: Sequence[int], medium: str) -> Event:
-    return ["BlockRemoved", list(blocks), medium]
+@dataclass(frozen=True)
+class Stored:
+    block: Block
+    medium: str
 
 
-def all_blocks_cleared() -> Event:
-    return ["AllBlocksCleared"]
+@dataclass(frozen=True)
+class Removed:
+    blocks: Tuple[Block, ...]
+    medium: str
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """Says that the blocks of all earlier events are gone."""
+
+
+Event = Union[Stored, Removed, Cleared]
 
 
 def with_removals_joined(events: Sequence[Event]) -> List[Event]:
@@ -43,8 +61,8 @@ def with_removals_joined(events: Sequence[Event]) -> List[Event]:
     joined: List[Event] = []
     for event in events:
         last = joined[-1] if joined else None
-        if last and event[0] == last[0] == "BlockRemoved" and event[2] == last[2]:
-            last[1].extend(event[1])
+        if isinstance(event, Removed) and isinstance(last, Removed) and event.medium == last.medium:
+            joined[-1] = Removed(last.blocks + event.blocks, event.medium)
         else:
             joined.append(event)
     return joined

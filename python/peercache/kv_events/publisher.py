@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from peercache.kv_events.dialects import ARRAY, ENCODINGS, MOONCAKE, Dialect
 from peercache.kv_events.messages import Event
 
 logger = logging.getLogger("peercache.kv_events")
@@ -30,6 +31,16 @@ class EventSettings:
     replay_endpoint: str = ""
     """The address of the ROUTER socket for replays; empty: there is none."""
     topic: str = ""
+    encoding: str = ARRAY
+    """The dialect: "array" (SGLang, vLLM before 0.23), "map" (vLLM from 0.23 on), or "mooncake" (the stream of
+    Mooncake's master)."""
+    pod: str = ""
+    """The name of this engine's pod at llm-d: the topic is then kv@POD@MODEL."""
+    model: str = ""
+    """The model in that topic; empty: the name that the engine serves."""
+    connect: bool = False
+    """Whether the PUB socket connects to a subscriber that listens at the endpoint, instead of listening itself; the
+    port is then the same for all ranks."""
     buffer_steps: int = 10000
     """Messages that are kept for replays."""
     hwm: int = 100000
@@ -58,9 +69,24 @@ class EventSettings:
                 name: type(getattr(EventSettings, name, "")) for name in known
             }
             values: Dict[str, Any] = {name: forms[name](given[name]) for name in known if name in given}
-            return EventSettings(**values)
+            made = EventSettings(**values)
         except (TypeError, ValueError) as why:
             raise ValueError(f"kv_events: {why}") from why
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Checks settings that exclude each other. Errors: ValueError."""
+        if self.encoding not in ENCODINGS:
+            raise ValueError(f"kv_events.encoding: {self.encoding!r} is given, {', '.join(ENCODINGS)} are allowed")
+        if self.topic and self.pod:
+            raise ValueError("kv_events: a topic and a pod are given, and a pod makes the topic")
+        if self.encoding == MOONCAKE and (self.topic or self.pod):
+            raise ValueError("kv_events: Mooncake's stream has an empty topic; leave out topic and pod")
+
+    def topic_for(self, served_model: str) -> str:
+        """The topic of all messages of an engine that serves this model."""
+        return f"kv@{self.pod}@{self.model or served_model}" if self.pod else self.topic
 
 
 def with_port_offset(endpoint: str, offset: int) -> str:
@@ -73,43 +99,46 @@ def with_port_offset(endpoint: str, offset: int) -> str:
 
 
 class EventPublisher:
-    """Publishes messages [topic, seq (8 bytes, big-endian), msgpack [ts, [events], dp_rank]]; `seq` counts from 0.
+    """Publishes messages [topic, seq (8 bytes, big-endian), msgpack of the dialect's body]; `seq` counts from 0.
 
     Threads: one, from the constructor to `close`. Errors: ImportError without python3-zmq and python3-msgpack,
     zmq.ZMQError when an endpoint cannot be bound.
     """
 
-    def __init__(self, settings: EventSettings, dp_rank: int = 0) -> None:
+    def __init__(self, settings: EventSettings, dialect: Dialect, served_model: str = "", dp_rank: int = 0) -> None:
         self._zmq: Any = importlib.import_module("zmq")
         self._msgpack: Any = importlib.import_module("msgpack")
-        self._dp_rank, self._topic, self._seq = dp_rank, settings.topic.encode(), 0
+        self._dialect, self._dp_rank = dialect, dp_rank
+        self._topic, self._seq = settings.topic_for(served_model).encode(), 0
         self._sent: Deque[Tuple[int, bytes]] = deque(maxlen=settings.buffer_steps)
         self._context = self._zmq.Context()
         self._sockets: List[Any] = []
         try:
-            self._pub = self._bind(self._zmq.PUB, settings.endpoint, settings.hwm)
-            self._replay = (
-                self._bind(self._zmq.ROUTER, settings.replay_endpoint, settings.hwm)
-                if settings.replay_endpoint
-                else None
-            )
+            self._pub = self._open(self._zmq.PUB, settings.endpoint, settings)
+            self._replay: Any = None
+            if settings.replay_endpoint:
+                self._replay = self._open(self._zmq.ROUTER, settings.replay_endpoint, settings)
         except BaseException:
             self.close()
             raise
 
-    def _bind(self, kind: int, endpoint: str, hwm: int) -> Any:
+    def _open(self, kind: int, endpoint: str, settings: EventSettings) -> Any:
         socket = self._context.socket(kind)
         self._sockets.append(socket)
-        socket.set_hwm(hwm)
-        socket.bind(with_port_offset(endpoint, self._dp_rank))
+        socket.set_hwm(settings.hwm)
+        if settings.connect and kind == self._zmq.PUB:
+            socket.connect(endpoint)
+        else:
+            socket.bind(with_port_offset(endpoint, self._dp_rank))
         return socket
 
     def send(self, events: Sequence[Event]) -> None:
-        """Publishes the events as one message; does not wait for any subscriber."""
-        payload = self._msgpack.packb([time.time(), list(events), self._dp_rank])
-        self._sent.append((self._seq, payload))
-        self._pub.send_multipart((self._topic, self._seq.to_bytes(8, "big"), payload))
-        self._seq += 1
+        """Publishes the events, in as few messages as the dialect allows; does not wait for any subscriber."""
+        for body in self._dialect.bodies(events, time.time(), self._dp_rank):
+            payload = self._msgpack.packb(body)
+            self._sent.append((self._seq, payload))
+            self._pub.send_multipart((self._topic, self._seq.to_bytes(8, "big"), payload))
+            self._seq += 1
 
     def serve_replays(self, wait_s: float) -> None:
         """Waits for `wait_s` seconds, and answers subscribers that missed messages: [first seq wanted] -> [seq,

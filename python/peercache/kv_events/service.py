@@ -6,12 +6,14 @@ import logging
 import threading
 import time
 from collections import deque
-from typing import Any, Deque, List, Optional, Sequence, Tuple
+from dataclasses import dataclass
+from typing import Deque, List, Optional, Sequence, Tuple
 
 from peercache._native import KeySpace
 from peercache.client import Client
-from peercache.kv_events.block_watch import BlockWatch, media_of
-from peercache.kv_events.messages import Event, all_blocks_cleared, with_removals_joined
+from peercache.kv_events.block_watch import BlockWatch, Tokens, media_of
+from peercache.kv_events.dialects import ObjectKeys, dialect_of
+from peercache.kv_events.messages import Cleared, Event, with_removals_joined
 from peercache.kv_events.publisher import EventPublisher, EventSettings
 
 logger = logging.getLogger("peercache.kv_events")
@@ -19,10 +21,22 @@ logger = logging.getLogger("peercache.kv_events")
 STEP_SECONDS = 0.1
 ASK_KEYS = 2048
 ASK_SECONDS = 1.0
-EVENTS_PER_MESSAGE = 512
 CLOSE_SECONDS = 5.0
 REPEAT_SECONDS = 60.0
 WAITING_SETS_MAX = 8192
+
+
+@dataclass(frozen=True)
+class EngineFacts:
+    """What events say of the engine whose blocks they announce."""
+
+    spaces: Sequence[KeySpace]
+    """The key spaces of all ranks of the TP group; a block is where all of its pages are."""
+    page_tokens: int
+    object_keys: ObjectKeys
+    model: str = ""
+    """The name of the model that the engine serves."""
+    dp_rank: int = 0
 
 
 class KVEvents:
@@ -36,36 +50,26 @@ class KVEvents:
     the log.
     """
 
-    def __init__(
-        self,
-        settings: EventSettings,
-        client: Client,
-        spaces: Sequence[KeySpace],
-        page_tokens: int,
-        dp_rank: int = 0,
-    ) -> None:
-        """`spaces` are the key spaces of all ranks of the TP group; a block is where all of its pages are."""
-        self._client, self._spaces = client, spaces
-        self._watch = BlockWatch(settings.blocks_max, settings.check_s, settings.stale_s, page_tokens)
-        self._sets: Deque[Tuple[List[str], Optional[str]]] = deque(maxlen=WAITING_SETS_MAX)
+    def __init__(self, settings: EventSettings, client: Client, engine: EngineFacts) -> None:
+        self._client, self._spaces = client, engine.spaces
+        self._watch = BlockWatch(settings.blocks_max, settings.check_s, settings.stale_s)
+        self._sets: Deque[Tuple[List[str], Optional[str], Tokens]] = deque(maxlen=WAITING_SETS_MAX)
         self._ended = threading.Event()
-        self._publisher = EventPublisher(settings, dp_rank)
+        dialect = dialect_of(settings.encoding, engine.page_tokens, engine.object_keys, client.node_address)
+        self._publisher = EventPublisher(settings, dialect, engine.model, engine.dp_rank)
         self._said_at = -REPEAT_SECONDS
         self._thread = threading.Thread(target=self._run, name="peercache-kv-events", daemon=True)
         self._thread.start()
 
-    def stored(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str]) -> None:
-        """Notes the pages of a set: consecutive pages of a prompt, and the key of the page before them."""
-        run: List[str] = []
-        for key, there in zip(keys, ok):
-            if there:
-                run.append(key)
-                continue
-            if run:
-                self._sets.append((run, parent))
-            run, parent = [], key
-        if run:
-            self._sets.append((run, parent))
+    def stored(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens = ()) -> None:
+        """Notes the pages of a set: consecutive pages of a prompt, the key of the page before them, and the tokens of
+        each page where the engine tells them."""
+        first = 0
+        for end in [index for index, there in enumerate(ok) if not there] + [len(keys)]:
+            if end > first:
+                self._sets.append((list(keys[first:end]), parent, tokens[first:end]))
+            if end < len(keys):
+                first, parent = end + 1, keys[end]
 
     def close(self) -> None:
         """Announces all blocks as removed, since nobody looks after them from here on."""
@@ -76,7 +80,7 @@ class KVEvents:
         try:
             # A publisher before this one may have announced blocks here that nobody looks after now, so all are cleared
             # first.
-            self._send([all_blocks_cleared()])
+            self._send([Cleared()])
             while not self._ended.is_set():
                 self._publisher.serve_replays(STEP_SECONDS)
                 self._step_safely()
@@ -97,8 +101,8 @@ class KVEvents:
 
     def _step(self, now: float) -> None:
         while self._sets:
-            keys, parent = self._sets.popleft()
-            self._watch.add(keys, parent, now)
+            keys, parent, tokens = self._sets.popleft()
+            self._watch.add(keys, parent, now, tokens)
         asked = self._watch.due(ASK_KEYS, now)
         tiers = self._client.native.tiers(self._spaces, asked, ASK_SECONDS) if asked else None
         if tiers is not None:
@@ -109,17 +113,15 @@ class KVEvents:
         self._send(self._watch.take())
 
     def _send(self, events: Sequence[Event]) -> None:
-        events = with_removals_joined(events)
-        for first in range(0, len(events), EVENTS_PER_MESSAGE):
-            self._publisher.send(events[first : first + EVENTS_PER_MESSAGE])
+        self._publisher.send(with_removals_joined(events))
 
 
-def start(settings: Optional[EventSettings], **rest: Any) -> Optional[KVEvents]:
+def start(settings: Optional[EventSettings], client: Client, engine: EngineFacts) -> Optional[KVEvents]:
     """Starts the events. None when they are off, or cannot be started: an engine serves without events."""
     if settings is None:
         return None
     try:
-        return KVEvents(settings, **rest)
+        return KVEvents(settings, client, engine)
     except Exception as why:  # noqa: BLE001 - zmq's own errors have no type before it is loaded
         logger.error("no KV events: %s (python3-zmq and python3-msgpack are needed, and a free port)", why)
         return None

@@ -122,3 +122,18 @@ def lmcache_server():
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def listen(tmp_path):
+    """A function that makes a subscriber and the settings of the engine that it hears; closed with the test."""
+    made = []
+
+    def make(kind, *words, **more):
+        address, replay = f"ipc://{tmp_path}/{len(made)}", f"ipc://{tmp_path}/{len(made)}-replay"
+        made.append(kind(*words, address, replay, binds=bool(more.get("connect"))))
+        return made[-1], {"endpoint": address, "replay_endpoint": replay, "check_s": 0.3, **more}
+
+    yield make
+    for each in made:
+        each.close()

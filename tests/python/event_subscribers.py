@@ -1,0 +1,178 @@
+"""Subscribers of KV events, one for each kind of router: they read as that router does, and refuse what it would not
+understand. Frames are checked to the byte: topic, sequence number, one msgpack body."""
+
+import hashlib
+import time
+
+import msgpack
+import zmq
+
+END = (-1).to_bytes(8, "big", signed=True)
+
+
+class Subscriber:
+    """The frames of one stream, each sequence number once and in order. It asks for a replay after a gap, and when it
+    has received nothing for a while, since a subscriber that connects late hears of no gap."""
+
+    topic = b""
+
+    def __init__(self, endpoint, replay, binds=False):
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.SUB)
+        (self.socket.bind if binds else self.socket.connect)(endpoint)
+        self.socket.subscribe(self.topic)
+        self.missed = self.context.socket(zmq.DEALER)
+        self.missed.connect(replay)
+        self.last, self.taken, self.published, self.heard = -1, 0, 0, time.monotonic()
+
+    def hear(self):
+        while self.socket.poll(0):
+            topic, seq, payload = self.socket.recv_multipart()
+            self.check_topic(topic)
+            self.published += 1
+            number = int.from_bytes(seq, "big")
+            if number > self.last + 1:
+                self.replay()
+            self.apply(number, payload)
+        if time.monotonic() - self.heard > 0.3:
+            self.replay()
+        return self
+
+    def replay(self):
+        self.missed.send_multipart([b"", (self.last + 1).to_bytes(8, "big")])
+        while self.missed.poll(5000):
+            _, seq, payload = self.missed.recv_multipart()
+            if seq == END:
+                break
+            self.apply(int.from_bytes(seq, "big"), payload)
+        self.heard = time.monotonic()
+
+    def apply(self, number, payload):
+        if number <= self.last:
+            return
+        assert number == self.last + 1, "a message is missing"
+        self.last, self.heard = number, time.monotonic()
+        self.taken += 1
+        self.take(msgpack.unpackb(payload))
+
+    def check_topic(self, topic):
+        assert topic == self.topic
+
+    def close(self):
+        self.socket.close(0)
+        self.missed.close(0)
+        self.context.term()
+
+
+class WorkerRelay(Subscriber):
+    """Dynamo's relay of a worker's events: takes arrays and maps, ignores fields it does not know. `table` has
+    (block, medium) -> parent."""
+
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        self.table, self.tokens = {}, {}
+
+    def take(self, body):
+        stamp, events, dp_rank = body
+        assert abs(time.time() - stamp) < 60 and isinstance(dp_rank, int)
+        for event in events:
+            self.take_event(*(self.of_map(event) if isinstance(event, dict) else self.of_array(event)))
+
+    @staticmethod
+    def of_map(event):
+        names = ("type", "block_hashes", "parent_block_hash", "token_ids", "medium")
+        return [event.get(name) for name in names]
+
+    @staticmethod
+    def of_array(event):
+        if event[0] == "BlockStored":
+            assert len(event) >= 5
+            return [event[0], event[1], event[2], event[3], event[6] if len(event) > 6 else None]
+        return [event[0], event[1] if len(event) > 1 else None, None, None, event[2] if len(event) > 2 else None]
+
+    def take_event(self, kind, blocks, parent, tokens, medium):
+        if kind == "BlockStored":
+            for block in blocks:
+                self.table[block, medium], self.tokens[block] = parent, tokens
+        elif kind == "BlockRemoved":
+            for block in blocks:
+                del self.table[block, medium]  # Raises KeyError when the block was not announced before.
+        else:
+            assert kind == "AllBlocksCleared"
+            self.table.clear()
+
+    def has(self, medium):
+        self.hear()
+        return {block for block, where in self.table if where == medium}
+
+
+class LlmD(WorkerRelay):
+    """llm-d's index: the topic names pod and model. A block gets a key of the index's own from its tokens and its
+    parent's key; one that comes without tokens, or after a parent that is not known, is not indexed."""
+
+    topic = b"kv@"
+
+    def __init__(self, *arguments, **more):
+        super().__init__(*arguments, **more)
+        self.pods, self.request_keys, self.index = set(), {}, {}
+
+    def check_topic(self, topic):
+        mark, pod, model = topic.decode().split("@", 2)
+        assert mark == "kv" and pod and model
+        self.pods.add((pod, model))
+
+    def take_event(self, kind, blocks, parent, tokens, medium):
+        super().take_event(kind, blocks, parent, tokens, medium)
+        if kind == "AllBlocksCleared":
+            self.index.clear()
+        for block in blocks or ():
+            if kind == "BlockStored" and block not in self.request_keys and tokens:
+                before = "" if parent is None else self.request_keys.get(parent)
+                if before is not None:
+                    self.request_keys[block] = request_key(before, tokens)
+            where = self.index.setdefault(self.request_keys.get(block), set())
+            (where.add if kind == "BlockStored" else where.discard)(medium.lower())
+        self.index.pop(None, None)
+
+    def score(self, tokens, size):
+        """How many leading blocks of a prompt the index has."""
+        self.hear()
+        key, found = "", 0
+        for first in range(0, len(tokens), size):
+            key = request_key(key, tokens[first : first + size])
+            if not self.index.get(key):
+                break
+            found += 1
+        return found
+
+
+def request_key(before, tokens):
+    return hashlib.sha256(repr((before, list(tokens))).encode()).hexdigest()
+
+
+class SharedCache(Subscriber):
+    """Dynamo's shared cache (`--shared-cache-type hicache`): reads the stream of Mooncake's master and counts a page as
+    there when all of its objects are. A gap would clear its index."""
+
+    def __init__(self, suffixes, *arguments, **more):
+        super().__init__(*arguments, **more)
+        self.suffixes, self.objects, self.events = suffixes, {}, 0
+
+    def take(self, body):
+        stamp, events, rank = body
+        assert isinstance(stamp, int) and rank == 0 and 0 < len(events) <= 64
+        for event in events:
+            assert event["tenant_id"] == "default" and event["event_id"] == self.events
+            self.events += 1
+            media = self.objects.setdefault(event["object_key"], set())
+            if event["event_type"] == "stored":
+                media.add(event["medium"])
+            elif event["event_type"] == "removed":
+                media.remove(event["medium"])  # Raises KeyError when the object was not announced before.
+            else:
+                assert event["event_type"] == "cleared"
+                self.objects.clear()
+
+    def hits(self, pages):
+        self.hear()
+        return [all(self.objects.get(page + suffix) for suffix in self.suffixes) for page in pages]

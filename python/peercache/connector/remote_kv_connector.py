@@ -7,14 +7,18 @@ import math
 import time
 from array import array
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
 from peercache._native import KeySpace, chain_keys
-from peercache.client import ClearResult, Client, FlushResult, Option
+from peercache.client import ClearResult, Client, FlushResult, Option, Status
 from peercache.connector.kv_buffers import KVArgsLike, KVBuffers
 from peercache.connector.prefix_match import leading_run
 from peercache.connector.transfers import Move, Transfer, TransferFuture, TransferQueue
+from peercache.kv_events import service as kv_events
+from peercache.kv_events.dialects import sglang_objects
+from peercache.kv_events.publisher import EventSettings
 from peercache.opening import open_or_miss
 from peercache.spaces import space_name
 
@@ -62,6 +66,10 @@ class ConnectorMetadata:
     """The time limit of a transfer, from its call to its end, waiting for others included."""
     waiting_pages_max: int = 65536
     """Pages of all transfers that are not done; a transfer that would exceed it is refused."""
+    kv_events: Mapping[str, Any] = field(default_factory=dict)
+    """The settings of KV events for routers (docs/routers.md), by their names without "kv_events."; without an endpoint
+    there are none."""
+    dp_rank: int = 0
 
 
 class _Spaces(NamedTuple):
@@ -90,6 +98,35 @@ def _spaces_of(metadata: ConnectorMetadata, geometry: Sequence[str]) -> _Spaces:
     group = [KeySpace([*common, f"tp={rank}"]) for rank in ranks]
     own = group if metadata.is_mla else [group[metadata.tp_rank]]
     return _Spaces(KeySpace([f"model={metadata.model}", f"dtype={metadata.dtype}"]), own, group)
+
+
+class _Told(NamedTuple):
+    """What KV events say of a page beside its key."""
+
+    parent: Optional[str]
+    """The key of the page before it."""
+    tokens: Sequence[int]
+
+
+class _FullPages(NamedTuple):
+    """The pages of a transfer that are full."""
+
+    pages: List[int]
+    """The indices of the pages in the engine's buffers."""
+    keys: List[str]
+    end: int
+    """The position where the last page's tokens end."""
+    places: List[int]
+    """The number of each page in the prompt."""
+    chain: List[str]
+    """The keys of the prompt's pages, from its first one on."""
+    page_tokens: int
+
+    def told(self, tokens: Sequence[int]) -> Dict[str, _Told]:
+        """What KV events are to say of the pages, by their keys; a copy of their tokens."""
+        size = self.page_tokens
+        return {key: _Told(self.chain[place - 1] if place else None, list(tokens[place * size : (place + 1) * size]))
+                for key, place in zip(self.keys, self.places)}
 
 
 def _row(tokens: Sequence[int]) -> "array[int]":
@@ -122,6 +159,8 @@ class RemoteKVConnector:
         if metadata.page_size < 1 or not 0 <= metadata.tp_rank < metadata.tp_size:
             raise ValueError(f"page_size {metadata.page_size}, rank {metadata.tp_rank} of {metadata.tp_size}")
         self.metadata = metadata
+        self._event_settings = EventSettings.of({f"kv_events.{key}": value for key, value in metadata.kv_events.items()})
+        self._events: Optional[kv_events.KVEvents] = None
         self.client = open_or_miss(metadata.options, logger, metadata.embedded)
         self._timeout_s = self.client.native.timeout
         self._buffers: Optional[KVBuffers] = None
@@ -146,6 +185,16 @@ class RemoteKVConnector:
         chunk_pages = max(1, self.metadata.chunk_bytes // buffers.page_bytes)
         self._queue = TransferQueue(self.metadata.threads, chunk_pages, self.metadata.waiting_pages_max)
         self._buffers = buffers
+        self._begin_events()
+
+    def _begin_events(self) -> None:
+        """Starts the KV events: the first rank announces the blocks of its TP group."""
+        of = self.metadata
+        if of.tp_rank or of.pp_rank or of.cp_rank:
+            return
+        objects = sglang_objects(of.tp_size, of.is_mla)
+        engine = kv_events.EngineFacts(self._spaces.group, of.page_size, objects, of.model, of.dp_rank)
+        self._events = kv_events.start(self._event_settings, self.client, engine)
 
     def clear(self, timeout: Optional[float] = None) -> ClearResult:
         """Withdraws all pages that are kept for this model in this space, whoever stored them: for new weights under
@@ -188,22 +237,22 @@ class RemoteKVConnector:
         """Copies pages into this host's pool. Returns the future, and the position in `tokens_list` up to which this
         call stores: tokens of a page that is not full are left for a later call. When the future is done the engine
         may use the pages again; other hosts find them some milliseconds later (`flush`)."""
-        pages, keys, end = self._full_pages(page_to_tokens_mapping, tokens_list)
-        return self._submit(req_id, self._store, pages, keys, kwargs), end
+        full = self._full_pages(page_to_tokens_mapping, tokens_list)
+        store: Move = self._store
+        if self._events is not None:
+            store = partial(self._store_and_announce, full.told(tokens_list))
+        return self._submit(req_id, store, full, kwargs), full.end
 
     def retrieve_kv_async(
         self, req_id: str, page_to_tokens_mapping: PageToTokens, tokens_list: Sequence[int], **kwargs: Any
     ) -> TransferFuture:
         """Reads pages into the engine's buffers, from wherever they are, and ends at the first page that cannot be
         had. A page that is not full is left out, since nobody has stored it."""
-        pages, keys, _ = self._full_pages(page_to_tokens_mapping, tokens_list)
-        return self._submit(req_id, self._retrieve, pages, keys, kwargs)
+        full = self._full_pages(page_to_tokens_mapping, tokens_list)
+        return self._submit(req_id, self._retrieve, full, kwargs)
 
-    def _full_pages(
-        self, mapping: PageToTokens, tokens: Sequence[int]
-    ) -> Tuple[List[int], List[str], int]:
-        """The pages of a transfer: their indices, their keys, and the position where the last page's tokens end.
-        Errors: ValueError."""
+    def _full_pages(self, mapping: PageToTokens, tokens: Sequence[int]) -> _FullPages:
+        """The pages of a transfer. Errors: ValueError."""
         size, buffers = self.metadata.page_size, self._need_buffers()
         pages: List[int] = []
         places: List[int] = []
@@ -221,22 +270,30 @@ class RemoteKVConnector:
         # The pages are checked in the caller's thread, so that misuse is an exception for the caller.
         buffers.parts(pages)
         chain = self.page_keys(tokens[: (max(places) + 1) * size]) if places else []
-        return pages, [chain[place] for place in places], end
+        return _FullPages(pages, [chain[place] for place in places], end, places, chain, size)
 
-    def _submit(
-        self, req_id: str, move: Move, pages: List[int], keys: List[str], extra: Dict[str, Any]
-    ) -> TransferFuture:
+    def _submit(self, req_id: str, move: Move, full: _FullPages, extra: Dict[str, Any]) -> TransferFuture:
         assert self._queue is not None
         seconds = float(extra.get("timeout", self.metadata.transfer_timeout_s))
         if math.isnan(seconds):
             raise ValueError("a timeout of nan seconds")
         deadline = time.monotonic() + seconds
-        return self._queue.submit(req_id, Transfer(move, keys, pages, self.metadata.page_size, deadline))
+        return self._queue.submit(req_id, Transfer(move, full.keys, full.pages, self.metadata.page_size, deadline))
 
     def _store(self, keys: Sequence[str], pages: Sequence[int], seconds: float) -> Sequence[int]:
         addresses, sizes = self._need_buffers().parts(pages)
         left = min(seconds, self._timeout_s)
         return self.client.native.set(self._spaces.own, keys, addresses, sizes, left).statuses
+
+    def _store_and_announce(
+        self, told: Mapping[str, _Told], keys: Sequence[str], pages: Sequence[int], seconds: float
+    ) -> Sequence[int]:
+        statuses = self._store(keys, pages, seconds)
+        for key, status in zip(keys, statuses):
+            if self._events is not None and status in (Status.STORED, Status.DUPLICATE):
+                parent, tokens = told[key]
+                self._events.stored([key], [True], parent, [tokens])
+        return statuses
 
     def _retrieve(self, keys: Sequence[str], pages: Sequence[int], seconds: float) -> Sequence[int]:
         addresses, sizes = self._need_buffers().parts(pages)
@@ -266,6 +323,8 @@ class RemoteKVConnector:
         if self._closed:
             return True
         self._closed = True
+        if self._events is not None:
+            self._events.close()
         idle = self._queue is None or self._queue.close(self._timeout_s + CLOSE_SPARE_SECONDS)
         if idle and self._buffers is not None:
             for address, _ in self._buffers.memory():

@@ -366,6 +366,11 @@ discovery::view cache_client::view() const {
   return impl_->home.is_here() ? impl_->session.board().topology()->view : discovery::view{};
 }
 
+std::optional<incarnation> cache_client::home_node() const {
+  const auto own = is_open() ? impl_->session.board().pool() : nullptr;
+  return own ? std::optional{own->node.inc} : std::nullopt;
+}
+
 client_stats cache_client::stats() const {
   return impl_->totals.stats();
 }

@@ -213,6 +213,8 @@ public:
   locate(std::span<const page_key> keys, std::optional<deadline> until = {});
 
   discovery::view view() const;
+  /// The process of this host's node; nothing while this client has no session with it.
+  std::optional<incarnation> home_node() const;
   client_stats stats() const;
 
   class impl; ///< Public only so that the library's own sources can name it.

@@ -41,10 +41,14 @@ struct page_list {
   }
 };
 
-char tier_mask(const std::vector<directory::page_location>& locations) {
+/// The tiers of all locations, and in the bits above those of the node `home`.
+char tier_mask(const std::vector<directory::page_location>& locations,
+               const std::optional<incarnation>& home) {
   int mask = 0;
-  for (const auto& location : locations)
-    mask |= location.where == directory::tier::memory ? 1 : 2;
+  for (const auto& location : locations) {
+    const int tier = location.where == directory::tier::memory ? 1 : 2;
+    mask |= tier | (location.holder == home ? tier << 2 : 0);
+  }
   return static_cast<char>(mask);
 }
 
@@ -240,9 +244,10 @@ std::optional<py::bytes> native_client::tiers(const spaces& in, py::handle keys,
     const auto places = cache.locate(digests, limit);
     if (!places)
       return std::nullopt;
+    const auto home = cache.home_node();
     std::string each;
     for (const auto& locations : *places)
-      each.push_back(tier_mask(locations));
+      each.push_back(tier_mask(locations, home));
     return each;
   });
   return found ? std::optional{py::bytes{*found}} : std::nullopt;

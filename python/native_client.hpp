@@ -47,7 +47,8 @@ public:
   page_results remove(const spaces& in, py::handle keys, timeout within);
   void prefetch(const spaces& in, py::handle keys);
 
-  /// The tiers in which the directory knows each page, on any node: bit 0 memory, bit 1 disk.
+  /// The tiers in which the directory knows each page: bit 0 memory, bit 1 disk, of any node;
+  /// bits 2 and 3 the same of this host's node.
   /// Nothing when a part of the directory could not be asked.
   std::optional<py::bytes> tiers(const spaces& in, py::handle keys, timeout within);
 

@@ -90,8 +90,9 @@ class Client:
     def tiers(
         self, spaces: Sequence[KeySpace], keys: Keys, timeout: Optional[float] = ...
     ) -> Optional[bytes]:
-        """The tiers in which the directory (no cache of this client) knows each page, on any node, a byte each: bit
-        0 memory, bit 1 disk. None when a part of the directory could not be asked."""
+        """The tiers in which the directory (no cache of this client) knows each page, a byte each: bit 0 memory, bit 1
+        disk, of any node; bits 2 and 3 the same of this host's node. None when a part of the directory could not be
+        asked."""
     def flush(self, timeout: Optional[float] = ...) -> tuple[bool, int, int]:
         """Waits until all pages set so far are published. Returns (all are, pages that failed, pages that were
         duplicates)."""

@@ -99,7 +99,8 @@ def test_no_message_has_more_events_than_its_dialect_allows():
 def test_settings_that_exclude_each_other_are_refused():
     end = {"endpoint": "tcp://*:1"}
     for more, why in (({"encoding": "json"}, "array, map, mooncake"), ({"topic": "a", "pod": "b"}, "a topic and a pod"),
-                      ({"encoding": "mooncake", "pod": "b"}, "empty topic")):
+                      ({"encoding": "mooncake", "pod": "b"}, "empty topic"),
+                      ({"attribution": "pod"}, "cluster, host")):
         with pytest.raises(ValueError, match=why):
             settings_of({"kv_events": {**end, **more}})
     made = settings_of({"kv_events": {**end, "pod": "10.0.0.7:8000", "encoding": "map"}}).events

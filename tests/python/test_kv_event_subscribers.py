@@ -63,3 +63,31 @@ def test_a_publisher_connects_to_a_subscriber_that_listens(ring, engine, listen)
     assert until(lambda: relay.has(EXTERNAL) == hashes(keys))
     store.close()
     assert until(lambda: not relay.has(EXTERNAL)) and relay.published > 0
+
+
+def test_a_block_is_of_the_workers_whose_hosts_have_it(fragile_ring, engine, listen):
+    """The second host gets copies of the pages that it reads (pool.mirror), and its engine announces these alone."""
+    ring, pool, keys = fragile_ring(2, flags=["--pool-mirror", "all"]), MhaPool(), fresh_keys(4)
+    one, first = listen(WorkerRelay, attribution="host")
+    two, second = listen(WorkerRelay, attribution="host")
+    setter = engine(ring[0], pool, 2, extra={"kv_events": first})
+    reader = engine(ring[1], pool, 2, extra={"kv_events": second})
+    put(setter, pool, keys, [0, 1, 2, 3])
+    assert until(lambda: one.has(EXTERNAL) == hashes(keys)) and two.has(EXTERNAL) == set()
+    assert reader.batch_get_v1(keys[:2], pool.indices([0, 1]), None) == [True, True]
+    assert until(lambda: two.has(EXTERNAL) == hashes(keys[:2])) and one.has(EXTERNAL) == hashes(keys)
+    ring[0].kill()
+    assert until(lambda: one.has(EXTERNAL) == set(), 20) and two.has(EXTERNAL) == hashes(keys[:2])
+
+
+def test_a_block_that_is_only_elsewhere_is_no_worker_of_this_hosts(ring, engine, listen):
+    """A page that was read and not copied to this host is not announced here, and by its setter it is."""
+    pool, keys = MhaPool(), fresh_keys(2)
+    (one, first), (two, second) = [listen(WorkerRelay, attribution="host") for _ in range(2)]
+    setter = engine(ring[0], pool, 2, extra={"kv_events": first})
+    reader = engine(ring[1], pool, 2, extra={"kv_events": second})
+    put(setter, pool, keys, [0, 1])
+    assert reader.batch_get_v1(keys, pool.indices([0, 1]), None) == [True, True]
+    own = fresh_keys(1)
+    put(reader, pool, own, [0])
+    assert until(lambda: two.has(EXTERNAL) == hashes(own)) and one.has(EXTERNAL) == hashes(keys)

@@ -7,7 +7,6 @@ import math
 import time
 from array import array
 from dataclasses import dataclass, field
-from functools import partial
 from types import TracebackType
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type
 
@@ -238,9 +237,7 @@ class RemoteKVConnector:
         call stores: tokens of a page that is not full are left for a later call. When the future is done the engine
         may use the pages again; other hosts find them some milliseconds later (`flush`)."""
         full = self._full_pages(page_to_tokens_mapping, tokens_list)
-        store: Move = self._store
-        if self._events is not None:
-            store = partial(self._store_and_announce, full.told(tokens_list))
+        store = self._announcing(self._store, full, tokens_list)
         return self._submit(req_id, store, full, kwargs), full.end
 
     def retrieve_kv_async(
@@ -249,7 +246,8 @@ class RemoteKVConnector:
         """Reads pages into the engine's buffers, from wherever they are, and ends at the first page that cannot be
         had. A page that is not full is left out, since nobody has stored it."""
         full = self._full_pages(page_to_tokens_mapping, tokens_list)
-        return self._submit(req_id, self._retrieve, full, kwargs)
+        retrieve = self._announcing(self._retrieve, full, tokens_list)
+        return self._submit(req_id, retrieve, full, kwargs)
 
     def _full_pages(self, mapping: PageToTokens, tokens: Sequence[int]) -> _FullPages:
         """The pages of a transfer. Errors: ValueError."""
@@ -285,20 +283,26 @@ class RemoteKVConnector:
         left = min(seconds, self._timeout_s)
         return self.client.native.set(self._spaces.own, keys, addresses, sizes, left).statuses
 
-    def _store_and_announce(
-        self, told: Mapping[str, _Told], keys: Sequence[str], pages: Sequence[int], seconds: float
-    ) -> Sequence[int]:
-        statuses = self._store(keys, pages, seconds)
-        for key, status in zip(keys, statuses):
-            if self._events is not None and status in (Status.STORED, Status.DUPLICATE):
-                parent, tokens = told[key]
-                self._events.stored([key], [True], parent, [tokens])
-        return statuses
-
     def _retrieve(self, keys: Sequence[str], pages: Sequence[int], seconds: float) -> Sequence[int]:
         addresses, sizes = self._need_buffers().parts(pages)
         left = min(seconds, self._timeout_s)
         return self.client.native.get(self._spaces.own, keys, addresses, sizes, left).statuses
+
+    def _announcing(self, move: Move, full: _FullPages, tokens: Sequence[int]) -> Move:
+        """Returns a move that notes the pages that it has moved for KV events; without events, `move` itself."""
+        events = self._events
+        if events is None:
+            return move
+        told, note = full.told(tokens), events.stored if move == self._store else events.read
+
+        def moved(keys: Sequence[str], pages: Sequence[int], seconds: float) -> Sequence[int]:
+            statuses = move(keys, pages, seconds)
+            for key, status in zip(keys, statuses):
+                if status in (Status.STORED, Status.DUPLICATE, Status.HIT):
+                    note([key], [True], told[key].parent, [told[key].tokens])
+            return statuses
+
+        return moved
 
     def _need_buffers(self) -> KVBuffers:
         if self._buffers is None:

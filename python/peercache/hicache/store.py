@@ -145,10 +145,11 @@ class PeerCacheStore(StorageBase):
         if events is not None:
             events.close()
 
-    def _announce(self, keys: Sequence[str], stored: Sequence[bool], extra_info: Any) -> None:
+    def _announce(self, keys: Sequence[str], moved: Sequence[bool], extra_info: Any, read: bool = False) -> None:
         if self._events is not None:
             before = getattr(extra_info, "prefix_keys", None)
-            self._events.stored(keys, stored, before[-1] if before else None)
+            note = self._events.read if read else self._events.stored
+            note(keys, moved, before[-1] if before else None)
 
     # Questions about which pages exist
 
@@ -217,7 +218,9 @@ class PeerCacheStore(StorageBase):
         """Reads pages into the host pool; a bool for each key. When the call returns, no read writes to the pool."""
         pool = self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(pool, len(keys)))
-        return self._moves.get(pool, keys, host_indices, limit)
+        there = self._moves.get(pool, keys, host_indices, limit)
+        self._announce(keys, there, extra_info, read=True)
+        return there
 
     @never_raises(none_of)
     def batch_set_v1(
@@ -279,6 +282,8 @@ class PeerCacheStore(StorageBase):
         given = [None] * len(keys) if target_locations is None else target_locations
         pages = [pool.host.pool.get_dummy_flat_data_page() if page is None else page for page in given]
         read = self._moves.read_flat(pool, keys, pages, limit)
+        if not self._settings.interface_v1 and not any(map(is_draft, keys)):
+            self._announce(keys, read, None, read=True)
         return [page if there else None for page, there in zip(pages, read)]
 
     @never_raises(lambda *_, **__: False)

@@ -15,6 +15,9 @@ from peercache.kv_events.messages import Event
 
 logger = logging.getLogger("peercache.kv_events")
 
+CLUSTER, HOST = "cluster", "host"
+"""The ways to attribute a block to an engine."""
+
 END_OF_REPLAY = (-1).to_bytes(8, "big", signed=True)
 LINGER_MS = 200
 REPLAYS_AT_ONCE = 8
@@ -41,6 +44,9 @@ class EventSettings:
     connect: bool = False
     """Whether the PUB socket connects to a subscriber that listens at the endpoint, instead of listening itself; the
     port is then the same for all ranks."""
+    attribution: str = CLUSTER
+    """Which blocks this engine announces: "cluster" (those that it has set, while any node has them), or "host" (those
+    that it has set or read, while its host's node has them)."""
     buffer_steps: int = 10000
     """Messages that are kept for replays."""
     hwm: int = 100000
@@ -79,6 +85,8 @@ class EventSettings:
         """Checks settings that exclude each other. Errors: ValueError."""
         if self.encoding not in ENCODINGS:
             raise ValueError(f"kv_events.encoding: {self.encoding!r} is given, {', '.join(ENCODINGS)} are allowed")
+        if self.attribution not in (CLUSTER, HOST):
+            raise ValueError(f"kv_events.attribution: {self.attribution!r} is given, {CLUSTER}, {HOST} are allowed")
         if self.topic and self.pod:
             raise ValueError("kv_events: a topic and a pod are given, and a pod makes the topic")
         if self.encoding == MOONCAKE and (self.topic or self.pod):

@@ -14,7 +14,7 @@ from peercache.client import Client
 from peercache.kv_events.block_watch import BlockWatch, Tokens, media_of
 from peercache.kv_events.dialects import ObjectKeys, dialect_of
 from peercache.kv_events.messages import Cleared, Event, with_removals_joined
-from peercache.kv_events.publisher import EventPublisher, EventSettings
+from peercache.kv_events.publisher import HOST, EventPublisher, EventSettings
 
 logger = logging.getLogger("peercache.kv_events")
 
@@ -40,7 +40,8 @@ class EngineFacts:
 
 
 class KVEvents:
-    """Announces the blocks that this process has set, while the directory says that the cache has them.
+    """Announces the blocks that this process has set, while the directory says that the cache has them; or those that
+    it has set or read, while the directory says that this host's node has them.
 
     Threads: `stored` may be called from any thread, it only queues; one thread of this object asks and sends.
     Bounds: a block is announced some 0.1 s after it can be found. When the block is gone from a medium, that is
@@ -52,6 +53,7 @@ class KVEvents:
 
     def __init__(self, settings: EventSettings, client: Client, engine: EngineFacts) -> None:
         self._client, self._spaces = client, engine.spaces
+        self._of_host = settings.attribution == HOST
         self._watch = BlockWatch(settings.blocks_max, settings.check_s, settings.stale_s)
         self._sets: Deque[Tuple[List[str], Optional[str], Tokens]] = deque(maxlen=WAITING_SETS_MAX)
         self._ended = threading.Event()
@@ -70,6 +72,12 @@ class KVEvents:
                 self._sets.append((list(keys[first:end]), parent, tokens[first:end]))
             if end < len(keys):
                 first, parent = end + 1, keys[end]
+
+    def read(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens = ()) -> None:
+        """Notes the pages of a get: this host may have a copy of them now, which is this engine's to announce where
+        blocks are attributed by host."""
+        if self._of_host:
+            self.stored(keys, ok, parent, tokens)
 
     def close(self) -> None:
         """Announces all blocks as removed, since nobody looks after them from here on."""
@@ -108,7 +116,8 @@ class KVEvents:
         if tiers is not None:
             width = len(self._spaces)
             for index, key in enumerate(asked):
-                self._watch.answer(key, media_of(tiers[index * width : (index + 1) * width]), now)
+                each = tiers[index * width : (index + 1) * width]
+                self._watch.answer(key, media_of([mask >> 2 for mask in each] if self._of_host else each), now)
         self._watch.expire(now)
         self._send(self._watch.take())
 

@@ -53,6 +53,7 @@ READ_KEYS: Mapping[str, Form] = {
     "kv_events.model": TEXT,
     "kv_events.connect": SWITCH,
     "kv_events.attribution": TEXT,
+    "kv_events.journal": TEXT,
     "kv_events.buffer_steps": whole(0, INT_MAX),
     "kv_events.hwm": whole(0, INT_MAX),
     "kv_events.blocks_max": whole(1, INT_MAX),

@@ -75,6 +75,16 @@ class BlockWatch:
         while len(self._blocks) > self._limit:
             self._forget(next(iter(self._blocks)))
 
+    def recall(self, blocks: Sequence[Block], now: float) -> None:
+        """Notes blocks that an earlier publisher had announced: the directory is asked about them next."""
+        for block in blocks[-self._limit :]:
+            self._blocks.setdefault(block.key, _Watched(block, now))
+            self._fresh[block.key] = None
+
+    def announced(self) -> List[Block]:
+        """The blocks that are announced in some medium."""
+        return [watched.block for watched in self._blocks.values() if watched.media]
+
     def due(self, count: int, now: float) -> List[str]:
         """The keys to ask the directory about next: first blocks that were set since, then blocks not asked about
         for `check_s`."""

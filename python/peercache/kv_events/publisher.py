@@ -47,6 +47,9 @@ class EventSettings:
     attribution: str = CLUSTER
     """Which blocks this engine announces: "cluster" (those that it has set, while any node has them), or "host" (those
     that it has set or read, while its host's node has them)."""
+    journal: str = ""
+    """The file in which announced blocks are noted, so that after a crash the next publisher announces those that are
+    still there. Empty: it begins with none."""
     buffer_steps: int = 10000
     """Messages that are kept for replays."""
     hwm: int = 100000

@@ -13,8 +13,9 @@ from peercache._native import KeySpace
 from peercache.client import Client
 from peercache.kv_events.block_watch import BlockWatch, Tokens, media_of
 from peercache.kv_events.dialects import ObjectKeys, dialect_of
-from peercache.kv_events.messages import Cleared, Event, with_removals_joined
-from peercache.kv_events.publisher import HOST, EventPublisher, EventSettings
+from peercache.kv_events.journal import Journal
+from peercache.kv_events.messages import Cleared, Event, Stored, with_removals_joined
+from peercache.kv_events.publisher import HOST, EventPublisher, EventSettings, with_port_offset
 
 logger = logging.getLogger("peercache.kv_events")
 
@@ -60,8 +61,19 @@ class KVEvents:
         dialect = dialect_of(settings.encoding, engine.page_tokens, engine.object_keys, client.node_address)
         self._publisher = EventPublisher(settings, dialect, engine.model, engine.dp_rank)
         self._said_at = -REPEAT_SECONDS
+        self._journal = self._open_journal(settings, engine.dp_rank)
         self._thread = threading.Thread(target=self._run, name="peercache-kv-events", daemon=True)
         self._thread.start()
+
+    def _open_journal(self, settings: EventSettings, dp_rank: int) -> Optional[Journal]:
+        if not settings.journal:
+            return None
+        path = with_port_offset(settings.journal, dp_rank)
+        try:
+            return Journal(path, settings.blocks_max)
+        except OSError as why:
+            logger.error("KV events without their journal %s: %s", path, why)
+            return None
 
     def stored(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens = ()) -> None:
         """Notes the pages of a set: consecutive pages of a prompt, the key of the page before them, and the tokens of
@@ -89,6 +101,7 @@ class KVEvents:
             # A publisher before this one may have announced blocks here that nobody looks after now, so all are cleared
             # first.
             self._send([Cleared()])
+            self._recall()
             while not self._ended.is_set():
                 self._publisher.serve_replays(STEP_SECONDS)
                 self._step_safely()
@@ -98,6 +111,29 @@ class KVEvents:
             logger.exception("KV events have ended")
         finally:
             self._publisher.close()
+            if self._journal is not None:
+                self._journal.close()
+
+    def _recall(self) -> None:
+        """Reads what the publisher before has announced. The file then has these blocks alone, and no broken end."""
+        if self._journal is not None:
+            blocks = self._journal.read()
+            self._journal.rewrite(blocks)
+            self._watch.recall(blocks, time.monotonic())
+
+    def _note(self, events: Sequence[Event]) -> None:
+        """Notes announced blocks in the journal. One that cannot be written is given up: the events go on."""
+        new = [event.block for event in events if isinstance(event, Stored)]
+        if self._journal is None or not new:
+            return
+        try:
+            self._journal.add(new)
+            if self._journal.is_full:
+                self._journal.rewrite(self._watch.announced())
+        except OSError as why:
+            logger.error("KV events go on without their journal: %s", why)
+            self._journal.close()
+            self._journal = None
 
     def _step_safely(self) -> None:
         try:
@@ -119,7 +155,9 @@ class KVEvents:
                 each = tiers[index * width : (index + 1) * width]
                 self._watch.answer(key, media_of([mask >> 2 for mask in each] if self._of_host else each), now)
         self._watch.expire(now)
-        self._send(self._watch.take())
+        events = self._watch.take()
+        self._note(events)
+        self._send(events)
 
     def _send(self, events: Sequence[Event]) -> None:
         self._publisher.send(with_removals_joined(events))

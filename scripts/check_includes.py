@@ -84,7 +84,7 @@ FENCES = {
     ("prometheus/",): ["metrics/"],
     ("httplib.h",): ["metrics/"],
     ("nlohmann/",): ["actors/history_json", "actors/key_search", "actors/overview_json", "bench/", "cli/"],
-    ("openssl/",): ["net/tls_"],
+    ("openssl/",): ["net/sha256", "net/tls_"],
     ("blake3.h",): ["common/"],
     ("xxhash.h",): ["common/"],
     ("spdlog/",): ["common/"],

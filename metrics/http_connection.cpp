@@ -2,9 +2,13 @@
 
 #include "common/assert.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <poll.h>
+#include <string_view>
 #include <utility>
 
 namespace peercache::metrics {
@@ -13,11 +17,29 @@ namespace {
 
 constexpr std::chrono::milliseconds end_patience{500};
 
+constexpr std::string_view head_end = "\r\n\r\n";
+
 bool is_for_later(ssize_t outcome) noexcept {
   return outcome < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 } // namespace
+
+bool is_query(std::string_view head) noexcept {
+  return head.starts_with("POST /query ") || head.starts_with("POST /query_by_hash ");
+}
+
+std::size_t content_length_of(std::string_view head) noexcept {
+  constexpr std::string_view name = "content-length:";
+  const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
+  const auto found = std::search(head.begin(), head.end(), name.begin(), name.end(), same);
+  auto rest = head.substr(static_cast<std::size_t>(found - head.begin()));
+  rest.remove_prefix(std::min(rest.size(), name.size()));
+  rest.remove_prefix(std::min(rest.size(), rest.find_first_not_of(' ')));
+  std::size_t bytes = 0;
+  std::from_chars(rest.data(), rest.data() + rest.size(), bytes);
+  return bytes;
+}
 
 http_connection::http_connection(net::stream_socket socket, const patience& with, time_point now)
     : socket_(std::move(socket)), patience_(with),
@@ -27,6 +49,8 @@ http_connection::http_connection(net::stream_socket socket, const patience& with
 short http_connection::events() const noexcept {
   if (state_ == state::greeting)
     return socket_.awaited();
+  if (state_ == state::waiting)
+    return 0;
   return state_ == state::sending ? POLLOUT : POLLIN;
 }
 
@@ -43,6 +67,9 @@ http_connection::state http_connection::advance(time_point now) {
     break;
   case state::ending:
     discard();
+    break;
+  case state::waiting: // Nothing is polled for, so the socket has failed.
+    state_ = state::over;
     break;
   case state::asked:
   case state::over:
@@ -64,23 +91,37 @@ void http_connection::greet() {
   }
 }
 
-/// Takes all that has come: no event tells of bytes that TLS has decrypted already.
+/// Takes all that has come: no event tells of bytes that TLS has decrypted already. A body that is
+/// too long is not awaited; the server refuses its request by the head.
 void http_connection::receive() {
-  std::array<char, 4096> piece;
+  std::array<char, 16384> piece;
   while (state_ == state::reading) {
     const auto got = socket_.receive(piece.data(), piece.size());
     if (is_for_later(got))
       return;
     in_.append(piece.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-    if (in_.find("\r\n\r\n") != std::string::npos)
+    if (const auto end = wanted_ == 0 ? in_.find(head_end) : std::string::npos;
+        end != std::string::npos) {
+      const auto head = std::string_view(in_).substr(0, end + head_end.size());
+      const auto body = is_query(head) ? content_length_of(head) : 0;
+      wanted_ = head.size() + (body <= body_bytes_max ? body : 0);
+    }
+    if (wanted_ != 0 && in_.size() >= wanted_)
       state_ = state::asked;
-    else if (got <= 0 || in_.size() > head_bytes_max)
+    else if (got <= 0 || (wanted_ == 0 && in_.size() > head_bytes_max))
       state_ = state::over;
   }
 }
 
-void http_connection::answer(std::string bytes, time_point now) {
+void http_connection::wait(time_point now) {
   PEERCACHE_ASSERT(state_ == state::asked);
+  in_ = {};
+  state_ = state::waiting;
+  until_ = now + patience_.query;
+}
+
+void http_connection::answer(std::string bytes, time_point now) {
+  PEERCACHE_ASSERT(state_ == state::asked || state_ == state::waiting);
   out_ = std::move(bytes);
   state_ = state::sending;
   until_ = now + patience_.send;

@@ -6,11 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace peercache::metrics {
 
-/// One connection of the HTTP port, plain or under TLS: takes the head of one request, then sends
-/// one answer, and ends.
+/// One connection of the HTTP port, plain or under TLS: takes one request, its body only where the
+/// request is a query, then sends one answer, and ends.
 /// Never blocks: a client that says nothing or takes nothing holds up nobody else.
 /// Threads: none; the server's owner serializes. Ownership: closes its socket. Time: an argument.
 /// Errors: a broken connection goes to the state `over`, as one does that has ended well.
@@ -20,19 +21,23 @@ public:
 
   enum class state : std::uint8_t {
     greeting, ///< TLS shakes hands.
-    reading,  ///< The head of the request is not complete.
-    asked,    ///< The whole head has come, and the request waits for `answer`.
+    reading,  ///< The request is not complete.
+    asked,    ///< The whole request has come, and waits for `answer`.
+    waiting,  ///< The answer is being made elsewhere.
     sending,
     ending, ///< All is sent; the client should close first, so that it gets every byte.
     over
   };
   struct patience {
-    /// Time from the begin of the connection to the last byte of its request's head.
+    /// Time from the begin of the connection to the last byte of its request.
     std::chrono::milliseconds head{2000};
-    std::chrono::milliseconds send{2000}; ///< How long the client may take no byte of the answer.
+    std::chrono::milliseconds send{2000};  ///< How long the client may take no byte of the answer.
+    std::chrono::milliseconds query{3000}; ///< How long an answer may be made elsewhere.
   };
 
   static constexpr std::size_t head_bytes_max = 16u << 10;
+  /// The most bytes in the body of a query.
+  static constexpr std::size_t body_bytes_max = 2u << 20;
 
   /// Takes over a socket that was accepted, under TLS whose handshake has not begun, or plain.
   http_connection(net::stream_socket socket, const patience& with, time_point now);
@@ -40,11 +45,15 @@ public:
   /// Receives or sends the bytes that the socket takes now, without blocking. Returns the
   /// connection's state afterwards.
   state advance(time_point now);
-  /// The head of the request. @pre `advance` said `asked`
+  /// The head of the request, and the body of a query. @pre `advance` said `asked`
   const std::string& request() const noexcept { return in_; }
+  /// Notes that the answer comes later. The request's bytes are forgotten.
+  void wait(time_point now);
   void answer(std::string bytes, time_point now);
 
   state where() const noexcept { return state_; }
+  /// Whether the body of a query is on its way: up to `body_bytes_max` bytes are held for it.
+  bool is_taking_body() const noexcept { return state_ == state::reading && wanted_ != 0; }
   int fd() const noexcept { return socket_.fd(); }
   /// Whether the client has shown a member's certificate. @pre `advance` said `asked`
   bool is_known() const noexcept { return socket_.is_known(); }
@@ -67,8 +76,16 @@ private:
   time_point until_;
   std::string refusal_;
   std::string in_;
+  std::size_t wanted_ = 0; ///< Bytes of the whole request; 0: its head has not come yet.
   std::string out_;
   std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
 };
+
+/// Whether a request's head asks one of the two questions of routers, and so has a body that is
+/// read.
+bool is_query(std::string_view head) noexcept;
+
+/// What a request's head says of the bytes of its body; 0 where it says nothing that can be read.
+std::size_t content_length_of(std::string_view head) noexcept;
 
 } // namespace peercache::metrics

@@ -28,6 +28,10 @@ struct api_answer {
   std::string json;
 };
 
+/// Gives the answer to a query to the server, from any thread, once; also when the server has
+/// ended.
+using http_reply = std::function<void(api_answer)>;
+
 /// The functions that make the answers. The server's thread calls them; each must return at once
 /// and must not throw, so they read a `published` value.
 struct http_content {
@@ -36,6 +40,9 @@ struct http_content {
   std::function<std::string()> status_json;
   /// Answers `/api/NAME`. Empty: neither the page at `/` nor `/api/` is served.
   std::function<api_answer(const std::string& name, const http_parameters&)> api;
+  /// Takes a query of a router, whose answer comes later: whether `body` names blocks by their
+  /// hashes. Empty: there are no queries.
+  std::function<void(bool by_hash, std::string body, http_reply reply)> query = {};
 };
 
 struct http_options {
@@ -44,10 +51,13 @@ struct http_options {
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
   /// Whether who shows no certificate may ask for more than /healthz and /readyz, under TLS.
   bool open_to_strangers = false;
-  /// Time from the begin of a connection to the end of its request, TLS's handshake included.
+  /// Time from the begin of a connection to the end of its request, TLS's handshake and a query's
+  /// body included.
   std::chrono::milliseconds read_timeout{2000};
   /// How long a client may take no byte of its answer.
   std::chrono::milliseconds write_timeout{2000};
+  /// How long the answer to a query may take; then the connection is closed.
+  std::chrono::milliseconds query_timeout{3000};
 };
 
 /// The node's HTTP port:
@@ -57,7 +67,9 @@ struct http_options {
 ///   /status.json  the node's state, for programs
 ///   /api/NAME     the cluster's state, for programs and for the page
 ///   /             a page that shows the cluster, refreshed; asks nobody but this server
-/// Everything is read-only: methods other than GET and HEAD are refused with 405.
+///   /query, /query_by_hash   with POST: how much of a prompt each node has
+/// Everything is read-only: methods other than GET and HEAD, and POST of a query, are refused with
+/// 405.
 ///
 /// Under TLS a certificate that is shown must be a member's; who shows none is answered 403, but at
 /// /healthz and /readyz, since probes have none. Refusals cause one line of the log a minute for
@@ -69,12 +81,14 @@ struct http_options {
 /// Ownership: run() must have returned before the server is destroyed.
 /// Errors: listen() returns why the port cannot be had; a faulty client costs only its connection.
 /// Limits: `headers_max` lines in a request, no ranges; `connections_max` at a time, beyond which
-/// the one that is silent longest goes, and `http_connection::head_bytes_max` of a request. One
-/// request a connection.
+/// the one that is silent longest goes, `http_connection::head_bytes_max` of a request's head,
+/// `body_bytes_max` of a query's body, and `queries_max` queries at a time, beyond which they are
+/// answered 503. One request a connection.
 class http_server {
 public:
   static constexpr std::size_t connections_max = 256;
   static constexpr std::size_t headers_max = 64;
+  static constexpr std::size_t queries_max = 64;
   static constexpr int backlog_connections_max = 512;
 
   /// Binds and listens. From then on the kernel takes connections; run() answers them.

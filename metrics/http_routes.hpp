@@ -1,0 +1,55 @@
+#pragma once
+
+#include "metrics/http_server.hpp"
+
+#include <httplib.h>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace peercache::metrics {
+
+/// A query that has come whole.
+struct taken_query {
+  bool by_hash = false;
+  std::string body;
+};
+
+/// cpp-httplib's server as far as it parses requests and finds their handlers. The library's own
+/// loop is not used: it gives each connection a thread until the connection has said something, so
+/// two silent ones would block it.
+class request_handler final : public httplib::Server {
+public:
+  ~request_handler() override { ::close(svr_sock_); }
+
+  /// The bound socket of the server, listening and non-blocking.
+  socket_t listener() const noexcept { return svr_sock_; }
+  /// Sets the length of the accept queue again: the library listens with a backlog of 5, which a
+  /// few dashboards at once overflow.
+  void prepare_listener() noexcept {
+    ::listen(svr_sock_, http_server::backlog_connections_max);
+    ::fcntl(svr_sock_, F_SETFL, ::fcntl(svr_sock_, F_GETFL) | O_NONBLOCK);
+  }
+
+  /// Adds all paths that the server has.
+  void add_routes(http_content content);
+
+  /// @param all whether who asks may see all, or the probes' paths alone
+  std::string answer_to(const std::string& request, bool all);
+  /// The query that the last request was, if it was one: its answer is not the one that was made.
+  std::optional<taken_query> take_query() { return std::exchange(query_, std::nullopt); }
+
+private:
+  HandlerResponse refuse(const httplib::Request& request, httplib::Response& response) const;
+  HandlerResponse refuse_query(const httplib::Request& request, httplib::Response& response) const;
+  /// Whether the request that is being answered is for who has no certificate, too.
+  bool lets_see(const std::string& path) const {
+    return sees_all_ || path == "/healthz" || path == "/readyz";
+  }
+
+  bool sees_all_ = true;
+  bool takes_queries_ = false;
+  std::optional<taken_query> query_;
+};
+
+} // namespace peercache::metrics

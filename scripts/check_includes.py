@@ -83,7 +83,7 @@ FENCES = {
     ("Python.h", "structmember.h"): ["python/binding/"],
     ("prometheus/",): ["metrics/"],
     ("httplib.h",): ["metrics/"],
-    ("nlohmann/",): ["actors/history_json", "actors/key_search", "actors/overview_json", "bench/", "cli/"],
+    ("nlohmann/",): ["actors/history_json", "actors/key_search", "actors/overlap_json", "actors/overview_json", "bench/", "cli/"],
     ("openssl/",): ["net/sha256", "net/tls_"],
     ("blake3.h",): ["common/"],
     ("xxhash.h",): ["common/"],

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "actors/overlap.hpp"
+#include "common/result.hpp"
+#include "discovery/view.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace peercache::actors {
+
+/// The most key spaces of one question, and fields of one key space.
+inline constexpr std::size_t overlap_spaces_max = 256;
+inline constexpr std::size_t overlap_fields_max = 64;
+
+/// Reads the body of a query (docs/http.md): `by_hash` says whether its blocks are named by hashes,
+/// or by tokens. Errors: `invalid_argument`, with what is wrong.
+result<overlap_question> parse_overlap(std::string_view json, bool by_hash);
+
+/// The answer to a query: tokens of the leading blocks by node and tier.
+std::string overlap_json(const overlap_question& asked, std::span<const node_overlap> found,
+                         const discovery::view& view);
+
+} // namespace peercache::actors

@@ -211,31 +211,6 @@ result<void> node::impl::open_ports() {
   return {};
 }
 
-result<void> node::impl::open_http() {
-  if (!config_.metrics.enabled)
-    return {};
-  metrics::http_content content{
-      [board = board_] { return *board->text.load(); },
-      [board = board_, watched = supervision_] { return readiness_of(*board, watched); },
-      [board = board_] { return *board->status.load(); },
-      {}};
-  if (config_.metrics.dashboard)
-    content.api = [board = board_](const std::string& name, const metrics::http_parameters& query) {
-      return answer_api(*board, name, query);
-    };
-  metrics::http_options http;
-  http.host = config_.metrics.bind;
-  http.port = config_.net.http_port;
-  http.tls = tls_;
-  http.open_to_strangers = config_.metrics.readers == config::http_readers::anyone;
-  auto server = metrics::http_server::listen(http, std::move(content));
-  if (!server)
-    return server.error();
-  http_ = std::move(*server);
-  self_.http_port = http_->port();
-  return {};
-}
-
 void node::impl::drain() {
   auto until = std::chrono::steady_clock::now() + config_.drain.timeout;
   *stopping_at_ = "writing pages to disk, giving records and withdrawals to other nodes";
@@ -291,6 +266,7 @@ void node::impl::end_actors() {
   for (auto address : {caf::actor_cast<caf::strong_actor_ptr>(lookups_),
                        caf::actor_cast<caf::strong_actor_ptr>(metrics_),
                        caf::actor_cast<caf::strong_actor_ptr>(overview_),
+                       caf::actor_cast<caf::strong_actor_ptr>(overlap_),
                        caf::actor_cast<caf::strong_actor_ptr>(gateway_),
                        caf::actor_cast<caf::strong_actor_ptr>(clearing_),
                        caf::actor_cast<caf::strong_actor_ptr>(membership_),
@@ -311,12 +287,16 @@ void node::impl::end_actors() {
       self->wait_for(gateway_);
     if (overview_)
       self->wait_for(overview_);
+    if (overlap_)
+      self->wait_for(overlap_);
     if (clearing_)
       self->wait_for(clearing_);
   }
   metrics_ = nullptr;
   overview_ = nullptr;
+  overlap_ = nullptr;
   board_->ask_for_key = {}; // Holds the overview, which holds the board.
+  board_->ask_for_overlap = {};
   lookups_ = nullptr;
   gateway_ = nullptr;
   clearing_ = nullptr;

@@ -56,8 +56,9 @@ void node::impl::spawn_actors() {
   // Both are null until all actors exist, and without an HTTP port for ever.
   auto metrics = std::make_shared<metrics_actor>();
   auto overview = std::make_shared<overview_actor>();
-  links.publish = [directory = directory_, clearing = clearing_, own, metrics,
-                   overview](const topology_ptr& next) {
+  auto overlap = std::make_shared<overlap_actor>();
+  links.publish = [directory = directory_, clearing = clearing_, own, metrics, overview,
+                   overlap](const topology_ptr& next) {
     // The clearing actor passes the topology on to the pool.
     caf::anon_send(clearing, topology_atom_v, next);
     caf::anon_send(directory, topology_atom_v, next);
@@ -66,6 +67,8 @@ void node::impl::spawn_actors() {
       caf::anon_send(*metrics, topology_atom_v, next);
     if (*overview)
       caf::anon_send(*overview, topology_atom_v, next);
+    if (*overlap)
+      caf::anon_send(*overlap, topology_atom_v, next);
   };
   links.self = own;
   links_ = system.spawn(run_links, std::move(links));
@@ -76,6 +79,7 @@ void node::impl::spawn_actors() {
     spawn_metrics();
   *metrics = metrics_;
   *overview = overview_;
+  *overlap = overlap_;
   supervise();
   caf::anon_send(membership_, beat_atom_v, from_here{});
 }
@@ -97,6 +101,7 @@ void node::impl::supervise() {
   watch(lookups_, "the lookup broker");
   watch(metrics_, "metrics");
   watch(overview_, "the overview");
+  watch(overlap_, "the overlap query");
   watch(gateway_, "the gateway");
   watch(clearing_, "clearing");
   watch(membership_, "membership");
@@ -271,34 +276,6 @@ void node::impl::spawn_gateway(peer& own) {
   auto basp = system_->middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   caf::anon_send(basp, caf::publish_atom_v, std::move(doorman_), self_.control_port,
                  caf::actor_cast<caf::strong_actor_ptr>(gateway_), std::set<std::string>{});
-}
-
-void node::impl::spawn_metrics() {
-  PEERCACHE_ASSERT(gateway_ && pages_ && rails_ && http_);
-  metrics_options options;
-  options.gateway = gateway_;
-  options.self = self_.name;
-  options.page_server_stats = [server = pages_.get()] { return server->latest(); };
-  options.rail_stats = [rails = rails_.get()] { return rails->latest(); };
-  options.board = board_;
-  metrics_ = system_->spawn(run_metrics, std::move(options));
-  if (config_.metrics.dashboard)
-    spawn_overview();
-  http_thread_ = spawn_thread_actor(*system_, [server = http_.get()] { server->run(); });
-}
-
-void node::impl::spawn_overview() {
-  overview_options options;
-  options.cluster = config_.cluster.name;
-  options.self = self_;
-  options.gateway = gateway_;
-  options.board = board_;
-  options.replicas = config_.directory.replicas;
-  options.epochs = memory_->epochs();
-  overview_ = system_->spawn(run_overview, std::move(options));
-  board_->ask_for_key = [overview = overview_](const page_key& key) {
-    caf::anon_send(overview, locate_atom_v, to_string(key), from_here{});
-  };
 }
 
 } // namespace peercache::actors

@@ -5,6 +5,7 @@
 #include "actors/link_names.hpp"
 #include "actors/metrics_actor.hpp"
 #include "actors/node.hpp"
+#include "actors/overlap_actor.hpp"
 #include "actors/overview_actor.hpp"
 #include "actors/page_server.hpp"
 #include "actors/supervision.hpp"
@@ -85,6 +86,7 @@ private:
   void spawn_clearing(const std::shared_ptr<peer>& own);
   void spawn_metrics();
   void spawn_overview();
+  void spawn_overlap();
   void supervise();
   void stop_threads();
   void end_actors();
@@ -125,6 +127,7 @@ private:
   clearing_actor clearing_;
   metrics_actor metrics_;
   overview_actor overview_;
+  overlap_actor overlap_;
   caf::actor page_thread_, http_thread_, disk_thread_, adoption_thread_;
   std::atomic<bool> stop_adoption_{false};
   std::vector<caf::actor> rail_threads_;

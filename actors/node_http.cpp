@@ -1,0 +1,86 @@
+// The node's HTTP port, and the actors that make its answers.
+
+#include "actors/link_names.hpp"
+#include "actors/node_impl.hpp"
+#include "common/assert.hpp"
+#include "link/thread_actor.hpp"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace peercache::actors {
+
+result<void> node::impl::open_http() {
+  if (!config_.metrics.enabled)
+    return {};
+  metrics::http_content content{
+      [board = board_] { return *board->text.load(); },
+      [board = board_, watched = supervision_] { return readiness_of(*board, watched); },
+      [board = board_] { return *board->status.load(); },
+      {}};
+  if (config_.metrics.dashboard)
+    content.api = [board = board_](const std::string& name, const metrics::http_parameters& query) {
+      return answer_api(*board, name, query);
+    };
+  content.query = [board = board_](bool by_hash, std::string body, metrics::http_reply reply) {
+    board->ask_for_overlap(by_hash, std::move(body), std::move(reply));
+  };
+  metrics::http_options http;
+  http.host = config_.metrics.bind;
+  http.port = config_.net.http_port;
+  http.tls = tls_;
+  http.open_to_strangers = config_.metrics.readers == config::http_readers::anyone;
+  auto server = metrics::http_server::listen(http, std::move(content));
+  if (!server)
+    return server.error();
+  http_ = std::move(*server);
+  self_.http_port = http_->port();
+  return {};
+}
+
+void node::impl::spawn_metrics() {
+  PEERCACHE_ASSERT(gateway_ && pages_ && rails_ && http_);
+  metrics_options options;
+  options.gateway = gateway_;
+  options.self = self_.name;
+  options.page_server_stats = [server = pages_.get()] { return server->latest(); };
+  options.rail_stats = [rails = rails_.get()] { return rails->latest(); };
+  options.board = board_;
+  metrics_ = system_->spawn(run_metrics, std::move(options));
+  if (config_.metrics.dashboard)
+    spawn_overview();
+  spawn_overlap();
+  http_thread_ = spawn_thread_actor(*system_, [server = http_.get()] { server->run(); });
+}
+
+void node::impl::spawn_overview() {
+  overview_options options;
+  options.cluster = config_.cluster.name;
+  options.self = self_;
+  options.gateway = gateway_;
+  options.board = board_;
+  options.replicas = config_.directory.replicas;
+  options.epochs = memory_->epochs();
+  overview_ = system_->spawn(run_overview, std::move(options));
+  board_->ask_for_key = [overview = overview_](const page_key& key) {
+    caf::anon_send(overview, locate_atom_v, to_string(key), from_here{});
+  };
+}
+
+void node::impl::spawn_overlap() {
+  overlap_options options;
+  options.own = self_.id;
+  options.directory = directory_;
+  options.replicas = config_.directory.replicas;
+  options.epochs = memory_->epochs();
+  overlap_ = system_->spawn(run_overlap, std::move(options));
+  board_->ask_for_overlap = [overlap = overlap_](bool by_hash, std::string body,
+                                                 metrics::http_reply reply) {
+    caf::anon_send(
+        overlap, locate_atom_v,
+        std::make_shared<overlap_call>(overlap_call{std::move(body), by_hash, std::move(reply)}));
+  };
+}
+
+} // namespace peercache::actors

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "actors/link_names.hpp"
+#include "actors/overlap_search.hpp"
+#include "link/protocol/message_types.hpp"
+#include "link/protocol/topology.hpp"
+#include "metrics/http_server.hpp"
+#include "storage/epoch_table.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace peercache::actors {
+
+/// A query as it came over HTTP, and where its answer goes.
+struct overlap_call {
+  std::string body;
+  bool by_hash = false;      ///< Blocks are named by hashes, not by tokens.
+  metrics::http_reply reply; ///< Called once.
+};
+using overlap_call_ptr = std::shared_ptr<overlap_call>;
+
+using overlap_actor = caf::typed_actor<
+    // Links: tell a new view, or a change of a connection.
+    caf::reacts_to<topology_atom, topology_ptr>,
+    // HTTP server: a router asks how much of a prompt each node has.
+    caf::reacts_to<locate_atom, overlap_call_ptr>>;
+
+/// How many queries are answered at a time; more are told to come again.
+inline constexpr std::size_t overlap_queries_max = 64;
+
+struct overlap_options {
+  node_id own;                ///< This node.
+  directory_actor directory;  ///< The node's own.
+  std::uint32_t replicas = 2; ///< Number of owners of each key.
+  storage::epoch_table epochs;
+  /// A query is answered after this time with what is known by then; an owner gets half of it, so
+  /// that another one can be asked.
+  std::chrono::milliseconds patience{500};
+};
+
+/// A query that is being answered.
+struct running_overlap {
+  overlap_call_ptr call;
+  overlap_search search;
+  std::chrono::steady_clock::time_point until{};
+  std::size_t asked = 0; ///< Owners that have not answered yet.
+};
+
+struct overlap_state {
+  overlap_state() = default;
+  overlap_options options;
+  topology_ptr latest;
+  std::map<std::uint64_t, running_overlap> running;
+  std::uint64_t last = 0; ///< Number of the newest query.
+  static inline const char* name = "overlap";
+};
+
+/// Threads: scheduler. Asks: the directories of the owners of a query's keys; nobody waits for it.
+overlap_actor::behavior_type run_overlap(overlap_actor::stateful_pointer<overlap_state> self,
+                                         overlap_options options);
+
+} // namespace peercache::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(peercache::actors::overlap_call_ptr)

@@ -1,0 +1,102 @@
+"""Tests of the overlap query of routers, at real nodes: what /query and /query_by_hash say is what a store finds."""
+
+import hashlib
+import http.client
+import json
+import logging
+
+import pytest
+from engines import fresh_keys, put
+from host_pools import MhaPool
+from local_nodes import until
+
+PAGE_TOKENS = 4
+
+
+def ask(node, path, **query):
+    """The answer of a node to a query: (status, JSON)."""
+    port = http.client.HTTPConnection("127.0.0.1", int(node.ports[2]), timeout=10)
+    port.request("POST", path, json.dumps(query), {"Content-Type": "application/json"})
+    answer = port.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+@pytest.fixture
+def namespaces(caplog):
+    """A function that returns the key spaces which the engines of this test have logged, as an operator finds them."""
+    caplog.set_level(logging.INFO, "peercache.hicache")
+    mark = "key space of pool kv: "
+
+    def found():
+        texts = [record.getMessage() for record in caplog.records]
+        return [json.loads(text[len(mark):]) for text in texts if text.startswith(mark)]
+
+    return found
+
+
+def test_any_node_says_how_much_of_a_prompt_each_node_has(ring, engine, namespaces):
+    pool, keys = MhaPool(), fresh_keys(6)
+    one, two = engine(ring[0], pool, 2), engine(ring[1], pool, 2)
+    put(one, pool, keys[:4], [0, 1, 2, 3])
+    put(two, pool, [keys[4]], [4])
+    query = {"model": "test-model", "block_size": PAGE_TOKENS, "seq_hashes": keys, "namespaces": namespaces()[:1]}
+    for node in (ring[0], ring[1]):
+        assert ask(node, "/query_by_hash", **query) == (
+            200, {"default": {"node-1": {"longest_matched": 16, "CPU": 16, "DISK": 0}}})
+    query["seq_hashes"] = keys[4:]
+    assert ask(ring[0], "/query_by_hash", **query, tenant_id="t") == (
+        200, {"t": {"node-2": {"longest_matched": 4, "CPU": 4, "DISK": 0}}})
+    query["seq_hashes"] = keys[5:]
+    assert ask(ring[0], "/query_by_hash", **query) == (200, {"default": {}})
+    one._backend.client.native.remove(one._pools["kv"].own, keys[1:2])
+    query["seq_hashes"] = keys
+    assert until(lambda: ask(ring[1], "/query_by_hash", **query)[1]["default"]["node-1"]["longest_matched"] == 4)
+
+
+def test_a_prompt_may_be_asked_for_by_its_tokens(ring, engine, namespaces):
+    tokens = [int.from_bytes(hashlib.sha256(fresh_keys(1)[0].encode()).digest()[:3], "big") for _ in range(10)]
+    keys, last = [], b""
+    for first in (0, 4):
+        page = b"".join(token.to_bytes(4, "little") for token in tokens[first : first + PAGE_TOKENS])
+        last = hashlib.sha256(last + page).digest()
+        keys.append(last.hex())
+    pool = MhaPool()
+    put(engine(ring[0], pool), pool, keys, [0, 1])
+    query = {"token_ids": tokens, "block_size": PAGE_TOKENS, "namespaces": namespaces()}
+    assert ask(ring[1], "/query", **query)[1]["default"]["node-1"]["longest_matched"] == 8
+    assert ask(ring[1], "/query", **query, instance_id="node-2") == (200, {"default": {}})
+
+
+def test_a_block_counts_where_all_ranks_have_their_pages(ring, engine, namespaces):
+    pool, keys = MhaPool(), fresh_keys(3)
+    ranks = [engine(ring[0], pool, tp_rank=rank, tp_size=2) for rank in range(2)]
+    put(ranks[0], pool, keys, [0, 1, 2])
+    put(ranks[1], pool, keys[:2], [0, 1])
+    query = {"block_size": PAGE_TOKENS, "seq_hashes": keys, "namespaces": namespaces()}
+    assert len(query["namespaces"]) == 2
+    assert ask(ring[0], "/query_by_hash", **query)[1]["default"]["node-1"]["longest_matched"] == 8
+
+
+def test_a_node_that_is_gone_has_nothing(fragile_ring, engine, namespaces):
+    ring, pool, keys = fragile_ring(3), MhaPool(), fresh_keys(8)
+    store = engine(ring[1], pool, 3)
+    put(store, pool, keys, range(8))
+    query = {"block_size": PAGE_TOKENS, "seq_hashes": keys, "namespaces": namespaces()}
+    assert ask(ring[0], "/query_by_hash", **query)[1]["default"]["node-2"]["longest_matched"] == 32
+    ring[1].kill()
+    assert until(lambda: ask(ring[0], "/query_by_hash", **query) == (200, {"default": {}}), 20)
+
+
+def test_a_clear_counts_at_once(ring, engine, namespaces):
+    pool, keys = MhaPool(), fresh_keys(2)
+    store = engine(ring[0], pool, extra={"space": "cleared"})
+    put(store, pool, keys, [0, 1])
+    query = {"block_size": PAGE_TOKENS, "seq_hashes": keys, "namespaces": namespaces()}
+    assert ask(ring[0], "/query_by_hash", **query)[1]["default"]["node-1"]["longest_matched"] == 8
+    assert store.clear()
+    assert ask(ring[0], "/query_by_hash", **query) == (200, {"default": {}})
+
+
+def test_a_query_that_makes_no_sense_is_told_why(ring):
+    status, said = ask(ring[0], "/query", block_size=4, namespaces=[["m"]], token_ids="all")
+    assert status == 400 and "token_ids" in said["error"]

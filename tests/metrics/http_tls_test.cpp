@@ -5,6 +5,7 @@
 
 #include "common/log.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -53,6 +54,10 @@ protected:
                                               [] { return std::string("{}"); },
                                               [](const std::string&, const http_parameters&) {
                                                 return api_answer{200, "{}"};
+                                              },
+                                              [this](bool, std::string, const http_reply& reply) {
+                                                ++queries;
+                                                reply({200, "{}"});
                                               }});
     ASSERT_TRUE(made) << to_string(made.error());
     server_ = std::move(*made);
@@ -66,12 +71,16 @@ protected:
   /// What the server answers to somebody who shows this certificate, or none.
   std::string get(const std::string& path, const net::tls_files* shown,
                   std::string* number = nullptr, const std::string& headers = "") {
+    return ask("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n", shown,
+               number);
+  }
+  std::string ask(const std::string& request, const net::tls_files* shown,
+                  std::string* number = nullptr) {
     const auto socket = connected(server_->port());
     net::tls_stranger who(socket.get(), shown);
     who.shake_hands();
     if (number != nullptr)
       *number = who.number_shown();
-    const auto request = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
     who.say(request.data(), static_cast<int>(request.size()));
     return who.hears_all();
   }
@@ -82,6 +91,7 @@ protected:
   const certificates ca;
   net::tls_files node = ca.node();
   std::string metrics = "peercache_up 1\n";
+  std::atomic<int> queries = 0;
 
 private:
   std::ostringstream lines_;
@@ -115,6 +125,15 @@ TEST_F(http_tls_test, who_shows_no_certificate_sees_the_health_checks_alone) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
   serve({.tls = context_of(node), .open_to_strangers = true});
   EXPECT_THAT(get("/metrics", nullptr), HasSubstr("peercache_up 1\n"));
+}
+
+TEST_F(http_tls_test, a_query_takes_a_certificate) {
+  const std::string query = "POST /query HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+  EXPECT_THAT(ask(query, nullptr), StartsWith("HTTP/1.1 403 "));
+  EXPECT_EQ(queries, 0);
+  const auto router = ca.client("router");
+  EXPECT_THAT(ask(query, &router), StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(queries, 1);
 }
 
 TEST_F(http_tls_test, a_refusal_is_not_repeated_by_as_many_ranges_as_are_asked_for) {

@@ -69,7 +69,7 @@ def test_a_block_is_of_the_workers_whose_hosts_have_it(fragile_ring, engine, lis
     """The second host gets copies of the pages that it reads (pool.mirror), and its engine announces these alone."""
     ring, pool, keys = fragile_ring(2, flags=["--pool-mirror", "all"]), MhaPool(), fresh_keys(4)
     one, first = listen(WorkerRelay, attribution="host")
-    two, second = listen(WorkerRelay, attribution="host")
+    two, second = listen(WorkerRelay, attribution="host", check_s=4)  # When it asks again, the copies are there.
     setter = engine(ring[0], pool, 2, extra={"kv_events": first})
     reader = engine(ring[1], pool, 2, extra={"kv_events": second})
     put(setter, pool, keys, [0, 1, 2, 3])
@@ -90,4 +90,4 @@ def test_a_block_that_is_only_elsewhere_is_no_worker_of_this_hosts(ring, engine,
     assert reader.batch_get_v1(keys, pool.indices([0, 1]), None) == [True, True]
     own = fresh_keys(1)
     put(reader, pool, own, [0])
-    assert until(lambda: two.has(EXTERNAL) == hashes(own)) and one.has(EXTERNAL) == hashes(keys)
+    assert until(lambda: two.has(EXTERNAL) == hashes(own) and one.has(EXTERNAL) == hashes(keys))

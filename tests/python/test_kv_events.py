@@ -225,6 +225,25 @@ def test_a_block_is_where_all_of_its_ranks_are():
     assert media_of([1, 2]) == {DISK} == media_of([2, 3]) and media_of([1, 0]) == frozenset()
 
 
+def test_a_block_that_was_read_is_asked_about_once_and_again_when_others_are():
+    """A set block is asked about until it is found. A read one may have no copy here, and engines read many."""
+    watch, (was_set, was_read) = BlockWatch(limit=9, check_s=5.0, stale_s=15.0), (f"{i:064x}" for i in (1, 2))
+    watch.add([was_set], None, 0.0)
+    watch.add([was_read], None, 0.0, was_read=True)
+    assert watch.due(9, 0.1) == [was_set, was_read]
+    for key in (was_set, was_read):
+        watch.answer(key, frozenset(), 0.1)
+    assert watch.due(9, 0.2) == [was_set]
+    assert watch.due(9, 5.2) == [was_set, was_read]
+    watch.answer(was_read, frozenset({EXTERNAL}), 5.2)
+    assert [event.block.key for event in watch.take()] == [was_read]
+    watch.add([was_read], None, 6.0)
+    watch.answer(was_read, frozenset(), 6.1)
+    assert was_read in watch.due(9, 6.2), "it was set since"
+    watch.answer(was_read, frozenset(), 9.0)
+    assert len(watch) == 1, "it is nowhere, and forgotten"
+
+
 def test_no_block_stays_announced_for_longer_than_the_bounds():
     """Random sets, moves and silence of the directory are compared with the places where blocks really are."""
     for seed in range(30):

@@ -36,6 +36,8 @@ class _Watched:
     added: float
     media: FrozenSet[str] = NOWHERE
     answered: Optional[float] = None
+    was_read: bool = False
+    """Whether this process has read the block and not set it: a copy here, if there is one, may come later."""
 
 
 class BlockWatch:
@@ -57,19 +59,22 @@ class BlockWatch:
     def __len__(self) -> int:
         return len(self._blocks)
 
-    def add(self, keys: Sequence[str], parent: Optional[str], now: float, tokens: Tokens = ()) -> None:
-        """Notes pages that were set, each the child of the previous one. Keys that are not hashes are left out. The
-        tokens are those of each page, or none at all where the engine does not tell them."""
+    def add(
+        self, keys: Sequence[str], parent: Optional[str], now: float, tokens: Tokens = (), was_read: bool = False
+    ) -> None:
+        """Notes pages that were set or read, each the child of the previous one. Keys that are not hashes are left
+        out. The tokens are those of each page, or none at all where the engine does not tell them."""
         last = block_hash(parent) if parent else None
         for index, key in enumerate(keys):
             value = block_hash(key)
             if value is None:
                 continue
-            if key in self._blocks:
-                self._blocks[key].added = now
-            else:
+            watched = self._blocks.get(key)
+            if watched is None:
                 own = tuple(tokens[index]) if tokens else ()
-                self._blocks[key] = _Watched(Block(key, value, last, own), now)
+                self._blocks[key] = _Watched(Block(key, value, last, own), now, was_read=was_read)
+            else:
+                watched.added, watched.was_read = now, watched.was_read and was_read
             self._fresh[key] = None
             last = value
         while len(self._blocks) > self._limit:
@@ -86,8 +91,8 @@ class BlockWatch:
         return [watched.block for watched in self._blocks.values() if watched.media]
 
     def due(self, count: int, now: float) -> List[str]:
-        """The keys to ask the directory about next: first blocks that were set since, then blocks not asked about
-        for `check_s`."""
+        """The keys to ask the directory about next: first blocks that were set and not found yet, or read and not
+        asked about yet, then blocks not asked about for `check_s`."""
         keys = list(islice(self._fresh, count))
         for key, block in self._blocks.items():
             if len(keys) >= count or (block.answered or block.added) > now - self._check_s:
@@ -107,7 +112,7 @@ class BlockWatch:
             return
         block.answered = now
         self._blocks.move_to_end(key)
-        if media:
+        if media or block.was_read:
             self._fresh.pop(key, None)
 
     def expire(self, now: float) -> None:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Deque, List, Optional, Sequence, Tuple
+from typing import Deque, List, NamedTuple, Optional, Sequence
 
 from peercache._native import KeySpace
 from peercache.client import Client
@@ -40,6 +40,15 @@ class EngineFacts:
     dp_rank: int = 0
 
 
+class _Pages(NamedTuple):
+    """Consecutive pages of a prompt that were set or read."""
+
+    keys: List[str]
+    parent: Optional[str]
+    tokens: Tokens
+    was_read: bool
+
+
 class KVEvents:
     """Announces the blocks that this process has set, while the directory says that the cache has them; or those that
     it has set or read, while the directory says that this host's node has them.
@@ -56,7 +65,7 @@ class KVEvents:
         self._client, self._spaces = client, engine.spaces
         self._of_host = settings.attribution == HOST
         self._watch = BlockWatch(settings.blocks_max, settings.check_s, settings.stale_s)
-        self._sets: Deque[Tuple[List[str], Optional[str], Tokens]] = deque(maxlen=WAITING_SETS_MAX)
+        self._sets: Deque[_Pages] = deque(maxlen=WAITING_SETS_MAX)
         self._ended = threading.Event()
         dialect = dialect_of(settings.encoding, engine.page_tokens, engine.object_keys, client.node_address)
         self._publisher = EventPublisher(settings, dialect, engine.model, engine.dp_rank)
@@ -78,10 +87,15 @@ class KVEvents:
     def stored(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens = ()) -> None:
         """Notes the pages of a set: consecutive pages of a prompt, the key of the page before them, and the tokens of
         each page where the engine tells them."""
+        self._queue(keys, ok, parent, tokens, was_read=False)
+
+    def _queue(
+        self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens, was_read: bool
+    ) -> None:
         first = 0
         for end in [index for index, there in enumerate(ok) if not there] + [len(keys)]:
             if end > first:
-                self._sets.append((list(keys[first:end]), parent, tokens[first:end]))
+                self._sets.append(_Pages(list(keys[first:end]), parent, tokens[first:end], was_read))
             if end < len(keys):
                 first, parent = end + 1, keys[end]
 
@@ -89,7 +103,7 @@ class KVEvents:
         """Notes the pages of a get: this host may have a copy of them now, which is this engine's to announce where
         blocks are attributed by host."""
         if self._of_host:
-            self.stored(keys, ok, parent, tokens)
+            self._queue(keys, ok, parent, tokens, was_read=True)
 
     def close(self) -> None:
         """Announces all blocks as removed, since nobody looks after them from here on."""
@@ -145,8 +159,8 @@ class KVEvents:
 
     def _step(self, now: float) -> None:
         while self._sets:
-            keys, parent, tokens = self._sets.popleft()
-            self._watch.add(keys, parent, now, tokens)
+            pages = self._sets.popleft()
+            self._watch.add(pages.keys, pages.parent, now, pages.tokens, pages.was_read)
         asked = self._watch.due(ASK_KEYS, now)
         tiers = self._client.native.tiers(self._spaces, asked, ASK_SECONDS) if asked else None
         if tiers is not None:

@@ -79,6 +79,7 @@ void go_on(overlap_pointer self, std::uint64_t number) {
     return;
   query.call->reply(
       {200, overlap_json(query.search.question(), query.search.overlaps(), state.latest->view)});
+  state.open_keys -= query.search.question().keys.size();
   state.running.erase(number);
 }
 
@@ -92,6 +93,9 @@ void begin_overlap(overlap_pointer self, const overlap_call_ptr& call) {
   call->body = {};
   if (!question)
     return call->reply({400, api_fault_json(question.error().message)});
+  if (state.open_keys + question->keys.size() > overlap_keys_open_max)
+    return call->reply({503, api_fault_json("too many keys at a time; ask again")});
+  state.open_keys += question->keys.size();
   set_epochs(*question, state.options.epochs);
   const auto number = ++state.last;
   state.running.emplace(

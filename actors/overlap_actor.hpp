@@ -32,6 +32,8 @@ using overlap_actor = caf::typed_actor<
 
 /// How many queries are answered at a time; more are told to come again.
 inline constexpr std::size_t overlap_queries_max = 64;
+/// How many keys all of these may have; some hundred bytes are held for each.
+inline constexpr std::size_t overlap_keys_open_max = 8 * overlap_question::keys_max;
 
 struct overlap_options {
   node_id own;                ///< This node.
@@ -56,7 +58,8 @@ struct overlap_state {
   overlap_options options;
   topology_ptr latest;
   std::map<std::uint64_t, running_overlap> running;
-  std::uint64_t last = 0; ///< Number of the newest query.
+  std::uint64_t last = 0;    ///< Number of the newest query.
+  std::size_t open_keys = 0; ///< Keys of all queries that are being answered.
   static inline const char* name = "overlap";
 };
 

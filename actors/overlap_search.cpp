@@ -57,7 +57,7 @@ void overlap_search::answered(const share& asked, std::string_view answer,
     if (!reader.next(found, count))
       break;
     ++taken;
-    if (reader.not_mine())
+    if (count == 0)
       open_.push_back(index);
     auto& holders = holders_[index];
     for (const auto& location : std::span(found).first(count))

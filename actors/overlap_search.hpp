@@ -16,8 +16,9 @@ namespace peercache::actors {
 /// been answered.
 ///
 /// An owner of each key is asked, this node's shard before others, which cost a message; another
-/// one where that one fails or says that the key is not its own. What no owner answers counts as a
-/// page that nobody has: a miss is allowed, and so is an overlap that is told too short.
+/// one where that one fails, or finds nothing, for it may not have been told yet. What no owner
+/// answers counts as a page that nobody has: a miss is allowed, and so is an overlap that is told
+/// too short.
 ///
 /// Threads: none. No clock, no I/O. Bounds: `owners_max` owners of a key are asked.
 class overlap_search {

@@ -116,18 +116,25 @@ TEST_F(overlap_actor_test, a_frozen_owner_costs_half_of_the_time_and_no_more) {
   EXPECT_EQ(tiers("here")["longest_matched"], 32 * 16);
 }
 
-TEST_F(overlap_actor_test, more_queries_than_may_be_open_are_told_to_come_again) {
-  const auto freeze = [](caf::event_based_actor* actor, const std::string&) -> caf::behavior {
-    actor->set_default_handler(caf::skip);
-    return {[](caf::ok_atom) {}};
-  };
-  frozen = system.spawn(freeze, std::string{});
+class busy_overlap_test : public overlap_actor_test {
+protected:
+  /// The one shard stands still, so that every query stays open until its deadline.
+  void SetUp() override {
+    const auto freeze = [](caf::event_based_actor* actor, const std::string&) -> caf::behavior {
+      actor->set_default_handler(caf::skip);
+      return {[](caf::ok_atom) {}};
+    };
+    frozen = system.spawn(freeze, std::string{});
+    options.own = here.id;
+    options.directory = caf::actor_cast<directory_actor>(frozen);
+    overlap = system.spawn(run_overlap, options);
+    tell_all(topology_of({{here, caf::actor_cast<directory_actor>(frozen)}}, 1));
+  }
+
   overlap_options options;
-  options.own = here.id;
-  options.directory = caf::actor_cast<directory_actor>(frozen);
-  stop(overlap);
-  overlap = system.spawn(run_overlap, options);
-  tell_all(topology_of({{here, caf::actor_cast<directory_actor>(frozen)}}, 1));
+};
+
+TEST_F(busy_overlap_test, more_queries_than_may_be_open_are_told_to_come_again) {
   for (std::size_t i = 0; i < overlap_queries_max; ++i)
     ask(query({"a"}));
   EXPECT_TRUE(answers.empty());
@@ -137,6 +144,21 @@ TEST_F(overlap_actor_test, more_queries_than_may_be_open_are_told_to_come_again)
   pass(options.patience + std::chrono::milliseconds(1));
   EXPECT_EQ(answers.size(), overlap_queries_max + 1) << "all are answered by their deadline";
   EXPECT_EQ(answers.back().status, 200);
+}
+
+TEST_F(busy_overlap_test, more_keys_than_may_be_open_are_told_to_come_again) {
+  const auto large = query(std::vector<std::string>(overlap_question::keys_max, "a"));
+  for (int round = 0; round < 2; ++round) {
+    answers.clear();
+    for (std::size_t i = 0; i < overlap_keys_open_max / overlap_question::keys_max; ++i)
+      ask(large);
+    EXPECT_TRUE(answers.empty());
+    ask(query({"a"}));
+    ASSERT_EQ(answers.size(), 1u);
+    EXPECT_EQ(answers[0].status, 503);
+    pass(options.patience + std::chrono::milliseconds(1));
+    EXPECT_EQ(answers.back().status, 200);
+  }
 }
 
 } // namespace overlap_actor_test

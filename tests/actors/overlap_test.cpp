@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
@@ -140,6 +141,20 @@ TEST_F(overlap_search_test, another_owner_is_asked_where_one_fails_and_nobody_af
     search.failed(share);
   }
   EXPECT_EQ(asked, 100u);
+  EXPECT_TRUE(next(search).empty());
+}
+
+TEST_F(overlap_search_test, another_owner_is_asked_where_one_finds_nothing) {
+  overlap_search search(question(10), members[0].id);
+  for (const auto& share : next(search))
+    search.answered(share, std::string(share.indices.size(), '\0'), everybody);
+  std::size_t asked = 0;
+  for (const auto& share : next(search)) {
+    asked += share.indices.size();
+    search.answered(share, answer_of(share, members[1]), everybody);
+  }
+  EXPECT_EQ(asked, 10u);
+  EXPECT_EQ(search.overlaps().at(0).longest, 10u);
   EXPECT_TRUE(next(search).empty());
 }
 

@@ -78,6 +78,11 @@ public:
     }
     return *this;
   }
+  /// Says that nothing more is sent.
+  client_socket& finish() {
+    ::shutdown(fd_, SHUT_WR);
+    return *this;
+  }
   std::string receive_all() {
     std::string got;
     char buffer[4096];
@@ -140,6 +145,15 @@ TEST_F(http_query_test, is_answered_by_another_thread_while_others_are_served) {
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n")) << answer;
   EXPECT_NE(answer.find("Content-Length: 8\r\n"), std::string::npos) << answer;
   EXPECT_TRUE(answer.ends_with("\r\n\r\n{\"b\": 2}")) << answer;
+}
+
+TEST_F(http_query_test, client_may_say_more_or_end_its_side_before_the_answer) {
+  client_socket router(server->port());
+  router.send(post("/query", "{}") + "more").finish();
+  auto query = queries->take();
+  EXPECT_TRUE(exchange("GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 "));
+  query.reply({200, "{}"});
+  EXPECT_TRUE(router.receive_all().starts_with("HTTP/1.1 200 "));
 }
 
 TEST_F(http_query_test, body_may_come_in_pieces) {

@@ -5,12 +5,14 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <thread>
 
 namespace peercache::storage {
 namespace {
@@ -64,24 +66,37 @@ std::optional<folder_owner> owner_in(std::string_view text) {
   return folder_owner{std::string(*cluster), std::string(*node)};
 }
 
-/// Takes the lock. Errors: `refused`, with the process that holds it.
-result<void> lock_file(int file, const std::string& path) {
-  if (::flock(file, LOCK_EX | LOCK_NB) == 0)
-    return {};
-  if (errno != EWOULDBLOCK)
-    return disk_error(errno, "lock", path);
-  std::string holder;
-  if (read_text(file, holder) != 0 || holder.empty())
-    holder = "another process";
-  return {errc::refused, "the disk tier's folder '" + path + "' is in use by " + holder +
-                             ". Each node needs a folder of its own: set disk.path"};
+/// A look holds the lock for a moment, and a process that was killed does until the kernel has
+/// ended it: a claim waits this long before it is refused.
+constexpr std::chrono::milliseconds lock_wait{1000};
+constexpr std::chrono::milliseconds lock_pause{5};
+
+/// Takes the lock, LOCK_SH or LOCK_EX, within the time. Errors: `refused`, with the process that
+/// holds it.
+result<void> lock_file(int file, const std::string& path, int how,
+                       std::chrono::milliseconds within) {
+  const auto until = std::chrono::steady_clock::now() + within;
+  while (::flock(file, how | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR)
+      return disk_error(errno, "lock", path);
+    if (std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(lock_pause);
+      continue;
+    }
+    std::string holder;
+    if (read_text(file, holder) != 0 || holder.empty())
+      holder = "another process";
+    return {errc::refused, "the disk tier's folder '" + path + "' is in use by " + holder +
+                               ". Each node needs a folder of its own: set disk.path"};
+  }
+  return {};
 }
 
 result<owned_fd> lock(int folder, const std::string& path, const folder_owner& owner) {
   owned_fd fd(::openat(folder, lock_name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd)
     return disk_error(errno, "open the lock in", path);
-  if (auto locked = lock_file(fd.get(), path); !locked)
+  if (auto locked = lock_file(fd.get(), path, LOCK_EX, lock_wait); !locked)
     return locked.error();
   // The lock file's text names this process to one that is refused. The result is ignored: a node
   // also starts on a full disk, which cannot hold the text.
@@ -128,6 +143,14 @@ result<bool> is_owner(int folder, const std::string& path, const folder_owner& o
   return true;
 }
 
+/// Finds out whether a process holds the lock. Shares it for an instant, in which `take` waits.
+result<void> look_at_lock(int folder, const std::string& path) {
+  const owned_fd file(::openat(folder, lock_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file)
+    return errno == ENOENT ? result<void>() : disk_error(errno, "open the lock in", path);
+  return lock_file(file.get(), path, LOCK_SH, std::chrono::milliseconds(0));
+}
+
 /// Errors: `incompatible` for a link, which a tier's folder may not be.
 result<void> check_no_link(const std::string& folder) {
   std::error_code none;
@@ -168,12 +191,18 @@ result<void> folder_claim::look(const std::string& folder, const folder_owner& o
   const owned_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!opened)
     return errno == ENOENT ? result<void>() : disk_error(errno, "open", folder);
-  const owned_fd file(::openat(opened.get(), lock_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (file)
-    if (auto locked = lock_file(file.get(), folder); !locked)
-      return locked.error();
-  auto ours = is_owner(opened.get(), folder, owner);
+  const auto ours = is_owner(opened.get(), folder, owner);
+  if (auto free = look_at_lock(opened.get(), folder); !free)
+    return free.error();
   return ours ? result<void>() : ours.error();
+}
+
+bool folder_claim::is_owned_by(const std::string& folder, const folder_owner& owner) {
+  const owned_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened)
+    return false;
+  const auto ours = is_owner(opened.get(), folder, owner);
+  return ours && *ours;
 }
 
 } // namespace peercache::storage

@@ -25,14 +25,18 @@ struct folder_owner {
 class folder_claim {
 public:
   /// Claims the folder and makes it when it is not there. Errors, each with what to do: `refused`
-  /// when a process holds the folder (this process, too), `incompatible` when the folder is another
-  /// node's or of another format; otherwise those of the file system.
+  /// when a process holds the folder (this process, too) for a second, `incompatible` when the
+  /// folder is another node's or of another format; otherwise those of the file system.
   static result<folder_claim> take(const std::string& folder, const folder_owner& owner);
 
   /// Looks whether `take` would succeed. Makes no folder and writes no file; a folder that is not
-  /// there yet is free. Holds the lock for a moment, so a `take` in that moment is refused.
+  /// there yet is free. Shares the lock for an instant, in which `take` waits.
   /// Errors: those of `take` for a folder that is in use, another node's or of another format.
   static result<void> look(const std::string& folder, const folder_owner& owner);
+
+  /// Whether the folder belongs to this node of this cluster, whoever holds it now. False where
+  /// that cannot be read.
+  static bool is_owned_by(const std::string& folder, const folder_owner& owner);
 
   folder_claim(folder_claim&&) noexcept = default;
   folder_claim& operator=(folder_claim&&) noexcept = default;

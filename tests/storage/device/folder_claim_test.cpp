@@ -5,10 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <sys/wait.h>
+#include <thread>
 
 namespace peercache::storage {
 namespace {
@@ -85,6 +88,40 @@ TEST(folder_claim, a_look_makes_nothing_and_leaves_the_folder_free) {
   EXPECT_TRUE(folder_claim::look(folder, us));
   EXPECT_EQ(text_of(folder + "/disk.lock"), before);
   EXPECT_TRUE(folder_claim::take(folder, us)) << "the look holds no lock afterwards";
+}
+
+TEST(folder_claim, a_claim_is_not_refused_because_somebody_looks) {
+  const device_folder place;
+  ASSERT_TRUE(folder_claim::take(place.path(), us));
+  std::atomic<bool> ended = false;
+  std::thread looker([&] {
+    while (!ended)
+      (void)folder_claim::look(place.path(), us);
+  });
+  for (int i = 0; i < 500; ++i) {
+    const auto claim = folder_claim::take(place.path(), us);
+    EXPECT_TRUE(claim) << i;
+  }
+  ended = true;
+  looker.join();
+}
+
+TEST(folder_claim, a_look_does_not_take_a_lock_that_it_cannot_read_for_a_free_one) {
+  const device_folder place;
+  ASSERT_TRUE(folder_claim::take(place.path(), us));
+  std::filesystem::remove(place.path("disk.lock"));
+  EXPECT_TRUE(folder_claim::look(place.path(), us));
+  std::filesystem::create_symlink("elsewhere", place.path("disk.lock"));
+  EXPECT_FALSE(folder_claim::look(place.path(), us));
+}
+
+TEST(folder_claim, whose_folder_it_is_can_be_asked_while_it_is_held) {
+  const device_folder place;
+  EXPECT_FALSE(folder_claim::is_owned_by(place.path(), us));
+  const auto claim = folder_claim::take(place.path(), us);
+  EXPECT_TRUE(folder_claim::is_owned_by(place.path(), us));
+  EXPECT_FALSE(folder_claim::is_owned_by(place.path(), {"other", us.node}));
+  EXPECT_FALSE(folder_claim::is_owned_by(place.path(), {us.cluster, "node-2"}));
 }
 
 TEST(folder_claim, a_new_folder_is_made_and_belongs_to_its_first_node_for_good) {

@@ -173,7 +173,10 @@ exit_code run(int argc, const char* const* argv) {
 }
 
 void print(const global_options& globals, const nlohmann::json& data, const std::string& text) {
-  const auto all = globals.format == output_format::json ? data.dump() + "\n" : text;
+  // Names that peers chose may be no UTF-8; JSON has U+FFFD for such bytes.
+  const auto all = globals.format == output_format::json
+                       ? data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
+                       : text;
   // Errors stay with the stream, and `run` looks at it in the end.
   (void)std::fwrite(all.data(), 1, all.size(), stdout);
   (void)std::fflush(stdout);

@@ -1,14 +1,12 @@
 #include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
-#include "metrics/metric_table.hpp"
+#include "cli/session_rows.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <optional>
 
 namespace peercache::cli {
-
-using metrics::metric;
 
 namespace {
 
@@ -17,58 +15,6 @@ struct node_sessions {
   discovery::member member;
   std::optional<link::sessions_report> said;
 };
-
-/// The parts of a client's name, "client-PID/VERSION".
-struct client_name {
-  std::string pid, version;
-};
-
-client_name parts_of(const std::string& name) {
-  const auto dash = name.find('-');
-  const auto slash = name.find('/');
-  if (dash == std::string::npos || slash == std::string::npos || slash < dash)
-    return {};
-  return {name.substr(dash + 1, slash - dash - 1), name.substr(slash + 1)};
-}
-
-/// The sum of the metric over its labels; of those series only whose first word is `word`, unless
-/// that is empty.
-std::uint64_t sum_of(const metrics::samples& totals, metric which, std::string_view word = {}) {
-  double sum = 0;
-  for (const auto& [series, value] : totals.values())
-    if (series.id == which && (word.empty() || series.words[0] == word))
-      sum += value;
-  return static_cast<std::uint64_t>(sum);
-}
-
-nlohmann::json row_json(const std::string& node, const link::session_row& row) {
-  const auto name = parts_of(row.client);
-  auto misses = nlohmann::json::object();
-  for (const auto& [series, value] : row.totals.values())
-    if (series.id == metric::misses_total && value > 0)
-      misses[series.words[0]] = static_cast<std::uint64_t>(value);
-  return {{"node", node},
-          {"client", row.client},
-          {"pid", name.pid.empty() ? nlohmann::json() : nlohmann::json(std::stoll(name.pid))},
-          {"version", name.version},
-          {"opened_unix_ms", row.opened_ms},
-          {"silent", row.silent},
-          {"slots", row.slots},
-          {"hits", sum_of(row.totals, metric::hits_total)},
-          {"misses", misses},
-          {"sets", sum_of(row.totals, metric::pages_total, "set")},
-          {"get_bytes", sum_of(row.totals, metric::bytes_total, "get")},
-          {"set_bytes", sum_of(row.totals, metric::bytes_total, "set")}};
-}
-
-void add_row(text_table& table, const std::string& node, const link::session_row& row) {
-  const auto name = parts_of(row.client);
-  table.add_row({node, name.pid.empty() ? row.client : name.pid, name.version,
-                 link::time_text(row.opened_ms), row.silent ? "silent" : "connected",
-                 human_count(row.slots), human_count(sum_of(row.totals, metric::hits_total)),
-                 human_count(sum_of(row.totals, metric::misses_total)),
-                 human_count(sum_of(row.totals, metric::pages_total, "set"))});
-}
 
 node_sessions ask_one(const discovery::member& member, const global_options& globals) {
   node_sessions answer{member, {}};
@@ -127,8 +73,8 @@ exit_code show_sessions(const global_options& globals, const std::string& name) 
       continue;
     }
     for (const auto& row : answer.said->rows) {
-      add_row(table, answer.member.name, row);
-      list.push_back(row_json(answer.member.name, row));
+      table.add_row(session_cells(answer.member.name, row));
+      list.push_back(session_json(answer.member.name, row));
     }
   }
   print(globals, {{"sessions", list}, {"silent", silent}}, table.to_string(colour_allowed(stdout)));

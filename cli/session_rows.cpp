@@ -1,0 +1,90 @@
+#include "cli/session_rows.hpp"
+
+#include "cli/output.hpp"
+#include "common/log_limit.hpp"
+#include "link/cluster_health.hpp"
+#include "metrics/metric_table.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+namespace peercache::cli {
+
+using metrics::metric;
+
+namespace {
+
+/// The parts of a client's name, "client-PID/VERSION".
+struct client_name {
+  std::optional<std::int64_t> pid;
+  std::string version;
+};
+
+client_name parts_of(const std::string& name) {
+  const auto dash = name.find('-');
+  const auto slash = name.find('/');
+  if (dash == std::string::npos || slash == std::string::npos || slash < dash)
+    return {};
+  std::int64_t pid = 0;
+  const auto* end = name.data() + slash;
+  const auto read = std::from_chars(name.data() + dash + 1, end, pid);
+  if (read.ec != std::errc{} || read.ptr != end || pid <= 0)
+    return {};
+  return {pid, name.substr(slash + 1)};
+}
+
+std::string printable(std::string_view said) {
+  std::string text(peer_text(said));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
+/// The sum of the metric over its labels; of those series only whose first word is `word`, unless
+/// that is empty.
+std::uint64_t sum_of(const metrics::samples& totals, metric which, std::string_view word = {}) {
+  double sum = 0;
+  for (const auto& [series, value] : totals.values())
+    if (series.id == which && (word.empty() || series.words[0] == word))
+      sum += value;
+  return static_cast<std::uint64_t>(sum);
+}
+
+} // namespace
+
+nlohmann::json session_json(const std::string& node, const link::session_row& row) {
+  const auto name = parts_of(row.client);
+  auto misses = nlohmann::json::object();
+  for (const auto& [series, value] : row.totals.values())
+    if (series.id == metric::misses_total && value > 0)
+      misses[series.words[0]] = static_cast<std::uint64_t>(value);
+  return {{"node", node},
+          {"client", row.client},
+          {"pid", name.pid ? nlohmann::json(*name.pid) : nlohmann::json()},
+          {"version", name.version},
+          {"opened_unix_ms", row.opened_ms},
+          {"silent", row.silent},
+          {"slots", row.slots},
+          {"hits", sum_of(row.totals, metric::hits_total)},
+          {"misses", misses},
+          {"sets", sum_of(row.totals, metric::pages_total, "set")},
+          {"get_bytes", sum_of(row.totals, metric::bytes_total, "get")},
+          {"set_bytes", sum_of(row.totals, metric::bytes_total, "set")}};
+}
+
+std::vector<std::string> session_cells(const std::string& node, const link::session_row& row) {
+  const auto name = parts_of(row.client);
+  return {node,
+          name.pid ? std::to_string(*name.pid) : printable(row.client),
+          printable(name.version),
+          link::time_text(row.opened_ms),
+          row.silent ? "silent" : "connected",
+          human_count(row.slots),
+          human_count(sum_of(row.totals, metric::hits_total)),
+          human_count(sum_of(row.totals, metric::misses_total)),
+          human_count(sum_of(row.totals, metric::pages_total, "set"))};
+}
+
+} // namespace peercache::cli

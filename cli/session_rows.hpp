@@ -1,0 +1,20 @@
+#pragma once
+
+#include "client/admin_client.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace peercache::cli {
+
+/// A session for `-o json`. A client chooses its own name, so a name that is not
+/// "client-PID/VERSION" is allowed: its pid is null then.
+nlohmann::json session_json(const std::string& node, const link::session_row& row);
+
+/// A session as the cells of a table's row: node, pid (or the whole name, where that has none),
+/// version, since, state, slots, hits, misses, sets. What the client chose is at most 256 bytes of
+/// printable ASCII, with a question mark for each other byte.
+std::vector<std::string> session_cells(const std::string& node, const link::session_row& row);
+
+} // namespace peercache::cli

@@ -113,11 +113,16 @@ check judge_sync(const disk_facts& facts) {
 
 check judge_space(const disk_facts& facts) {
   const auto room = facts.used_bytes + facts.free_bytes;
-  const auto found = fmt::format("{} are free, {} are used by this node's files, disk.size is {}",
-                                 human_bytes(facts.free_bytes), human_bytes(facts.used_bytes),
-                                 human_bytes(facts.size_bytes));
+  const auto found =
+      fmt::format("{} are free, {}{} are used by this node's files, disk.size is {}",
+                  human_bytes(facts.free_bytes), facts.more_is_used ? "at least " : "",
+                  human_bytes(facts.used_bytes), human_bytes(facts.size_bytes));
   if (room >= facts.size_bytes)
     return {"space", verdict::ok, found, ""};
+  if (facts.more_is_used)
+    return {"space", verdict::info,
+            found + ": they are too many to be counted in time; `du` says whether the rest fits",
+            ""};
   // Only nine tenths of the room are used, so that other writers of the file system have some left.
   const auto fits = room / 10 * 9 / mib * mib;
   return {"space", verdict::warn,

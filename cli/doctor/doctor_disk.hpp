@@ -3,6 +3,7 @@
 #include "cli/doctor/doctor.hpp"
 #include "config/node_config.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ struct disk_facts {
   /// Why the node would not get the folder (another process holds it, it is another node's); empty:
   /// it would.
   std::string why_not_ours;
-  bool held_by_this_node = false; ///< Whether a process of a node with this name holds the folder.
+  bool held_by_this_node = false; ///< Whether the folder is this node's, and in use.
   std::string other_files;        ///< The files of other stores in the folder, in words.
   std::string file_system;     ///< Type of the file system: "ext4", "overlay", …; empty: unknown.
   bool direct = false;         ///< Whether O_DIRECT works with blocks of 4 KiB.
@@ -31,6 +32,7 @@ struct disk_facts {
   std::vector<double> sync_us; ///< Times of writing 4 KiB and fdatasync, in microseconds.
   std::string why_no_sync;     ///< Why a write or fdatasync failed; empty: none did.
   std::uint64_t used_bytes = 0; ///< Bytes that the files in the node's folder take now.
+  bool more_is_used = false; ///< Whether `used_bytes` is only a part, as the count took too long.
   std::uint64_t free_bytes = 0; ///< Bytes that are free for this user on the file system.
 
   bool wanted() const noexcept { return enabled && !path.empty(); }
@@ -40,6 +42,9 @@ struct disk_facts {
 /// blocks in a folder of its own, which it removes again, for about a second and a half where the
 /// disk answers. A running node is not disturbed.
 disk_facts gather_disk_facts(const config::node_config& config);
+/// Finds out the same facts, and counts the node's files for that long, not for half a second.
+disk_facts gather_disk_facts(const config::node_config& config,
+                             std::chrono::milliseconds counted_within);
 
 /// The highest p99 of fdatasync, in microseconds, that gives no warning: with slower syncs written
 /// pages queue up while they wait to become durable.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -26,10 +27,30 @@ namespace fs = std::filesystem;
 constexpr std::size_t syncs = 100;
 constexpr double seconds_of_syncs_most = 1.5;
 
+constexpr const char* trial_name = "peercache-doctor-";
+/// A doctor ends long before its folder is this old.
+constexpr std::chrono::minutes trial_age_most{1};
+/// How long the files of the node are counted.
+constexpr std::chrono::milliseconds count_within{500};
+
+/// Removes what doctors left in `parent` that were killed while a disk let them wait.
+void remove_leftovers(const fs::path& parent) {
+  std::error_code failed;
+  for (fs::directory_iterator it(parent, failed), end; !failed && it != end; it.increment(failed)) {
+    std::error_code ignored;
+    if (it->path().filename().string().starts_with(trial_name) && it->is_directory(ignored) &&
+        !it->is_symlink(ignored) &&
+        fs::file_time_type::clock::now() - it->last_write_time(ignored) > trial_age_most &&
+        !ignored)
+      fs::remove_all(it->path(), ignored);
+  }
+}
+
 /// A temporary folder inside `parent`, removed at the end. `path` is empty when none can be made;
 /// errno then says why.
 struct trial_folder {
-  explicit trial_folder(const fs::path& parent) : path((parent / "peercache-doctor-XXXXXX")) {
+  explicit trial_folder(const fs::path& parent)
+      : path((parent / (std::string(trial_name) + "XXXXXX"))) {
     if (::mkdtemp(path.data()) == nullptr)
       path.clear();
   }
@@ -79,19 +100,24 @@ std::string name_of_file_system(const fs::path& path) {
   return found == table.end() ? std::string{} : found->second;
 }
 
-/// Bytes that the files below a folder really take on disk.
-std::uint64_t bytes_below(const fs::path& folder) {
-  std::uint64_t bytes = 0;
+/// Counts the bytes that the files below a folder really take on disk; the
+/// count of a store of many files may not end in time.
+void count_bytes_below(const fs::path& folder, std::chrono::milliseconds within,
+                       disk_facts& facts) {
+  const auto until = std::chrono::steady_clock::now() + within;
   std::error_code failed;
   const auto skip = fs::directory_options::skip_permission_denied;
   for (fs::recursive_directory_iterator it(folder, skip, failed), end; !failed && it != end;
        it.increment(failed)) {
+    if (std::chrono::steady_clock::now() >= until) {
+      facts.more_is_used = true;
+      return;
+    }
     struct stat file {};
     if (::lstat(it->path().c_str(), &file) == 0)
       // st_blocks counts in units of 512 bytes.
-      bytes += static_cast<std::uint64_t>(file.st_blocks) * 512;
+      facts.used_bytes += static_cast<std::uint64_t>(file.st_blocks) * 512;
   }
-  return bytes;
 }
 
 struct free_block {
@@ -139,6 +165,7 @@ bool takes_direct(const std::string& file) {
 }
 
 void try_out(const fs::path& parent, disk_facts& facts) {
+  remove_leftovers(parent);
   const trial_folder trial(parent);
   if (trial.path.empty()) {
     facts.why_not_writable = std::strerror(errno);
@@ -156,13 +183,12 @@ void try_out(const fs::path& parent, disk_facts& facts) {
 
 /// Finds out whose folder it is, and who has written into it.
 void look_at_owner(const config::node_config& config, disk_facts& facts) {
-  const auto free =
-      storage::folder_claim::look(facts.folder, {config.cluster.name, config.node.name});
+  const storage::folder_owner us{config.cluster.name, config.node.name};
+  const auto free = storage::folder_claim::look(facts.folder, us);
   if (!free) {
     facts.why_not_ours = free.error().message;
-    facts.held_by_this_node = free.error().code == errc::refused &&
-                              facts.why_not_ours.find("in use by node '" + config.node.name +
-                                                      "', process ") != std::string::npos;
+    facts.held_by_this_node =
+        free.error().code == errc::refused && storage::folder_claim::is_owned_by(facts.folder, us);
   }
   facts.other_files = storage::files_of_other_stores(facts.folder, facts.store);
 }
@@ -170,6 +196,11 @@ void look_at_owner(const config::node_config& config, disk_facts& facts) {
 } // namespace
 
 disk_facts gather_disk_facts(const config::node_config& config) {
+  return gather_disk_facts(config, count_within);
+}
+
+disk_facts gather_disk_facts(const config::node_config& config,
+                             std::chrono::milliseconds counted_within) {
   disk_facts facts;
   facts.enabled = config.disk.enabled;
   facts.path = config.disk.path;
@@ -183,7 +214,7 @@ disk_facts gather_disk_facts(const config::node_config& config) {
   facts.file_system = name_of_file_system(parent);
   look_at_owner(config, facts);
   try_out(parent, facts);
-  facts.used_bytes = bytes_below(folder);
+  count_bytes_below(folder, counted_within, facts);
   std::error_code failed;
   const auto space = fs::space(parent, failed);
   facts.free_bytes = failed ? 0 : space.available;

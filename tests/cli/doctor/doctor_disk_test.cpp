@@ -3,9 +3,12 @@
 #include "storage/disk/folder_claim.hpp"
 #include "tests/cli/doctor/doctor_checks.hpp"
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace peercache::cli::doctor_disk_test {
 
@@ -234,6 +237,69 @@ TEST(doctor_disk, a_path_through_a_file_cannot_be_written) {
   auto facts = gather_disk_facts(node_with_disk_at(folder.path / "file" / "disk"));
   EXPECT_NE(facts.why_not_writable, "");
   EXPECT_EQ(worst_of(facts), verdict::fail);
+}
+
+TEST(doctor_disk, files_that_cannot_be_counted_in_time_are_said_and_stop_no_other_check) {
+  const test_folder folder;
+  fs::create_directories(folder.path / "node-1");
+  std::ofstream(folder.path / "node-1" / "page") << std::string(10'000, 'x');
+  auto config = node_with_disk_at(folder.path);
+  const auto whole = gather_disk_facts(config);
+  EXPECT_FALSE(whole.more_is_used);
+  EXPECT_GE(whole.used_bytes, 10'000u);
+  config.disk.size_bytes = std::uint64_t{1} << 60;
+  const auto part = gather_disk_facts(config, std::chrono::milliseconds(0));
+  EXPECT_TRUE(part.more_is_used);
+  const auto group = judge_disk(part);
+  EXPECT_EQ(group.checks.size(), 8u);
+  const auto space = named(group, "space");
+  EXPECT_EQ(space.given, verdict::info);
+  EXPECT_TRUE(contains(space.found, "at least ")) << space.found;
+}
+
+/// Kills a process that looks at the disk while its folder of trials is there. False: it had ended.
+bool kill_in_its_trial(const config::node_config& config, const fs::path& parent) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    gather_disk_facts(config);
+    ::_exit(0);
+  }
+  while (::waitpid(pid, nullptr, WNOHANG) == 0)
+    if (!fs::is_empty(parent)) {
+      ::kill(pid, SIGKILL);
+      ::waitpid(pid, nullptr, 0);
+      break;
+    }
+  return !fs::is_empty(parent);
+}
+
+TEST(doctor_disk, what_a_killed_look_left_is_removed_by_a_later_one) {
+  const test_folder folder;
+  const auto config = node_with_disk_at(folder.path);
+  const auto parent = folder.path / "node-1";
+  fs::create_directories(parent);
+  int tries = 0;
+  while (!kill_in_its_trial(config, parent) && tries < 1000)
+    ++tries;
+  ASSERT_FALSE(fs::is_empty(parent));
+  const auto left = fs::directory_iterator(parent)->path();
+  gather_disk_facts(config);
+  EXPECT_TRUE(fs::exists(left)) << "it may be that of a doctor who still looks";
+  fs::last_write_time(left, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  gather_disk_facts(config);
+  EXPECT_TRUE(fs::is_empty(parent));
+}
+
+TEST(doctor_disk, a_node_of_this_name_and_another_cluster_is_not_this_node) {
+  const test_folder folder;
+  auto config = node_with_disk_at(folder.path);
+  config.cluster.name = "ours";
+  const auto path = (folder.path / "node-1").string();
+  const auto claim = storage::folder_claim::take(path, {"theirs", "node-1"});
+  ASSERT_TRUE(claim);
+  EXPECT_EQ(named(judge_disk(gather_disk_facts(config)), "owner").given, verdict::fail);
+  config.cluster.name = "theirs";
+  EXPECT_EQ(named(judge_disk(gather_disk_facts(config)), "owner").given, verdict::info);
 }
 
 } // namespace peercache::cli::doctor_disk_test

@@ -14,7 +14,7 @@ std::string words_of(const port_owner& owner) {
   return fmt::format("{} (process {})", owner.program, owner.pid);
 }
 
-check judge_port(const listen_facts& facts, std::int64_t this_node) {
+check judge_port(const listen_facts& facts) {
   const auto& name = facts.option;
   if (facts.port == 0)
     return {name, verdict::ok, "any free port", ""};
@@ -27,9 +27,11 @@ check judge_port(const listen_facts& facts, std::int64_t this_node) {
                         "1023",
                         facts.option == "net.http_port" ? "metrics.bind" : "net.bind",
                         facts.option)};
-  if (this_node != 0 && facts.owner.pid == this_node)
+  if (facts.of_this_node)
     return {name, verdict::info,
-            fmt::format("{} is held by this node, which runs (process {})", address, this_node),
+            facts.owner.pid == 0 ? fmt::format("{} is held by this node, which runs", address)
+                                 : fmt::format("{} is held by this node, which runs (process {})",
+                                               address, facts.owner.pid),
             ""};
   return {name, verdict::fail, fmt::format("{} is taken by {}", address, words_of(facts.owner)),
           fmt::format("end that process, or set another {}", facts.option)};
@@ -40,7 +42,7 @@ check judge_port(const listen_facts& facts, std::int64_t this_node) {
 check_group judge_ports(const ports_facts& facts) {
   check_group group{"ports", {}};
   for (const auto& one : facts.ports)
-    group.checks.push_back(with_id(check_ids::port, judge_port(one, facts.this_node)));
+    group.checks.push_back(with_id(check_ids::port, judge_port(one)));
   return group;
 }
 

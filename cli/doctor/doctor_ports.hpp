@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cli/doctor/doctor.hpp"
+#include "client/admin_client.hpp"
 #include "config/node_config.hpp"
 
 #include <cstdint>
@@ -24,16 +25,21 @@ struct listen_facts {
   std::string why_not;    ///< Why the node could not listen there; empty: it could.
   bool taken = false;     ///< Whether another socket is the reason.
   port_owner owner;
+  /// Whether the node of this name and cluster, which answers at the control port, says that this
+  /// is its port.
+  bool of_this_node = false;
 };
 
 struct ports_facts {
   std::vector<listen_facts> ports;
-  /// Process of the node of this name and cluster that answers at the control port; 0: none does.
-  std::int64_t this_node = 0;
 };
 
 /// Tries to hold each port of the node for a moment, without listening there.
 ports_facts gather_ports_facts(const config::node_config& config);
+
+/// Marks the taken ports that a running node of this configuration has, as it says itself: who its
+/// process is need not be known for that.
+void mark_ports_of(const discovery::member& node, ports_facts& facts);
 
 /// The process that has a TCP port: one that listens there before one that is connected.
 ///

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -77,7 +79,7 @@ port_owner holder_of(const std::set<std::string>& sockets, const fs::path& proc)
 }
 
 listen_facts look_at(const std::string& option, const std::string& host, std::uint16_t port) {
-  listen_facts facts{option, host, port, "", false, {}};
+  listen_facts facts{option, host, port, "", false, {}, false};
   if (port == 0)
     return facts;
   const auto address = net::resolve_host(host);
@@ -91,12 +93,15 @@ listen_facts look_at(const std::string& option, const std::string& host, std::ui
   return facts;
 }
 
-/// Whether the node of this name and cluster answers at the configured control port.
-bool answers(const config::node_config& config) {
+/// The node of this name and cluster that answers at the configured control port; none when no such
+/// node does.
+std::optional<discovery::member> running_node(const config::node_config& config) {
   auto admin = client::admin_client::connect(config.net.advertise, config.net.control_port,
                                              config.cluster.name, hello_deadline, config.tls);
   const auto status = admin ? (*admin)->status() : result<client::node_status>(admin.error());
-  return status && status->self.name == config.node.name;
+  if (!status || status->self.name != config.node.name)
+    return std::nullopt;
+  return status->self;
 }
 
 } // namespace
@@ -109,6 +114,15 @@ port_owner owner_of_port(std::uint16_t port, const fs::path& root) {
   return owner.pid != 0 ? owner : holder_of(found.connected, root / "proc");
 }
 
+void mark_ports_of(const discovery::member& node, ports_facts& facts) {
+  const std::map<std::string, std::uint16_t> said{{"net.control_port", node.control_port},
+                                                  {"net.data_port", node.data_port},
+                                                  {"net.lookup_port", node.lookup_port},
+                                                  {"net.http_port", node.http_port}};
+  for (auto& one : facts.ports)
+    one.of_this_node = one.taken && said.at(one.option) == one.port;
+}
+
 ports_facts gather_ports_facts(const config::node_config& config) {
   ports_facts facts;
   facts.ports = {look_at("net.control_port", config.net.bind, config.net.control_port),
@@ -116,9 +130,9 @@ ports_facts gather_ports_facts(const config::node_config& config) {
                  look_at("net.lookup_port", config.net.bind, config.net.lookup_port)};
   if (config.metrics.enabled)
     facts.ports.push_back(look_at("net.http_port", config.metrics.bind, config.net.http_port));
-  const auto& control = facts.ports.front();
-  if (control.taken && answers(config))
-    facts.this_node = control.owner.pid;
+  if (facts.ports.front().taken)
+    if (const auto node = running_node(config))
+      mark_ports_of(*node, facts);
   return facts;
 }
 

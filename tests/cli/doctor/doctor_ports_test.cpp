@@ -14,12 +14,17 @@ namespace {
 namespace fs = std::filesystem;
 
 listen_facts taken(std::int64_t pid) {
-  return {"net.data_port",          "127.0.0.1", 31999,
-          "Address already in use", true,        {pid, pid == 0 ? "" : "nginx"}};
+  return {"net.data_port",
+          "127.0.0.1",
+          31999,
+          "Address already in use",
+          true,
+          {pid, pid == 0 ? "" : "nginx"},
+          false};
 }
 
-check judged(const listen_facts& facts, std::int64_t this_node = 0) {
-  return judge_ports({{facts}, this_node}).checks.at(0);
+check judged(const listen_facts& facts) {
+  return judge_ports({{facts}}).checks.at(0);
 }
 
 config::node_config node_at(std::uint16_t control, std::uint16_t data) {
@@ -43,15 +48,22 @@ TEST(doctor_ports, a_port_that_is_taken_fails_with_its_owner_and_the_option) {
   EXPECT_TRUE(contains(judged(taken(0)).found, "only root can see"));
 }
 
-TEST(doctor_ports, a_port_of_this_very_node_is_no_fault) {
-  EXPECT_EQ(judged(taken(77), 77).given, verdict::info);
-  EXPECT_EQ(judged(taken(77), 78).given, verdict::fail);
-  EXPECT_EQ(judged(taken(0), 0).given, verdict::fail) << "nobody is nobody's node";
+TEST(doctor_ports, a_port_of_this_very_node_is_no_fault_whoever_can_see_its_process) {
+  ports_facts facts{{taken(77), taken(0), taken(0)}};
+  facts.ports[2].port = 32'000;
+  discovery::member node;
+  node.data_port = 31'999;
+  mark_ports_of(node, facts);
+  const auto group = judge_ports(facts);
+  EXPECT_EQ(group.checks.at(0).given, verdict::info);
+  EXPECT_TRUE(contains(group.checks[0].found, "process 77")) << group.checks[0].found;
+  EXPECT_EQ(group.checks.at(1).given, verdict::info) << "its process is hidden";
+  EXPECT_EQ(group.checks.at(2).given, verdict::fail) << "the node has another data port";
 }
 
 TEST(doctor_ports, an_address_of_another_machine_fails_with_the_option_of_the_address) {
   listen_facts facts{"net.http_port", "10.9.9.9", 31997, "Cannot assign requested address",
-                     false,           {}};
+                     false,           {},         false};
   EXPECT_EQ(judged(facts).given, verdict::fail);
   EXPECT_TRUE(contains(judged(facts).fix, "metrics.bind"));
   facts.option = "net.control_port";
@@ -59,7 +71,8 @@ TEST(doctor_ports, an_address_of_another_machine_fails_with_the_option_of_the_ad
 }
 
 TEST(doctor_ports, any_free_port_is_not_looked_for) {
-  EXPECT_EQ(judged({"net.lookup_port", "127.0.0.1", 0, "", false, {}}).found, "any free port");
+  EXPECT_EQ(judged({"net.lookup_port", "127.0.0.1", 0, "", false, {}, false}).found,
+            "any free port");
 }
 
 TEST(doctor_ports, a_listener_of_this_process_is_found_and_named) {
@@ -71,7 +84,7 @@ TEST(doctor_ports, a_listener_of_this_process_is_found_and_named) {
   EXPECT_TRUE(facts.ports[1].taken) << facts.ports[1].why_not;
   EXPECT_EQ(facts.ports[1].owner.pid, ::getpid());
   EXPECT_EQ(facts.ports[1].owner.program, "cli_tests");
-  EXPECT_EQ(facts.this_node, 0);
+  EXPECT_FALSE(facts.ports[1].of_this_node);
   EXPECT_EQ(facts.ports.size(), 3u) << "no HTTP port without metrics.enabled";
 }
 

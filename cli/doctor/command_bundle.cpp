@@ -12,8 +12,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 namespace peercache::cli {
 
@@ -100,24 +102,34 @@ nlohmann::json machine_json() {
   return {{"system", names.sysname}, {"release", names.release}, {"machine", names.machine}};
 }
 
-/// Names of clusters, which let whoever knows them in where there is no TLS.
+/// Names of clusters, which let whoever knows them in where there is no TLS: this one, and those
+/// that the bundle's messages name.
 std::vector<std::string> secrets_of(const global_options& globals,
-                                    const result<config::loaded_config>& loaded) {
-  std::vector<std::string> secrets{globals.cluster};
+                                    const result<config::loaded_config>& loaded,
+                                    const nlohmann::json& bundle) {
+  auto secrets = cluster_names_in(bundle);
+  secrets.push_back(globals.cluster);
   if (loaded)
     secrets.push_back(loaded->config.cluster.name);
   std::erase(secrets, known_cluster);
   return secrets;
 }
 
+/// Writes a file that only its user can read, and that is not there yet; removes it when that
+/// fails.
 result<void> write_new_file(const std::string& path, const std::string& text) {
-  auto* file = std::fopen(path.c_str(), "wxe");
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  auto* file = fd < 0 ? nullptr : ::fdopen(fd, "w");
   bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (file != nullptr)
     written = std::fclose(file) == 0 && written;
-  if (!written)
-    return {errc::io_failed, fmt::format("cannot write '{}': {}", path, std::strerror(errno))};
-  return {};
+  if (written)
+    return {};
+  const error failed{errc::io_failed,
+                     fmt::format("cannot write '{}': {}", path, std::strerror(errno))};
+  if (fd >= 0)
+    ::unlink(path.c_str());
+  return failed;
 }
 
 exit_code make_bundle(const global_options& globals, const bundle_arguments& arguments) {
@@ -139,7 +151,7 @@ exit_code make_bundle(const global_options& globals, const bundle_arguments& arg
                         {"configuration", configuration_json(loaded)},
                         {"doctor", checks},
                         {"cluster", cluster_of(globals, whole)}};
-  const auto text = redact(bundle, secrets_of(globals, loaded))
+  const auto text = redact(bundle, secrets_of(globals, loaded, bundle))
                         .dump(1, ' ', false, nlohmann::json::error_handler_t::replace) +
                     "\n";
   if (arguments.path == "-") {

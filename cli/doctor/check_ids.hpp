@@ -24,6 +24,10 @@ inline constexpr name memory = "memory";
 inline constexpr name cgroup_memory = "cgroup-memory";
 inline constexpr name open_files = "open-files";
 
+// Group identity.
+inline constexpr name tls = "tls";
+inline constexpr name advertise = "advertise";
+
 // Group ports.
 inline constexpr name port = "port";
 
@@ -48,6 +52,6 @@ inline constexpr std::array all{
     data_plane, rdma_device, rdma_port,     rdma_gid,   rdma_mtu,         memlock,     huge_pages,
     hugetlbfs,  memory,      shared_memory, open_files, cgroup_memory,    port,        seed,
     disk_tier,  disk_folder, disk_owner,    disk_store, disk_file_system, disk_direct, disk_uring,
-    disk_sync,  disk_space,  no_answer};
+    disk_sync,  disk_space,  tls,           advertise,  no_answer};
 
 } // namespace peercache::cli::check_ids

@@ -24,7 +24,8 @@ check judge_shared_memory(const host_facts& facts) {
     return {name, verdict::info, "not used: the pool lies in huge pages", ""};
   if (!facts.why_no_shm.empty())
     return {name, verdict::fail, "cannot be used: " + facts.why_no_shm,
-            "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"};
+            "mount -t tmpfs -o mode=1777 tmpfs /dev/shm; where there is one: mount -o "
+            "remount,rw,mode=1777 /dev/shm"};
   if (facts.shm_bytes == 0)
     return {name, verdict::ok, fmt::format("has no limit; the pool takes {}", pool), ""};
   const auto found = fmt::format("{} of {} are free; the pool takes {}",

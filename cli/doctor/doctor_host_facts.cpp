@@ -1,14 +1,17 @@
 #include "cli/doctor/doctor_host.hpp"
+#include "common/ids.hpp"
 #include "storage/pool_layout.hpp"
 #include "storage/pool_memory.hpp"
 
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
 #include <sstream>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 namespace peercache::cli {
 
@@ -80,17 +83,24 @@ void look_at_shm(const fs::path& folder, host_facts& facts) {
     facts.why_no_shm = std::strerror(errno);
     return;
   }
+  if ((about.f_flag & ST_RDONLY) != 0)
+    facts.why_no_shm = std::strerror(EROFS);
+  else if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    facts.why_no_shm = std::strerror(errno);
   facts.shm_bytes = static_cast<std::uint64_t>(about.f_blocks) * about.f_frsize;
   facts.shm_free_bytes = static_cast<std::uint64_t>(about.f_bavail) * about.f_frsize;
 }
 
-/// Bytes of memory that the files in `folder` take whose names start so.
+/// Bytes of memory that the files in `folder` take whose names are this start and an incarnation.
+/// The pools of the node "gpu-1" do not count as those of "gpu".
 std::uint64_t bytes_of(const fs::path& folder, const std::string& name_start) {
+  const auto length = name_start.size() + to_string(incarnation{}).size();
   std::uint64_t bytes = 0;
   std::error_code failed;
   for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
     struct stat file {};
-    if (it->path().filename().string().starts_with(name_start) &&
+    const auto name = it->path().filename().string();
+    if (name.starts_with(name_start) && name.size() == length &&
         ::stat(it->path().c_str(), &file) == 0)
       // st_blocks counts in units of 512 bytes.
       bytes += static_cast<std::uint64_t>(file.st_blocks) * 512;

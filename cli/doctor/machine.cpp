@@ -2,6 +2,7 @@
 
 #include "cli/doctor/doctor_disk.hpp"
 #include "cli/doctor/doctor_host.hpp"
+#include "cli/doctor/doctor_identity.hpp"
 #include "cli/doctor/doctor_ports.hpp"
 #include "cli/doctor/doctor_rdma.hpp"
 #include "cli/doctor/doctor_seeds.hpp"
@@ -12,10 +13,15 @@
 namespace peercache::cli {
 
 std::vector<check_group> examine_machine(const config::node_config& config) {
-  std::vector<probe> all{{"host", "this machine's limits", "dmesg says what hangs",
-                          [&config] { return judge_host(gather_host_facts(config)).checks; }},
-                         {"ports", "the node's ports", "dmesg says what hangs",
-                          [&config] { return judge_ports(gather_ports_facts(config)).checks; }}};
+  std::vector<probe> all{
+      {"host", "this machine's limits", "dmesg says what hangs",
+       [&config] { return judge_host(gather_host_facts(config)).checks; }},
+      {"identity", "the files of tls.*", "dmesg says what hangs",
+       [&config] { return std::vector{judge_identity(config, gather_identity(config))}; }},
+      {"identity", "net.advertise", "look whether DNS answers",
+       [&config] { return std::vector{look_at_advertise(config)}; }},
+      {"ports", "the node's ports", "dmesg says what hangs",
+       [&config] { return judge_ports(gather_ports_facts(config)).checks; }}};
   for (const auto& seed : config.discovery.seeds)
     all.push_back({"seeds", fmt::format("{}:{}", seed.host, seed.port),
                    "look whether DNS answers, and whether the node there hangs", [&config, &seed] {

@@ -1,5 +1,6 @@
 #include "cli/doctor/check_ids.hpp"
 #include "cli/doctor/doctor_host.hpp"
+#include "common/ids.hpp"
 #include "tests/cli/doctor/doctor_checks.hpp"
 
 #include <filesystem>
@@ -159,8 +160,10 @@ TEST(doctor_host, the_limit_of_a_cgroup_of_version_1_counts_and_a_huge_number_is
 
 TEST(doctor_host, only_this_nodes_pools_count_as_held) {
   const fake_root root;
-  root.write("dev/shm/peercache-node-1-abc", std::string(100'000, 'x'));
-  root.write("dev/shm/peercache-node-2-abc", std::string(100'000, 'x'));
+  const auto own = to_string(incarnation{1, 2});
+  root.write("dev/shm/peercache-node-1-" + own, std::string(100'000, 'x'));
+  root.write("dev/shm/peercache-node-2-" + own, std::string(100'000, 'x'));
+  root.write("dev/shm/peercache-node-1-b-" + own, std::string(100'000, 'x'));
   const auto facts = gather_host_facts(node_with_pool(64 << 20), root.path);
   EXPECT_GE(facts.held_bytes, 100'000u);
   EXPECT_LT(facts.held_bytes, 200'000u);

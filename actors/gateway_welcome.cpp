@@ -1,9 +1,11 @@
 #include "actors/gateway_welcome.hpp"
 
 #include "common/log.hpp"
+#include "common/log_limit.hpp"
 #include "common/unix_time.hpp"
 #include "discovery/view_codec.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -65,6 +67,12 @@ caf::error refusal_of(std::uint32_t version, const std::string& cluster, const s
   return {};
 }
 
+/// Whether a client's name may be shown to operators as it is.
+bool is_fit_name(const std::string& name) {
+  return name.size() <= peer_text_bytes_max &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
 } // namespace
 
 caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
@@ -87,6 +95,8 @@ caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
 caf::result<session_welcome> open_session(gateway_pointer self, const std::string& client_name,
                                           const session_listener& events) {
   auto& state = self->state;
+  if (!is_fit_name(client_name))
+    return refused("a client's name is at most 256 printable characters of ASCII");
   if (state.options.caught_up()) {
     auto welcome = let_in(self, client_name, events);
     if (!welcome)
@@ -134,9 +144,14 @@ caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string&
 
 std::string change_log_level(const std::string& level) {
   const auto before = log_level();
-  if (!level.empty() && set_log_level(level) && level != before)
+  if (level != before && set_log_level(level)) {
+    // At the level "warn" the record of the change is written even where the log was silent or is
+    // silent from then on.
+    set_log_level("warn");
     log::warn("gateway: the log level was {} and is {} from here on, as an operator wants", before,
               level);
+    set_log_level(level);
+  }
   return log_level();
 }
 

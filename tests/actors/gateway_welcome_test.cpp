@@ -1,0 +1,84 @@
+#include "actors/gateway_welcome.hpp"
+
+#include "common/log.hpp"
+#include "tests/actors/cluster_fixture.hpp"
+
+#include <gmock/gmock.h>
+
+namespace peercache::actors::gateway_welcome_test {
+namespace {
+
+using testing::HasSubstr;
+
+session_listener::behavior_type silent_client(session_listener::pointer) {
+  return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
+}
+
+class gateway_welcome : public cluster_fixture {
+protected:
+  bool drains = false;
+  membership_actor membership = system.spawn(fake_membership, &drains);
+  session_listener client = system.spawn(silent_client);
+  gateway_actor gateway = spawn_gateway();
+
+  ~gateway_welcome() override {
+    stop(gateway);
+    stop(client);
+    stop(membership);
+  }
+
+  gateway_actor spawn_gateway() {
+    gateway_options options;
+    options.cluster = "test";
+    options.self = here;
+    options.directory = shard_here;
+    options.membership = membership;
+    options.pool = pool;
+    options.disk_scanned = [] { return 1.0; };
+    options.caught_up = [] { return true; };
+    options.session_is_dead = [](std::uint32_t) { return false; };
+    options.session_is_held = [](std::uint32_t) { return false; };
+    options.ready = [](bool, const std::string&) {};
+    return system.spawn(run_gateway, std::move(options));
+  }
+  bool lets_in(const std::string& name) {
+    return static_cast<bool>(ask<session_welcome>(gateway, session_atom_v, name, client));
+  }
+};
+
+TEST_F(gateway_welcome, lets_no_client_in_whose_name_people_cannot_be_shown) {
+  EXPECT_TRUE(lets_in("client-7/0.3.0"));
+  EXPECT_TRUE(lets_in(std::string(256, 'x')));
+  EXPECT_FALSE(lets_in(std::string(257, 'x')));
+  for (const auto* name : {"a\x1b[2J", "a\nb", "a\xff", "a\x7f"})
+    EXPECT_FALSE(lets_in(name)) << name;
+}
+
+/// What is logged when the level goes from one to another.
+std::string trace_of(const std::string& from, const std::string& to) {
+  const auto previous = spdlog::default_logger();
+  testing::internal::CaptureStderr();
+  init_log("node-1", from, false);
+  EXPECT_EQ(change_log_level(to), to);
+  EXPECT_EQ(log_level(), to);
+  spdlog::set_default_logger(previous);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(change_log_level, leaves_a_trace_whatever_the_levels_are) {
+  for (const char* from : {"debug", "info", "warn", "error", "off"})
+    for (const char* to : {"trace", "info", "error", "off"})
+      if (from != std::string(to)) {
+        EXPECT_THAT(trace_of(from, to), HasSubstr("was " + std::string(from) + " and is " + to));
+      }
+  EXPECT_EQ(trace_of("info", "info"), "");
+}
+
+TEST(change_log_level, leaves_the_level_for_an_unknown_word_and_for_none) {
+  const auto before = log_level();
+  EXPECT_EQ(change_log_level("loud"), before);
+  EXPECT_EQ(change_log_level(""), before);
+}
+
+} // namespace
+} // namespace peercache::actors::gateway_welcome_test

@@ -102,9 +102,9 @@ void http_connection::receive() {
     in_.append(piece.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
     if (const auto end = wanted_ == 0 ? in_.find(head_end) : std::string::npos;
         end != std::string::npos) {
-      const auto head = std::string_view(in_).substr(0, end + head_end.size());
-      const auto body = is_query(head) ? content_length_of(head) : 0;
-      wanted_ = head.size() + (body <= body_bytes_max ? body : 0);
+      head_bytes_ = end + head_end.size();
+      const auto body = is_query(head()) ? content_length_of(head()) : 0;
+      wanted_ = head_bytes_ + (body <= body_bytes_max ? body : 0);
     }
     if (wanted_ != 0 && in_.size() >= wanted_)
       state_ = state::asked;

@@ -45,8 +45,12 @@ public:
   /// Receives or sends the bytes that the socket takes now, without blocking. Returns the
   /// connection's state afterwards.
   state advance(time_point now);
-  /// The head of the request, and the body of a query. @pre `advance` said `asked`
-  const std::string& request() const noexcept { return in_; }
+  /// The head of the request, with the empty line at its end. @pre `advance` said `asked`
+  std::string_view head() const noexcept { return std::string_view(in_).substr(0, head_bytes_); }
+  /// The body of a query; empty for other requests. @pre `advance` said `asked`
+  std::string_view body() const noexcept {
+    return std::string_view(in_).substr(head_bytes_, wanted_ - head_bytes_);
+  }
   /// Notes that the answer comes later. The request's bytes are forgotten.
   void wait(time_point now);
   void answer(std::string bytes, time_point now);
@@ -76,7 +80,8 @@ private:
   time_point until_;
   std::string refusal_;
   std::string in_;
-  std::size_t wanted_ = 0; ///< Bytes of the whole request; 0: its head has not come yet.
+  std::size_t head_bytes_ = 0; ///< 0: the head has not come yet.
+  std::size_t wanted_ = 0;     ///< Bytes of the whole request; 0 like those of the head.
   std::string out_;
   std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
 };

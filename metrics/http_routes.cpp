@@ -19,11 +19,11 @@ constexpr const char* content_policy =
 constexpr const char* text_type = "text/plain; charset=utf-8";
 constexpr const char* exposition_type = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A connection in the form that cpp-httplib's parser takes: a request that has come whole, and the
-/// answer to it.
+/// A connection in the form that cpp-httplib's parser takes: the head of a request, and the answer
+/// to it.
 class exchange final : public httplib::Stream {
 public:
-  explicit exchange(const std::string& request) : rest_(request) {}
+  explicit exchange(std::string_view head) : rest_(head) {}
 
   bool is_readable() const override { return true; }
   bool is_writable() const override { return true; }
@@ -47,12 +47,11 @@ private:
 };
 
 /// Whether the head of a request has more lines than a client of ours would send.
-bool too_many_headers(std::string_view request) {
-  const auto head = request.substr(0, request.find("\r\n\r\n"));
-  std::size_t lines = 1;
+bool too_many_headers(std::string_view head) {
+  std::size_t lines = 0;
   for (auto at = head.find("\r\n"); at != head.npos; at = head.find("\r\n", at + 2))
     ++lines;
-  return lines > http_server::headers_max + 1; // The headers, and the request's line.
+  return lines > http_server::headers_max + 2; // Headers, the request's line, and the empty one.
 }
 
 void serve_text(httplib::Server& server, const char* path, const char* type,
@@ -102,12 +101,12 @@ void add_dashboard(httplib::Server& server, decltype(http_content::api) api) {
 
 } // namespace
 
-std::string request_handler::answer_to(const std::string& request, bool all) {
+std::string request_handler::answer_to(std::string_view head, bool all) {
   sees_all_ = all;
-  if (too_many_headers(request))
+  if (too_many_headers(head))
     return "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\n"
            "Connection: close\r\n\r\n";
-  exchange one{request};
+  exchange one{head};
   bool closed = false;
   // Debian 13's version of the library asks for the addresses of both sides, at which no handler
   // looks.
@@ -148,11 +147,19 @@ httplib::Server::HandlerResponse request_handler::refuse(const httplib::Request&
   return HandlerResponse::Handled;
 }
 
-/// Refuses a query whose body has no length, or one that is not awaited.
+/// Refuses a query whose body has no length, or one that is not awaited, or another form than text.
 httplib::Server::HandlerResponse request_handler::refuse_query(const httplib::Request& request,
                                                                httplib::Response& response) const {
+  if (request.has_header("Content-Encoding")) {
+    response.status = 415;
+    response.set_content("the body of a query is not compressed\n", text_type);
+    return HandlerResponse::Handled;
+  }
+  const bool in_chunks = request.has_header("Transfer-Encoding");
   const auto length =
-      content_length_of("Content-Length: " + request.get_header_value("Content-Length") + "\r\n");
+      in_chunks ? 0
+                : content_length_of(
+                      "Content-Length: " + request.get_header_value("Content-Length") + "\r\n");
   if (length > 0 && length <= http_connection::body_bytes_max)
     return HandlerResponse::Unhandled;
   response.status = length == 0 ? 411 : 413;
@@ -171,9 +178,10 @@ void request_handler::add_routes(http_content content) {
                        {"Cache-Control", "no-store"}});
   takes_queries_ = static_cast<bool>(content.query);
   for (const bool by_hash : {false, true})
-    Post(by_hash ? "/query_by_hash" : "/query", [this, by_hash](const auto& request, auto&) {
-      query_ = taken_query{by_hash, request.body};
-    });
+    // A handler with a reader, which is never called: the library reads no body.
+    Post(by_hash ? "/query_by_hash" : "/query",
+         [this, by_hash](const httplib::Request&, httplib::Response&,
+                         const httplib::ContentReader&) { query_ = taken_query{by_hash}; });
   serve_text(*this, "/metrics", exposition_type, std::move(content.metrics_text));
   serve_text(*this, "/status\\.json", "application/json", std::move(content.status_json));
   serve_constant(*this, "/healthz", text_type, "ok\n");

@@ -5,14 +5,14 @@
 #include <httplib.h>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace peercache::metrics {
 
-/// A query that has come whole.
+/// Which question a query asks; its body is the connection's.
 struct taken_query {
   bool by_hash = false;
-  std::string body;
 };
 
 /// cpp-httplib's server as far as it parses requests and finds their handlers. The library's own
@@ -34,8 +34,11 @@ public:
   /// Adds all paths that the server has.
   void add_routes(http_content content);
 
+  /// Bodies never come here: the library would unpack one that is compressed, without a limit, and
+  /// takes few bytes of a form's.
+  /// @param head the head of a request, with the empty line at its end
   /// @param all whether who asks may see all, or the probes' paths alone
-  std::string answer_to(const std::string& request, bool all);
+  std::string answer_to(std::string_view head, bool all);
   /// The query that the last request was, if it was one: its answer is not the one that was made.
   std::optional<taken_query> take_query() { return std::exchange(query_, std::nullopt); }
 

@@ -147,7 +147,7 @@ void http_server::state::serve(const std::vector<pollfd>& polled, time_point now
 
 void http_server::state::answer(http_client& who, time_point now) {
   const bool all = tls == nullptr || open_to_strangers || who.is_known();
-  auto made = handler.answer_to(who.request(), all);
+  auto made = handler.answer_to(who.head(), all);
   if (made.starts_with("HTTP/1.1 403"))
     tell(who, "it shows no certificate", now);
   auto query = handler.take_query();
@@ -155,12 +155,12 @@ void http_server::state::answer(http_client& who, time_point now) {
     return who.answer(std::move(made), now);
   if (open_queries() >= queries_max)
     return who.answer(text_of({503, "{\"error\":\"too many queries at a time\"}"}), now);
+  std::string body(who.body());
   who.query = ++last_query;
   who.wait(now);
-  ask(query->by_hash, std::move(query->body),
-      [box = replies, number = who.query](api_answer answer) {
-        box->put(number, std::move(answer));
-      });
+  ask(query->by_hash, std::move(body), [box = replies, number = who.query](api_answer answer) {
+    box->put(number, std::move(answer));
+  });
 }
 
 void http_server::state::give_answers(time_point now) {

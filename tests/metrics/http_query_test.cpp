@@ -180,6 +180,32 @@ TEST_F(http_query_test, body_may_have_many_lines) {
   EXPECT_EQ(queries->take().body, "{" + lines + "}");
 }
 
+/// curl -d says that it sends a form.
+TEST_F(http_query_test, body_may_be_long_whatever_its_type_is_said_to_be) {
+  const std::string body(100'000, 'x');
+  for (const std::string type : {"application/x-www-form-urlencoded", "multipart/form-data"}) {
+    client_socket router(server->port());
+    router.send(post("/query", body, "Content-Type: " + type + "\r\n"));
+    auto query = queries->take();
+    EXPECT_EQ(query.body, body);
+    query.reply({200, "{}"});
+    EXPECT_TRUE(router.receive_all().starts_with("HTTP/1.1 200 "));
+  }
+}
+
+TEST_F(http_query_test, a_compressed_body_is_refused_and_never_unpacked) {
+  // "{}", as gzip.
+  const std::string packed("\x1f\x8b\x08\0\0\0\0\0\0\xff\xab\xae\x05\0\x43\xbf\xa6\xa3\x02\0\0\0",
+                           22);
+  for (const std::string how : {"gzip", "deflate", "br", "x"})
+    EXPECT_TRUE(exchange(post("/query", packed, "Content-Encoding: " + how + "\r\n"))
+                    .starts_with("HTTP/1.1 415 "))
+        << how;
+  EXPECT_TRUE(exchange(post("/query", "2\r\n{}\r\n0\r\n\r\n", "Transfer-Encoding: chunked\r\n"))
+                  .starts_with("HTTP/1.1 411 "));
+  EXPECT_EQ(queries->size(), 0u);
+}
+
 TEST_F(http_query_test, body_has_a_length_and_a_limit) {
   const std::string head = "POST /query HTTP/1.1\r\nHost: a\r\n";
   EXPECT_TRUE(exchange(head + "\r\n").starts_with("HTTP/1.1 411 "));

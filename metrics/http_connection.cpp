@@ -30,7 +30,7 @@ bool is_query(std::string_view head) noexcept {
 }
 
 std::size_t content_length_of(std::string_view head) noexcept {
-  constexpr std::string_view name = "content-length:";
+  constexpr std::string_view name = "\r\ncontent-length:";
   const auto same = [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; };
   const auto found = std::search(head.begin(), head.end(), name.begin(), name.end(), same);
   auto rest = head.substr(static_cast<std::size_t>(found - head.begin()));
@@ -41,8 +41,9 @@ std::size_t content_length_of(std::string_view head) noexcept {
   return bytes;
 }
 
-http_connection::http_connection(net::stream_socket socket, const patience& with, time_point now)
-    : socket_(std::move(socket)), patience_(with),
+http_connection::http_connection(net::stream_socket socket, const patience& with, bodies taken,
+                                 time_point now)
+    : socket_(std::move(socket)), patience_(with), taken_(taken),
       state_(socket_.is_to_establish() ? state::greeting : state::reading),
       until_(now + with.head) {}
 
@@ -91,8 +92,7 @@ void http_connection::greet() {
   }
 }
 
-/// Takes all that has come: no event tells of bytes that TLS has decrypted already. A body that is
-/// too long is not awaited; the server refuses its request by the head.
+/// Takes all that has come: no event tells of bytes that TLS has decrypted already.
 void http_connection::receive() {
   std::array<char, 16384> piece;
   while (state_ == state::reading) {
@@ -103,14 +103,22 @@ void http_connection::receive() {
     if (const auto end = wanted_ == 0 ? in_.find(head_end) : std::string::npos;
         end != std::string::npos) {
       head_bytes_ = end + head_end.size();
-      const auto body = is_query(head()) ? content_length_of(head()) : 0;
-      wanted_ = head_bytes_ + (body <= body_bytes_max ? body : 0);
+      wanted_ = head_bytes_ + body_bytes();
     }
     if (wanted_ != 0 && in_.size() >= wanted_)
       state_ = state::asked;
     else if (got <= 0 || (wanted_ == 0 && in_.size() > head_bytes_max))
       state_ = state::over;
   }
+}
+
+/// A body that is too long, or a stranger's, is not awaited: the server refuses its request by the
+/// head.
+std::size_t http_connection::body_bytes() const noexcept {
+  if (!is_query(head()) || (taken_ == bodies::of_members && !is_known()))
+    return 0;
+  const auto said = content_length_of(head());
+  return said <= body_bytes_max ? said : 0;
 }
 
 void http_connection::wait(time_point now) {
@@ -121,7 +129,8 @@ void http_connection::wait(time_point now) {
 }
 
 void http_connection::answer(std::string bytes, time_point now) {
-  PEERCACHE_ASSERT(state_ == state::asked || state_ == state::waiting);
+  PEERCACHE_ASSERT(state_ == state::asked || state_ == state::waiting || is_taking_body());
+  in_ = {};
   out_ = std::move(bytes);
   state_ = state::sending;
   until_ = now + patience_.send;

@@ -34,13 +34,15 @@ public:
     std::chrono::milliseconds send{2000};  ///< How long the client may take no byte of the answer.
     std::chrono::milliseconds query{3000}; ///< How long an answer may be made elsewhere.
   };
+  /// Whose bodies are awaited: those of all clients, or of who has shown a member's certificate.
+  enum class bodies : std::uint8_t { of_all, of_members };
 
   static constexpr std::size_t head_bytes_max = 16u << 10;
   /// The most bytes in the body of a query.
   static constexpr std::size_t body_bytes_max = 2u << 20;
 
   /// Takes over a socket that was accepted, under TLS whose handshake has not begun, or plain.
-  http_connection(net::stream_socket socket, const patience& with, time_point now);
+  http_connection(net::stream_socket socket, const patience& with, bodies taken, time_point now);
 
   /// Receives or sends the bytes that the socket takes now, without blocking. Returns the
   /// connection's state afterwards.
@@ -53,13 +55,14 @@ public:
   }
   /// Notes that the answer comes later. The request's bytes are forgotten.
   void wait(time_point now);
+  /// Sends the answer. @pre `advance` said `asked`, or the connection waits, or it takes a body
   void answer(std::string bytes, time_point now);
 
   state where() const noexcept { return state_; }
   /// Whether the body of a query is on its way: up to `body_bytes_max` bytes are held for it.
   bool is_taking_body() const noexcept { return state_ == state::reading && wanted_ != 0; }
   int fd() const noexcept { return socket_.fd(); }
-  /// Whether the client has shown a member's certificate. @pre `advance` said `asked`
+  /// Whether the client has shown a member's certificate. @pre TLS stands, if there is to be TLS
   bool is_known() const noexcept { return socket_.is_known(); }
   /// Why TLS has refused the client; empty when it has not.
   const std::string& refusal() const noexcept { return refusal_; }
@@ -71,11 +74,14 @@ public:
 private:
   void greet();
   void receive();
+  /// How many bytes are awaited after a head that has come whole.
+  std::size_t body_bytes() const noexcept;
   void send(time_point now);
   void discard();
 
   net::stream_socket socket_;
   patience patience_;
+  bodies taken_;
   state state_;
   time_point until_;
   std::string refusal_;
@@ -90,7 +96,8 @@ private:
 /// read.
 bool is_query(std::string_view head) noexcept;
 
-/// What a request's head says of the bytes of its body; 0 where it says nothing that can be read.
+/// What the header Content-Length says in a request's head; 0 where it says nothing that can be
+/// read.
 std::size_t content_length_of(std::string_view head) noexcept;
 
 } // namespace peercache::metrics

@@ -159,7 +159,7 @@ httplib::Server::HandlerResponse request_handler::refuse_query(const httplib::Re
   const auto length =
       in_chunks ? 0
                 : content_length_of(
-                      "Content-Length: " + request.get_header_value("Content-Length") + "\r\n");
+                      "\r\nContent-Length: " + request.get_header_value("Content-Length") + "\r\n");
   if (length > 0 && length <= http_connection::body_bytes_max)
     return HandlerResponse::Unhandled;
   response.status = length == 0 ? 411 : 413;

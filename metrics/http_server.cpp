@@ -70,6 +70,10 @@ std::string text_of(const api_answer& answer) {
                      answer.status, reason, answer.json.size(), answer.json);
 }
 
+std::string too_many_queries() {
+  return text_of({503, "{\"error\":\"too many queries at a time\"}"});
+}
+
 /// Sets only SO_REUSEADDR on the listening socket. The library's default sets SO_REUSEPORT as well:
 /// two nodes would then share one port, and each would get half of the scrapes.
 void set_socket_options(socket_t fd) {
@@ -84,7 +88,7 @@ struct http_server::state {
   std::uint16_t port = 0;
   http_connection::patience patience;
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
-  bool open_to_strangers = false;
+  bool sees_all = true;               ///< Whether who shows no certificate may ask for everything.
   int stop = -1;                      ///< An eventfd that is readable from stop() on.
   std::list<http_client> connections; ///< Open connections, oldest first.
   time_point accept_again{};
@@ -137,8 +141,10 @@ void http_server::state::serve(const std::vector<pollfd>& polled, time_point now
       answer(*each, now);
       at = each->where();
     }
-    if (each->is_taking_body() && open_queries() > queries_max)
-      at = phase::over;
+    if (each->is_taking_body() && open_queries() > queries_max) {
+      each->answer(too_many_queries(), now);
+      at = each->where();
+    }
     if (!each->refusal().empty())
       tell(*each, each->refusal(), now);
     each = at == phase::over || each->until() <= now ? connections.erase(each) : std::next(each);
@@ -146,15 +152,14 @@ void http_server::state::serve(const std::vector<pollfd>& polled, time_point now
 }
 
 void http_server::state::answer(http_client& who, time_point now) {
-  const bool all = tls == nullptr || open_to_strangers || who.is_known();
-  auto made = handler.answer_to(who.head(), all);
+  auto made = handler.answer_to(who.head(), sees_all || who.is_known());
   if (made.starts_with("HTTP/1.1 403"))
     tell(who, "it shows no certificate", now);
   auto query = handler.take_query();
   if (!query)
     return who.answer(std::move(made), now);
   if (open_queries() >= queries_max)
-    return who.answer(text_of({503, "{\"error\":\"too many queries at a time\"}"}), now);
+    return who.answer(too_many_queries(), now);
   std::string body(who.body());
   who.query = ++last_query;
   who.wait(now);
@@ -198,6 +203,7 @@ void http_server::state::make_room() {
 }
 
 void http_server::state::accept_all(time_point now) {
+  using bodies = http_connection::bodies;
   for (std::size_t i = 0; i < accepted_per_turn; ++i) {
     net::unique_fd fd(
         ::accept4(handler.listener(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -216,7 +222,8 @@ void http_server::state::accept_all(time_point now) {
     std::optional<net::tls_session> session;
     if (tls)
       session.emplace(tls->accepted_from_anyone(fd.get()));
-    connections.emplace_back(net::stream_socket(std::move(fd), std::move(session)), patience, now);
+    connections.emplace_back(net::stream_socket(std::move(fd), std::move(session)), patience,
+                             sees_all ? bodies::of_all : bodies::of_members, now);
   }
 }
 
@@ -247,7 +254,7 @@ result<std::unique_ptr<http_server>> http_server::listen(const http_options& opt
     return {errc::io_failed, std::string{"HTTP: no descriptor: "} + std::strerror(errno)};
   made->handler.set_socket_options(set_socket_options);
   made->tls = options.tls;
-  made->open_to_strangers = options.open_to_strangers;
+  made->sees_all = options.tls == nullptr || options.open_to_strangers;
   made->handler.add_routes(std::move(content));
   errno = 0;
   const int port = options.port == 0 ? made->handler.bind_to_any_port(options.host)

@@ -215,6 +215,14 @@ TEST_F(http_query_test, body_has_a_length_and_a_limit) {
   EXPECT_EQ(queries->size(), 0u);
 }
 
+TEST_F(http_query_test, only_the_header_of_this_name_tells_the_length) {
+  client_socket router(server->port());
+  router.send("POST /query HTTP/1.1\r\nX-Content-Length: 1\r\nContent-Length: 3\r\n\r\nabc");
+  auto query = queries->take();
+  EXPECT_EQ(query.body, "abc");
+  query.reply({200, "{}"});
+}
+
 TEST_F(http_query_test, other_writes_are_refused_before_their_body) {
   EXPECT_TRUE(
       exchange("POST /metrics HTTP/1.1\r\nContent-Length: 9\r\n\r\n").starts_with("HTTP/1.1 405 "));
@@ -237,6 +245,17 @@ TEST_F(http_query_test, more_than_may_be_open_are_refused) {
   again.send(post("/query", "{}"));
   queries->take().reply({200, "{}"});
   EXPECT_TRUE(again.receive_all().starts_with("HTTP/1.1 200 "));
+}
+
+TEST_F(http_query_test, who_begins_one_body_too_many_is_told_so) {
+  std::deque<client_socket> routers;
+  std::deque<arrived> open;
+  for (std::size_t i = 0; i < http_server::queries_max; ++i) {
+    routers.emplace_back(server->port()).send(post("/query", "{}"));
+    open.push_back(queries->take());
+  }
+  const auto head = "POST /query HTTP/1.1\r\nContent-Length: 1000\r\n\r\n";
+  EXPECT_TRUE(exchange(head).starts_with("HTTP/1.1 503 "));
 }
 
 TEST_F(http_query_test, an_answer_after_the_end_of_its_client_is_dropped) {

@@ -127,6 +127,11 @@ TEST_F(http_tls_test, who_shows_no_certificate_sees_the_health_checks_alone) {
   EXPECT_THAT(get("/metrics", nullptr), HasSubstr("peercache_up 1\n"));
 }
 
+TEST_F(http_tls_test, nobody_waits_for_a_strangers_body) {
+  const std::string head = "POST /query HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n";
+  EXPECT_THAT(ask(head, nullptr), StartsWith("HTTP/1.1 403 "));
+}
+
 TEST_F(http_tls_test, a_query_takes_a_certificate) {
   const std::string query = "POST /query HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
   EXPECT_THAT(ask(query, nullptr), StartsWith("HTTP/1.1 403 "));

@@ -75,11 +75,11 @@ void node::impl::spawn_overlap() {
   options.replicas = config_.directory.replicas;
   options.epochs = memory_->epochs();
   overlap_ = system_->spawn(run_overlap, std::move(options));
-  board_->ask_for_overlap = [overlap = overlap_](bool by_hash, std::string body,
-                                                 metrics::http_reply reply) {
-    caf::anon_send(
-        overlap, locate_atom_v,
-        std::make_shared<overlap_call>(overlap_call{std::move(body), by_hash, std::move(reply)}));
+  board_->ask_for_overlap = [overlap = overlap_, &clock = system_->clock()](
+                                bool by_hash, std::string body, metrics::http_reply reply) {
+    caf::anon_send(overlap, locate_atom_v,
+                   std::make_shared<overlap_call>(
+                       overlap_call{std::move(body), by_hash, std::move(reply), clock.now()}));
   };
 }
 

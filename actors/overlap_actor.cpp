@@ -89,6 +89,9 @@ void begin_overlap(overlap_pointer self, const overlap_call_ptr& call) {
     return call->reply({503, api_fault_json("this node is in no cluster yet; ask again")});
   if (state.running.size() == overlap_queries_max)
     return call->reply({503, api_fault_json("too many queries at a time; ask again")});
+  const auto until = call->arrived + state.options.patience;
+  if (self->clock().now() >= until)
+    return call->reply({503, api_fault_json("this node is too busy for queries; ask again")});
   auto question = parse_overlap(call->body, call->by_hash);
   call->body = {};
   if (!question)
@@ -99,8 +102,8 @@ void begin_overlap(overlap_pointer self, const overlap_call_ptr& call) {
   set_epochs(*question, state.options.epochs);
   const auto number = ++state.last;
   state.running.emplace(
-      number, running_overlap{call, overlap_search(*std::move(question), state.options.own),
-                              self->clock().now() + state.options.patience, 0});
+      number,
+      running_overlap{call, overlap_search(*std::move(question), state.options.own), until, 0});
   go_on(self, number);
 }
 

@@ -21,6 +21,8 @@ struct overlap_call {
   std::string body;
   bool by_hash = false;      ///< Blocks are named by hashes, not by tokens.
   metrics::http_reply reply; ///< Called once.
+  /// When it came, by the clock of the actors.
+  std::chrono::steady_clock::time_point arrived{};
 };
 using overlap_call_ptr = std::shared_ptr<overlap_call>;
 
@@ -40,8 +42,8 @@ struct overlap_options {
   directory_actor directory;  ///< The node's own.
   std::uint32_t replicas = 2; ///< Number of owners of each key.
   storage::epoch_table epochs;
-  /// A query is answered after this time with what is known by then; an owner gets half of it, so
-  /// that another one can be asked.
+  /// A query is answered this long after it came with what is known by then, or refused if it was
+  /// not looked at by then; an owner gets half of it, so that another one can be asked.
   std::chrono::milliseconds patience{500};
 };
 

@@ -8,6 +8,7 @@
 #include "net/peer_address.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -54,6 +55,25 @@ private:
   std::vector<std::pair<std::uint64_t, api_answer>> answers_;
 };
 
+/// One of the queries that are being answered, whether its client still waits or has gone.
+class open_call {
+public:
+  explicit open_call(std::shared_ptr<std::atomic<std::size_t>> calls) : calls_(std::move(calls)) {
+    ++*calls_;
+  }
+  ~open_call() { end(); }
+  open_call(const open_call&) = delete;
+  open_call& operator=(const open_call&) = delete;
+  void end() noexcept {
+    if (!ended_.exchange(true))
+      --*calls_;
+  }
+
+private:
+  std::shared_ptr<std::atomic<std::size_t>> calls_;
+  std::atomic<bool> ended_ = false;
+};
+
 /// A connection, and the number of its query while the answer is being made.
 struct http_client final : http_connection {
   using http_connection::http_connection;
@@ -96,6 +116,8 @@ struct http_server::state {
   decltype(http_content::query) ask;
   std::shared_ptr<reply_box> replies = std::make_shared<reply_box>();
   std::uint64_t last_query = 0;
+  /// How many queries are being answered; shared with their replies, which outlive the server.
+  std::shared_ptr<std::atomic<std::size_t>> calls = std::make_shared<std::atomic<std::size_t>>(0);
 
   ~state() { ::close(stop); }
 
@@ -158,14 +180,17 @@ void http_server::state::answer(http_client& who, time_point now) {
   auto query = handler.take_query();
   if (!query)
     return who.answer(std::move(made), now);
-  if (open_queries() >= queries_max)
+  if (open_queries() >= queries_max || *calls >= queries_max)
     return who.answer(too_many_queries(), now);
   std::string body(who.body());
   who.query = ++last_query;
   who.wait(now);
-  ask(query->by_hash, std::move(body), [box = replies, number = who.query](api_answer answer) {
-    box->put(number, std::move(answer));
-  });
+  ask(query->by_hash, std::move(body),
+      [box = replies, number = who.query,
+       call = std::make_shared<open_call>(calls)](api_answer answer) {
+        call->end();
+        box->put(number, std::move(answer));
+      });
 }
 
 void http_server::state::give_answers(time_point now) {

@@ -29,7 +29,7 @@ struct api_answer {
 };
 
 /// Gives the answer to a query to the server, from any thread, once; also when the server has
-/// ended.
+/// ended. The query counts as open until then, or until all copies of the function are gone.
 using http_reply = std::function<void(api_answer)>;
 
 /// The functions that make the answers. The server's thread calls them; each must return at once

@@ -32,10 +32,11 @@ protected:
   }
 
   /// Sends the query; the answer comes into `answers`.
-  void ask(const std::string& body, bool by_hash = true) {
+  void ask(const std::string& body, bool by_hash = true, std::chrono::milliseconds ago = {}) {
     auto call = std::make_shared<overlap_call>();
     call->body = body;
     call->by_hash = by_hash;
+    call->arrived = system.clock().now() - ago;
     call->reply = [this](metrics::api_answer answer) { answers.push_back(std::move(answer)); };
     caf::anon_send(overlap, locate_atom_v, overlap_call_ptr{call});
     settle();
@@ -86,6 +87,14 @@ TEST_F(overlap_actor_test, what_cannot_be_read_is_refused_with_the_reason) {
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(answers[0].status, 400);
   EXPECT_NE(answers[0].json.find("block_size"), std::string::npos) << answers[0].json;
+}
+
+/// A query that has waited in the mailbox for all of its time is not even parsed.
+TEST_F(overlap_actor_test, a_query_that_is_looked_at_too_late_is_told_to_come_again) {
+  tell_all(both());
+  ask("{}", true, overlap_options{}.patience);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].status, 503);
 }
 
 /// Keys of which only the frozen node's shard knows are asked of the next owner in half the time,

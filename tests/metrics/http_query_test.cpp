@@ -267,6 +267,22 @@ TEST_F(http_query_test, an_answer_after_the_end_of_its_client_is_dropped) {
   EXPECT_TRUE(exchange("GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 "));
 }
 
+/// What counts are the queries that are being answered, and not the clients that wait for them.
+TEST_F(http_query_test, clients_that_go_away_leave_their_queries_open) {
+  std::deque<arrived> open;
+  for (std::size_t i = 0; i < http_server::queries_max; ++i) {
+    client_socket router(server->port());
+    router.send(post("/query", "{}"));
+    open.push_back(queries->take());
+  }
+  EXPECT_TRUE(exchange(post("/query", "{}")).starts_with("HTTP/1.1 503 "));
+  open.pop_front(); // A query that is dropped without an answer.
+  client_socket again(server->port());
+  again.send(post("/query", "{}"));
+  queries->take().reply({200, "{}"});
+  EXPECT_TRUE(again.receive_all().starts_with("HTTP/1.1 200 "));
+}
+
 class http_late_query_test : public http_query_test {
 protected:
   http_late_query_test() { query_timeout = std::chrono::milliseconds(100); }

@@ -12,7 +12,7 @@ from host_pools import MhaPool
 from local_nodes import until
 from peercache.kv_events import DISK, EXTERNAL, block_hash
 from peercache.kv_events.block_watch import BlockWatch, media_of
-from peercache.kv_events.messages import Stored
+from peercache.kv_events.messages import Block, Cleared, Removed, Stored, with_removals_joined
 from peercache.kv_events.publisher import EventSettings, with_port_offset
 
 END = (-1).to_bytes(8, "big", signed=True)
@@ -218,6 +218,29 @@ def test_settings_are_checked(caplog):
         EventSettings.of({"kv_events.endpoint": "x", "kv_events.check_s": "soon"})
     assert with_port_offset("tcp://*:5567", 2) == "tcp://*:5569"
     assert with_port_offset("ipc:///a", 0) == "ipc:///a" and with_port_offset("ipc:///a", 1) == "ipc:///a_dp1"
+
+
+def removals(count, medium=EXTERNAL):
+    return [Removed((Block(f"{number:064x}", number, None),), medium) for number in range(count)]
+
+
+def test_neighbouring_removals_are_joined_and_the_order_stays():
+    first, on_disk = removals(3), removals(2, DISK)
+    stored = Stored(first[0].blocks[0], EXTERNAL)
+    assert with_removals_joined([Cleared(), *first, stored, *on_disk, *first[:1]]) == [
+        Cleared(), Removed(tuple(each.blocks[0] for each in first), EXTERNAL), stored,
+        Removed(tuple(each.blocks[0] for each in on_disk), DISK), first[0]]
+
+
+def test_joining_removals_costs_as_much_for_each():
+    def seconds(events):
+        began = time.thread_time()
+        assert len(with_removals_joined(events)) == 1
+        return time.thread_time() - began
+
+    many = removals(131072)
+    few = min(seconds(many[:8192]) for _ in range(5))
+    assert seconds(many) < 4 * 16 * few, "16 times as many"
 
 
 def test_a_block_is_where_all_of_its_ranks_are():

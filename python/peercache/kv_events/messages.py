@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import List, Optional, Sequence, Tuple, Union
 
 EXTERNAL, DISK = "EXTERNAL", "DISK"
@@ -59,10 +60,13 @@ Event = Union[Stored, Removed, Cleared]
 def with_removals_joined(events: Sequence[Event]) -> List[Event]:
     """Joins neighbouring events that remove from the same medium to one event; the order stays."""
     joined: List[Event] = []
-    for event in events:
-        last = joined[-1] if joined else None
-        if isinstance(event, Removed) and isinstance(last, Removed) and event.medium == last.medium:
-            joined[-1] = Removed(last.blocks + event.blocks, event.medium)
+    for medium, run in groupby(events, lambda event: event.medium if isinstance(event, Removed) else None):
+        if medium is None:
+            joined.extend(run)
         else:
-            joined.append(event)
+            joined.append(Removed(tuple(block for event in run for block in _blocks_of(event)), medium))
     return joined
+
+
+def _blocks_of(event: Event) -> Tuple[Block, ...]:
+    return event.blocks if isinstance(event, Removed) else ()

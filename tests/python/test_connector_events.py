@@ -4,6 +4,7 @@ from connector_engines import PAGE_TOKENS, Engine, fresh_model, mapping_of, prom
 from event_subscribers import LlmD
 from local_nodes import until
 from peercache.kv_events import block_hash
+from peercache.kv_events.service import _Pages, _Queue
 
 
 def test_llm_d_indexes_what_comes_with_tokens(ring, listen):
@@ -28,3 +29,46 @@ def test_only_the_first_rank_of_a_connector_speaks(ring, listen):
     second = Engine(ring[0], fresh_model(), kv_events=settings, tp_rank=1, tp_size=2)
     assert second.connector._events is None
     second.connector.close()
+
+
+class Notes:
+    """Stands in for the events, and keeps what the connector notes."""
+
+    def __init__(self):
+        self.runs = []
+
+    def stored(self, keys, ok, parent, tokens):
+        assert all(ok) and len(ok) == len(keys) == len(tokens)
+        self.runs.append((keys, parent, tokens))
+
+    def close(self):
+        pass
+
+
+def test_pages_are_noted_by_runs_and_each_run_with_its_parent(ring):
+    engine = Engine(ring[0], fresh_model(), pages=600)
+    notes = engine.connector._events = Notes()
+    tokens = prompt(600, seed=2)
+    keys = engine.connector.page_keys(tokens)
+    mapping = [pair for pair in mapping_of(0, 600, 0) if pair[0] != 300]
+    future, _ = engine.connector.store_kv_async("r", mapping, tokens)
+    assert future.result(20).ok
+    engine.connector.close()
+    assert [key for run, _, _ in notes.runs for key in run] == keys[:300] + keys[301:]
+    parents = dict(zip(keys, [None, *keys]))
+    assert all(parent == parents[run[0]] for run, parent, _ in notes.runs)
+    said = [page for _, _, pages in notes.runs for page in pages]
+    assert said[299] == tokens[299 * PAGE_TOKENS : 300 * PAGE_TOKENS] and said[-1] == tokens[-PAGE_TOKENS:]
+    assert len(notes.runs) < 60, "a run for each chunk of a transfer, not for each page"
+
+
+def test_what_comes_too_fast_is_counted_and_the_newest_stays():
+    queue = _Queue(limit=10)
+    runs = [_Pages([f"{number} {page}" for page in range(4)], None, (), False) for number in range(3)]
+    for run in runs:
+        queue.put(run)
+    taken, dropped = queue.take_all()
+    assert list(taken) == runs[1:] and dropped == 4
+    large = _Pages([str(page) for page in range(20000)], None, (), False)
+    queue.put(large)
+    assert [list(queue.take_all()[0]), queue.take_all()] == [[large], (type(taken)(), 0)]

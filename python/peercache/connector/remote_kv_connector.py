@@ -128,6 +128,17 @@ class _FullPages(NamedTuple):
                 for key, place in zip(self.keys, self.places)}
 
 
+def _runs(keys: Sequence[str], told: Dict[str, _Told]) -> List[List[str]]:
+    """Cuts keys into runs of pages that follow each other in the prompt."""
+    runs: List[List[str]] = []
+    for key in keys:
+        if runs and told[key].parent == runs[-1][-1]:
+            runs[-1].append(key)
+        else:
+            runs.append([key])
+    return runs
+
+
 def _row(tokens: Sequence[int]) -> "array[int]":
     """A copy of the tokens, since the engine's list grows while the connector works on it."""
     row = array("I", tokens)
@@ -297,9 +308,10 @@ class RemoteKVConnector:
 
         def moved(keys: Sequence[str], pages: Sequence[int], seconds: float) -> Sequence[int]:
             statuses = move(keys, pages, seconds)
-            for key, status in zip(keys, statuses):
-                if status in (Status.STORED, Status.DUPLICATE, Status.HIT):
-                    note([key], [True], told[key].parent, [told[key].tokens])
+            done = [key for key, status in zip(keys, statuses)
+                    if status in (Status.STORED, Status.DUPLICATE, Status.HIT)]
+            for run in _runs(done, told):
+                note(run, [True] * len(run), told[run[0]].parent, [told[key].tokens for key in run])
             return statuses
 
         return moved

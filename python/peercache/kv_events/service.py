@@ -7,7 +7,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Deque, List, NamedTuple, Optional, Sequence
+from typing import Deque, List, NamedTuple, Optional, Sequence, Tuple
 
 from peercache._native import KeySpace
 from peercache.client import Client
@@ -24,7 +24,6 @@ ASK_KEYS = 2048
 ASK_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 REPEAT_SECONDS = 60.0
-WAITING_SETS_MAX = 8192
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,32 @@ class _Pages(NamedTuple):
     was_read: bool
 
 
+class _Queue:
+    """Pages on their way to the thread of the events. Threads: any. Bound: `limit` pages, or one run if that has more;
+    beyond it the oldest runs are dropped."""
+
+    def __init__(self, limit: int) -> None:
+        self._lock = threading.Lock()
+        self._limit, self._waiting, self._dropped = limit, 0, 0
+        self._runs: Deque[_Pages] = deque()
+
+    def put(self, run: _Pages) -> None:
+        with self._lock:
+            self._runs.append(run)
+            self._waiting += len(run.keys)
+            while self._waiting > self._limit and len(self._runs) > 1:
+                oldest = len(self._runs.popleft().keys)
+                self._waiting -= oldest
+                self._dropped += oldest
+
+    def take_all(self) -> Tuple[Sequence[_Pages], int]:
+        """Takes all runs. Returns them, and how many pages were dropped since the last time."""
+        with self._lock:
+            taken = self._runs, self._dropped
+            self._runs, self._waiting, self._dropped = deque(), 0, 0
+            return taken
+
+
 class KVEvents:
     """Announces the blocks that this process has set, while the directory says that the cache has them; or those that
     it has set or read, while the directory says that this host's node has them.
@@ -65,7 +90,7 @@ class KVEvents:
         self._client, self._spaces = client, engine.spaces
         self._of_host = settings.attribution == HOST
         self._watch = BlockWatch(settings.blocks_max, settings.check_s, settings.stale_s)
-        self._sets: Deque[_Pages] = deque(maxlen=WAITING_SETS_MAX)
+        self._queue = _Queue(settings.blocks_max)
         self._ended = threading.Event()
         dialect = dialect_of(settings.encoding, engine.page_tokens, engine.object_keys, client.node_address)
         self._publisher = EventPublisher(settings, dialect, engine.model, engine.dp_rank)
@@ -87,15 +112,15 @@ class KVEvents:
     def stored(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens = ()) -> None:
         """Notes the pages of a set: consecutive pages of a prompt, the key of the page before them, and the tokens of
         each page where the engine tells them."""
-        self._queue(keys, ok, parent, tokens, was_read=False)
+        self._put(keys, ok, parent, tokens, was_read=False)
 
-    def _queue(
+    def _put(
         self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens, was_read: bool
     ) -> None:
         first = 0
         for end in [index for index, there in enumerate(ok) if not there] + [len(keys)]:
             if end > first:
-                self._sets.append(_Pages(list(keys[first:end]), parent, tokens[first:end], was_read))
+                self._queue.put(_Pages(list(keys[first:end]), parent, tokens[first:end], was_read))
             if end < len(keys):
                 first, parent = end + 1, keys[end]
 
@@ -103,7 +128,7 @@ class KVEvents:
         """Notes the pages of a get: this host may have a copy of them now, which is this engine's to announce where
         blocks are attributed by host."""
         if self._of_host:
-            self._queue(keys, ok, parent, tokens, was_read=True)
+            self._put(keys, ok, parent, tokens, was_read=True)
 
     def close(self) -> None:
         """Announces all blocks as removed, since nobody looks after them from here on."""
@@ -158,8 +183,10 @@ class KVEvents:
                 logger.exception("a round of KV events failed")
 
     def _step(self, now: float) -> None:
-        while self._sets:
-            pages = self._sets.popleft()
+        runs, dropped = self._queue.take_all()
+        if dropped:
+            logger.warning("no KV events about %d blocks: they came faster than the directory was asked", dropped)
+        for pages in runs:
             self._watch.add(pages.keys, pages.parent, now, pages.tokens, pages.was_read)
         asked = self._watch.due(ASK_KEYS, now)
         tiers = self._client.native.tiers(self._spaces, asked, ASK_SECONDS) if asked else None

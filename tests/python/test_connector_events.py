@@ -1,5 +1,6 @@
 """Tests of the connector's KV events, which have token ids."""
 
+import pytest
 from connector_engines import PAGE_TOKENS, Engine, fresh_model, mapping_of, prompt
 from event_subscribers import LlmD
 from local_nodes import until
@@ -22,6 +23,11 @@ def test_llm_d_indexes_what_comes_with_tokens(ring, listen):
     engine.connector.close()
     assert until(lambda: router.score(tokens, PAGE_TOKENS) == 0)
     assert router.pods == {("10.0.0.7:8000", model)}
+
+
+def test_mooncakes_stream_is_refused_since_nobody_would_find_these_keys(ring):
+    with pytest.raises(ValueError, match="keys are no hashes of SGLang"):
+        Engine(ring[0], fresh_model(), kv_events={"endpoint": "tcp://*:1", "encoding": "mooncake"})
 
 
 def test_only_the_first_rank_of_a_connector_speaks(ring, listen):

@@ -16,7 +16,7 @@ from peercache.connector.kv_buffers import KVArgsLike, KVBuffers
 from peercache.connector.prefix_match import leading_run
 from peercache.connector.transfers import Move, Transfer, TransferFuture, TransferQueue
 from peercache.kv_events import service as kv_events
-from peercache.kv_events.dialects import sglang_objects
+from peercache.kv_events.dialects import MOONCAKE
 from peercache.kv_events.publisher import EventSettings
 from peercache.opening import open_or_miss
 from peercache.spaces import space_name
@@ -128,6 +128,14 @@ class _FullPages(NamedTuple):
                 for key, place in zip(self.keys, self.places)}
 
 
+def _event_settings_of(metadata: ConnectorMetadata) -> Optional[EventSettings]:
+    settings = EventSettings.of({f"kv_events.{key}": value for key, value in metadata.kv_events.items()})
+    if settings is not None and settings.encoding == MOONCAKE:
+        raise ValueError("kv_events: the connector's keys are no hashes of SGLang's, which a router would look up in "
+                         "Mooncake's stream; the encodings array and map tell it the tokens")
+    return settings
+
+
 def _runs(keys: Sequence[str], told: Dict[str, _Told]) -> List[List[str]]:
     """Cuts keys into runs of pages that follow each other in the prompt."""
     runs: List[List[str]] = []
@@ -169,7 +177,7 @@ class RemoteKVConnector:
         if metadata.page_size < 1 or not 0 <= metadata.tp_rank < metadata.tp_size:
             raise ValueError(f"page_size {metadata.page_size}, rank {metadata.tp_rank} of {metadata.tp_size}")
         self.metadata = metadata
-        self._event_settings = EventSettings.of({f"kv_events.{key}": value for key, value in metadata.kv_events.items()})
+        self._event_settings = _event_settings_of(metadata)
         self._events: Optional[kv_events.KVEvents] = None
         self.client = open_or_miss(metadata.options, logger, metadata.embedded)
         self._timeout_s = self.client.native.timeout
@@ -202,8 +210,7 @@ class RemoteKVConnector:
         of = self.metadata
         if of.tp_rank or of.pp_rank or of.cp_rank:
             return
-        objects = sglang_objects(of.tp_size, of.is_mla)
-        engine = kv_events.EngineFacts(self._spaces.group, of.page_size, objects, of.model, of.dp_rank)
+        engine = kv_events.EngineFacts(self._spaces.group, of.page_size, lambda _: (), of.model, of.dp_rank)
         self._events = kv_events.start(self._event_settings, self.client, engine)
 
     def clear(self, timeout: Optional[float] = None) -> ClearResult:

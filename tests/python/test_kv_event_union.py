@@ -3,11 +3,12 @@
 import random
 
 import pytest
-from engines import fresh_keys, published
+from engines import fresh_keys, published, put
 from event_subscribers import WorkerRelay
 from host_pools import MhaPool
 from local_nodes import until
-from peercache.kv_events import EXTERNAL, block_hash
+from peercache.kv_events import DISK, EXTERNAL, block_hash
+from peercache.kv_events.block_watch import GRACE_SECONDS
 
 SOON_SECONDS = 2.0
 """The bar of the events: within this time of a change they say what `exists` says."""
@@ -65,3 +66,21 @@ def test_the_union_of_events_is_what_exists_says(fragile_ring, engine, listen, a
     for step in steps:
         step(numbers)
         assert until(lambda: cluster.announced() == cluster.there(), SOON_SECONDS), (seed, step.__name__)
+
+
+@pytest.mark.parametrize("attribution", ["cluster", "host"])
+def test_blocks_come_back_with_the_disk_of_a_node_that_restarts(fragile_ring, engine, listen, tmp_path, attribution):
+    def disk(name):
+        return ["--disk-path", str(tmp_path / f"disk-{name}"), "--disk-size", "64MiB", "--disk-bucket-size", "8MiB"]
+
+    ring, pool, keys = fragile_ring(2, flags_of=disk), MhaPool(head_dim=4096), fresh_keys(3)
+    relay, settings = listen(WorkerRelay, attribution=attribution, check_s=0.2)
+    put(engine(ring[1], pool, 2, extra={"kv_events": settings}), pool, keys, [0, 1, 2])
+    announced = {block_hash(key) for key in keys}
+    assert until(lambda: relay.has(EXTERNAL) == announced)
+    assert until(lambda: ring[1].metric("peercache_disk_records") == 3)
+    ring[1].kill()
+    assert until(lambda: not relay.has(DISK) and not relay.has(EXTERNAL), 20)
+    assert not until(lambda: relay.has(DISK), GRACE_SECONDS + 1), "long enough for a block to be given up"
+    ring.restart(1)
+    assert until(lambda: relay.has(DISK) == announced, 20)

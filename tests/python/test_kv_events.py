@@ -263,8 +263,31 @@ def test_a_block_that_was_read_is_asked_about_once_and_again_when_others_are():
     watch.add([was_read], None, 6.0)
     watch.answer(was_read, frozenset(), 6.1)
     assert was_read in watch.due(9, 6.2), "it was set since"
-    watch.answer(was_read, frozenset(), 9.0)
-    assert len(watch) == 1, "it is nowhere, and forgotten"
+    watch.answer(was_set, frozenset(), 9.0)
+    assert len(watch) == 2 and was_set not in watch.due(9, 9.1), "it is nowhere, and asked about later"
+
+
+def test_a_block_that_is_nowhere_is_asked_about_again_and_announced_when_it_is_back():
+    watch, (one, two, three) = BlockWatch(limit=2, check_s=1.0, stale_s=3.0), (f"{i:064x}" for i in (1, 2, 3))
+    watch.add([one], None, 0.0)
+    watch.answer(one, frozenset({DISK}), 0.1)
+    watch.answer(one, frozenset(), 4.0)
+    assert [type(event) for event in watch.take()] == [Stored, Removed]
+    assert watch.due(9, 9.9) == [] and watch.due(9, 10.1) == [one]
+    watch.answer(one, frozenset(), 10.1)
+    assert watch.due(9, 16.0) == [] and watch.due(9, 16.2) == [one]
+    watch.answer(one, frozenset({DISK}), 16.2)
+    assert [(type(event), event.medium) for event in watch.take()] == [(Stored, DISK)]
+    watch.answer(one, frozenset(), 17.5)
+    watch.add([two, three], None, 17.6)
+    assert len(watch) == 2 and one not in watch.due(9, 99.0), "there is no room for what is nowhere"
+
+
+def test_a_block_that_was_read_and_never_found_is_forgotten():
+    watch, key = BlockWatch(limit=9, check_s=1.0, stale_s=3.0), f"{1:064x}"
+    watch.add([key], None, 0.0, was_read=True)
+    watch.answer(key, frozenset(), 2.5)
+    assert len(watch) == 0
 
 
 def test_no_block_stays_announced_for_longer_than_the_bounds():

@@ -19,6 +19,10 @@ GRACE_SECONDS = 2.0
 """After this many seconds a page that was set has either reached the directory, which takes milliseconds, or never
 will."""
 
+LOST_CHECKS = 6
+"""How many times as long as between two questions about a block that is somewhere it is until the next one about a block
+that is nowhere: it may come back, as with the disk of a node that restarts, or with the link to this host's node."""
+
 
 def media_of(tiers: Sequence[int]) -> FrozenSet[str]:
     """The media of a block whose pages (one for each rank of the TP group) are in the tiers `tiers`: bit 0 memory,
@@ -38,6 +42,7 @@ class _Watched:
     answered: Optional[float] = None
     was_read: bool = False
     """Whether this process has read the block and not set it: a copy here, if there is one, may come later."""
+    was_found: bool = False
 
 
 class BlockWatch:
@@ -45,8 +50,9 @@ class BlockWatch:
 
     Invariant: a block is announced in a medium only after an answer named that medium, and is announced
     as removed when an answer no longer does, when there was none for `stale_s`, or when it is forgotten:
-    more than `limit` blocks are known, and it is the longest without an answer (without any: since it
-    was set first).
+    more than `limit` blocks are known, none of them is nowhere, and it is the longest without an answer
+    (without any: since it was set first). Blocks that are nowhere are forgotten first, and those that were
+    only read at once unless they had been found before.
     """
 
     def __init__(self, limit: int, check_s: float, stale_s: float) -> None:
@@ -54,10 +60,12 @@ class BlockWatch:
         # Blocks by key, the one longest without an answer first.
         self._blocks: "OrderedDict[str, _Watched]" = OrderedDict()
         self._fresh: "OrderedDict[str, None]" = OrderedDict()
+        # Blocks that are nowhere, the one longest without an answer first.
+        self._lost: "OrderedDict[str, _Watched]" = OrderedDict()
         self._events: List[Event] = []
 
     def __len__(self) -> int:
-        return len(self._blocks)
+        return len(self._blocks) + len(self._lost)
 
     def add(
         self, keys: Sequence[str], parent: Optional[str], now: float, tokens: Tokens = (), was_read: bool = False
@@ -69,7 +77,7 @@ class BlockWatch:
             value = block_hash(key)
             if value is None:
                 continue
-            watched = self._blocks.get(key)
+            watched = self._blocks.get(key) or self._found_again(key)
             if watched is None:
                 own = tuple(tokens[index]) if tokens else ()
                 self._blocks[key] = _Watched(Block(key, value, last, own), now, was_read=was_read)
@@ -77,8 +85,8 @@ class BlockWatch:
                 watched.added, watched.was_read = now, watched.was_read and was_read
             self._fresh[key] = None
             last = value
-        while len(self._blocks) > self._limit:
-            self._forget(next(iter(self._blocks)))
+        while len(self) > self._limit:
+            self._forget(next(iter(self._lost or self._blocks)))
 
     def recall(self, blocks: Sequence[Block], now: float) -> None:
         """Notes blocks that an earlier publisher had announced: the directory is asked about them next."""
@@ -92,25 +100,26 @@ class BlockWatch:
 
     def due(self, count: int, now: float) -> List[str]:
         """The keys to ask the directory about next: first blocks that were set and not found yet, or read and not
-        asked about yet, then blocks not asked about for `check_s`."""
+        asked about yet, then blocks not asked about for `check_s`, then those that are nowhere."""
         keys = list(islice(self._fresh, count))
-        for key, block in self._blocks.items():
-            if len(keys) >= count or (block.answered or block.added) > now - self._check_s:
-                break
-            if key not in self._fresh:
-                keys.append(key)
+        for blocks, pause in ((self._blocks, self._check_s), (self._lost, LOST_CHECKS * self._check_s)):
+            for key, block in blocks.items():
+                if len(keys) >= count or (block.answered or block.added) > now - pause:
+                    break
+                if key not in self._fresh:
+                    keys.append(key)
         return keys
 
     def answer(self, key: str, media: FrozenSet[str], now: float) -> None:
         """Notes the directory's answer: the media that a block is in."""
-        block = self._blocks.get(key)
+        block = self._blocks.get(key) or (self._found_again(key) if media else self._lost.get(key))
         if block is None:
             return
         self._become(block, media)
+        block.answered, block.was_found = now, block.was_found or bool(media)
         if not media and now - block.added > GRACE_SECONDS:
-            self._forget(key)
+            self._lose(key, block)
             return
-        block.answered = now
         self._blocks.move_to_end(key)
         if media or block.was_read:
             self._fresh.pop(key, None)
@@ -123,7 +132,7 @@ class BlockWatch:
             self._become(block, NOWHERE)
 
     def forget_all(self) -> None:
-        for key in list(self._blocks):
+        for key in [*self._blocks, *self._lost]:
             self._forget(key)
 
     def take(self) -> List[Event]:
@@ -132,8 +141,24 @@ class BlockWatch:
         return events
 
     def _forget(self, key: str) -> None:
-        self._become(self._blocks.pop(key), NOWHERE)
+        if self._lost.pop(key, None) is None:
+            self._become(self._blocks.pop(key), NOWHERE)
         self._fresh.pop(key, None)
+
+    def _lose(self, key: str, block: _Watched) -> None:
+        self._blocks.pop(key, None)
+        self._lost.pop(key, None)
+        self._fresh.pop(key, None)
+        if block.was_found or not block.was_read:
+            self._lost[key] = block
+
+    def _found_again(self, key: str) -> Optional[_Watched]:
+        """Takes a block from those that are nowhere, if it is one; the caller gives it the present time."""
+        block = self._lost.pop(key, None)
+        if block is not None:
+            block.answered = None
+            self._blocks[key] = block
+        return block
 
     def _become(self, watched: _Watched, media: FrozenSet[str]) -> None:
         """Moves a block to `media`. The event about the new place comes first, then the one about the old place: a

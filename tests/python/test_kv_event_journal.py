@@ -1,5 +1,6 @@
 """Tests of the journal of KV events: what an engine that was killed has announced, the next one announces again."""
 
+import errno
 import json
 import os
 import pathlib
@@ -95,8 +96,33 @@ def test_a_full_journal_says_so_until_it_is_rewritten(journal):
     assert not one.is_full and one.read() == blocks(0, 2)
 
 
+def test_a_rewrite_that_fails_leaves_the_file_as_it_was(journal, tmp_path, monkeypatch):
+    one = journal()
+    one.rewrite(blocks(0, 3))
+
+    def full(fd, data):
+        raise OSError(errno.ENOSPC, "no space is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError):
+            one.rewrite(blocks(3, 4))
+    assert one.read() == blocks(0, 3)
+    one.add(blocks(3, 4))
+    assert journal().read() == blocks(0, 3) + blocks(3, 4)
+
+
+def test_a_journal_that_cannot_be_rewritten_costs_the_journal_only(ring, engine, listen, tmp_path, caplog):
+    (tmp_path / "journal.next").mkdir()
+    relay, settings = listen(WorkerRelay, journal=str(tmp_path / "journal"))
+    pool, keys = MhaPool(), fresh_keys(1)
+    put(engine(ring[0], pool, extra={"kv_events": settings}), pool, keys, [0])
+    assert until(lambda: relay.has(EXTERNAL) == {block_hash(key) for key in keys})
+    assert "go on without their journal" in caplog.text
+
+
 def test_a_journal_is_of_one_publisher(journal, tmp_path):
-    journal()
+    journal().rewrite(blocks(0, 1))
     with pytest.raises(OSError):
         Journal(str(tmp_path / "journal"), 100)
 

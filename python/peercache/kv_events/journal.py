@@ -19,6 +19,17 @@ def _is_record(record: Any) -> bool:
             and isinstance(record[2], list) and all(isinstance(token, int) for token in record[2]))
 
 
+def _open_alone(path: str) -> int:
+    """Opens a file that no other process has open in this way. Errors: OSError, when one has."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
 class Journal:
     """A file of blocks: after `FORMAT` a record [key, parent, token ids] of msgpack for each announcement.
 
@@ -28,13 +39,11 @@ class Journal:
 
     def __init__(self, path: str, limit: int) -> None:
         self._msgpack: Any = importlib.import_module("msgpack")
-        self._limit, self._records = limit, 0
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        self._path, self._limit, self._records = path, limit, 0
+        self._fd = _open_alone(path)
+        if not os.path.samestat(os.stat(path), os.fstat(self._fd)):
             os.close(self._fd)
-            raise
+            raise BlockingIOError(f"{path}: another process has just rewritten it")
 
     @property
     def is_full(self) -> bool:
@@ -65,12 +74,20 @@ class Journal:
         self._records += len(blocks)
 
     def rewrite(self, blocks: Sequence[Block]) -> None:
-        """Makes the file hold these blocks and no others."""
-        os.ftruncate(self._fd, 0)
-        os.lseek(self._fd, 0, os.SEEK_SET)
-        self._records = 0
-        self._write(self._msgpack.packb(FORMAT))
-        self.add(blocks)
+        """Makes the file hold these blocks and no others. Whoever is killed here, or finds the disk full, leaves the file
+        as it was."""
+        next_path, before = self._path + ".next", self._fd
+        self._fd = _open_alone(next_path)
+        try:
+            os.ftruncate(self._fd, 0)
+            self._write(self._msgpack.packb(FORMAT) + b"".join(self._packed(block) for block in blocks))
+            os.rename(next_path, self._path)
+        except OSError:
+            before, self._fd = self._fd, before
+            raise
+        finally:
+            os.close(before)
+        self._records = len(blocks)
 
     def close(self) -> None:
         os.close(self._fd)

@@ -155,10 +155,14 @@ class KVEvents:
 
     def _recall(self) -> None:
         """Reads what the publisher before has announced. The file then has these blocks alone, and no broken end."""
-        if self._journal is not None:
+        if self._journal is None:
+            return
+        try:
             blocks = self._journal.read()
-            self._journal.rewrite(blocks)
             self._watch.recall(blocks, time.monotonic())
+            self._journal.rewrite(blocks)
+        except OSError as why:
+            self._give_journal_up(why)
 
     def _note(self, events: Sequence[Event]) -> None:
         """Notes announced blocks in the journal. One that cannot be written is given up: the events go on."""
@@ -170,7 +174,11 @@ class KVEvents:
             if self._journal.is_full:
                 self._journal.rewrite(self._watch.announced())
         except OSError as why:
-            logger.error("KV events go on without their journal: %s", why)
+            self._give_journal_up(why)
+
+    def _give_journal_up(self, why: OSError) -> None:
+        logger.error("KV events go on without their journal: %s", why)
+        if self._journal is not None:
             self._journal.close()
             self._journal = None
 

@@ -152,11 +152,11 @@ def request_key(before, tokens):
 
 class SharedCache(Subscriber):
     """Dynamo's shared cache (`--shared-cache-type hicache`): reads the stream of Mooncake's master and counts a page as
-    there when all of its objects are. A gap would clear its index."""
+    there when all of its objects are. It knows no media, ignores that all is cleared, and a gap would clear its index."""
 
     def __init__(self, suffixes, *arguments, **more):
         super().__init__(*arguments, **more)
-        self.suffixes, self.objects, self.events = suffixes, {}, 0
+        self.suffixes, self.objects, self.events = suffixes, set(), 0
 
     def take(self, body):
         stamp, events, rank = body
@@ -164,15 +164,13 @@ class SharedCache(Subscriber):
         for event in events:
             assert event["tenant_id"] == "default" and event["event_id"] == self.events
             self.events += 1
-            media = self.objects.setdefault(event["object_key"], set())
             if event["event_type"] == "stored":
-                media.add(event["medium"])
+                self.objects.add(event["object_key"])
             elif event["event_type"] == "removed":
-                media.remove(event["medium"])  # Raises KeyError when the object was not announced before.
+                self.objects.remove(event["object_key"])  # Raises KeyError when it was not announced before.
             else:
                 assert event["event_type"] == "cleared"
-                self.objects.clear()
 
     def hits(self, pages):
         self.hear()
-        return [all(self.objects.get(page + suffix) for suffix in self.suffixes) for page in pages]
+        return [all(page + suffix in self.objects for suffix in self.suffixes) for page in pages]

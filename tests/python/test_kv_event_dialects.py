@@ -4,7 +4,7 @@ import msgpack
 import pytest
 from peercache.hicache.settings import settings_of
 from peercache.kv_events import DISK, EXTERNAL, EventSettings, block_hash
-from peercache.kv_events.dialects import dialect_of, sglang_objects
+from peercache.kv_events.dialects import blocks_allowed, dialect_of, sglang_objects
 from peercache.kv_events.messages import Block, Cleared, Removed, Stored
 
 NOW = 1_700_000_000.25
@@ -80,6 +80,26 @@ def test_the_bytes_of_mooncakes_stream_are_the_golden_ones():
               + mooncake_map(1, stored) + mooncake_map(2, removed) + "00")
     events = [Cleared(), Stored(ONE, EXTERNAL), Removed((ONE,), EXTERNAL)]
     assert [msgpack.packb(body).hex() for body in made.bodies(events, NOW, 3)] == [golden]
+
+
+def test_a_reader_of_mooncakes_stream_that_knows_no_media_keeps_what_is_left_in_one():
+    made, there = dialect_of("mooncake", 4, sglang_objects(1, False), "node"), {}
+
+    def hear(*events):
+        for body in made.bodies(events, NOW, 0):
+            for event in body[1]:
+                there[event["object_key"]] = event["event_type"] == "stored" and event["medium"]
+        return list(there.values())
+
+    assert hear(Stored(ONE, EXTERNAL), Stored(ONE, DISK), Removed((ONE,), EXTERNAL)) == ["disk", "disk"]
+    assert hear(Stored(ONE, EXTERNAL), Removed((ONE,), DISK)) == ["cpu", "cpu"]
+    assert hear(Removed((ONE,), EXTERNAL)) == [False, False]
+
+
+def test_mooncakes_stream_has_fewer_objects_than_empty_dynamos_index():
+    assert blocks_allowed("mooncake", 131072, sglang_objects(8, False)) * 16 <= 900_000
+    assert blocks_allowed("mooncake", 1000, sglang_objects(8, False)) == 1000
+    assert blocks_allowed("map", 1 << 21, sglang_objects(8, False)) == 1 << 21
 
 
 def test_mooncakes_objects_are_those_of_sglangs_backend_for_it():

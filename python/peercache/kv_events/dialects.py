@@ -5,7 +5,7 @@ A dialect makes the body of a message, which is packed with msgpack. `now` is th
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Sequence, Set, Tuple
 
 from peercache.kv_events.messages import DISK, EXTERNAL, Block, Cleared, Event, Removed, Stored
 
@@ -13,6 +13,8 @@ ARRAY, MAP, MOONCAKE = "array", "map", "mooncake"
 ENCODINGS = (ARRAY, MAP, MOONCAKE)
 MOONCAKE_MEDIA: Mapping[str, str] = {EXTERNAL: "cpu", DISK: "disk"}
 TENANT = "default"
+MOONCAKE_OBJECTS_MAX = 900_000
+"""Dynamo's index of shared blocks empties itself at a million objects, and is not told what it has lost."""
 
 ObjectKeys = Callable[[str], Sequence[str]]
 """Returns the keys of the objects that Mooncake's store would keep for the page with this hash."""
@@ -79,7 +81,8 @@ class Maps:
 
 
 class MooncakeMaster:
-    """The stream of Mooncake's master (its RFC 1527): one event for each object that its store would have."""
+    """The stream of Mooncake's master (its RFC 1527): one event for each object that its store would have. For readers
+    that know no media a block that leaves one of two is stored once more in the other."""
 
     events_max = 64
 
@@ -87,6 +90,7 @@ class MooncakeMaster:
         """`backend` names this cache in the events."""
         self._object_keys, self._backend = object_keys, backend
         self._next_id = 0
+        self._media: Dict[str, Set[str]] = {}  # Of the blocks that are stored, by their keys.
 
     def bodies(self, events: Sequence[Event], now: float, dp_rank: int) -> Iterator[Any]:
         stamp = int(now * 1000)
@@ -95,18 +99,25 @@ class MooncakeMaster:
 
     def _forms(self, event: Event, stamp: int) -> Iterator[Dict[str, Any]]:
         if isinstance(event, Cleared):
+            self._media.clear()
             yield self._form("cleared", "AllBlocksCleared", stamp, None, None, "")
         elif isinstance(event, Stored):
-            for key in self._object_keys(event.block.key):
-                stored = self._form("stored", "BlockStored", stamp, event.medium, event.block, key)
-                tokens = list(event.block.tokens) or None
-                yield {**stored, "base_block_idx": 0, "parent_hash": None, "token_ids": tokens,
-                       "parent_block_hash": event.block.parent}
+            self._media.setdefault(event.block.key, set()).add(event.medium)
+            yield from self._stored(event.block, event.medium, stamp)
         else:
             for block in event.blocks:
                 for key in self._object_keys(block.key):
                     yield {**self._form("removed", "BlockRemoved", stamp, event.medium, block, key),
                            "base_block_idx": None}
+                left = self._media.pop(block.key, set()) - {event.medium}
+                for medium in left:
+                    self._media[block.key] = left
+                    yield from self._stored(block, medium, stamp)
+
+    def _stored(self, block: Block, medium: str, stamp: int) -> Iterator[Dict[str, Any]]:
+        for key in self._object_keys(block.key):
+            yield {**self._form("stored", "BlockStored", stamp, medium, block, key), "base_block_idx": 0,
+                   "parent_hash": None, "token_ids": list(block.tokens) or None, "parent_block_hash": block.parent}
 
     def _form(self, event_type: str, legacy: str, stamp: int, medium: Optional[str], block: Optional[Block],
               key: str) -> Dict[str, Any]:
@@ -125,6 +136,13 @@ def sglang_objects(tp_size: int, is_mla: bool) -> ObjectKeys:
     if not is_mla:
         suffixes = tuple(f"_{rank}_{half}" for rank in range(tp_size) for half in "kv")
     return lambda page: [page + suffix for suffix in suffixes]
+
+
+def blocks_allowed(encoding: str, blocks_max: int, object_keys: ObjectKeys) -> int:
+    """How many blocks may be announced at a time, of `blocks_max` that are wanted."""
+    if encoding != MOONCAKE:
+        return blocks_max
+    return min(blocks_max, MOONCAKE_OBJECTS_MAX // max(1, len(object_keys(""))))
 
 
 def dialect_of(encoding: str, page_tokens: int, object_keys: ObjectKeys, backend: str) -> Dialect:

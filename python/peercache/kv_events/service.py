@@ -12,7 +12,7 @@ from typing import Deque, List, NamedTuple, Optional, Sequence, Tuple
 from peercache._native import KeySpace
 from peercache.client import Client
 from peercache.kv_events.block_watch import BlockWatch, Tokens, media_of
-from peercache.kv_events.dialects import ObjectKeys, dialect_of
+from peercache.kv_events.dialects import ObjectKeys, blocks_allowed, dialect_of
 from peercache.kv_events.journal import Journal
 from peercache.kv_events.messages import Cleared, Event, Stored, with_removals_joined
 from peercache.kv_events.publisher import HOST, EventPublisher, EventSettings, with_port_offset
@@ -89,7 +89,10 @@ class KVEvents:
     def __init__(self, settings: EventSettings, client: Client, engine: EngineFacts) -> None:
         self._client, self._spaces = client, engine.spaces
         self._of_host = settings.attribution == HOST
-        self._watch = BlockWatch(settings.blocks_max, settings.check_s, settings.stale_s)
+        limit = blocks_allowed(settings.encoding, settings.blocks_max, engine.object_keys)
+        if limit < settings.blocks_max:
+            logger.warning("KV events: %d blocks at a time, since Dynamo takes no more of their objects", limit)
+        self._watch = BlockWatch(limit, settings.check_s, settings.stale_s)
         self._queue = _Queue(settings.blocks_max)
         self._ended = threading.Event()
         dialect = dialect_of(settings.encoding, engine.page_tokens, engine.object_keys, client.node_address)

@@ -34,7 +34,7 @@ public:
     std::chrono::milliseconds send{2000};  ///< How long the client may take no byte of the answer.
     std::chrono::milliseconds query{3000}; ///< How long an answer may be made elsewhere.
   };
-  /// Whose bodies are awaited: those of all clients, or of who has shown a member's certificate.
+  /// The clients whose bodies are awaited: all, or those that have shown a member's certificate.
   enum class bodies : std::uint8_t { of_all, of_members };
 
   static constexpr std::size_t head_bytes_max = 16u << 10;

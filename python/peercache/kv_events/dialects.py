@@ -90,7 +90,8 @@ class MooncakeMaster:
         """`backend` names this cache in the events."""
         self._object_keys, self._backend = object_keys, backend
         self._next_id = 0
-        self._media: Dict[str, Set[str]] = {}  # Of the blocks that are stored, by their keys.
+        # The media in which each block is stored, by its key.
+        self._media: Dict[str, Set[str]] = {}
 
     def bodies(self, events: Sequence[Event], now: float, dp_rank: int) -> Iterator[Any]:
         stamp = int(now * 1000)

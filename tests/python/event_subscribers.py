@@ -66,11 +66,11 @@ class Subscriber:
 
 class WorkerRelay(Subscriber):
     """Dynamo's relay of a worker's events: takes arrays and maps, ignores fields it does not know. `table` has
-    (block, medium) -> parent."""
+    (block, medium) -> parent. `has_a_past`: whether the publisher takes back what an earlier one has announced."""
 
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
-        self.table, self.tokens = {}, {}
+        self.table, self.tokens, self.has_a_past = {}, {}, False
 
     def take(self, body):
         stamp, events, dp_rank = body
@@ -96,7 +96,8 @@ class WorkerRelay(Subscriber):
                 self.table[block, medium], self.tokens[block] = parent, tokens
         elif kind == "BlockRemoved":
             for block in blocks:
-                del self.table[block, medium]  # Raises KeyError when the block was not announced before.
+                assert self.has_a_past or (block, medium) in self.table, "it was not announced before"
+                self.table.pop((block, medium), None)
         else:
             assert kind == "AllBlocksCleared"
             self.table.clear()

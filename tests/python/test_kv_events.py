@@ -283,6 +283,20 @@ def test_a_block_that_is_nowhere_is_asked_about_again_and_announced_when_it_is_b
     assert len(watch) == 2 and one not in watch.due(9, 99.0), "there is no room for what is nowhere"
 
 
+def test_what_an_earlier_publisher_announced_is_taken_back_where_it_is_no_more():
+    """Subscribers miss what is published while they connect, as the word that all is cleared."""
+    watch, (gone, kept) = BlockWatch(limit=9, check_s=1.0, stale_s=3.0), [each.blocks[0] for each in removals(2)]
+    watch.recall([gone, kept], 0.0)
+    watch.answer(gone.key, frozenset(), 0.1)
+    watch.answer(kept.key, frozenset({EXTERNAL}), 0.1)
+    assert watch.take() == [Stored(kept, EXTERNAL), Removed((kept,), DISK)]
+    watch.answer(gone.key, frozenset(), 2.5)
+    assert watch.take() == [Removed((gone,), EXTERNAL), Removed((gone,), DISK)]
+    watch.answer(gone.key, frozenset(), 9.0)
+    watch.answer(kept.key, frozenset(), 9.0)
+    assert watch.take() == [Removed((kept,), EXTERNAL)]
+
+
 def test_a_block_that_was_read_and_never_found_is_forgotten():
     watch, key = BlockWatch(limit=9, check_s=1.0, stale_s=3.0), f"{1:064x}"
     watch.add([key], None, 0.0, was_read=True)

@@ -43,6 +43,8 @@ class _Watched:
     was_read: bool = False
     """Whether this process has read the block and not set it: a copy here, if there is one, may come later."""
     was_found: bool = False
+    is_recalled: bool = False
+    """Whether an earlier publisher has announced the block, and this one has not said yet where it is no more."""
 
 
 class BlockWatch:
@@ -89,9 +91,10 @@ class BlockWatch:
             self._forget(next(iter(self._lost or self._blocks)))
 
     def recall(self, blocks: Sequence[Block], now: float) -> None:
-        """Notes blocks that an earlier publisher had announced: the directory is asked about them next."""
+        """Notes blocks that an earlier publisher had announced: the directory is asked about them next. Each is taken
+        back in the media that it is not in, since a subscriber may not have heard that all was cleared."""
         for block in blocks[-self._limit :]:
-            self._blocks.setdefault(block.key, _Watched(block, now))
+            self._blocks.setdefault(block.key, _Watched(block, now, is_recalled=True))
             self._fresh[block.key] = None
 
     def announced(self) -> List[Block]:
@@ -117,7 +120,11 @@ class BlockWatch:
             return
         self._become(block, media)
         block.answered, block.was_found = now, block.was_found or bool(media)
-        if not media and now - block.added > GRACE_SECONDS:
+        is_over = not media and now - block.added > GRACE_SECONDS
+        if block.is_recalled and (media or is_over):
+            block.is_recalled = False
+            self._events += [Removed((block.block,), medium) for medium in MEDIA if medium not in media]
+        if is_over:
             self._lose(key, block)
             return
         self._blocks.move_to_end(key)

@@ -83,6 +83,12 @@ public:
     ::shutdown(fd_, SHUT_WR);
     return *this;
   }
+  /// Has the end of the connection be a reset.
+  client_socket& reset_at_end() {
+    const linger none{1, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    return *this;
+  }
   std::string receive_all() {
     std::string got;
     char buffer[4096];
@@ -272,7 +278,7 @@ TEST_F(http_query_test, clients_that_go_away_leave_their_queries_open) {
   std::deque<arrived> open;
   for (std::size_t i = 0; i < http_server::queries_max; ++i) {
     client_socket router(server->port());
-    router.send(post("/query", "{}"));
+    router.send(post("/query", "{}")).reset_at_end();
     open.push_back(queries->take());
   }
   EXPECT_TRUE(exchange(post("/query", "{}")).starts_with("HTTP/1.1 503 "));

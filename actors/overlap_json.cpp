@@ -195,7 +195,10 @@ std::string overlap_json(const overlap_question& asked, std::span<const node_ove
     const auto* member = view.find(each.node);
     if (member == nullptr || (!asked.node.empty() && member->name != asked.node))
       continue;
+    // Readers of Conductor take GPU and DP for given; what GPUs hold is not known here.
     nodes[member->name] = {{"longest_matched", each.longest * asked.block_tokens},
+                           {"GPU", 0},
+                           {"DP", json::object()},
                            {"CPU", each.memory * asked.block_tokens},
                            {"DISK", each.disk * asked.block_tokens}};
   }

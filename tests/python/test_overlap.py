@@ -42,10 +42,10 @@ def test_any_node_says_how_much_of_a_prompt_each_node_has(ring, engine, namespac
     query = {"model": "test-model", "block_size": PAGE_TOKENS, "seq_hashes": keys, "namespaces": namespaces()[:1]}
     for node in (ring[0], ring[1]):
         assert ask(node, "/query_by_hash", **query) == (
-            200, {"default": {"node-1": {"longest_matched": 16, "CPU": 16, "DISK": 0}}})
+            200, {"default": {"node-1": {"longest_matched": 16, "GPU": 0, "DP": {}, "CPU": 16, "DISK": 0}}})
     query["seq_hashes"] = keys[4:]
     assert ask(ring[0], "/query_by_hash", **query, tenant_id="t") == (
-        200, {"t": {"node-2": {"longest_matched": 4, "CPU": 4, "DISK": 0}}})
+        200, {"t": {"node-2": {"longest_matched": 4, "GPU": 0, "DP": {}, "CPU": 4, "DISK": 0}}})
     query["seq_hashes"] = keys[5:]
     assert ask(ring[0], "/query_by_hash", **query) == (200, {"default": {}})
     one._backend.client.native.remove(one._pools["kv"].own, keys[1:2])

@@ -112,14 +112,15 @@ check judge_sync(const disk_facts& facts) {
 }
 
 check judge_space(const disk_facts& facts) {
-  const auto room = facts.used_bytes + facts.free_bytes;
+  const auto counted = facts.used_bytes + facts.free_bytes;
+  const auto room = facts.more_is_used ? facts.whole_bytes : counted;
   const auto found =
       fmt::format("{} are free, {}{} are used by this node's files, disk.size is {}",
                   human_bytes(facts.free_bytes), facts.more_is_used ? "at least " : "",
                   human_bytes(facts.used_bytes), human_bytes(facts.size_bytes));
-  if (room >= facts.size_bytes)
+  if (counted >= facts.size_bytes)
     return {"space", verdict::ok, found, ""};
-  if (facts.more_is_used)
+  if (room >= facts.size_bytes)
     return {"space", verdict::info,
             found + ": they are too many to be counted in time; `du` says whether the rest fits",
             ""};

@@ -33,7 +33,8 @@ struct disk_facts {
   std::string why_no_sync;     ///< Why a write or fdatasync failed; empty: none did.
   std::uint64_t used_bytes = 0; ///< Bytes that the files in the node's folder take now.
   bool more_is_used = false; ///< Whether `used_bytes` is only a part, as the count took too long.
-  std::uint64_t free_bytes = 0; ///< Bytes that are free for this user on the file system.
+  std::uint64_t free_bytes = 0;  ///< Bytes that are free for this user on the file system.
+  std::uint64_t whole_bytes = 0; ///< Bytes of the file system, used or not.
 
   bool wanted() const noexcept { return enabled && !path.empty(); }
 };

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <linux/magic.h>
@@ -28,20 +29,28 @@ constexpr std::size_t syncs = 100;
 constexpr double seconds_of_syncs_most = 1.5;
 
 constexpr const char* trial_name = "peercache-doctor-";
+constexpr std::size_t trial_unique = 6; ///< Letters that mkdtemp adds to the name.
 /// A doctor ends long before its folder is this old.
-constexpr std::chrono::minutes trial_age_most{1};
+constexpr std::time_t trial_seconds_most = 60;
 /// How long the files of the node are counted.
 constexpr std::chrono::milliseconds count_within{500};
 
-/// Removes what doctors left in `parent` that were killed while a disk let them wait.
-void remove_leftovers(const fs::path& parent) {
+/// Whether a doctor of this user has made that folder, too long ago to be at work still.
+bool is_leftover(const fs::path& path) {
+  const auto name = path.filename().string();
+  struct ::stat found {};
+  return name.starts_with(trial_name) && name.size() == std::strlen(trial_name) + trial_unique &&
+         ::lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+         found.st_uid == ::geteuid() && (found.st_mode & 0777) == 0700 &&
+         std::time(nullptr) - found.st_mtime > trial_seconds_most;
+}
+
+/// Removes what doctors left in the node's folder that were killed while a disk let them wait.
+void remove_leftovers(const fs::path& folder) {
   std::error_code failed;
-  for (fs::directory_iterator it(parent, failed), end; !failed && it != end; it.increment(failed)) {
+  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
     std::error_code ignored;
-    if (it->path().filename().string().starts_with(trial_name) && it->is_directory(ignored) &&
-        !it->is_symlink(ignored) &&
-        fs::file_time_type::clock::now() - it->last_write_time(ignored) > trial_age_most &&
-        !ignored)
+    if (is_leftover(it->path()))
       fs::remove_all(it->path(), ignored);
   }
 }
@@ -164,8 +173,10 @@ bool takes_direct(const std::string& file) {
   return written == storage::disk_block_bytes;
 }
 
+/// @param parent the node's folder, or the nearest one above it that exists
 void try_out(const fs::path& parent, disk_facts& facts) {
-  remove_leftovers(parent);
+  if (parent == fs::path(facts.folder)) // Nobody but nodes and doctors write there.
+    remove_leftovers(parent);
   const trial_folder trial(parent);
   if (trial.path.empty()) {
     facts.why_not_writable = std::strerror(errno);
@@ -218,6 +229,7 @@ disk_facts gather_disk_facts(const config::node_config& config,
   std::error_code failed;
   const auto space = fs::space(parent, failed);
   facts.free_bytes = failed ? 0 : space.available;
+  facts.whole_bytes = failed ? 0 : space.capacity;
   return facts;
 }
 

@@ -247,14 +247,16 @@ TEST(doctor_disk, files_that_cannot_be_counted_in_time_are_said_and_stop_no_othe
   const auto whole = gather_disk_facts(config);
   EXPECT_FALSE(whole.more_is_used);
   EXPECT_GE(whole.used_bytes, 10'000u);
-  config.disk.size_bytes = std::uint64_t{1} << 60;
-  const auto part = gather_disk_facts(config, std::chrono::milliseconds(0));
+  config.disk.size_bytes = whole.whole_bytes;
+  auto part = gather_disk_facts(config, std::chrono::milliseconds(0));
   EXPECT_TRUE(part.more_is_used);
   const auto group = judge_disk(part);
   EXPECT_EQ(group.checks.size(), 8u);
   const auto space = named(group, "space");
   EXPECT_EQ(space.given, verdict::info);
   EXPECT_TRUE(contains(space.found, "at least ")) << space.found;
+  part.size_bytes = whole.whole_bytes + 1;
+  EXPECT_EQ(named(judge_disk(part), "space").given, verdict::warn) << "no file system holds more";
 }
 
 /// Kills a process that looks at the disk while its folder of trials is there. False: it had ended.
@@ -282,12 +284,29 @@ TEST(doctor_disk, what_a_killed_look_left_is_removed_by_a_later_one) {
   while (!kill_in_its_trial(config, parent) && tries < 1000)
     ++tries;
   ASSERT_FALSE(fs::is_empty(parent));
+  const auto notes =
+      folder.path / "peercache-doctor-notes1"; // As many letters, and not a doctor's.
+  fs::create_directory(notes);
+  fs::last_write_time(notes, fs::file_time_type::clock::now() - std::chrono::hours(1));
   const auto left = fs::directory_iterator(parent)->path();
   gather_disk_facts(config);
   EXPECT_TRUE(fs::exists(left)) << "it may be that of a doctor who still looks";
   fs::last_write_time(left, fs::file_time_type::clock::now() - std::chrono::hours(1));
   gather_disk_facts(config);
   EXPECT_TRUE(fs::is_empty(parent));
+  gather_disk_facts(node_with_disk_at(folder.path / "new"));
+  EXPECT_TRUE(fs::exists(notes)) << "it lies beside the node's folder";
+}
+
+TEST(doctor_disk, a_folder_that_no_doctor_made_stays) {
+  const test_folder folder;
+  const auto parent = folder.path / "node-1";
+  fs::create_directories(parent / "peercache-doctor-notes1"); // 0755: mkdtemp makes 0700.
+  fs::permissions(parent / "peercache-doctor-notes1", fs::perms(0755));
+  fs::last_write_time(parent / "peercache-doctor-notes1",
+                      fs::file_time_type::clock::now() - std::chrono::hours(1));
+  gather_disk_facts(node_with_disk_at(folder.path));
+  EXPECT_TRUE(fs::exists(parent / "peercache-doctor-notes1"));
 }
 
 TEST(doctor_disk, a_node_of_this_name_and_another_cluster_is_not_this_node) {

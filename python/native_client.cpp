@@ -244,10 +244,13 @@ std::optional<py::bytes> native_client::tiers(const spaces& in, py::handle keys,
     const auto places = cache.locate(digests, limit);
     if (!places)
       return std::nullopt;
-    const auto home = cache.home_node();
+    // While there is no session the node of before counts: if it has ended, no location names it.
+    std::lock_guard guard{home_lock_};
+    if (const auto now = cache.home_node())
+      last_home_ = now;
     std::string each;
     for (const auto& locations : *places)
-      each.push_back(tier_mask(locations, home));
+      each.push_back(tier_mask(locations, last_home_));
     return each;
   });
   return found ? std::optional{py::bytes{*found}} : std::nullopt;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -48,7 +49,7 @@ public:
   void prefetch(const spaces& in, py::handle keys);
 
   /// The tiers in which the directory knows each page: bit 0 memory, bit 1 disk, of any node;
-  /// bits 2 and 3 the same of this host's node.
+  /// bits 2 and 3 the same of this host's node, also while the session to it is broken.
   /// Nothing when a part of the directory could not be asked.
   std::optional<py::bytes> tiers(const spaces& in, py::handle keys, timeout within);
 
@@ -107,6 +108,9 @@ private:
   cache_gate gate_;
   const std::string node_address_;
   const std::chrono::milliseconds default_timeout_;
+  std::mutex home_lock_;
+  std::optional<incarnation>
+      last_home_; ///< This host's node, when last heard. Guarded by home_lock_.
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> call_ns_{0};
   std::atomic<std::uint64_t> released_ns_{0};

@@ -66,11 +66,12 @@ class Subscriber:
 
 class WorkerRelay(Subscriber):
     """Dynamo's relay of a worker's events: takes arrays and maps, ignores fields it does not know. `table` has
-    (block, medium) -> parent. `has_a_past`: whether the publisher takes back what an earlier one has announced."""
+    (block, medium) -> parent. `past` has blocks that an earlier publisher may have announced; the word that all is
+    cleared counts only while `hears_clear`."""
 
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
-        self.table, self.tokens, self.has_a_past = {}, {}, False
+        self.table, self.tokens, self.past, self.hears_clear = {}, {}, set(), True
 
     def take(self, body):
         stamp, events, dp_rank = body
@@ -96,11 +97,12 @@ class WorkerRelay(Subscriber):
                 self.table[block, medium], self.tokens[block] = parent, tokens
         elif kind == "BlockRemoved":
             for block in blocks:
-                assert self.has_a_past or (block, medium) in self.table, "it was not announced before"
+                assert (block, medium) in self.table or block in self.past, "it was not announced before"
                 self.table.pop((block, medium), None)
         else:
             assert kind == "AllBlocksCleared"
-            self.table.clear()
+            if self.hears_clear:
+                self.table.clear()
 
     def has(self, medium):
         self.hear()

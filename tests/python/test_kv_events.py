@@ -297,6 +297,22 @@ def test_what_an_earlier_publisher_announced_is_taken_back_where_it_is_no_more()
     assert watch.take() == [Removed((kept,), EXTERNAL)]
 
 
+def test_what_an_earlier_publisher_announced_is_taken_back_when_it_is_forgotten_or_unanswered():
+    everywhere = [EXTERNAL, DISK]
+    watch, (old, _) = BlockWatch(limit=1, check_s=1.0, stale_s=3.0), [each.blocks[0] for each in removals(2)]
+    watch.recall([old], 0.0)
+    watch.add([f"{9:064x}"], None, 0.1)
+    assert watch.take() == [Removed((old,), medium) for medium in everywhere], "there was no room for it"
+    watch = BlockWatch(limit=9, check_s=1.0, stale_s=3.0)
+    watch.recall([old], 0.0)
+    watch.expire(2.9)
+    assert watch.take() == []
+    watch.expire(3.1)
+    assert watch.take() == [Removed((old,), medium) for medium in everywhere]
+    watch.answer(old.key, frozenset({DISK}), 3.2)
+    assert watch.take() == [Stored(old, DISK)]
+
+
 def test_a_block_that_was_read_and_never_found_is_forgotten():
     watch, key = BlockWatch(limit=9, check_s=1.0, stale_s=3.0), f"{1:064x}"
     watch.add([key], None, 0.0, was_read=True)

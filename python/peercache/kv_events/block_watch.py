@@ -121,9 +121,8 @@ class BlockWatch:
         self._become(block, media)
         block.answered, block.was_found = now, block.was_found or bool(media)
         is_over = not media and now - block.added > GRACE_SECONDS
-        if block.is_recalled and (media or is_over):
-            block.is_recalled = False
-            self._events += [Removed((block.block,), medium) for medium in MEDIA if medium not in media]
+        if media or is_over:
+            self._settle_recalled(block)
         if is_over:
             self._lose(key, block)
             return
@@ -136,7 +135,7 @@ class BlockWatch:
         for block in self._blocks.values():
             if (block.answered or block.added) > now - self._stale_s:
                 return
-            self._become(block, NOWHERE)
+            self._take_back(block)
 
     def forget_all(self) -> None:
         for key in [*self._blocks, *self._lost]:
@@ -149,8 +148,18 @@ class BlockWatch:
 
     def _forget(self, key: str) -> None:
         if self._lost.pop(key, None) is None:
-            self._become(self._blocks.pop(key), NOWHERE)
+            self._take_back(self._blocks.pop(key))
         self._fresh.pop(key, None)
+
+    def _take_back(self, block: _Watched) -> None:
+        self._become(block, NOWHERE)
+        self._settle_recalled(block)
+
+    def _settle_recalled(self, block: _Watched) -> None:
+        """Says once of a block of an earlier publisher where it is no more."""
+        if block.is_recalled:
+            block.is_recalled = False
+            self._events += [Removed((block.block,), medium) for medium in MEDIA if medium not in block.media]
 
     def _lose(self, key: str, block: _Watched) -> None:
         self._blocks.pop(key, None)

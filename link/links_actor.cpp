@@ -13,8 +13,9 @@
 namespace peercache::link {
 
 bool links_state::adopt(discovery::view next, source told_by, caf::actor_clock::time_point now) {
-  const bool is_own_nodes = !options.self && told_by == source::own_node && next.term != 0;
-  const bool counts = is_own_nodes || next.newer_than(view);
+  const bool may_go_back = !options.self && told_by == source::own_node && next.term != 0 &&
+                           next.find(view.issuer) == nullptr;
+  const bool counts = may_go_back || next.newer_than(view);
   if (next == view || (!counts && guard_on(guard::view)))
     return false;
   if (!view.members.empty())

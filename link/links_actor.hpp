@@ -68,10 +68,10 @@ struct links_state {
   /// The node that a view was heard of.
   enum class source { own_node, other_node };
 
-  /// Takes a newer view: forgets members that left, adds those that came. A client also takes every
-  /// view of its own node, whatever its number: a shard may have told it of a view whose members
-  /// ended before any living node had it, and a cluster that is started anew counts from one again.
-  /// False: the view changes nothing.
+  /// Takes a newer view: forgets members that left, adds those that came. A client also takes an
+  /// older view of its own node, if the process that made the newer one is not in it: a shard may
+  /// have told the client of a view whose members ended before any living node had it, and a
+  /// cluster that is started anew counts from one again. False: the view changes nothing.
   bool adopt(discovery::view next, source told_by, caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
   links_report report() const;

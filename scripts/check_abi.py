@@ -57,7 +57,7 @@ def empty_library(header_text, folder):
 CONTROLS = [
     ("nothing", "", "", False),
     ("a removed field", "  uint64_t duplicates;", "//", True),
-    ("a removed field of a page", "  uint32_t part_count;\n", "", True),
+    ("a removed field of a page", "  uint32_t part_count;         /**<", "  /**<", True),
     ("a removed function", "PEERCACHE_API int peercache_prefetch(", "// int peercache_prefetch(", True),
     ("a wider type", "  uint32_t deadline_ms; /**< M", "  uint64_t deadline_ms; /**< M", True),
     ("another argument", "peercache_call_wait(peercache_call *call, uint32_t at_most_ms)",

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <optional>
 #include <string_view>
 #include <sys/file.h>
@@ -86,8 +87,10 @@ result<void> lock_file(int file, const std::string& path, int how,
     std::string holder;
     if (read_text(file, holder) != 0 || holder.empty())
       holder = "another process";
-    return {errc::refused, "the disk tier's folder '" + path + "' is in use by " + holder +
-                               ". Each node needs a folder of its own: set disk.path"};
+    return {errc::refused,
+            fmt::format("the disk tier's folder '{}' is in use by {}. Each node needs a folder of "
+                        "its own: set disk.path",
+                        path, holder)};
   }
   return {};
 }

@@ -169,12 +169,15 @@ discovery::view view_of(std::size_t members, std::uint64_t version) {
 
 using source = links_state::source;
 
-TEST(links_state, a_client_takes_every_view_of_its_own_node) {
+TEST(links_state, a_client_follows_its_own_node_past_a_view_that_ended_with_its_issuer) {
   links_state state;
   caf::actor_clock::time_point now{std::chrono::hours(1)};
   ASSERT_TRUE(state.adopt(view_of(2, 7), source::own_node, now));
-  const auto ended = view_of(3, 9);
+  auto ended = view_of(3, 9);
+  ended.issuer = ended.members[2].inc;
   ASSERT_TRUE(state.adopt(ended, source::other_node, now));
+  EXPECT_FALSE(state.adopt(view_of(3, 8), source::own_node, now))
+      << "its issuer lives: 9 will come";
   const auto successor = view_of(2, 8);
   EXPECT_TRUE(state.adopt(successor, source::own_node, now)) << "view 9 ended with its members";
   EXPECT_EQ(state.view, successor);

@@ -124,9 +124,10 @@ bool process::shard_owns(const page_key& key) const {
   return shard_knows_->ring->owns(host_.self.id, key, cluster_.settings().replicas);
 }
 
-/// Corresponds to link::links_state::adopt: what their own node says counts, whatever its number.
+/// Corresponds to link::links_state::adopt for what clients hear of their own node.
 void process::clients_learn(const discovery::view& next) {
-  if (next != clients_know_->view)
+  const auto& known = clients_know_->view;
+  if (next.newer_than(known) || next.find(known.issuer) == nullptr)
     clients_know_ = succeeded(*clients_know_, next, cluster_.ring_of(next), cluster_.time().now());
 }
 

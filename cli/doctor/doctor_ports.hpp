@@ -39,7 +39,7 @@ ports_facts gather_ports_facts(const config::node_config& config);
 
 /// Marks the taken ports that a running node of this configuration has, as it says itself: who its
 /// process is need not be known for that.
-void mark_ports_of(const discovery::member& node, ports_facts& facts);
+void mark_ports_of(const client::node_status& node, ports_facts& facts);
 
 /// The process that has a TCP port: one that listens there before one that is connected.
 ///

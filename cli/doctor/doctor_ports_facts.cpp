@@ -95,13 +95,13 @@ listen_facts look_at(const std::string& option, const std::string& host, std::ui
 
 /// The node of this name and cluster that answers at the configured control port; none when no such
 /// node does.
-std::optional<discovery::member> running_node(const config::node_config& config) {
+std::optional<client::node_status> running_node(const config::node_config& config) {
   auto admin = client::admin_client::connect(config.net.advertise, config.net.control_port,
                                              config.cluster.name, hello_deadline, config.tls);
-  const auto status = admin ? (*admin)->status() : result<client::node_status>(admin.error());
+  auto status = admin ? (*admin)->status() : result<client::node_status>(admin.error());
   if (!status || status->self.name != config.node.name)
     return std::nullopt;
-  return status->self;
+  return std::move(*status);
 }
 
 } // namespace
@@ -114,11 +114,11 @@ port_owner owner_of_port(std::uint16_t port, const fs::path& root) {
   return owner.pid != 0 ? owner : holder_of(found.connected, root / "proc");
 }
 
-void mark_ports_of(const discovery::member& node, ports_facts& facts) {
-  const std::map<std::string, std::uint16_t> said{{"net.control_port", node.control_port},
-                                                  {"net.data_port", node.data_port},
+void mark_ports_of(const client::node_status& node, ports_facts& facts) {
+  const std::map<std::string, std::uint16_t> said{{"net.control_port", node.self.control_port},
+                                                  {"net.data_port", node.self.data_port},
                                                   {"net.lookup_port", node.lookup_port},
-                                                  {"net.http_port", node.http_port}};
+                                                  {"net.http_port", node.self.http_port}};
   for (auto& one : facts.ports)
     one.of_this_node = one.taken && said.at(one.option) == one.port;
 }

@@ -51,8 +51,8 @@ TEST(doctor_ports, a_port_that_is_taken_fails_with_its_owner_and_the_option) {
 TEST(doctor_ports, a_port_of_this_very_node_is_no_fault_whoever_can_see_its_process) {
   ports_facts facts{{taken(77), taken(0), taken(0)}};
   facts.ports[2].port = 32'000;
-  discovery::member node;
-  node.data_port = 31'999;
+  client::node_status node;
+  node.self.data_port = 31'999;
   mark_ports_of(node, facts);
   const auto group = judge_ports(facts);
   EXPECT_EQ(group.checks.at(0).given, verdict::info);

@@ -28,6 +28,7 @@ inline link::connector_actor::behavior_type run_fake_connector(link::connector_a
 
 inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointer, int* views) {
   return {[views](link::view_atom, const std::string&, link::from_here) { ++*views; },
+          [](link::tell_atom, const std::string&, link::from_here) {},
           [](link::stats_atom) -> caf::result<metrics::samples, link::links_report> {
             return {metrics::samples{}, link::links_report{}};
           },

@@ -85,8 +85,7 @@ void read_plan::looked_at_own_host(std::uint32_t index,
     return locate(index, *here);
   auto& its = pasts_[index];
   its.denied = {}; // The page lies here, so no holder is asked for it.
-  // What was filled when it was read and is published by now will not be dropped as a duplicate.
-  if (its.avoided != known_.own || here->gen.readable())
+  if (its.avoided != known_.own)
     return locate(index, *here);
   its.here_again = here;
   missing_.push_back(index);

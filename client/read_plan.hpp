@@ -39,9 +39,9 @@ struct readers_cluster {
 ///
 /// A holder that denies a page for which the directory names it is asked itself in the second look:
 /// it may have the page on its disk or in another slot, and knows that before the directory does.
-/// A page that this host sets again and again while another host has it is a duplicate each time
-/// and dropped: in the second look the other host's is preferred to what this host has not
-/// published.
+/// A page that this host sets again and again while another host has it is a duplicate each time:
+/// its slot is published and then dropped, as soon as the owners have answered. So where this
+/// host's copy was dropped while it was read, the second look prefers the other host's.
 ///
 /// Threads: one. No clock, no I/O. Lifetime: the pages, the results and the client's caches outlive
 /// the plan. Bound: `looks_max`. Invariants: a page is decided once, and none is `pending` when the

@@ -281,11 +281,8 @@ bool slot_table::in_range(slot_id slot, std::uint32_t length_bytes) const noexce
          length_bytes <= std::uint64_t{granules_ - slot.value} * limits::granule_bytes;
 }
 
-page_status slot_table::compare(const slot_entry& entry, generation gen, const page_key& key,
+page_status slot_table::compare(const slot_entry& entry, const page_key& key,
                                 std::uint32_t length_bytes) const noexcept {
-  if (guard_on(guard::generation) &&
-      (entry.generation.load(memory_order_seq_cst) != gen.value || !is_complete(entry, gen.value)))
-    return page_status::stale;
   if (guard_on(guard::key) && !key_equals(entry, key))
     return page_status::wrong_key;
   if (__atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED) != length_bytes)
@@ -297,9 +294,11 @@ page_status slot_table::check(slot_id slot, generation gen, const page_key& key,
                               std::uint32_t length_bytes) const noexcept {
   if (!in_range(slot, length_bytes))
     return page_status::stale;
-  auto status = compare(entries_[slot.value], gen, key, length_bytes);
-  // A page that was replaced between `compare`'s looks at the generation and at the key is stale,
-  // not mislabelled.
+  const auto& entry = entries_[slot.value];
+  if (!still_readable(slot, gen) || (guard_on(guard::generation) && !is_complete(entry, gen.value)))
+    return page_status::stale;
+  auto status = compare(entry, key, length_bytes);
+  // A page that was replaced after the look at the generation is stale, not mislabelled.
   if (status != page_status::hit && !still_readable(slot, gen))
     return page_status::stale;
   return status;
@@ -328,7 +327,9 @@ page_status slot_table::pin_if(slot_id slot, generation gen, const page_key& key
     return page_status::stale;
   auto& entry = entries_[slot.value];
   entry.pins.fetch_add(1, memory_order_seq_cst);
-  auto status = compare(entry, gen, key, length_bytes);
+  auto status = page_status::stale;
+  if (entry.generation.load(memory_order_seq_cst) == gen.value || !guard_on(guard::generation))
+    status = compare(entry, key, length_bytes);
   if (status != page_status::hit)
     unpin(slot);
   return status;

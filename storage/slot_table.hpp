@@ -138,8 +138,9 @@ public:
   std::optional<slot_contents> page_in(slot_id slot) const noexcept;
 
   /// Whether the slot holds exactly this page now: `hit`, or the reason why not (`stale`,
-  /// `wrong_key`, `bad_size`). `gen` may be the odd generation of a fill that is complete. A copy
-  /// that starts after a `hit` is good only if `still_readable` is true after it.
+  /// `wrong_key`, `bad_size`). `gen` may be the odd generation of a fill that is complete, or was
+  /// published since. A copy that starts after a `hit` is good only if `still_readable` is true
+  /// after it.
   page_status check(slot_id slot, generation gen, const page_key& key,
                     std::uint32_t length_bytes) const noexcept;
 
@@ -165,7 +166,8 @@ public:
 
 private:
   static bool is_complete(const slot_entry& entry, std::uint64_t gen) noexcept;
-  page_status compare(const slot_entry& entry, generation gen, const page_key& key,
+  /// `hit`, `wrong_key` or `bad_size`, by the words of the entry.
+  page_status compare(const slot_entry& entry, const page_key& key,
                       std::uint32_t length_bytes) const noexcept;
 
   slot_entry* entries_ = nullptr;

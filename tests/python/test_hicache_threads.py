@@ -21,8 +21,7 @@ class BusyStore:
         self.pools = {"kv": big_enough(), "swa": big_enough()}
         self.store = self._made(engine, ring[0])
         self.other = self._made(engine, ring[1])
-        # A page that another thread sets at the same time is now and then a miss: those are counted.
-        self.may_miss, self.faults, self.misses = may_miss, [], 0
+        self.may_miss, self.faults = may_miss, []
         self.keys, self.written = fresh_keys(BATCH), fresh_keys(10 * BATCH)
         self.flat_keys, self.flat_page = fresh_keys(2), self.pools["kv"].get_data_page(0)
         self.wanted = {name: [pool.bytes_of(p) for p in range(BATCH)] for name, pool in self.pools.items()}
@@ -49,8 +48,7 @@ class BusyStore:
     def check_read(self, name, answer, batch, what):
         """Checks that all pages came (unless pages may be missing), and that the pages that came have the bytes that
         were put."""
-        self.check(len(answer) == BATCH, what)
-        self.misses += answer.count(False)
+        self.check(len(answer) == BATCH and (self.may_miss or all(answer)), what)
         read = [(page, self.pools[name].bytes_of(batch * BATCH + page)) for page in range(BATCH) if answer[page]]
         self.check(all(self.wanted[name][page] == found for page, found in read), f"bytes of {what}")
 
@@ -79,8 +77,7 @@ class BusyStore:
     def get_flat(self):
         for page in self.store.batch_get(self.flat_keys, [torch.zeros_like(self.flat_page) for _ in range(2)]):
             same = page is not None and bool((page.view(torch.uint8) == self.flat_page.view(torch.uint8)).all())
-            self.check(same or page is None, "flat get")
-            self.misses += page is None
+            self.check(same or (page is None and self.may_miss), "flat get")
 
     def set_flat(self):
         self.check(self.store.batch_set(self.flat_keys, [self.flat_page] * 2) or self.may_miss, "flat set")
@@ -120,9 +117,7 @@ def test_a_thread_for_each_kind_of_call_at_once(ring, engine, cleared):
     calls = [busy.get_v1, busy.set_v1, busy.get_v2, busy.set_v2, busy.get_flat, busy.set_flat, busy.exists, busy.stats]
     with Traffic(calls + [busy.clear, busy.put_again] * cleared) as traffic:
         assert until(lambda: min(traffic.rounds) >= 20 or traffic.raised, 120), traffic.rounds
-    assert cleared or busy.misses <= 4 * BATCH, f"{busy.misses} misses"
     assert busy.faults == [] == traffic.raised
-    busy.may_miss, before = False, busy.misses
+    busy.may_miss = False
     busy.check_written()
-    assert busy.misses == before
     assert busy.faults == []

@@ -137,12 +137,16 @@ TEST_F(slot_table_with_a_page, a_filling_that_is_published_while_it_is_read_is_t
   slots.fill(slot, key_of(2), length, 78);
   const auto published = slots.publish(slot, key_of(2), length, 78, {100});
   EXPECT_TRUE(slots.still_readable(slot, filling));
+  EXPECT_EQ(slots.check(slot, filling, key_of(2), length), page_status::hit);
+  EXPECT_EQ(slots.check(slot, filling, key_of(3), length), page_status::wrong_key);
   EXPECT_EQ(slots.page_in(slot)->gen, published);
   slots.give_up(slot);
+  EXPECT_EQ(slots.check(slot, filling, key_of(2), length), page_status::stale);
   EXPECT_FALSE(slots.still_readable(slot, filling)) << "its bytes may be overwritten from here on";
   slots.begin_fill(slot);
   slots.publish(slot, key_of(3), length, 79);
   EXPECT_FALSE(slots.still_readable(slot, filling)) << "another page";
+  EXPECT_EQ(slots.check(slot, filling, key_of(3), length), page_status::stale);
 }
 
 TEST_F(slot_table_with_a_page, a_filling_that_is_dropped_is_read_no_more) {

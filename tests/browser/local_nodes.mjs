@@ -1,7 +1,7 @@
 // Real nodes on loopback for the test of the page, and the command line of the same build.
 
 import { execFile, spawn } from "node:child_process";
-import { mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -56,8 +56,11 @@ export class LocalCluster {
     return new Promise((resolve, reject) => execFile(CLI, all, (fault, out, err) => (fault ? reject(new Error(`${words}: ${out}${err}`)) : resolve(out))));
   }
 
+  /// Kills the nodes, and removes what killed nodes leave behind: their pools and their files.
   end() {
     for (const node of this.nodes) node.child.kill("SIGKILL");
+    for (const file of readdirSync("/dev/shm"))
+      if (file.startsWith(`${this.name}-`)) rmSync(join("/dev/shm", file));
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

@@ -42,7 +42,8 @@ bool cluster_overview::is_linked(const incarnation& who) const {
   return who == self_.inc || (peer != nullptr && peer->linked());
 }
 
-std::vector<incarnation> cluster_overview::due(time_point now, std::uint64_t unix_ms) {
+std::vector<incarnation> cluster_overview::due(time_point now, std::uint64_t unix_ms,
+                                               std::chrono::milliseconds every) {
   std::vector<incarnation> whom;
   auto all = shown();
   std::stable_sort(all.begin(), all.end(), [this](const auto& a, const auto& b) {
@@ -50,7 +51,7 @@ std::vector<incarnation> cluster_overview::due(time_point now, std::uint64_t uni
   });
   for (const auto& member : all) {
     auto& known = nodes_[member.inc];
-    const bool waits = known.heard() && !known.untried && now - known.asked < ask_every;
+    const bool waits = known.heard() && !known.untried && now - known.asked < every;
     if (known.asking || waits || whom.size() == asked_per_turn)
       continue;
     if (!is_linked(member.inc)) {
@@ -127,6 +128,11 @@ std::vector<node_answer> cluster_overview::answers() const {
     all.push_back(std::move(answer));
   }
   return all;
+}
+
+bool cluster_overview::tells_faults() const {
+  const auto* leader = view().leader();
+  return view().find(self_.inc) == nullptr || (leader != nullptr && leader->inc == self_.inc);
 }
 
 std::vector<cluster_fault> cluster_overview::faults() const {

@@ -59,7 +59,9 @@ public:
   /// Names whom to ask now, and notes that they are being asked: first who was never asked, then
   /// whose last question is the oldest. A member without a connection counts as asked in vain;
   /// one that has just joined is asked as soon as there is one.
-  std::vector<incarnation> due(time_point now, std::uint64_t unix_ms);
+  /// @param every How long after its last question a node is asked again.
+  std::vector<incarnation> due(time_point now, std::uint64_t unix_ms,
+                               std::chrono::milliseconds every = ask_every);
   void answered(const incarnation& who, time_point now, std::uint64_t unix_ms,
                 result<node_status> answer);
 
@@ -72,6 +74,9 @@ public:
   std::vector<node_answer> answers() const;
   /// What keeps the cluster from being well. @pre complete()
   std::vector<cluster_fault> faults() const;
+  /// Whether this node tells the faults of the cluster to those who collect metrics: it leads, or
+  /// is in no view and so knows of itself alone.
+  bool tells_faults() const;
 
   const std::string& cluster() const noexcept { return cluster_; }
   const discovery::member& self() const noexcept { return self_; }

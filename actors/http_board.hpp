@@ -31,6 +31,9 @@ struct http_board {
   metrics::published<dated_text> overview{dated_text{}};
   metrics::published<node_memory> own_history{node_memory{}};
   metrics::published<cluster_memory> history{cluster_memory{}};
+  /// How many faults of each id the cluster has; empty at a node that does not tell them.
+  metrics::published<std::map<std::string, std::size_t>> faults{
+      std::map<std::string, std::size_t>{}};
   /// Answers to questions about keys, by the text of the key without an epoch.
   metrics::published<std::map<std::string, dated_text>> keys{std::map<std::string, dated_text>{}};
   /// Has the directory asked where the page of this key is; the answer comes into `keys`. Set
@@ -39,8 +42,11 @@ struct http_board {
   /// Has a router's query answered: whether its body names blocks by their hashes. Set before the
   /// HTTP thread runs.
   std::function<void(bool, std::string, metrics::http_reply)> ask_for_overlap;
-  /// When somebody looked at the cluster last; the clock's zero: nobody has.
+  /// When somebody looked at the cluster last, and when somebody collected metrics; the clock's
+  /// zero: nobody has.
   std::atomic<std::chrono::steady_clock::time_point> looked{
+      std::chrono::steady_clock::time_point{}};
+  std::atomic<std::chrono::steady_clock::time_point> scraped{
       std::chrono::steady_clock::time_point{}};
 };
 

@@ -1,5 +1,6 @@
 #include "actors/metrics_actor.hpp"
 
+#include "common/fault_ids.hpp"
 #include "common/log.hpp"
 #include "common/unix_time.hpp"
 
@@ -48,12 +49,23 @@ metrics::samples samples_of(const page_server::snapshot& server) {
   return now;
 }
 
+/// A number for each id of a fault, also for those that there are none of.
+metrics::samples samples_of(const std::map<std::string, std::size_t>& faults) {
+  metrics::samples now;
+  for (const auto* id : fault_ids::all) {
+    const auto found = faults.find(id);
+    now.set(metric::cluster_faults, {id}, found == faults.end() ? 0 : found->second);
+  }
+  return now;
+}
+
 } // namespace
 
 void metrics_state::publish(const node_report& node) {
   registry.take(node.samples);
   registry.take(samples_of(options.page_server_stats()));
   registry.take(samples_of(options.rail_stats()));
+  registry.take(samples_of(*options.board->faults.load()));
   options.board->text.store(registry.text());
   options.board->status.store(json_of(node));
 }

@@ -15,7 +15,10 @@ result<void> node::impl::open_http() {
   if (!config_.metrics.enabled)
     return {};
   metrics::http_content content{
-      [board = board_] { return *board->text.load(); },
+      [board = board_] {
+        board->scraped.store(std::chrono::steady_clock::now());
+        return *board->text.load();
+      },
       [board = board_, watched = supervision_] { return readiness_of(*board, watched); },
       [board = board_] { return *board->status.load(); },
       {}};
@@ -48,8 +51,7 @@ void node::impl::spawn_metrics() {
   options.rail_stats = [rails = rails_.get()] { return rails->latest(); };
   options.board = board_;
   metrics_ = system_->spawn(run_metrics, std::move(options));
-  if (config_.metrics.dashboard)
-    spawn_overview();
+  spawn_overview();
   spawn_overlap();
   http_thread_ = spawn_thread_actor(*system_, [server = http_.get()] { server->run(); });
 }

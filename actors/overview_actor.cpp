@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -17,6 +19,7 @@ namespace peercache::actors {
 namespace {
 
 using overview_pointer = overview_actor::stateful_pointer<overview_state>;
+using time_point = std::chrono::steady_clock::time_point;
 
 /// The gateway of a node; null without a connection to it.
 gateway_actor gateway_of(const overview_state& state, const incarnation& who) {
@@ -115,26 +118,57 @@ void search_key(overview_pointer self, const std::string& text) {
   finish_search(self, text);
 }
 
+bool within(const std::atomic<time_point>& last, time_point now, std::chrono::milliseconds lasts) {
+  const auto when = last.load();
+  return when != time_point{} && now - when <= lasts;
+}
+
+/// How often each node is asked now; nothing: nobody wants to know.
+std::optional<std::chrono::milliseconds> pace(const overview_state& state, time_point now) {
+  const auto& options = state.options;
+  if (within(options.board->looked, now, options.looking_lasts))
+    return cluster_overview::ask_every;
+  if (state.seen.tells_faults() && within(options.board->scraped, now, options.scraping_lasts))
+    return options.watch_every;
+  return std::nullopt;
+}
+
+void forget(overview_state& state) {
+  state.seen.forget();
+  state.history.forget();
+  if (const auto told = state.options.board->history.load();
+      told->complete || !told->points.empty())
+    state.options.board->history.store({});
+  if (!state.options.board->faults.load()->empty())
+    state.options.board->faults.store({});
+}
+
+/// Tells the faults of the cluster to those who collect metrics.
+void tell_faults(const overview_state& state) {
+  std::map<std::string, std::size_t> counts;
+  if (state.seen.tells_faults())
+    for (const auto& fault : state.seen.faults())
+      ++counts[fault.id];
+  state.options.board->faults.store(std::move(counts));
+}
+
 void look_at_cluster(overview_pointer self) {
   auto& state = self->state;
   const auto now = self->clock().now();
-  const auto looked = state.options.board->looked.load();
-  if (looked == std::chrono::steady_clock::time_point{} ||
-      now - looked > state.options.looking_lasts) {
-    state.seen.forget();
-    state.history.forget();
-    if (const auto told = state.options.board->history.load();
-        told->complete || !told->points.empty())
-      state.options.board->history.store({});
-    return;
+  const auto every = pace(state, now);
+  if (!every)
+    return forget(state);
+  if (*every == cluster_overview::ask_every) {
+    state.history.take(state.seen.shown(), state.options.self.inc);
+    for (const auto& what : state.history.due(now))
+      ask_for_history(self, what);
   }
-  state.history.take(state.seen.shown(), state.options.self.inc);
-  for (const auto& what : state.history.due(now))
-    ask_for_history(self, what);
-  for (const auto& who : state.seen.due(now, unix_ms()))
+  for (const auto& who : state.seen.due(now, unix_ms(), *every))
     ask_for_status(self, who);
-  if (state.seen.complete())
-    state.options.board->overview.store({overview_json(state.seen, now, unix_ms()), now});
+  if (!state.seen.complete())
+    return;
+  tell_faults(state);
+  state.options.board->overview.store({overview_json(state.seen, now, unix_ms()), now});
 }
 
 } // namespace

@@ -22,7 +22,7 @@ using overview_actor = caf::typed_actor<
     // HTTP server: somebody asks where the page of this key is. The text is the key's, without an
     // epoch.
     caf::reacts_to<locate_atom, std::string, from_here>,
-    // Itself: asks the nodes, while somebody looks.
+    // Itself: asks the nodes, while somebody looks or collects metrics.
     caf::reacts_to<beat_atom, from_here>>;
 
 /// How many keys are looked up at a time, and how many answers are kept.
@@ -42,6 +42,10 @@ struct overview_options {
   std::chrono::milliseconds answer_timeout{2000};
   /// The nodes are asked until nobody has looked for this time.
   std::chrono::milliseconds looking_lasts{10'000};
+  /// The node that tells the faults asks each node this often until nobody has collected metrics
+  /// for `scraping_lasts`.
+  std::chrono::milliseconds watch_every{10'000};
+  std::chrono::milliseconds scraping_lasts{120'000};
 };
 
 struct overview_state {
@@ -54,7 +58,8 @@ struct overview_state {
 };
 
 /// Threads: scheduler. Asks: the gateways of all nodes, while somebody looks at the page or at
-/// `/api/cluster`; nobody waits for it.
+/// `/api/cluster`, and more rarely while somebody collects the metrics of the cluster's leader,
+/// which tells the cluster's faults; nobody waits for it.
 overview_actor::behavior_type run_overview(overview_actor::stateful_pointer<overview_state> self,
                                            overview_options options);
 

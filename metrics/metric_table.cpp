@@ -1,6 +1,7 @@
 #include "metrics/metric_table.hpp"
 
 #include "common/assert.hpp"
+#include "common/fault_ids.hpp"
 #include "common/page_origin.hpp"
 #include "common/page_status.hpp"
 
@@ -31,6 +32,12 @@ constexpr std::array<std::string_view, 8> failure_words{
     "aborted", "another_rank", "memory", "peer_aborted", "peer_lost", "misfit", "read", "protocol"};
 constexpr std::array<std::string_view, 5> promote_words{"promoted", "joined", "in_pool", "missed",
                                                         "refused"};
+
+constexpr auto fault_words = [] {
+  std::array<std::string_view, fault_ids::all.size()> words;
+  std::copy(fault_ids::all.begin(), fault_ids::all.end(), words.begin());
+  return words;
+}();
 
 std::vector<std::string_view> status_words(bool misses_only) {
   std::vector<std::string_view> words;
@@ -64,6 +71,7 @@ struct label_sets {
   std::array<label_info, 1> skip{label_info{"reason", disk_skip_words}};
   std::array<label_info, 1> dropped{label_info{"reason", dropped_words}};
   std::array<label_info, 1> incident{label_info{"kind", incident_words}};
+  std::array<label_info, 1> fault{label_info{"id", fault_words}};
   std::array<label_info, 1> clear{label_info{"result", clear_words}};
   std::array<label_info, 1> tier{label_info{"tier", tier_words}};
   std::array<label_info, 1> repair{label_info{"action", repair_words}};
@@ -143,6 +151,7 @@ void add_node(table& rows) {
       {view_version, "peercache_view_version", gauge, {}, "Version of the view; grows with each join, leave and expiry."},
       {view_masters_lost, "peercache_view_masters_lost", gauge, {}, "Masters that the view is without because it is a fragment (made without most of them), else 0."},
       {members_gone, "peercache_members_gone", gauge, {}, "Members that are gone and neither came back nor stopped in order; `peercache nodes` names them."},
+      {cluster_faults, "peercache_cluster_faults", gauge, s.fault, "Faults that `peercache status` names, by id (docs/errors.md). Told by the leader, or by a node that is in no cluster, while its metrics are collected; 0 at all others."},
       {is_master, "peercache_is_master", gauge, {}, "1 while this node is a master of the view, else 0."},
       {is_leader, "peercache_is_leader", gauge, {}, "1 while this node leads the masters, else 0."},
       {links, "peercache_links", gauge, {}, "Other nodes of the view that this node has a live connection to."},

@@ -58,6 +58,7 @@ enum class metric : std::uint8_t {
   view_version,
   view_masters_lost,
   members_gone,
+  cluster_faults,
   is_master,
   is_leader,
   links,

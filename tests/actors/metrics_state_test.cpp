@@ -51,6 +51,21 @@ TEST_F(metrics_state_test, what_a_node_says_is_in_the_scrape_by_its_name) {
   EXPECT_NE(text.find("\npeercache_uptime_seconds 1000\n"), std::string::npos) << text;
 }
 
+TEST_F(metrics_state_test, the_faults_of_the_cluster_are_in_the_scrape_until_they_are_over) {
+  state.publish({});
+  EXPECT_EQ(value(metric::cluster_faults, {"node-gone"}), 0);
+  state.options.board->faults.store({{"node-gone", 2}});
+  state.publish({});
+  EXPECT_EQ(value(metric::cluster_faults, {"node-gone"}), 2);
+  EXPECT_EQ(value(metric::cluster_faults, {"disk-full"}), 0);
+  const auto text = *state.options.board->text.load();
+  EXPECT_NE(text.find("\npeercache_cluster_faults{id=\"node-gone\"} 2\n"), std::string::npos)
+      << text;
+  state.options.board->faults.store({});
+  state.publish({});
+  EXPECT_EQ(value(metric::cluster_faults, {"node-gone"}), 0);
+}
+
 TEST_F(metrics_state_test, what_its_data_planes_do_is_in_the_scrape) {
   server.connections = 1;
   server.stats.payloads = 2;

@@ -66,6 +66,7 @@ TEST_P(disk_troubles, are_said_with_since_when_and_what_to_do) {
     return says(address(0), GetParam().id, GetParam().words);
   })) << last_.output;
   EXPECT_EQ(incident(GetParam().kind), 1);
+  expect_counted(GetParam().id);
   const auto disk = ask_at(address(0), {"disk", "status"});
   EXPECT_EQ(disk.exit_code, 3);
   EXPECT_NE(disk.output.find(GetParam().id), std::string::npos) << disk.output;

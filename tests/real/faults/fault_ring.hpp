@@ -4,6 +4,8 @@
 
 #include "net/socket.hpp"
 
+#include <httplib.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -53,6 +55,29 @@ protected:
     for (const auto until = clock::now() + milliseconds(lasts ? 60'000 : 1500);
          clock::now() < until; std::this_thread::sleep_for(pause))
       ASSERT_TRUE(says(where, id, words)) << id << " vanished: " << last_.output;
+  }
+
+  /// Expects that the metrics of a node count a fault of this id, which fires an alert
+  /// (config/monitoring/alerts.yaml). A look at the page has the nodes asked each second.
+  void expect_counted(const std::string& id) {
+    const auto series = "\npeercache_cluster_faults{id=\"" + id + "\"} ";
+    EXPECT_TRUE(within(milliseconds(25'000),
+                       [&] {
+                         for (std::size_t i = 0; i < node_count(); ++i) {
+                           const auto host = address(i).substr(0, address(i).rfind(':'));
+                           httplib::Client http{host, nodes_[i].ports().http_port};
+                           http.set_connection_timeout(milliseconds(500));
+                           http.set_read_timeout(milliseconds(500));
+                           if (!http.Get("/api/cluster"))
+                             continue;
+                           const auto said = http.Get("/metrics");
+                           const auto at = said ? said->body.find(series) : std::string::npos;
+                           if (at != std::string::npos && said->body[at + series.size()] != '0')
+                             return true;
+                         }
+                         return false;
+                       }))
+        << "no node counts " << id;
   }
 
   /// A port that nobody listens at.

@@ -157,6 +157,7 @@ TEST_P(ring_faults, is_said_with_its_cause_and_what_to_do) {
     GTEST_SKIP() << "the package faketime is not installed";
   GetParam().stage(*this);
   expect_fault(address(GetParam().asked), GetParam().id, GetParam().words);
+  expect_counted(GetParam().id);
 }
 
 INSTANTIATE_TEST_SUITE_P(of, ring_faults, testing::ValuesIn(rows),
@@ -174,6 +175,7 @@ TEST_F(fault_ring, a_data_port_behind_a_firewall_is_named_by_status_and_key_expl
   ASSERT_TRUE(lab().close_port(2, node(2).ports().data_port));
   const auto port = std::to_string(node(2).ports().data_port);
   expect_fault(address(0), fault_ids::port_out_of_reach, {"node-3", port, "net.data_port"});
+  expect_counted(fault_ids::port_out_of_reach);
   EXPECT_TRUE(within(milliseconds(15'000), [&] {
     last_ = ask_at(address(0), {"key", "explain", "page"});
     return last_.exit_code == 1 && last_.output.find("net.data_port") != std::string::npos;

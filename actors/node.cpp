@@ -206,7 +206,7 @@ result<void> node::impl::open_ports() {
   if (!lookups)
     return lookups.error();
   lookup_doorman_ = std::move(*lookups);
-  lookup_port_ = lookup_doorman_->port();
+  self_.lookup_port = lookup_doorman_->port();
   self_.control_port = doorman_->port();
   return {};
 }

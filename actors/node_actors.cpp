@@ -231,7 +231,7 @@ void node::impl::spawn_gateway(peer& own) {
   options.version = decorators_.version.empty() ? PEERCACHE_VERSION : decorators_.version;
   options.data_plane = rails_->choice();
   options.pool_name = memory_->name();
-  options.lookup_port = lookup_port_;
+  options.lookup_port = self_.lookup_port;
   options.directory_replicas = config_.directory.replicas;
   options.mirror = static_cast<std::uint8_t>(config_.pool.mirror);
   options.drain_timeout = config_.drain.timeout;

@@ -114,7 +114,6 @@ private:
   std::unique_ptr<system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
   caf::io::doorman_ptr doorman_, lookup_doorman_;
-  std::uint16_t lookup_port_ = 0;
   caf::actor lookups_;
   connector_actor connector_;
   directory_actor directory_;

@@ -22,6 +22,7 @@ struct member {
   std::uint16_t control_port = 0;
   std::uint16_t data_port = 0;
   std::uint16_t http_port = 0;
+  std::uint16_t lookup_port = 0; ///< Where clients of all hosts ask this node.
   std::uint8_t rails = 0; ///< Over how many rails peers can READ the node's pool; 0: TCP only.
   /// The node owns no keys; its pages are read and its shard asked while it stays.
   bool draining = false;

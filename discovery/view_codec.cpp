@@ -114,6 +114,7 @@ void write_member(byte_writer& out, const member& who) {
   out.number(who.control_port);
   out.number(who.data_port);
   out.number(who.http_port);
+  out.number(who.lookup_port);
   out.number(who.rails);
   out.number(static_cast<std::uint8_t>(who.draining));
 }
@@ -127,6 +128,7 @@ member read_member(byte_reader& in) {
   who.control_port = in.number<std::uint16_t>();
   who.data_port = in.number<std::uint16_t>();
   who.http_port = in.number<std::uint16_t>();
+  who.lookup_port = in.number<std::uint16_t>();
   who.rails = in.number<std::uint8_t>();
   const auto draining = in.number<std::uint8_t>();
   who.draining = draining != 0;

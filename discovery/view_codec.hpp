@@ -10,7 +10,7 @@
 /// Members and views as bytes, little endian:
 ///
 ///   member   u8 name length | name | u8 host length | host | incarnation 16 | u16 control, data,
-///   http port | u8 rails | u8 draining (0 or 1)
+///   http, look-up port | u8 rails | u8 draining (0 or 1)
 ///            (the id is not carried: it follows from the name; no two members of a view have the
 ///            same incarnation)
 ///   view     u8 format | u64 term | u64 version | issuer 16 | u16 members | members, ids ascending
@@ -25,7 +25,7 @@
 /// never throw.
 namespace peercache::discovery {
 
-inline constexpr std::uint8_t view_format = 4;
+inline constexpr std::uint8_t view_format = 5;
 inline constexpr std::uint32_t masters_max = 64;
 inline constexpr std::uint32_t host_bytes_max = 255;
 /// The highest term that is accepted. Terms beyond this are forged: a term a millisecond would take

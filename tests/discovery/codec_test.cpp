@@ -17,7 +17,8 @@ member member_named(const std::string& name, std::uint64_t inc = 1) {
           .host = "10.1.2.3",
           .control_port = 31998,
           .data_port = 31999,
-          .http_port = 31997};
+          .http_port = 31997,
+          .lookup_port = 31996};
 }
 
 view view_of(std::size_t members) {

@@ -6,6 +6,7 @@
 #include "common/log.hpp"
 #include "common/log_limit.hpp"
 #include "directory/wire.hpp"
+#include "link/member_question.hpp"
 #include "link/protocol/gateway.hpp"
 #include "link/protocol/internal.hpp"
 #include "net/frame_channel.hpp"
@@ -22,6 +23,9 @@ namespace frames = net::frames;
 namespace {
 
 constexpr std::size_t read_bytes_max = 65536;
+/// Room for what is read of a client's standing connection, of which a node has thousands. CAF
+/// keeps the room for as long as the connection.
+constexpr std::size_t member_read_bytes_max = 8192;
 constexpr std::chrono::milliseconds look_every{250};
 
 /// Returns the bytes of a question and of the longest answer that it may get.
@@ -92,6 +96,37 @@ void lookup_connections::release(connection& whose, std::uint64_t bytes) noexcep
   total_bytes_ -= bytes;
 }
 
+bool lookup_connections::asks_member(handle which) const {
+  const auto found = connections_.find(which);
+  return found != connections_.end() && found->second.asks_member;
+}
+
+bool lookup_connections::take_greeting(connection& known, std::string_view& rest,
+                                       time_point now) const {
+  if (rest.size() < frames::greeting_bytes)
+    return greeting_.starts_with(rest) || questions_greeting_.starts_with(rest);
+  known.asks_member = rest.starts_with(questions_greeting_);
+  if (!known.asks_member && !rest.starts_with(greeting_))
+    return false;
+  known.greeted = true;
+  known.moved_at = now;
+  rest.remove_prefix(frames::greeting_bytes);
+  return true;
+}
+
+/// Counts a question that has come. False: it breaks the rules.
+bool lookup_connections::take_question(connection& known, std::string_view payload) {
+  if (!known.asks_member) {
+    hold(known, bytes_of_question(payload.size()));
+    return true;
+  }
+  const auto asked = read_question(payload);
+  if (!asked || ++known.open > member_questions_open_max)
+    return false;
+  hold(known, held_bytes_of(asked->kind, asked->body.size()));
+  return true;
+}
+
 bool lookup_connections::receive(handle from, const char* bytes, std::size_t count, time_point now,
                                  std::vector<std::string>& questions) {
   auto found = connections_.find(from);
@@ -101,35 +136,45 @@ bool lookup_connections::receive(handle from, const char* bytes, std::size_t cou
   known.received.append(bytes, count);
   hold(known, count);
   std::string_view rest = known.received;
-  if (!known.greeted) {
-    if (rest.size() < frames::greeting_bytes)
-      return greeting_.starts_with(rest);
-    if (!rest.starts_with(greeting_))
-      return false;
-    known.greeted = true;
-    known.moved_at = now;
-    rest.remove_prefix(frames::greeting_bytes);
-  }
+  if (!known.greeted && !take_greeting(known, rest, now))
+    return false;
+  if (!known.greeted)
+    return true;
   std::string_view payload;
   bool too_long = false;
   while (frames::take_frame(rest, payload, too_long)) {
+    if (!take_question(known, payload))
+      return false;
     questions.emplace_back(payload);
     known.moved_at = now;
-    hold(known, bytes_of_question(payload.size()));
   }
   release(known, known.received.size() - rest.size());
   known.received.erase(0, known.received.size() - rest.size());
   return !too_long && known.held_bytes <= held_bytes_max;
 }
 
-bool lookup_connections::answered(handle which, std::uint64_t number, std::size_t question_bytes,
-                                  std::size_t frame_bytes) {
+bool lookup_connections::settle(handle which, std::uint64_t number, std::uint64_t question_bytes,
+                                std::size_t frame_bytes) {
   auto found = connections_.find(which);
   if (found == connections_.end() || found->second.number != number)
     return false;
   hold(found->second, frame_bytes);
-  release(found->second, bytes_of_question(question_bytes));
+  release(found->second, question_bytes);
+  if (found->second.asks_member) {
+    PEERCACHE_ASSERT(found->second.open > 0); // Each question is answered once.
+    --found->second.open;
+  }
   return true;
+}
+
+bool lookup_connections::answered(handle which, std::uint64_t number, std::size_t question_bytes,
+                                  std::size_t frame_bytes) {
+  return settle(which, number, bytes_of_question(question_bytes), frame_bytes);
+}
+
+bool lookup_connections::member_answered(handle which, std::uint64_t number, member_question kind,
+                                         std::size_t body_bytes, std::size_t frame_bytes) {
+  return settle(which, number, held_bytes_of(kind, body_bytes), frame_bytes);
 }
 
 void lookup_connections::taken(handle by, std::size_t bytes, time_point now) {
@@ -156,6 +201,7 @@ namespace {
 struct broker_body {
   caf::io::broker* self;
   directory_actor directory;
+  gateway_actor gateway;
   lookup_connections connections;
   log_limit lines{};
 
@@ -194,15 +240,19 @@ struct broker_body {
       log::debug("lookup: closed a connection that breaks the rules, or asks and does not read");
       return drop(data.handle);
     }
+    const bool of_member = connections.asks_member(data.handle);
     if (stranger && connections.greeted(data.handle))
-      self->configure_read(data.handle, caf::io::receive_policy::at_most(read_bytes_max));
+      self->configure_read(data.handle, caf::io::receive_policy::at_most(
+                                            of_member ? member_read_bytes_max : read_bytes_max));
     while (auto most = connections.one_too_many()) {
       if (lines.allows("waits", now()))
         log::warn("lookup: too many look-ups wait, closed the connection with most of them");
       drop(*most);
     }
     for (auto& question : questions)
-      if (auto number = connections.number_of(data.handle))
+      if (auto number = connections.number_of(data.handle); number != 0 && of_member)
+        ask_member(data.handle, number, question);
+      else if (number != 0)
         ask(data.handle, number, std::move(question));
   }
 
@@ -223,11 +273,79 @@ struct broker_body {
               const std::string& payload) {
     std::string frame;
     frames::append_frame(frame, payload);
-    if (!connections.answered(handle, number, question_bytes, frame.size()))
-      return;
+    if (connections.answered(handle, number, question_bytes, frame.size()))
+      send(handle, frame);
+  }
+
+  void send(caf::io::connection_handle handle, const std::string& frame) {
     auto& out = self->wr_buf(handle);
     out.insert(out.end(), frame.begin(), frame.end());
     self->flush(handle);
+  }
+
+  /// A question whose connection and number are known when its answer comes.
+  struct open_question {
+    caf::io::connection_handle handle;
+    std::uint64_t connection = 0;
+    std::uint32_t number = 0;
+    member_question kind = member_question::hello;
+    std::size_t body_bytes = 0;
+  };
+
+  void answer_member(const open_question& open, std::string_view body) {
+    if (body.size() + answer_header_bytes > frames::payload_bytes_max) {
+      // Only a view of thousands of members with the longest names is as long.
+      if (connections.number_of(open.handle) == open.connection)
+        drop(open.handle);
+      return;
+    }
+    std::string frame;
+    frames::append_frame(frame, encode_answer(open.number, body));
+    if (connections.member_answered(open.handle, open.connection, open.kind, open.body_bytes,
+                                    frame.size()))
+      send(open.handle, frame);
+  }
+
+  /// Asks an actor of this process, without a time-out as in `ask`, and passes its answer on.
+  template <class Actor, class... Question>
+  void pass_on(const open_question& open, const Actor& whom, Question&&... question) {
+    self->request(whom, caf::infinite, std::forward<Question>(question)...)
+        .then([this, open](const std::string& body) { answer_member(open, body); },
+              [this, open](const caf::error&) {
+                if (connections.number_of(open.handle) == open.connection)
+                  drop(open.handle);
+              });
+  }
+
+  /// @pre `read_question` takes `payload`
+  void ask_member(caf::io::connection_handle handle, std::uint64_t connection,
+                  const std::string& payload) {
+    const auto asked = read_question(payload);
+    PEERCACHE_ASSERT(asked); // `lookup_connections` lets no other pass.
+    const open_question open{handle, connection, asked->number, asked->kind, asked->body.size()};
+    std::string body(asked->body);
+    switch (asked->kind) {
+    case member_question::hello:
+      return answer_member(open, {});
+    case member_question::view:
+      return pass_on(open, gateway, view_atom_v);
+    case member_question::look_up:
+      return pass_on(open, directory, lookup_atom_v, std::move(body));
+    case member_question::remove:
+      return pass_on(open, gateway, remove_atom_v, std::move(body));
+    case member_question::promote:
+      return pass_on(open, gateway, promote_atom_v, std::string(promote_pages(body)),
+                     promote_ms(body));
+    case member_question::warm:
+      self->send(gateway, warm_atom_v, std::move(body));
+      return answer_member(open, {});
+    case member_question::used:
+      self->send(gateway, used_atom_v, std::move(body));
+      return answer_member(open, {});
+    case member_question::withdraw:
+      caf::anon_send(directory, withdraw_atom_v, std::move(body));
+      return answer_member(open, {});
+    }
   }
 };
 
@@ -236,8 +354,10 @@ struct broker_body {
 caf::behavior run_lookup_broker(caf::io::broker* self, lookup_broker_options options) {
   // The broker's behavior owns the body, so the body lives as long as the actor.
   std::shared_ptr<broker_body> body{new broker_body{
-      self, options.directory,
-      lookup_connections{frames::greeting(wire_version, options.cluster, options.inc)}}};
+      self, options.directory, options.gateway,
+      lookup_connections{
+          frames::greeting(wire_version, options.cluster, options.inc),
+          frames::greeting(wire_version, options.cluster, options.inc, member_question_magic)}}};
   self->add_doorman(std::move(options.doorman));
   self->delayed_send(self, look_every, beat_atom_v, from_here{});
   return {

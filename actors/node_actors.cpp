@@ -37,12 +37,6 @@ void node::impl::spawn_actors() {
   directory.records_max = config_.directory.records_max;
   directory.epochs = memory_->epochs();
   directory_ = system.spawn(run_directory, directory);
-  lookup_broker_options lookups;
-  lookups.cluster = config_.cluster.name;
-  lookups.inc = self_.inc;
-  lookups.directory = directory_;
-  lookups.doorman = std::move(lookup_doorman_);
-  lookups_ = system.middleman().spawn_broker(run_lookup_broker, std::move(lookups));
   spawn_pool();
 
   // Gateway, membership and links need each other's handles. The links get the node's own handles
@@ -75,6 +69,7 @@ void node::impl::spawn_actors() {
 
   spawn_membership(own);
   spawn_gateway(*own);
+  spawn_lookups();
   if (http_)
     spawn_metrics();
   *metrics = metrics_;
@@ -276,6 +271,17 @@ void node::impl::spawn_gateway(peer& own) {
   auto basp = system_->middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   caf::anon_send(basp, caf::publish_atom_v, std::move(doorman_), self_.control_port,
                  caf::actor_cast<caf::strong_actor_ptr>(gateway_), std::set<std::string>{});
+}
+
+void node::impl::spawn_lookups() {
+  PEERCACHE_ASSERT(directory_ && gateway_); // Copied: later ones reach nobody.
+  lookup_broker_options lookups;
+  lookups.cluster = config_.cluster.name;
+  lookups.inc = self_.inc;
+  lookups.directory = directory_;
+  lookups.gateway = gateway_;
+  lookups.doorman = std::move(lookup_doorman_);
+  lookups_ = system_->middleman().spawn_broker(run_lookup_broker, std::move(lookups));
 }
 
 } // namespace peercache::actors

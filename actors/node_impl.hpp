@@ -84,6 +84,7 @@ private:
   void spawn_membership(const std::shared_ptr<peer>& own);
   void spawn_gateway(peer& own);
   void spawn_clearing(const std::shared_ptr<peer>& own);
+  void spawn_lookups();
   void spawn_metrics();
   void spawn_overview();
   void spawn_overlap();

@@ -23,9 +23,10 @@ void append(std::string& out, T value) {
 
 } // namespace
 
-std::string greeting(std::uint32_t version, std::string_view cluster, const incarnation& meant) {
+std::string greeting(std::uint32_t version, std::string_view cluster, const incarnation& meant,
+                     std::uint32_t of) {
   std::string out;
-  append(out, magic);
+  append(out, of);
   append(out, version);
   append(out, checksum_of(std::as_bytes(std::span{cluster})));
   append(out, meant.high);

@@ -17,20 +17,22 @@ namespace peercache::net {
 /// `wire_version`, which is the `version` of the greeting):
 ///
 ///   greeting   offset bytes                    frame   offset bytes
-///     magic         0     4  "PCL1"              length     0     4  of the payload
+///     magic         0     4  what is asked       length     0     4  of the payload
 ///     version       4     4                      payload    4
 ///     cluster       8     8  digest of its name
 ///     incarnation  16    16  of the process that is meant
 ///
 /// The asking side greets and goes on with its first question at once; a server that is not meant
-/// closes. Each frame is answered by one frame, in order, so that many may be on their way.
+/// closes. With the magic "PCL1" each frame is answered by one frame, in order, so that many may be
+/// on their way; frames after other magics have numbers (link/member_question.hpp).
 namespace frames {
 inline constexpr std::uint32_t magic = 0x314c4350;
 inline constexpr std::size_t greeting_bytes = 32;
 inline constexpr std::size_t length_bytes = 4;
 inline constexpr std::uint32_t payload_bytes_max = 1u << 21;
 
-std::string greeting(std::uint32_t version, std::string_view cluster, const incarnation& meant);
+std::string greeting(std::uint32_t version, std::string_view cluster, const incarnation& meant,
+                     std::uint32_t of = magic);
 /// @pre payload.size() <= bytes_max
 void append_frame(std::string& out, std::string_view payload,
                   std::size_t bytes_max = payload_bytes_max);

@@ -59,6 +59,7 @@ FILES = {
 
 # Headers that folders may include which may not include the header's folder: plain values.
 SHARED = {
+    "directory/wire.hpp": ["link"],
     "link/cluster_health.hpp": ["cli"],
     "link/protocol/disk_wire.hpp": ["directory"],
     "link/protocol/pool_wire.hpp": ["directory"],

@@ -13,7 +13,8 @@ namespace frames = net::frames;
 class lookup_connections_test : public testing::Test {
 protected:
   std::string greeting = frames::greeting(1, "test", {1, 2});
-  lookup_connections connections{greeting};
+  lookup_connections connections{greeting,
+                                 frames::greeting(1, "test", {1, 2}, member_question_magic)};
   caf::io::connection_handle handle = caf::io::connection_handle::from_int(7);
   std::vector<std::string> questions;
   lookup_connections::time_point now{std::chrono::hours(1)};

@@ -6,10 +6,15 @@
 #include "net/frame_channel.hpp"
 #include "net/socket.hpp"
 
+#include <cstring>
 #include <gtest/gtest.h>
+#include <memory>
 #include <netinet/in.h>
+#include <optional>
 #include <poll.h>
 #include <sys/socket.h>
+#include <utility>
+#include <vector>
 
 namespace peercache::actors {
 namespace {
@@ -23,6 +28,19 @@ protected:
   system_config config{2};
   caf::actor_system system{config};
   directory_actor directory = system.spawn(run_directory, directory_options{});
+  /// Answers nothing before it is told to.
+  caf::actor gateway = system.spawn([](caf::event_based_actor* self) -> caf::behavior {
+    auto open = std::make_shared<std::vector<caf::typed_response_promise<std::string>>>();
+    return {[](view_atom) { return std::string("a view"); },
+            [self, open](remove_atom, const std::string&) {
+              open->push_back(self->make_response_promise<std::string>());
+              return open->back();
+            },
+            [open](beat_atom) {
+              for (auto& promise : *open)
+                promise.deliver(std::string("removed"));
+            }};
+  });
   incarnation inc{3, 4};
   std::uint16_t port = 0;
   caf::actor broker;
@@ -35,6 +53,7 @@ protected:
     options.cluster = "test";
     options.inc = inc;
     options.directory = directory;
+    options.gateway = caf::actor_cast<gateway_actor>(gateway);
     options.doorman = std::move(*doorman);
     broker = system.middleman().spawn_broker(run_lookup_broker, std::move(options));
   }
@@ -42,10 +61,42 @@ protected:
   ~lookup_broker_test() override {
     caf::anon_send_exit(broker, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(directory, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(gateway, caf::exit_reason::user_shutdown);
     system.await_actors_before_shutdown(false);
   }
 
   std::string greeting() const { return frames::greeting(wire_version, "test", inc); }
+
+  /// Asks on a connection for questions that are not look-ups.
+  void ask(int fd, std::uint32_t number, member_question kind, const std::string& body) const {
+    std::string frame;
+    frames::append_frame(frame, encode_question({number, kind, body}));
+    EXPECT_EQ(::send(fd, frame.data(), frame.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(frame.size()));
+  }
+  net::unique_fd connect_and_greet() const {
+    auto socket = connect(65536);
+    const auto hello = frames::greeting(wire_version, "test", inc, member_question_magic);
+    EXPECT_EQ(::send(socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(hello.size()));
+    return socket;
+  }
+  /// The next answer: its number and body. Nothing when the connection ends first.
+  static std::optional<std::pair<std::uint32_t, std::string>> answer(int fd) {
+    std::string bytes;
+    for (std::size_t wanted = frames::length_bytes; bytes.size() < wanted;) {
+      char some;
+      if (::recv(fd, &some, 1, 0) != 1)
+        return std::nullopt;
+      bytes.push_back(some);
+      if (std::uint32_t length = 0; bytes.size() == sizeof length) {
+        std::memcpy(&length, bytes.data(), sizeof length);
+        wanted += length;
+      }
+    }
+    const auto read = read_answer(std::string_view(bytes).substr(frames::length_bytes));
+    return std::pair{read->number, std::string(read->body)};
+  }
 
   net::unique_fd connect(int receive_buffer_bytes) const {
     net::unique_fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
@@ -107,6 +158,31 @@ TEST_F(lookup_broker_test, who_does_not_greet_is_cut_off) {
   ASSERT_EQ(::send(slow.get(), greeting().data(), 5, MSG_NOSIGNAL), 5);
   EXPECT_TRUE(is_closed_by_peer(mute.get()));
   EXPECT_TRUE(is_closed_by_peer(slow.get()));
+}
+
+TEST_F(lookup_broker_test, a_question_that_takes_long_holds_up_no_other_on_its_connection) {
+  const auto client = connect_and_greet();
+  ask(client.get(), 5, member_question::remove, std::string(directory::wire::key_bytes, 'k'));
+  ask(client.get(), 6, member_question::hello, "");
+  ask(client.get(), 7, member_question::view, "");
+  EXPECT_EQ(answer(client.get()), (std::pair<std::uint32_t, std::string>{6, ""}));
+  EXPECT_EQ(answer(client.get()), (std::pair<std::uint32_t, std::string>{7, "a view"}));
+  caf::anon_send(gateway, beat_atom_v);
+  EXPECT_EQ(answer(client.get()), (std::pair<std::uint32_t, std::string>{5, "removed"}));
+}
+
+TEST_F(lookup_broker_test, a_forged_question_ends_its_connection_and_no_other) {
+  const auto good = connect_and_greet();
+  for (std::uint8_t kind = 0; kind <= member_question_kinds; ++kind) {
+    const auto forged = connect_and_greet();
+    ask(forged.get(), 1, static_cast<member_question>(kind), "no record");
+    EXPECT_TRUE(is_closed_by_peer(forged.get())) << int{kind};
+    const auto long_one = connect_and_greet();
+    ask(long_one.get(), 1, static_cast<member_question>(kind), std::string(1u << 20, 'x'));
+    EXPECT_TRUE(is_closed_by_peer(long_one.get())) << int{kind};
+  }
+  ask(good.get(), 1, member_question::hello, "");
+  EXPECT_TRUE(answer(good.get()));
 }
 
 TEST_F(lookup_broker_test, a_client_sees_that_its_idle_connection_was_closed) {

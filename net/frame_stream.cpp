@@ -27,6 +27,11 @@ void frame_stream::on_events(std::uint32_t events) noexcept {
   writable_ |= over || (events & EPOLLOUT) != 0;
 }
 
+void frame_stream::push_greeting(std::string_view bytes) {
+  PEERCACHE_ASSERT(out_.empty() && !has_sent_);
+  out_.append(bytes);
+}
+
 bool frame_stream::push(std::string_view payload, std::size_t payload_bytes_max) {
   if (queued_bytes() + frames::length_bytes + payload.size() > queue_bytes_max_)
     return false;

@@ -37,6 +37,8 @@ public:
       readable_ = writable_ = true;
   }
 
+  /// Queues the bytes that come before all frames. @pre nothing was queued before
+  void push_greeting(std::string_view bytes);
   /// Queues a frame. False, and nothing is queued, when too many bytes would wait.
   /// @pre payload.size() <= payload_bytes_max
   bool push(std::string_view payload, std::size_t payload_bytes_max);

@@ -1,0 +1,124 @@
+#include "client/member_channel.hpp"
+
+#include "common/assert.hpp"
+
+#include <utility>
+
+namespace peercache::client {
+
+using link::member_question;
+
+namespace {
+
+/// Bytes of questions that may be open at once: half of what the member holds for a connection.
+constexpr std::uint64_t open_bytes_max = 2u << 20;
+constexpr std::size_t queue_bytes_max = 4u << 20;
+/// Bytes that are received in one step, so that a channel leaves room for the others.
+constexpr std::size_t receive_bytes_max = 4u << 20;
+
+} // namespace
+
+member_channel::member_channel(net::stream_socket socket, std::string_view greeting, time_point now)
+    : stream_(std::move(socket), queue_bytes_max), begun_at_(now) {
+  stream_.push_greeting(greeting);
+  say_hello(now);
+}
+
+void member_channel::say_hello(time_point now) {
+  hello_ = ++last_number_;
+  hello_at_ = now;
+  stream_.push(link::encode_question({*hello_, member_question::hello, {}}),
+               net::frames::payload_bytes_max);
+}
+
+void member_channel::ask(member_request request) {
+  if (waiting_.size() >= waiting_max || waiting_bytes_ + request.body.size() > waiting_bytes_max)
+    return request.take(std::nullopt);
+  waiting_bytes_ += request.body.size();
+  waiting_.push_back(std::move(request));
+}
+
+void member_channel::send_waiting(time_point now) {
+  while (stands_ && !waiting_.empty()) {
+    auto& next = waiting_.front();
+    const auto held = link::held_bytes_of(next.kind, next.body.size());
+    const bool is_worth_it = now < next.until;
+    // One place is that of the hello.
+    if (is_worth_it && (open_.size() + 1 >= link::member_questions_open_max ||
+                        (!open_.empty() && open_bytes_ + held > open_bytes_max)))
+      return;
+    auto request = std::move(next);
+    waiting_.pop_front();
+    waiting_bytes_ -= request.body.size();
+    if (!is_worth_it ||
+        !stream_.push(link::encode_question({++last_number_, request.kind, request.body}),
+                      net::frames::payload_bytes_max)) {
+      request.take(std::nullopt);
+      continue;
+    }
+    open_bytes_ += held;
+    open_[last_number_] = {held, std::move(request.take)};
+  }
+}
+
+bool member_channel::take_answer(std::string_view payload) {
+  const auto answer = link::read_answer(payload);
+  if (!answer)
+    return false;
+  if (hello_ && answer->number == *hello_) {
+    hello_.reset();
+    stands_ = true;
+    return true;
+  }
+  const auto asked = open_.find(answer->number);
+  if (asked == open_.end())
+    return false; // The member has broken the protocol.
+  open_bytes_ -= asked->second.held_bytes;
+  const auto take = std::move(asked->second.take);
+  open_.erase(asked);
+  take(std::string(answer->body));
+  return true;
+}
+
+bool member_channel::receive() {
+  stream_.receive(receive_bytes_max);
+  while (const auto payload = stream_.take(net::frames::payload_bytes_max))
+    if (!take_answer(*payload))
+      return false;
+  return !stream_.too_long() && !stream_.ended();
+}
+
+bool member_channel::is_late(time_point now) const noexcept {
+  if (!stands_ && !stream_.has_sent() && now >= begun_at_ + connect_patience)
+    return true;
+  return hello_ && now >= hello_at_ + hello_patience;
+}
+
+bool member_channel::step(time_point now) {
+  do {
+    if (!receive())
+      return false;
+    if (!hello_ && now >= hello_at_ + hello_every)
+      say_hello(now);
+    send_waiting(now);
+    stream_.flush();
+  } while (stream_.wants_turn());
+  return !stream_.ended() && !is_late(now);
+}
+
+member_channel::time_point member_channel::due() const noexcept {
+  if (!stands_ && !stream_.has_sent())
+    return begun_at_ + connect_patience;
+  return hello_at_ + (hello_ ? hello_patience : hello_every);
+}
+
+void member_channel::end() {
+  for (auto& [number, asked] : std::exchange(open_, {}))
+    asked.take(std::nullopt);
+  for (auto& request : std::exchange(waiting_, {}))
+    request.take(std::nullopt);
+  open_bytes_ = 0;
+  waiting_bytes_ = 0;
+}
+
+} // namespace peercache::client

@@ -1,0 +1,86 @@
+#pragma once
+
+#include "link/member_question.hpp"
+#include "net/frame_stream.hpp"
+#include "net/stream_socket.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace peercache::client {
+
+/// A question to a member, and who takes its answer.
+struct member_request {
+  link::member_question kind = link::member_question::hello;
+  std::string body;
+  /// When the question is no longer worth asking.
+  std::chrono::steady_clock::time_point until;
+  /// Called once: with the answer's body, or with nothing when there will be none.
+  std::function<void(std::optional<std::string>)> take;
+};
+
+/// One connection to the look-up port of a member, for questions with numbers
+/// (link/member_question.hpp). It says hello at its begin and every second: a member that does not
+/// answer is not there.
+///
+/// Threads: one at a time. Time is an argument. Errors: `step` returns false when the connection is
+/// over, for whatever reason; `end` then answers all that is open with nothing. Bounds: what a
+/// member lets be open at once; further questions wait, `waiting_max` of them.
+class member_channel {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  static constexpr std::chrono::milliseconds hello_every{1000};
+  /// Longest time to the answer of a hello; at the begin that of the connection counts besides.
+  static constexpr std::chrono::milliseconds hello_patience{2000};
+  /// Longest time until the connection stands; TLS shakes hands in that of the first hello.
+  static constexpr std::chrono::milliseconds connect_patience{300};
+  static constexpr std::size_t waiting_max = 1024;
+  static constexpr std::size_t waiting_bytes_max = 16u << 20;
+
+  member_channel(net::stream_socket socket, std::string_view greeting, time_point now);
+
+  int fd() const noexcept { return stream_.fd(); }
+  void on_events(std::uint32_t events) noexcept { stream_.on_events(events); }
+  /// Takes a question. It is answered with nothing at once when too many wait.
+  void ask(member_request request);
+  /// Sends, receives and looks at the clock, without blocking. False: the connection is over.
+  bool step(time_point now);
+  /// When `step` has something to do without an event.
+  time_point due() const noexcept;
+  /// Whether the member has answered a hello.
+  bool stands() const noexcept { return stands_; }
+  /// Answers all open questions with nothing.
+  void end();
+
+private:
+  struct open_question {
+    std::uint64_t held_bytes = 0;
+    std::function<void(std::optional<std::string>)> take;
+  };
+
+  void say_hello(time_point now);
+  void send_waiting(time_point now);
+  bool receive();
+  bool take_answer(std::string_view payload);
+  bool is_late(time_point now) const noexcept;
+
+  net::frame_stream stream_;
+  std::deque<member_request> waiting_;
+  std::size_t waiting_bytes_ = 0;
+  std::map<std::uint32_t, open_question> open_; ///< By number.
+  std::uint64_t open_bytes_ = 0;                ///< Sum of their held_bytes.
+  std::uint32_t last_number_ = 0;
+  time_point begun_at_;
+  std::optional<std::uint32_t> hello_; ///< Number of the hello that is not answered yet.
+  time_point hello_at_;                ///< When the last hello was said.
+  bool stands_ = false;
+};
+
+} // namespace peercache::client

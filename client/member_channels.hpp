@@ -1,0 +1,87 @@
+#pragma once
+
+#include "client/member_channel.hpp"
+#include "common/ids.hpp"
+#include "discovery/view.hpp"
+#include "net/socket.hpp"
+#include "net/tls_context.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace peercache::client {
+
+/// A connection from this client to the look-up port of each member: it tells whether the member is
+/// there, and carries all questions to it but the look-ups of calls, which have connections of
+/// their own (client/lookup_channels.hpp). So clients speak no protocol of CAF's with the nodes of
+/// other hosts.
+///
+/// Threads: `run` has one of its own, which calls what listens and what takes answers; all else
+/// any. Errors: a question to a member without a connection is answered with nothing. Bounds: a
+/// connection for each member that was opened; `orders_max` orders wait for the thread, further
+/// questions are answered with nothing in the asking thread.
+class member_channels {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  /// Hears that a connection to a member stands (once), and that there is none: it has ended or
+  /// could not be made. Not after `follow` has closed it.
+  using listener = std::function<void(const incarnation&, bool stands)>;
+
+  static constexpr std::size_t orders_max = 16'384;
+
+  /// Without a free descriptor there are no connections, and the log says so.
+  /// @param tls null: the connections are plain
+  member_channels(std::string cluster, std::shared_ptr<net::tls_context> tls);
+
+  /// Names who listens. @pre before `run`
+  void listen(listener hears) { hears_ = std::move(hears); }
+  /// Connects to a member, if there is no connection to it yet.
+  void open(const discovery::member& whom);
+  /// Closes the connections to nodes that are not in the view.
+  void follow(const discovery::view& view);
+  void ask(const incarnation& whom, member_request request);
+
+  /// Moves all connections on until `stop`; what was asked before it has been sent as far as that
+  /// was possible at once.
+  void run();
+  void stop() noexcept;
+
+private:
+  struct entry {
+    entry(incarnation whose, net::stream_socket socket, std::string_view greeting, time_point now)
+        : member(whose), channel(std::move(socket), greeting, now) {}
+    incarnation member;
+    member_channel channel;
+    bool told = false; ///< `hears_` knows that it stands.
+  };
+
+  /// Lets the thread do this. False when too much waits for it.
+  bool post(std::function<void(time_point)> order);
+  void do_open(const discovery::member& whom, time_point now);
+  void do_orders(time_point now);
+  void step(std::uint64_t id, time_point now);
+  void close(std::uint64_t id);
+  void look_at_clock(time_point now);
+
+  const std::string cluster_;
+  const std::shared_ptr<net::tls_context> tls_;
+  std::optional<net::event_poll> poll_; ///< None: the process had no descriptor left.
+  listener hears_;
+  std::atomic<bool> stopped_{false};
+  std::mutex lock_; ///< Guards the orders, which come from any thread.
+  std::vector<std::function<void(time_point)>> orders_;
+  // All below is the thread's.
+  std::unordered_map<std::uint64_t, entry> channels_; ///< By the id of their events.
+  std::unordered_map<incarnation, std::uint64_t> ids_;
+  std::uint64_t last_id_ = 0;
+  time_point next_due_ = time_point::max(); ///< No channel is due before.
+};
+
+} // namespace peercache::client

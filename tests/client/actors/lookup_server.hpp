@@ -3,13 +3,16 @@
 #include "client/close_signal.hpp"
 #include "common/limits.hpp"
 #include "directory/wire.hpp"
+#include "link/member_question.hpp"
 #include "link/protocol/gateway.hpp"
 #include "net/frame_channel.hpp"
 #include "net/socket.hpp"
 
 #include <cerrno>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <poll.h>
 #include <string>
 #include <string_view>
@@ -20,8 +23,8 @@
 
 namespace peercache::client {
 
-/// Where a directory shard answers the look-ups of clients, as the test says. Threads: its own;
-/// every method any.
+/// Where a node answers the look-ups and the other questions of clients, as the test says. Threads:
+/// its own; every method any.
 class lookup_server {
 public:
   enum class manner {
@@ -31,8 +34,13 @@ public:
     raves,  ///< Sends bytes that are not an answer.
   };
 
+  /// What the node says to a question that is not a look-up; nothing: no answer.
+  using speaker = std::function<std::optional<std::string>(const link::numbered_question&)>;
+
   explicit lookup_server(const incarnation& owner)
       : greeting_(net::frames::greeting(link::wire_version, "test", owner)),
+        questions_greeting_(
+            net::frames::greeting(link::wire_version, "test", owner, link::member_question_magic)),
         listener_(*net::listen_on("127.0.0.1", 0, 64)), thread_([this] { run(); }) {}
   ~lookup_server() {
     stop_.give();
@@ -47,6 +55,15 @@ public:
   void behave(manner how) {
     std::lock_guard hold(lock_);
     manner_ = how;
+  }
+  void behave_to_members(manner how) {
+    std::lock_guard hold(lock_);
+    members_manner_ = how;
+  }
+  /// Without a speaker hellos alone are answered.
+  void say(speaker says) {
+    std::lock_guard hold(lock_);
+    says_ = std::move(says);
   }
   /// By this view other nodes own each key without a record.
   void follow(const directory::view_number& view) {
@@ -63,6 +80,7 @@ private:
     net::unique_fd socket;
     std::string in;
     bool greeted = false;
+    bool asks_member = false;
   };
 
   void run() {
@@ -79,7 +97,7 @@ private:
           open[i].socket.reset();
       std::erase_if(open, [](const connection& each) { return !each.socket; });
       if (auto fresh = net::accept_from(listener_, {}))
-        open.push_back({std::move(fresh), {}, false});
+        open.push_back({std::move(fresh), {}, false, false});
     }
   }
 
@@ -93,7 +111,8 @@ private:
     if (!from.greeted) {
       if (from.in.size() < greeting_.size())
         return true;
-      if (!from.in.starts_with(greeting_))
+      from.asks_member = from.in.starts_with(questions_greeting_);
+      if (!from.asks_member && !from.in.starts_with(greeting_))
         return false;
       from.in.erase(0, greeting_.size());
       from.greeted = true;
@@ -102,7 +121,8 @@ private:
     std::string_view question;
     bool too_long = false;
     while (net::frames::take_frame(rest, question, too_long))
-      if (!answer(from.socket.get(), question))
+      if (!(from.asks_member ? answer_member(from.socket.get(), question)
+                             : answer(from.socket.get(), question)))
         return false;
     from.in.erase(0, from.in.size() - rest.size());
     return !too_long;
@@ -119,8 +139,27 @@ private:
       append_answer(said, key);
     if (manner_ == manner::raves)
       said = "\x7f";
+    return send(socket, said);
+  }
+
+  bool answer_member(int socket, std::string_view payload) {
+    const auto asked = link::read_question(payload);
+    std::lock_guard hold(lock_);
+    if (!asked || members_manner_ == manner::silent || members_manner_ == manner::breaks)
+      return members_manner_ == manner::silent;
+    if (members_manner_ == manner::raves)
+      return send(socket, link::encode_answer(asked->number + 1000, {}));
+    std::optional<std::string> said;
+    if (asked->kind == link::member_question::hello)
+      said.emplace();
+    else if (says_)
+      said = says_(*asked);
+    return !said || send(socket, link::encode_answer(asked->number, *said));
+  }
+
+  static bool send(int socket, const std::string& payload) {
     std::string frame;
-    net::frames::append_frame(frame, said);
+    net::frames::append_frame(frame, payload);
     return ::send(socket, frame.data(), frame.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(frame.size());
   }
@@ -136,12 +175,15 @@ private:
   }
 
   const std::string greeting_;
+  const std::string questions_greeting_;
   net::unique_fd listener_;
   close_signal stop_;
   mutable std::mutex lock_;
   std::map<page_key, std::vector<directory::page_location>> records_; ///< Guarded by lock_, as are
                                                                       ///< all members below.
   manner manner_ = manner::answers;
+  manner members_manner_ = manner::answers;
+  speaker says_;
   directory::view_number view_;
   std::size_t questions_ = 0;
   std::thread thread_;

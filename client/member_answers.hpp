@@ -1,0 +1,53 @@
+#pragma once
+
+#include "client/close_signal.hpp"
+#include "client/member_channels.hpp"
+#include "common/ids.hpp"
+
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+
+/// The answers to questions that one call asks members, all at once. Threads: one; answers come in
+/// that of the channels. Lifetime: answers that come after its end reach nobody. Bound: `wait`
+/// returns by its deadline, and when the client is closed or the thread interrupted.
+class member_answers {
+public:
+  member_answers(member_channels& channels, close_signal& closing)
+      : channels_(channels), closing_(closing) {}
+
+  /// Asks a member. Returns the question's index; they count from 0.
+  std::size_t ask(const incarnation& whom, link::member_question kind, std::string body,
+                  member_channel::time_point until);
+  /// Waits until each question has ended.
+  void wait(member_channel::time_point until);
+
+  /// How a question stands after `wait`.
+  struct outcome {
+    bool ended = false;              ///< An answer came, or it is certain that none will.
+    std::optional<std::string> body; ///< The body of the answer; nothing: there is none.
+  };
+  /// @pre taken once
+  outcome take(std::size_t index);
+
+private:
+  struct shared_state {
+    std::mutex lock;
+    std::condition_variable changed;
+    std::vector<outcome> outcomes; ///< Guarded by `lock`, as are the two below.
+    std::size_t open = 0;
+    bool closed = false;
+  };
+
+  member_channels& channels_;
+  close_signal& closing_;
+  const std::shared_ptr<shared_state> state_ = std::make_shared<shared_state>();
+};
+
+} // namespace peercache::client

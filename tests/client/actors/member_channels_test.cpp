@@ -1,0 +1,161 @@
+#include "client/member_channels.hpp"
+
+#include "client/member_answers.hpp"
+#include "tests/client/actors/lookup_server.hpp"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace peercache::client {
+namespace {
+
+using namespace std::chrono_literals;
+using link::member_question;
+using manner = lookup_server::manner;
+using std::chrono::steady_clock;
+
+class member_channels_test : public testing::Test {
+protected:
+  member_channels_test() {
+    member.name = "there";
+    member.id = node_id_of(member.name);
+    member.inc = {3, 4};
+    member.host = "127.0.0.1";
+    member.lookup_port = server.port();
+    channels.listen([this](const incarnation&, bool stands) {
+      std::lock_guard guard{lock};
+      heard.push_back(stands);
+      changed.notify_all();
+    });
+    thread = std::thread([this] { channels.run(); });
+  }
+  ~member_channels_test() override {
+    channels.stop();
+    thread.join();
+  }
+
+  /// Waits until the listener has heard this.
+  void await_heard(const std::vector<bool>& wanted) {
+    std::unique_lock guard{lock};
+    EXPECT_TRUE(changed.wait_for(guard, 20s, [&] { return heard == wanted; }))
+        << testing::PrintToString(heard);
+  }
+  /// Asks one question, and waits for its end.
+  member_answers::outcome ask(member_question kind, const std::string& body,
+                              steady_clock::duration within = 20s) {
+    member_answers answers(channels, closing);
+    const auto index = answers.ask(member.inc, kind, body, steady_clock::now() + within);
+    answers.wait(steady_clock::now() + within);
+    return answers.take(index);
+  }
+
+  close_signal closing;
+  discovery::member member;
+  lookup_server server{{3, 4}};
+  member_channels channels{"test", nullptr};
+  std::mutex lock;
+  std::condition_variable changed;
+  std::vector<bool> heard; ///< Guarded by lock.
+  std::thread thread;
+};
+
+TEST_F(member_channels_test, a_member_stands_when_it_has_said_hello_and_is_asked_then) {
+  server.say([](const link::numbered_question& asked) {
+    return std::to_string(static_cast<int>(asked.kind)) + std::string(asked.body);
+  });
+  channels.open(member);
+  await_heard({true});
+  const std::string key(directory::wire::key_bytes, 'k');
+  EXPECT_EQ(ask(member_question::remove, key).body, "3" + key);
+  EXPECT_EQ(ask(member_question::view, "").body, "1");
+}
+
+TEST_F(member_channels_test, who_has_no_connection_to_a_member_gets_no_answer_from_it) {
+  const auto said = ask(member_question::view, "");
+  EXPECT_TRUE(said.ended);
+  EXPECT_FALSE(said.body);
+}
+
+TEST_F(member_channels_test, another_process_at_the_address_is_not_the_member) {
+  member.inc = {9, 9};
+  channels.open(member);
+  await_heard({false});
+}
+
+TEST_F(member_channels_test, a_port_where_nobody_listens_is_said_to_be_out_of_reach) {
+  const auto nobody = *net::hold_port("127.0.0.1", 0);
+  member.lookup_port = net::local_port(nobody);
+  channels.open(member);
+  await_heard({false});
+}
+
+TEST_F(member_channels_test, a_member_that_takes_the_connection_and_is_silent_is_not_there) {
+  server.behave_to_members(manner::silent);
+  channels.open(member);
+  await_heard({false});
+}
+
+TEST_F(member_channels_test, a_member_that_falls_silent_is_gone_and_its_questions_end) {
+  channels.open(member);
+  await_heard({true});
+  server.behave_to_members(manner::silent);
+  const auto said = ask(member_question::view, "");
+  EXPECT_TRUE(said.ended);
+  EXPECT_FALSE(said.body);
+  await_heard({true, false});
+}
+
+TEST_F(member_channels_test, an_answer_to_no_question_ends_the_connection) {
+  channels.open(member);
+  await_heard({true});
+  server.behave_to_members(manner::raves);
+  EXPECT_FALSE(ask(member_question::view, "").body);
+  await_heard({true, false});
+}
+
+TEST_F(member_channels_test, a_wait_ends_with_its_deadline_with_the_client_and_no_later) {
+  channels.open(member);
+  await_heard({true});
+  const auto begun = steady_clock::now();
+  const auto said = ask(member_question::view, "", 50ms); // Without a speaker: no answer.
+  EXPECT_FALSE(said.ended);
+  EXPECT_GE(steady_clock::now() - begun, 50ms);
+  member_answers answers(channels, closing);
+  const auto index = answers.ask(member.inc, member_question::view, "", steady_clock::now() + 60s);
+  closing.give();
+  answers.wait(steady_clock::now() + 60s);
+  EXPECT_FALSE(answers.take(index).ended);
+}
+
+TEST_F(member_channels_test, many_questions_wait_for_room_and_all_are_answered) {
+  server.say([](const link::numbered_question& asked) {
+    return std::string(asked.body.size() / directory::wire::key_bytes, 'r');
+  });
+  channels.open(member);
+  await_heard({true});
+  member_answers answers(channels, closing);
+  const auto until = steady_clock::now() + 60s;
+  const std::string keys(limits::batch_pages_max * directory::wire::key_bytes, 'k');
+  constexpr std::size_t count = 3 * link::member_questions_open_max;
+  for (std::size_t i = 0; i < count; ++i)
+    answers.ask(member.inc, member_question::remove, i % 8 == 0 ? keys : keys.substr(0, 32), until);
+  answers.wait(until);
+  for (std::size_t i = 0; i < count; ++i)
+    EXPECT_EQ(answers.take(i).body.value_or("").size(), i % 8 == 0 ? limits::batch_pages_max : 1u);
+}
+
+TEST_F(member_channels_test, a_node_that_left_the_view_is_left_alone) {
+  channels.open(member);
+  await_heard({true});
+  channels.follow({});
+  const auto said = ask(member_question::view, "");
+  EXPECT_TRUE(said.ended);
+  EXPECT_FALSE(said.body);
+  await_heard({true});
+}
+
+} // namespace
+} // namespace peercache::client

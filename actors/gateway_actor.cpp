@@ -362,14 +362,14 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](report_atom, std::uint64_t id, metrics::samples& totals) {
         take_report(self, id, totals);
       },
-      [self](used_atom, std::string& pages) { tell_pool(self, pages); },
-      [self](remove_atom, const std::string& keys) {
+      [self](used_atom, std::string& pages, from_here) { tell_pool(self, pages); },
+      [self](remove_atom, const std::string& keys, from_here) {
         return self->delegate(self->state.options.pool, remove_atom_v, keys, from_here{});
       },
-      [self](promote_atom, const std::string& pages, std::uint32_t within_ms) {
+      [self](promote_atom, const std::string& pages, std::uint32_t within_ms, from_here) {
         return promote_for(self, pages, within_ms);
       },
-      [self](warm_atom, const std::string& pages) { warm(self, pages); },
+      [self](warm_atom, const std::string& pages, from_here) { warm(self, pages); },
       [self](verify_atom) { return verify_disk(self); },
       [self](evict_atom, std::uint64_t bytes) { return evict_disk(self, bytes); },
       [self](status_atom) { return node_status(self); },

@@ -332,15 +332,15 @@ struct broker_body {
     case member_question::look_up:
       return pass_on(open, directory, lookup_atom_v, std::move(body));
     case member_question::remove:
-      return pass_on(open, gateway, remove_atom_v, std::move(body));
+      return pass_on(open, gateway, remove_atom_v, std::move(body), from_here{});
     case member_question::promote:
       return pass_on(open, gateway, promote_atom_v, std::string(promote_pages(body)),
-                     promote_ms(body));
+                     promote_ms(body), from_here{});
     case member_question::warm:
-      self->send(gateway, warm_atom_v, std::move(body));
+      self->send(gateway, warm_atom_v, std::move(body), from_here{});
       return answer_member(open, {});
     case member_question::used:
-      self->send(gateway, used_atom_v, std::move(body));
+      self->send(gateway, used_atom_v, std::move(body), from_here{});
       return answer_member(open, {});
     case member_question::withdraw:
       caf::anon_send(directory, withdraw_atom_v, std::move(body));

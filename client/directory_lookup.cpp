@@ -51,7 +51,7 @@ void directory_lookup::refresh(lookup_plan& plan, deadline until) {
   counters_.view_refreshes.fetch_add(1, std::memory_order_relaxed);
   const auto* informed = cluster_->find(plan.newer_from());
   if (informed != nullptr)
-    session_.refresh_view(informed->gateway, plan.newer(),
+    session_.refresh_view(informed->self.inc, plan.newer(),
                           steady_clock::now() + lookup_plan::patience_for_view(left_until(until)));
   follow(plan);
 }

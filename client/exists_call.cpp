@@ -64,7 +64,10 @@ void exists_call::take(std::span<const page_key> asked, std::span<page_result> r
     client_.remember(asked[i], best);
   }
   if (!cold.empty())
-    warm(cold, *client_.session.board().topology());
+    warm(cold, *client_.session.board().topology(),
+         [this](const incarnation& whom, member_request request) {
+           client_.session.members().ask(whom, std::move(request));
+         });
 }
 
 } // namespace peercache::client

@@ -7,45 +7,52 @@
 namespace peercache::client {
 
 using namespace std::chrono_literals;
+using link::member_question;
 using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-void warm(const promote_plan& pages, const link::topology& cluster) {
+namespace {
+
+/// How long a wish for pages ahead of need waits to be sent.
+constexpr auto warm_patience = 5s;
+
+} // namespace
+
+void warm(const promote_plan& pages, const link::topology& cluster, const member_asker& ask) {
   for (const auto& share : pages.shares())
     if (const auto* holder = cluster.find(share.holder); holder != nullptr && holder->linked())
-      caf::anon_send(holder->gateway, link::warm_atom_v, share.request);
+      ask(share.holder, {member_question::warm, share.request, steady_clock::now() + warm_patience,
+                         [](const std::optional<std::string>&) {}});
 }
 
 promote_call::promote_call(session& with, const link::topology& cluster, promote_plan pages,
                            deadline until)
-    : self_(with), pages_(std::move(pages)) {
+    : pages_(std::move(pages)), until_(until), answers_(with.members(), with.closing()) {
   const auto left = duration_cast<milliseconds>(until - steady_clock::now());
   const auto within = promote_plan::patience(left);
   for (const auto& share : pages_.shares()) {
     const auto* holder = cluster.find(share.holder);
     if (holder == nullptr || !holder->linked() || within <= 0ms)
-      answers_.emplace_back();
+      asked_.emplace_back();
     else
-      answers_.emplace_back(self_->request(holder->gateway, left, link::promote_atom_v,
-                                           share.request,
-                                           static_cast<std::uint32_t>(within.count())));
+      asked_.emplace_back(
+          answers_.ask(share.holder, member_question::promote,
+                       link::promote_body(static_cast<std::uint32_t>(std::min<milliseconds::rep>(
+                                              within.count(), link::promote_ms_max)),
+                                          share.request),
+                       until));
   }
 }
 
 std::vector<promote_plan::place> promote_call::take() {
-  std::vector<caf::message_id> asked;
-  for (const auto& answer : answers_)
-    if (answer)
-      asked.push_back(answer->id());
-  const auto at_close = self_.fail_at_close(std::move(asked));
-  PEERCACHE_ASSERT(answers_.size() == pages_.shares().size());
+  answers_.wait(until_);
+  PEERCACHE_ASSERT(asked_.size() == pages_.shares().size());
   std::vector<promote_plan::place> places;
-  for (std::size_t i = 0; i < answers_.size(); ++i) {
+  for (std::size_t i = 0; i < asked_.size(); ++i) {
     std::string answer;
-    if (answers_[i])
-      answers_[i]->receive([&](std::string& said) { answer = std::move(said); },
-                           [&](const caf::error&) { self_.spoil(); });
+    if (asked_[i])
+      answer = answers_.take(*asked_[i]).body.value_or(std::string());
     for (auto& place : promote_plan::places(pages_.shares()[i], answer))
       places.push_back(place);
   }

@@ -1,17 +1,21 @@
 #pragma once
 
+#include "client/member_answers.hpp"
 #include "client/promote_plan.hpp"
 #include "client/session.hpp"
-#include "link/protocol/disk_wire.hpp"
 
+#include <functional>
 #include <optional>
 #include <vector>
 
 namespace peercache::client {
 
+/// Asks a member, whose answer `member_request::take` gets.
+using member_asker = std::function<void(const incarnation&, member_request)>;
+
 /// Asks the nodes, best effort, to bring these pages into their pools if they have nothing better
 /// to do.
-void warm(const promote_plan& pages, const link::topology& cluster);
+void warm(const promote_plan& pages, const link::topology& cluster, const member_asker& ask);
 
 /// Asks the nodes to bring pages into their pools, all at once; the caller reads other pages
 /// meanwhile. The plan (client/promote_plan.hpp) makes the questions and interprets the answers.
@@ -24,14 +28,11 @@ public:
   std::vector<promote_plan::place> take();
 
 private:
-  using pending_answer = decltype(std::declval<caf::blocking_actor&>().request(
-      std::declval<link::gateway_actor>(), std::chrono::milliseconds{}, link::promote_atom_v,
-      std::string{}, std::uint32_t{}));
-
-  session::caller self_;
   const promote_plan pages_;
-  /// The answer to each share of the plan; none: not asked.
-  std::vector<std::optional<pending_answer>> answers_;
+  const deadline until_;
+  member_answers answers_;
+  /// The index in `answers_` of the question for each share of the plan; none: not asked.
+  std::vector<std::optional<std::size_t>> asked_;
 };
 
 } // namespace peercache::client

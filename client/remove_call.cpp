@@ -10,8 +10,6 @@
 namespace peercache::client {
 
 using namespace std::chrono_literals;
-using std::chrono::duration_cast;
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 namespace {
@@ -71,51 +69,48 @@ void remove_call::run_everywhere() {
   plan_.end_everywhere(client_.session.board().nodes_gone(*cluster).empty());
 }
 
-std::optional<remove_call::pending_answer>
-remove_call::send(session::caller& self, const link::peer* holder, const remove_plan::share& part) {
+std::optional<std::size_t> remove_call::send(member_answers& answers, const link::peer* holder,
+                                             const remove_plan::share& part, deadline patience) {
   if (holder == nullptr || !holder->linked()) {
     plan_.not_asked(part, page_status::unreachable);
     return std::nullopt;
   }
-  const auto left = duration_cast<milliseconds>(until_ - steady_clock::now());
   const bool was_silent = silent_ != nullptr && std::find(silent_->begin(), silent_->end(),
                                                           part.holder) != silent_->end();
-  if (left < 1ms || was_silent) {
+  if (until_ - steady_clock::now() < 1ms || was_silent) {
     plan_.not_asked(part, page_status::timed_out);
     return std::nullopt;
   }
-  const auto patience = duration_cast<milliseconds>(remove_plan::patience(left, is_last_));
-  return self->request(holder->gateway, patience, link::remove_atom_v, part.keys);
+  return answers.ask(part.holder, link::member_question::remove, part.keys, patience);
+}
+
+void remove_call::settle(const remove_plan::share& part, const member_answers::outcome& said) {
+  if (said.body)
+    return plan_.answered(part, *said.body, client_.session.board().stale);
+  if (silent_ != nullptr)
+    silent_->push_back(part.holder);
+  if (said.ended) // The connection broke; nobody knows whether the holder had been asked.
+    plan_.not_asked(part, page_status::unreachable);
+  else
+    plan_.failed(part);
 }
 
 void remove_call::ask(const link::topology& cluster,
                       const std::vector<remove_plan::share>& shares) {
   if (shares.empty())
     return;
-  session::caller self{client_.session};
-  std::vector<std::optional<pending_answer>> answers;
-  std::vector<caf::message_id> asked;
-  for (const auto& part : shares) {
-    answers.push_back(send(self, cluster.find(part.holder), part));
-    if (answers.back())
-      asked.push_back(answers.back()->id());
-  }
-  const auto at_close = self.fail_at_close(std::move(asked));
-  PEERCACHE_ASSERT(answers.size() == shares.size());
-  // All time-outs run already: receiving the answers one after the other takes no longer than the
-  // slowest.
+  member_answers answers(client_.session.members(), client_.session.closing());
+  const auto now = steady_clock::now();
+  const auto patience = now + remove_plan::patience(until_ - now, is_last_);
+  std::vector<std::optional<std::size_t>> asked;
+  asked.reserve(shares.size());
+  for (const auto& part : shares)
+    asked.push_back(send(answers, cluster.find(part.holder), part, patience));
+  answers.wait(patience);
+  PEERCACHE_ASSERT(asked.size() == shares.size());
   for (std::size_t i = 0; i < shares.size(); ++i)
-    if (answers[i])
-      answers[i]->receive(
-          [&, &part = shares[i]](const std::string& statuses) {
-            plan_.answered(part, statuses, client_.session.board().stale);
-          },
-          [&, &part = shares[i]](const caf::error&) {
-            self.spoil();
-            if (silent_ != nullptr)
-              silent_->push_back(part.holder);
-            plan_.failed(part);
-          });
+    if (asked[i])
+      settle(shares[i], answers.take(*asked[i]));
 }
 
 } // namespace peercache::client

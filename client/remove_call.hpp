@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/client_impl.hpp"
+#include "client/member_answers.hpp"
 #include "client/remove_plan.hpp"
 
 #include <chrono>
@@ -27,18 +28,16 @@ public:
   void run_everywhere();
 
 private:
-  using pending_answer = decltype(std::declval<caf::blocking_actor&>().request(
-      std::declval<link::gateway_actor>(), std::chrono::milliseconds{}, link::remove_atom_v,
-      std::string{}));
-
   /// Waits until pages that a set of this host has put are in the pool, where this call can remove
   /// them. Notes which keys the pool has.
   void await_own_puts();
   /// Asks all holders before it waits for the first: a silent holder holds up no other.
   void ask(const link::topology& cluster, const std::vector<remove_plan::share>& shares);
-  /// Sends one question; nothing when the holder cannot be asked.
-  std::optional<pending_answer> send(session::caller& self, const link::peer* holder,
-                                     const remove_plan::share& part);
+  /// Asks one holder, who may take until `patience`. Nothing when it cannot be asked; otherwise the
+  /// question's index.
+  std::optional<std::size_t> send(member_answers& answers, const link::peer* holder,
+                                  const remove_plan::share& part, deadline patience);
+  void settle(const remove_plan::share& part, const member_answers::outcome& said);
   void forget_places();
 
   cache_client::impl& client_;

@@ -1,5 +1,6 @@
 #include "client/session.hpp"
 
+#include "client/member_answers.hpp"
 #include "client/session_actor.hpp"
 #include "common/interruption.hpp"
 #include "link/connector_actor.hpp"
@@ -151,7 +152,8 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
                  std::function<void(const page_key&, const directory::page_location&)> remember)
     : closing_(closing), config_(std::make_unique<link::system_config>(2, std::move(tls))),
       system_(std::make_unique<caf::actor_system>(*config_)),
-      board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)) {
+      board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)),
+      members_(std::make_shared<member_channels>(options.cluster, link::tls_of(*system_))) {
   board_->set_topology(std::make_shared<link::topology>());
   unmapping_thread_ =
       link::spawn_thread_actor(*system_, [unmapper = board_->unmapper] { unmapper->run(); });
@@ -161,8 +163,14 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
   links.cluster = options.cluster;
   links.own_name = name;
   links.connector = connector_;
+  links.reach = [members = members_](const discovery::member& whom) { members->open(whom); };
+  links.keep_only = [members = members_](const discovery::view& view) { members->follow(view); };
   links.publish = [board = board_](const link::topology_ptr& next) { board->set_topology(next); };
   links_ = system_->spawn(link::run_links, std::move(links));
+  members_->listen([links = links_](const incarnation& member, bool stands) {
+    caf::anon_send(links, link::hello_atom_v, member.high, member.low, stands, link::from_here{});
+  });
+  members_thread_ = link::spawn_thread_actor(*system_, [members = members_] { members->run(); });
   session_actor_options committing;
   committing.node_host = options.node_host;
   committing.node_port = options.node_port;
@@ -170,6 +178,9 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
   committing.client_name = name;
   committing.connector = connector_;
   committing.links = links_;
+  committing.ask = [members = members_](const incarnation& whom, member_request request) {
+    members->ask(whom, std::move(request));
+  };
   committing.board = board_;
   committing.report_totals = std::move(report_totals);
   committing.remember = std::move(remember);
@@ -187,6 +198,9 @@ session::~session() {
     // These actors use members of the session, so they must have ended before it does.
     self->wait_for(actor_, connector_, links_);
   }
+  members_->stop();
+  link::wait_for_thread_actor(*system_, members_thread_);
+  members_thread_ = nullptr;
   callers_.clear();
   actor_ = nullptr;
   connector_ = nullptr;
@@ -199,20 +213,13 @@ session::~session() {
   link::end_system(std::move(config_), std::move(system_));
 }
 
-bool session::refresh_view(const link::gateway_actor& whom, const directory::view_number& wanted,
+bool session::refresh_view(const incarnation& whom, const directory::view_number& wanted,
                            deadline until) {
-  if (!whom)
-    return false;
-  caller self{*this};
-  auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-  auto asked = self->request(whom, std::max(left, 1ms), link::view_atom_v);
-  const auto at_close = self.fail_at_close({asked.id()});
-  asked.receive(
-      [this](const std::string& view) {
-        caf::anon_send(links_, link::tell_atom_v, view, link::from_here{});
-      },
-      [&](const caf::error&) { self.spoil(); });
+  member_answers answers(*members_, closing_);
+  const auto asked = answers.ask(whom, link::member_question::view, {}, until);
+  answers.wait(until);
+  if (const auto view = answers.take(asked).body)
+    caf::anon_send(links_, link::tell_atom_v, *view, link::from_here{});
   return board_->wait_view(wanted, until);
 }
 

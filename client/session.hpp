@@ -4,6 +4,7 @@
 #include "client/call_start.hpp"
 #include "client/close_signal.hpp"
 #include "client/commit_queue.hpp"
+#include "client/member_channels.hpp"
 #include "client/own_pool.hpp"
 #include "client/pool_unmapper.hpp"
 #include "client/prefetch_allowance.hpp"
@@ -94,14 +95,18 @@ using session_actor =
                      // Callers: find out where these pages (packed keys) are, ahead of need. The
                      // board's allowance for them was taken and is given back.
                      caf::reacts_to<link::lookup_atom, std::string, link::from_here>,
+                     // Member channels: what an owner says to such a question (packed keys); empty
+                     // when it does not answer.
+                     caf::reacts_to<link::lookup_atom, std::string, std::string, link::from_here>,
                      // The session's destructor: asks to say goodbye to the node. Answers when that
                      // is done.
                      caf::replies_to<link::leave_atom, link::from_here>::with<bool>>;
 
-/// The CAF half of a client: an actor system, the session with this host's node, links to all
-/// members. Threads: any, except construction and destruction. Destruction: takes at most a second,
-/// even with frozen peers; a thread ends the rest. Actors: the session's actor, links and
-/// connector, all on the scheduler; unmapping pools has a thread of its own.
+/// The CAF half of a client: an actor system, the session with this host's node, and the
+/// connections to all members, which are not CAF's. Threads: any, except construction and
+/// destruction. Destruction: takes at most a second, even with frozen peers; a thread ends the
+/// rest. Actors: the session's actor, links and connector, all on the scheduler; unmapping pools
+/// and the connections to members have threads of their own.
 class session {
 public:
   /// @param tls null: connections are plain
@@ -115,11 +120,11 @@ public:
   close_signal& closing() noexcept { return closing_; }
   session_actor& actor() noexcept { return actor_; }
   caf::actor_system& system() noexcept { return *system_; }
+  member_channels& members() noexcept { return *members_; }
 
-  /// Asks a node for its view, adopts it, and waits until the board has a view that is at least as
-  /// new as `wanted`. False when that did not happen in time. Threads: any.
-  bool refresh_view(const link::gateway_actor& whom, const directory::view_number& wanted,
-                    deadline until);
+  /// Asks a member for its view, adopts it, and waits until the board has a view that is at least
+  /// as new as `wanted`. False when that did not happen in time. Threads: any.
+  bool refresh_view(const incarnation& whom, const directory::view_number& wanted, deadline until);
 
   /// A blocking actor to wait with. Used by one thread at a time; returns to the stock at the end
   /// of its life.
@@ -150,7 +155,10 @@ private:
   session_actor actor_;
   link::connector_actor connector_;
   link::links_actor links_;
+  /// Shared with the actors above, which end before `members_thread_`.
+  const std::shared_ptr<member_channels> members_;
   caf::actor unmapping_thread_;
+  caf::actor members_thread_;
   std::mutex callers_lock_;
   /// Guarded by callers_lock_. Idle actors, from which `caller` takes its own.
   std::vector<std::unique_ptr<link::calling_actor>> callers_;

@@ -1,7 +1,6 @@
 #include "client/session_actor.hpp"
 
 #include "client/connect_fault.hpp"
-#include "client/promote_call.hpp"
 #include "common/assert.hpp"
 #include "common/guards.hpp"
 #include "common/limits.hpp"
@@ -29,6 +28,8 @@ constexpr auto beat_interval = 250ms;
 constexpr std::uint32_t beats_per_report = 4;
 constexpr std::uint32_t beats_per_use_report = 2;
 constexpr auto session_timeout = 1s;
+/// How long a question waits to be sent whose answer nobody waits for.
+constexpr auto telling_patience = 5s;
 constexpr auto commit_timeout = 10s;
 /// Number of owners of a key while there is no node that says another number.
 constexpr std::uint32_t directory_replicas = 2;
@@ -238,6 +239,8 @@ void reserve(session_pointer self, const slot_request_ptr& request) {
 
 /// Remembers where an owner says that pages are, and has those on disks brought into memory.
 void take_places(session_pointer self, const std::string& request, const std::string& answer) {
+  self->state.options.board->prefetches.give_back(
+      static_cast<std::uint32_t>(record_count<page_key>(request).value_or(0)));
   directory::answer_reader reader{answer};
   std::array<directory::page_location, limits::locations_per_key_max> found;
   std::size_t count = 0;
@@ -251,7 +254,7 @@ void take_places(session_pointer self, const std::string& request, const std::st
     if (found[0].where == directory::tier::disk)
       cold.add(i, key, found[0]);
   }
-  warm(cold, *self->state.options.board->topology());
+  warm(cold, *self->state.options.board->topology(), self->state.options.ask);
 }
 
 /// Asks the owners where these pages are, and remembers the answers.
@@ -273,16 +276,23 @@ void prefetch(session_pointer self, const std::string& keys) {
       continue;
     const auto asked = static_cast<std::uint32_t>(record_count<page_key>(request).value_or(0));
     unasked -= asked;
-    auto give_back = [&board, asked] { board.prefetches.give_back(asked); };
-    self->request(owner->directory, session_timeout, lookup_atom_v, request)
-        .then(
-            [self, request = request, give_back](const std::string& answer) {
-              give_back();
-              take_places(self, request, answer);
-            },
-            [give_back](const caf::error&) { give_back(); });
+    member_request question{
+        member_question::look_up, request, std::chrono::steady_clock::now() + session_timeout, {}};
+    question.take = [asker = session_actor{self},
+                     request = request](std::optional<std::string> answer) mutable {
+      caf::anon_send(asker, lookup_atom_v, std::move(request),
+                     std::move(answer).value_or(std::string()), from_here{});
+    };
+    self->state.options.ask(owner->self.inc, std::move(question));
   }
   board.prefetches.give_back(unasked);
+}
+
+/// Tells a member something, best effort.
+void tell(session_pointer self, const incarnation& whom, member_question what, std::string body) {
+  self->state.options.ask(whom, {what, std::move(body),
+                                 std::chrono::steady_clock::now() + telling_patience,
+                                 [](const std::optional<std::string>&) {}});
 }
 
 /// Sends withdrawals of false records, best effort, one message per owner: a record that stays is
@@ -300,7 +310,7 @@ void send_stale_records(session_pointer self) {
     batches.add(0, record);
   for (auto& batch : batches.take())
     if (const auto* owner = cluster->find(batch.owner); owner != nullptr && owner->linked())
-      caf::anon_send(owner->directory, withdraw_atom_v, std::move(batch.records));
+      tell(self, owner->self.inc, member_question::withdraw, std::move(batch.records));
 }
 
 /// Reports READs to the holders of the pages, best effort, one message each: a holder that hears
@@ -312,8 +322,8 @@ void send_uses(session_pointer self) {
     return;
   auto cluster = board.topology();
   for (auto& [inc, pages] : uses)
-    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->gateway)
-      caf::anon_send(holder->gateway, used_atom_v, std::move(pages));
+    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
+      tell(self, inc, member_question::used, std::move(pages));
 }
 
 void say_goodbye(session_pointer self) {
@@ -363,6 +373,9 @@ session_actor::behavior_type run_session_actor(session_pointer self,
       [self](commit_atom, from_here) { send_next(self); },
       [self](reserve_atom, const slot_request_ptr& request) { reserve(self, request); },
       [self](lookup_atom, const std::string& keys, from_here) { prefetch(self, keys); },
+      [self](lookup_atom, const std::string& keys, const std::string& answer, from_here) {
+        take_places(self, keys, answer);
+      },
       [self](leave_atom, from_here) {
         say_goodbye(self);
         return true;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "client/promote_call.hpp"
 #include "client/session.hpp"
 #include "link/links_actor.hpp"
 
@@ -14,6 +15,7 @@ struct session_actor_options {
   std::string client_name;
   link::connector_actor connector;
   link::links_actor links;
+  member_asker ask; ///< Asks members, from any thread.
   std::shared_ptr<session_board> board;
   std::function<metrics::samples()> report_totals;
   /// Remembers where a page is; `prefetch` calls it for each page that it found.

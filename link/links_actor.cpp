@@ -44,15 +44,19 @@ topology_ptr links_state::snapshot() const {
   return next;
 }
 
+void links_state::cut(link& known, caf::actor_clock::time_point retry_at) {
+  peer bare;
+  bare.self = known.handles.self;
+  bare.tried = true;
+  known.handles = bare;
+  known.retry_at = retry_at;
+}
+
 bool links_state::lost(const caf::actor_addr& address, caf::actor_clock::time_point retry_at) {
   for (auto& [inc, known] : links) {
-    if (!known.handles.linked() || known.handles.gateway.address() != address)
+    if (!known.handles.gateway || known.handles.gateway.address() != address)
       continue;
-    peer bare;
-    bare.self = known.handles.self;
-    bare.tried = true;
-    known.handles = bare;
-    known.retry_at = retry_at;
+    cut(known, retry_at);
     return true;
   }
   return false;
@@ -139,6 +143,8 @@ void dial(links_pointer self, const incarnation& inc, links_state::link& known) 
   // A member is greeted again only when its last greeting has ended.
   PEERCACHE_ASSERT(!known.dialing);
   known.dialing = true;
+  if (options.reach)
+    return options.reach(known.handles.self);
   auto failed = [self, inc](const caf::error& why) { dial_failed(self, inc, why); };
   self->request(options.connector, std::chrono::seconds(30), dial_atom_v, known.handles.self.host,
                 known.handles.self.control_port, known.handles.self.name, from_here{})
@@ -165,8 +171,32 @@ void hear_of_view(links_pointer self, const std::string& encoded, links_state::s
   auto next = discovery::decode_view(encoded);
   if (!next || !self->state.adopt(std::move(*next), told_by, self->clock().now()))
     return;
+  if (self->state.options.keep_only)
+    self->state.options.keep_only(self->state.view);
   self->state.options.publish(self->state.snapshot());
   dial_whoever_is_missing(self);
+}
+
+/// Takes what a client's connection to a member says of itself.
+void reached(links_pointer self, const incarnation& inc, bool stands) {
+  auto& state = self->state;
+  const auto found = state.links.find(inc);
+  if (found == state.links.end())
+    return;
+  auto& known = found->second;
+  if (!stands && !known.handles.linked())
+    return dial_failed(self, inc, caf::make_error(caf::sec::cannot_connect_to_node));
+  known.dialing = false;
+  if (!stands) {
+    links_state::cut(known, self->clock().now());
+  } else {
+    known.handles.tried = true;
+    known.handles.reached = true;
+    known.handles.lookup_port = known.handles.self.lookup_port;
+  }
+  log::debug("links: the connection to {} {}", known.handles.self.name,
+             stands ? "stands" : "broke");
+  state.options.publish(state.snapshot());
 }
 
 /// Notes how the trial of a port has ended. @param which the port's field in `link`
@@ -233,6 +263,9 @@ links_actor::behavior_type run_links(links_pointer self, links_options options) 
       },
       [self](tell_atom, const std::string& view, from_here) {
         hear_of_view(self, view, links_state::source::other_node);
+      },
+      [self](hello_atom, std::uint64_t high, std::uint64_t low, bool stands, from_here) {
+        reached(self, {high, low}, stands);
       },
       [self](stats_atom) -> caf::result<metrics::samples, links_report> {
         return {metrics::samples{}, self->state.report()};

@@ -10,13 +10,18 @@
 
 namespace peercache::link {
 
-/// Keeps one connection to each member of the view; a callback hears of every change.
+/// Keeps one connection to each member of the view; a callback hears of every change. A node dials
+/// the control ports of members and says hello to their gateways. A client lets others keep its
+/// connections (`links_options::reach`), which go to look-up ports.
 using links_actor = caf::typed_actor<
     // Membership (in a node) or session (in a client): tells the view of this host's node; connect
     // to its members.
     caf::reacts_to<view_atom, std::string, from_here>,
     // Session: tells the view of another node, whose shard spoke of it.
     caf::reacts_to<tell_atom, std::string, from_here>,
+    // Whoever reaches members for a client: the connection to the member of this incarnation (high
+    // and low half) stands, or there is none.
+    caf::reacts_to<hello_atom, std::uint64_t, std::uint64_t, bool, from_here>,
     // Gateway: asks for what is wrong with the ways to other members.
     caf::replies_to<stats_atom>::with<metrics::samples, links_report>,
     // Itself: dials members without a connection again, and tries ports.
@@ -32,6 +37,11 @@ struct links_options {
   connector_actor connector;
   /// How often a node tries the data and the look-up port of each member; a client tries none.
   std::chrono::milliseconds try_ports_every{5000};
+  /// In a client, called by this actor for each member without a connection: to connect to it, and
+  /// say so by a message. Null in a node.
+  std::function<void(const discovery::member&)> reach;
+  /// In a client, called by this actor with each new view: to close the connections to all others.
+  std::function<void(const discovery::view&)> keep_only;
   /// Called by this actor with each new topology.
   std::function<void(const topology_ptr&)> publish;
 };
@@ -75,6 +85,8 @@ struct links_state {
   bool adopt(discovery::view next, source told_by, caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
   links_report report() const;
+  /// Forgets the way to a member, which is dialled again at `retry_at`.
+  static void cut(link& known, caf::actor_clock::time_point retry_at);
   /// Forgets the handles of the gateway at `address`; false when no member has that gateway.
   bool lost(const caf::actor_addr& address, caf::actor_clock::time_point retry_at);
 };

@@ -67,14 +67,15 @@ using gateway_actor = caf::typed_actor<
     caf::reacts_to<abandon_atom, std::uint64_t, std::string>,
     // A session: tells the totals of its client so far.
     caf::reacts_to<report_atom, std::uint64_t, metrics::samples>,
-    // Clients anywhere: tell a sample of the pages (used_page) that they READ from this node's
-    // pool.
-    caf::reacts_to<used_atom, std::string>,
-    // Clients anywhere: remove the pages of these keys from this node's pool.
-    caf::replies_to<remove_atom, std::string>::with<std::string>,
-    // Clients anywhere: bring pages of this node's disk into its pool (PROMOTER protocol).
-    caf::replies_to<promote_atom, std::string, std::uint32_t>::with<std::string>,
-    caf::reacts_to<warm_atom, std::string>,
+    // Lookup broker, for clients anywhere: tell a sample of the pages (used_page) that they READ
+    // from this node's pool.
+    caf::reacts_to<used_atom, std::string, from_here>,
+    // Lookup broker, for clients anywhere: remove the pages of these keys from this node's pool.
+    caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
+    // Lookup broker, for clients anywhere: bring pages of this node's disk into its pool (PROMOTER
+    // protocol).
+    caf::replies_to<promote_atom, std::string, std::uint32_t, from_here>::with<std::string>,
+    caf::reacts_to<warm_atom, std::string, from_here>,
     // CLI: read this node's disk tier and compare checksums; evict until this many bytes are free.
     // Both answer when the work has begun; false if there is no disk tier.
     caf::replies_to<verify_atom>::with<bool>,
@@ -89,7 +90,7 @@ using gateway_actor = caf::typed_actor<
     // CLI: log from this level on (log.level); empty: only asks. Answers the level in force; an
     // unknown word changes nothing.
     caf::replies_to<log_atom, std::string>::with<std::string>,
-    // CLI: asks for the encoded view.
+    // CLI; lookup broker, for clients anywhere: ask for the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
     // CLI, at the leader: the member of this name is gone for good. Answers whether this node leads
     // and a member of this name is gone; a later view no longer says so.

@@ -10,17 +10,19 @@
 
 namespace peercache::link {
 
-/// One member and its actors; the handles are null while there is no connection.
+/// One member and the way to it. In a node: its actors, null while there is no connection. A client
+/// has no actors of members, but a connection to their look-up ports (client/member_channels.hpp).
 struct peer {
   peer() = default;
   discovery::member self;
   gateway_actor gateway;
   directory_actor directory;
   membership_actor membership;
-  /// The port where the member's directory answers clients (actors/lookup_broker.hpp).
+  /// The port where the member answers clients (actors/lookup_broker.hpp).
   std::uint16_t lookup_port = 0;
-  bool tried = false; ///< At least one attempt to connect has ended, well or not.
-  bool linked() const noexcept { return static_cast<bool>(directory); }
+  bool reached = false; ///< In a client: its connection stands.
+  bool tried = false;   ///< At least one attempt to connect has ended, well or not.
+  bool linked() const noexcept { return reached || directory; }
 };
 
 /// A view, its ring, and the way to each member: all that one process needs to ask the right shard.

@@ -193,7 +193,7 @@ TEST_F(gateway_actor_test, the_bytes_of_a_removed_page_are_gone) {
   ASSERT_EQ(commit(key_named("a"), slot, commit_mode::skip, 3 * 4096 - 5), page_status::stored);
   std::string keys;
   append_record(keys, key_named("a"));
-  EXPECT_TRUE(ask<std::string>(gateway, remove_atom_v, keys));
+  EXPECT_TRUE(ask<std::string>(gateway, remove_atom_v, keys, from_here{}));
   EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](auto b) { return b == std::byte{0}; }));
   EXPECT_EQ(count_of(pool, metric::pool_bytes_used), 0u);
 }
@@ -340,8 +340,8 @@ TEST_F(gateway_actor_test, pages_that_others_read_outlive_those_that_nobody_read
     append_record(used, used_page{.gen = read.gen, .slot = read.slot});
     append_record(used, used_page{.gen = {misread.gen.value - 2}, .slot = misread.slot});
     append_record(used, used_page{.gen = {2}, .slot = {0xffffffff}});
-    caf::anon_send(gateway, used_atom_v, used);
-    caf::anon_send(gateway, used_atom_v, used + "no record");
+    caf::anon_send(gateway, used_atom_v, used, from_here{});
+    caf::anon_send(gateway, used_atom_v, used + "no record", from_here{});
     ASSERT_EQ(put(key_named(std::to_string(i))), page_status::stored);
   }
   pass(std::chrono::milliseconds(200));

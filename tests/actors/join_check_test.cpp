@@ -56,6 +56,7 @@ connector_actor::behavior_type dials_in(connector_actor::pointer self, network* 
 links_actor::behavior_type no_links(links_actor::pointer, const network*) {
   return {[](view_atom, const std::string&, from_here) {},
           [](tell_atom, const std::string&, from_here) {},
+          [](hello_atom, std::uint64_t, std::uint64_t, bool, from_here) {},
           [](stats_atom) -> caf::result<metrics::samples, links_report> {
             return {metrics::samples{}, links_report{}};
           },

@@ -19,6 +19,7 @@ connector_actor::behavior_type unreachable_everywhere(connector_actor::pointer, 
 links_actor::behavior_type no_links(links_actor::pointer, int* views) {
   return {[views](view_atom, const std::string&, from_here) { ++*views; },
           [](tell_atom, const std::string&, from_here) {},
+          [](hello_atom, std::uint64_t, std::uint64_t, bool, from_here) {},
           [](stats_atom) -> caf::result<metrics::samples, links_report> {
             return {metrics::samples{}, links_report{}};
           },

@@ -92,6 +92,69 @@ protected:
   }
 };
 
+/// Links of a client, which lets others keep its connections.
+class client_links_test : public links_actor_test {
+protected:
+  client_links_test() {
+    stop(links);
+    links_options options;
+    options.connector = connector;
+    options.publish = [this](const topology_ptr& next) { published.push_back(next); };
+    options.reach = [this](const discovery::member& whom) { reaches.push_back(whom); };
+    options.keep_only = [this](const discovery::view& view) { kept = view; };
+    links = system.spawn(run_links, std::move(options));
+    who.lookup_port = 77;
+    view = topology_of({{who, {}}}, 1)->view;
+    caf::anon_send(links, view_atom_v, discovery::encode_view(view), from_here{});
+    settle();
+  }
+  /// The connection to `who` stands, or there is none.
+  void say(bool stands) {
+    caf::anon_send(links, hello_atom_v, who.inc.high, who.inc.low, stands, from_here{});
+    settle();
+  }
+  const peer& last() const { return published.back()->peers.at(0); }
+
+  discovery::member who = member_named("there", 1);
+  discovery::view view;
+  std::vector<discovery::member> reaches;
+  discovery::view kept;
+};
+
+TEST_F(client_links_test, members_are_reached_at_their_look_up_ports_and_nobody_is_dialled) {
+  EXPECT_EQ(reaches, std::vector{who});
+  EXPECT_EQ(kept, view);
+  EXPECT_FALSE(last().linked());
+  say(true);
+  EXPECT_TRUE(last().linked());
+  EXPECT_EQ(last().lookup_port, 77);
+  EXPECT_TRUE(dials.empty());
+  pass(std::chrono::seconds(2));
+  EXPECT_EQ(reaches.size(), 1u) << "the connection stands";
+}
+
+TEST_F(client_links_test, a_connection_that_breaks_is_made_again) {
+  say(true);
+  say(false);
+  EXPECT_FALSE(last().linked());
+  EXPECT_TRUE(last().tried);
+  pass(std::chrono::milliseconds(250));
+  EXPECT_EQ(reaches.size(), 2u) << "at once";
+  say(false);
+  pass(std::chrono::milliseconds(250));
+  EXPECT_EQ(reaches.size(), 2u) << "not yet";
+  pass(std::chrono::milliseconds(500));
+  EXPECT_EQ(reaches.size(), 3u);
+}
+
+TEST_F(client_links_test, of_nobody_in_the_view_is_told_in_vain) {
+  who.inc = {5, 5};
+  const auto before = published.size();
+  say(true);
+  say(false);
+  EXPECT_EQ(published.size(), before);
+}
+
 TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried) {
   auto cluster = topology_of({{member_named("dead", 1), {}}}, 1);
   caf::anon_send(links, view_atom_v, discovery::encode_view(cluster->view), from_here{});

@@ -32,7 +32,7 @@ protected:
   caf::actor gateway = system.spawn([](caf::event_based_actor* self) -> caf::behavior {
     auto open = std::make_shared<std::vector<caf::typed_response_promise<std::string>>>();
     return {[](view_atom) { return std::string("a view"); },
-            [self, open](remove_atom, const std::string&) {
+            [self, open](remove_atom, const std::string&, from_here) {
               open->push_back(self->make_response_promise<std::string>());
               return open->back();
             },

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/lookup_broker.hpp"
 #include "actors/page_server.hpp"
 #include "client/client_impl.hpp"
 #include "client/exists_call.hpp"
@@ -43,6 +44,8 @@ protected:
     for (auto* node : {&near, &far})
       node->gateway = system.spawn(run_fake_gateway, &node->says);
     directory = system.spawn(run_fake_shard, &unasked);
+    for (auto* node : {&near, &far})
+      listen_for_questions(*node);
     link::leave_actor_system();
     far.self.data_port = serving->port();
     map_pool();
@@ -73,8 +76,7 @@ protected:
     for (const auto& member : cluster->view.members) {
       auto& peer = cluster->peers.emplace_back();
       peer.self = member;
-      peer.gateway = member.id == near.self.id ? near.gateway : far.gateway;
-      peer.directory = directory;
+      peer.reached = true;
       peer.lookup_port = shard.port();
     }
     cluster->ring = discovery::hash_ring{std::span(&near.self, 1)};
@@ -176,6 +178,7 @@ protected:
   std::thread serving_thread{[this] { serving->run(); }};
   fake_shard unasked;
   link::directory_actor directory;
+  std::vector<caf::actor> brokers; ///< Ends before the gateways.
   std::unique_ptr<cache_client::impl> client;
   std::vector<std::vector<std::byte>> got; ///< Bytes of the last get, by page.
 
@@ -187,9 +190,30 @@ private:
     return std::move(*actors::page_server::listen(options, far.memory.slots()));
   }
 
+  /// Lets the node's gateway answer at a port of its own, by the broker that nodes have. Look-ups
+  /// go to another one (`shard`).
+  void listen_for_questions(played_node& node) {
+    auto& middleman = client->session.system().middleman();
+    auto doorman = middleman.backend().new_tcp_doorman(0, "127.0.0.1", true);
+    ASSERT_TRUE(doorman);
+    node.self.lookup_port = (*doorman)->port();
+    actors::lookup_broker_options options;
+    options.cluster = "test";
+    options.inc = node.self.inc;
+    options.directory = directory;
+    options.gateway = node.gateway;
+    options.doorman = std::move(*doorman);
+    brokers.push_back(middleman.spawn_broker(actors::run_lookup_broker, std::move(options)));
+    client->session.members().open(node.self);
+  }
+
   void end_client() {
     {
       caf::scoped_actor self{client->session.system()};
+      for (const auto& broker : std::exchange(brokers, {})) {
+        self->send_exit(broker, caf::exit_reason::user_shutdown);
+        self->wait_for(broker);
+      }
       for (auto* node : {&near, &far}) {
         self->send_exit(node->gateway, caf::exit_reason::user_shutdown);
         self->wait_for(node->gateway);

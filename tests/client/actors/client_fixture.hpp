@@ -29,6 +29,7 @@ inline link::connector_actor::behavior_type run_fake_connector(link::connector_a
 inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointer, int* views) {
   return {[views](link::view_atom, const std::string&, link::from_here) { ++*views; },
           [](link::tell_atom, const std::string&, link::from_here) {},
+          [](link::hello_atom, std::uint64_t, std::uint64_t, bool, link::from_here) {},
           [](link::stats_atom) -> caf::result<metrics::samples, link::links_report> {
             return {metrics::samples{}, link::links_report{}};
           },
@@ -47,7 +48,27 @@ protected:
   link::links_actor links = system.spawn(run_fake_links, &views_seen);
   std::shared_ptr<session_board> board = std::make_shared<session_board>(1u << 20);
   std::vector<page_key> remembered;
+  /// What was asked of members: a test answers where an answer matters.
+  std::vector<std::pair<incarnation, member_request>> asked;
   session_actor actor = spawn_session_actor();
+
+  /// All bytes of questions of this kind, one after the other.
+  std::string told(link::member_question kind) const {
+    std::string bytes;
+    for (const auto& [whom, request] : asked)
+      if (request.kind == kind)
+        bytes += request.body;
+    return bytes;
+  }
+  /// Answers all questions of this kind that are open; nothing: no answer will come.
+  void answer_asked(link::member_question kind, const std::optional<std::string>& body) {
+    for (auto& [whom, request] : std::exchange(asked, {}))
+      if (request.kind == kind)
+        request.take(body);
+      else
+        asked.emplace_back(whom, std::move(request));
+    settle();
+  }
 
   void SetUp() override {
     board->set_topology(std::make_shared<link::topology>());
@@ -68,6 +89,9 @@ protected:
     options.client_name = "test";
     options.connector = connector;
     options.links = links;
+    options.ask = [this](const incarnation& whom, member_request request) {
+      asked.push_back({whom, std::move(request)});
+    };
     options.board = board;
     options.report_totals = [] { return metrics::samples{}; };
     options.remember = [this](const page_key& key, const directory::page_location&) {
@@ -94,13 +118,12 @@ protected:
     settle();
   }
 
-  /// Makes the node the only member, with this shard.
-  void link(const link::directory_actor& directory) {
+  /// Makes the node the only member, and reaches it.
+  void link() {
     auto cluster = std::make_shared<link::topology>();
     cluster->view.members.push_back(*discovery::decode_member(node.welcome.member));
     cluster->peers.emplace_back().self = cluster->view.members[0];
-    cluster->peers[0].directory = directory;
-    cluster->peers[0].gateway = gateway;
+    cluster->peers[0].reached = true;
     cluster->ring = discovery::hash_ring{cluster->view.members};
     board->set_topology(cluster);
   }

@@ -28,13 +28,13 @@ protected:
     ASSERT_TRUE(published) << system.render(published.error());
     link::leave_actor_system();
     node.self.control_port = *published;
+    node.self.lookup_port = shard.port();
     view.members = {node.self};
     view.masters = {node.self.name};
     node.says.welcome.member = discovery::encode_member(node.self);
     node.says.welcome.view = discovery::encode_view(view);
     node.says.hello.member = node.says.welcome.member;
     node.says.hello.directory = directory;
-    node.says.hello.lookup_port = shard.port();
   }
   void TearDown() override {
     client.reset();

@@ -87,7 +87,7 @@ TEST_F(directory_call_test, exists_has_a_page_on_a_disk_brought_into_memory) {
   cold.where = directory::tier::disk;
   shard.record(key(1), {cold});
   exists({1});
-  settle(far);
+  await(far, [this] { return !far.says.warmed.empty(); });
   ASSERT_EQ(link::record_count<link::promoted_page>(far.says.warmed), 1u);
   EXPECT_EQ(link::record_at<link::promoted_page>(far.says.warmed, 0).key, key(1));
 }

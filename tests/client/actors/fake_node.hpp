@@ -115,16 +115,16 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [](leave_atom, std::uint64_t) {},
       [node](abandon_atom, std::uint64_t, const std::string& slots) { node->abandoned += slots; },
       [](report_atom, std::uint64_t, const metrics::samples&) {},
-      [node](used_atom, const std::string& pages) { node->used += pages; },
-      [self, node](remove_atom, const std::string& keys) {
+      [node](used_atom, const std::string& pages, from_here) { node->used += pages; },
+      [self, node](remove_atom, const std::string& keys, from_here) {
         node->removed.push_back(keys);
         return answer_to(self, node->answers, node->removes, keys);
       },
-      [self, node](promote_atom, const std::string& pages, std::uint32_t) {
+      [self, node](promote_atom, const std::string& pages, std::uint32_t, from_here) {
         node->promoted.push_back(pages);
         return answer_to(self, node->answers, node->promotes, pages);
       },
-      [node](warm_atom, const std::string& pages) { node->warmed += pages; },
+      [node](warm_atom, const std::string& pages, from_here) { node->warmed += pages; },
       [node](verify_atom) { return node->has_disk; },
       [node](evict_atom, std::uint64_t bytes) {
         node->evicted_bytes += bytes;

@@ -165,26 +165,24 @@ TEST_F(session_actor_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it
   EXPECT_TRUE(memory.session_is_dead(session));
 }
 
+using link::member_question;
+
 TEST_F(session_actor_test, owners_are_told_of_records_that_turned_out_to_be_false) {
-  fake_shard shard;
-  auto directory = system.spawn(run_fake_shard, &shard);
-  link(directory);
+  link();
   directory::withdraw_record record{key_space{}.key_of("gone"), memory.owner(), {4}};
   board->stale.add(record);
   pass(std::chrono::milliseconds(250));
   std::string expected;
   directory::append_withdraw(expected, record);
-  EXPECT_EQ(shard.withdrawn, expected);
+  EXPECT_EQ(told(member_question::withdraw), expected);
+  EXPECT_EQ(asked.at(0).first, memory.owner());
   pass(std::chrono::milliseconds(250));
-  EXPECT_EQ(shard.withdrawn, expected) << "once";
+  EXPECT_EQ(told(member_question::withdraw), expected) << "once";
   unlink();
-  stop(directory);
 }
 
 TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_a_second) {
-  fake_shard shard;
-  auto directory = system.spawn(run_fake_shard, &shard);
-  link(directory);
+  link();
   const auto read_pages = [&] {
     for (std::uint32_t i = 0; i < 100; ++i) {
       board->uses.add(memory.owner(), {5}, {8});
@@ -194,41 +192,58 @@ TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_
   };
   read_pages();
   pass(std::chrono::milliseconds(500));
-  const auto count = link::record_count<link::used_page>(node.used);
+  const auto used = told(member_question::used);
+  const auto count = link::record_count<link::used_page>(used);
   ASSERT_GT(count.value_or(0), 0u);
   for (std::size_t i = 0; i < *count; ++i) {
-    EXPECT_EQ(link::record_at<link::used_page>(node.used, i).slot, slot_id{5});
-    EXPECT_EQ(link::record_at<link::used_page>(node.used, i).gen, generation{8});
+    EXPECT_EQ(link::record_at<link::used_page>(used, i).slot, slot_id{5});
+    EXPECT_EQ(link::record_at<link::used_page>(used, i).gen, generation{8});
   }
-  node.used.clear();
+  asked.clear();
   pass(std::chrono::milliseconds(500));
-  EXPECT_EQ(node.used, "") << "once";
+  EXPECT_EQ(told(member_question::used), "") << "once";
   read_pages();
   pass(std::chrono::milliseconds(500));
-  EXPECT_NE(node.used, "");
+  EXPECT_NE(told(member_question::used), "");
   unlink();
-  stop(directory);
 }
 
-TEST_F(session_actor_test, a_prefetch_takes_no_more_answers_than_it_asked_questions) {
-  fake_shard shard;
+/// A prefetch of one page, whose question is under way.
+class prefetch_test : public client_fixture {
+protected:
+  void begin() {
+    link();
+    std::string keys;
+    link::append_record(keys, key_space{}.key_of("one"));
+    ASSERT_TRUE(board->prefetches.take(1));
+    caf::anon_send(actor, link::lookup_atom_v, keys, link::from_here{});
+    settle();
+    ASSERT_EQ(asked.size(), 1u);
+  }
+  ~prefetch_test() override {
+    EXPECT_EQ(board->prefetches.under_way(), 0u);
+    asked.clear();
+    unlink();
+  }
+};
+
+TEST_F(prefetch_test, takes_no_more_answers_than_it_asked_questions) {
   directory::page_location somewhere;
   somewhere.holder = {1, 1};
   somewhere.gen = {2};
   somewhere.length_bytes = 4096;
+  std::string answer;
   for (int answers = 0; answers < 3; ++answers)
-    directory::append_answer(shard.answer, {&somewhere, 1});
-  auto directory = system.spawn(run_fake_shard, &shard);
-  link(directory);
-  std::string keys;
-  link::append_record(keys, key_space{}.key_of("one"));
-  ASSERT_TRUE(board->prefetches.take(1));
-  caf::anon_send(actor, link::lookup_atom_v, keys, link::from_here{});
-  settle();
-  EXPECT_EQ(board->prefetches.under_way(), 0u);
+    directory::append_answer(answer, {&somewhere, 1});
+  begin();
+  answer_asked(member_question::look_up, answer);
   EXPECT_EQ(remembered, std::vector<page_key>{key_space{}.key_of("one")});
-  unlink();
-  stop(directory);
+}
+
+TEST_F(prefetch_test, that_nobody_answers_remembers_nothing) {
+  begin();
+  answer_asked(member_question::look_up, std::nullopt);
+  EXPECT_TRUE(remembered.empty());
 }
 
 std::string packed(std::initializer_list<slot_id> slots) {

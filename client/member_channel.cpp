@@ -18,8 +18,9 @@ constexpr std::size_t receive_bytes_max = 4u << 20;
 
 } // namespace
 
-member_channel::member_channel(net::stream_socket socket, std::string_view greeting, time_point now)
-    : stream_(std::move(socket), queue_bytes_max), begun_at_(now) {
+member_channel::member_channel(std::string name, net::stream_socket socket,
+                               std::string_view greeting, time_point now)
+    : name_(std::move(name)), stream_(std::move(socket), queue_bytes_max), begun_at_(now) {
   stream_.push_greeting(greeting);
   say_hello(now);
 }
@@ -66,6 +67,8 @@ bool member_channel::take_answer(std::string_view payload) {
   if (!answer)
     return false;
   if (hello_ && answer->number == *hello_) {
+    if (stream_.under_tls() && stream_.peer_name() != name_)
+      return false;
     hello_.reset();
     stands_ = true;
     return true;

@@ -27,7 +27,8 @@ struct member_request {
 
 /// One connection to the look-up port of a member, for questions with numbers
 /// (link/member_question.hpp). It says hello at its begin and every second: a member that does not
-/// answer is not there.
+/// answer is not there. Under TLS neither is one with the certificate of another name; until the
+/// first answer nothing but the greeting and a hello is sent.
 ///
 /// Threads: one at a time. Time is an argument. Errors: `step` returns false when the connection is
 /// over, for whatever reason; `end` then answers all that is open with nothing. Bounds: what a
@@ -44,7 +45,9 @@ public:
   static constexpr std::size_t waiting_max = 1024;
   static constexpr std::size_t waiting_bytes_max = 16u << 20;
 
-  member_channel(net::stream_socket socket, std::string_view greeting, time_point now);
+  /// @param name of the member
+  member_channel(std::string name, net::stream_socket socket, std::string_view greeting,
+                 time_point now);
 
   int fd() const noexcept { return stream_.fd(); }
   void on_events(std::uint32_t events) noexcept { stream_.on_events(events); }
@@ -71,6 +74,7 @@ private:
   bool take_answer(std::string_view payload);
   bool is_late(time_point now) const noexcept;
 
+  const std::string name_;
   net::frame_stream stream_;
   std::deque<member_request> waiting_;
   std::size_t waiting_bytes_ = 0;

@@ -83,7 +83,7 @@ void member_channels::do_open(const discovery::member& whom, time_point now) {
   if (!socket || !poll_->add(socket->get(), id))
     return hears_(whom.inc, false);
   channels_.try_emplace(
-      id, whom.inc, net::stream_socket::dialled(std::move(*socket), tls_),
+      id, whom, net::stream_socket::dialled(std::move(*socket), tls_),
       net::frames::greeting(link::wire_version, cluster_, whom.inc, link::member_question_magic),
       now);
   ids_[whom.inc] = id;

@@ -55,8 +55,9 @@ public:
 
 private:
   struct entry {
-    entry(incarnation whose, net::stream_socket socket, std::string_view greeting, time_point now)
-        : member(whose), channel(std::move(socket), greeting, now) {}
+    entry(const discovery::member& whose, net::stream_socket socket, std::string_view greeting,
+          time_point now)
+        : member(whose.inc), channel(whose.name, std::move(socket), greeting, now) {}
     incarnation member;
     member_channel channel;
     bool told = false; ///< `hears_` knows that it stands.

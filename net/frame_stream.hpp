@@ -50,6 +50,8 @@ public:
   bool has_sent() const noexcept { return has_sent_ || socket_.under_tls(); }
   /// Whether the connection is under TLS, or shakes hands for it.
   bool under_tls() const noexcept { return socket_.under_tls(); }
+  /// The name in the other side's certificate; empty without TLS, and while it shakes hands.
+  std::string peer_name() const { return socket_.peer_name(); }
 
   /// Receives the bytes that have arrived, at most `bytes_max`. Returns how many bytes it was.
   std::size_t receive(std::size_t bytes_max);

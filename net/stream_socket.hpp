@@ -48,6 +48,10 @@ public:
   /// Whether the other side has shown a certificate. @pre TLS stands, if there is to be TLS
   bool is_known() const noexcept { return tls_ && !tls_->peer().name.empty(); }
   bool under_tls() const noexcept { return tls_.has_value(); }
+  /// The name in the certificate that the other side has shown; empty without TLS.
+  std::string peer_name() const {
+    return tls_ && tls_->established() ? tls_->peer().name : std::string();
+  }
   int fd() const noexcept { return fd_.get(); }
   void close() noexcept;
 

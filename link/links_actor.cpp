@@ -91,9 +91,7 @@ links_report links_state::report() const {
       continue;
     add_fault(who, who.self.data_port, "net.data_port", "its pages are misses here", each.data,
               said);
-    add_fault(who, who.lookup_port, "net.lookup_port",
-              "its directory shard cannot be asked from "
-              "here",
+    add_fault(who, who.lookup_port, "net.lookup_port", "clients of this host take it for gone",
               each.lookup, said);
   }
   return said;

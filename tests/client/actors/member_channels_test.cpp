@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -145,6 +146,25 @@ TEST_F(member_channels_test, many_questions_wait_for_room_and_all_are_answered) 
   answers.wait(until);
   for (std::size_t i = 0; i < count; ++i)
     EXPECT_EQ(answers.take(i).body.value_or("").size(), i % 8 == 0 ? limits::batch_pages_max : 1u);
+}
+
+TEST_F(member_channels_test, no_more_questions_are_open_than_a_member_lets_be) {
+  std::atomic<std::size_t> asked{0};
+  server.say([&](const link::numbered_question&) {
+    ++asked;
+    return std::nullopt;
+  });
+  channels.open(member);
+  await_heard({true});
+  member_answers answers(channels, closing);
+  const auto until = steady_clock::now() + 300ms;
+  for (std::size_t i = 0; i < 3 * link::member_questions_open_max; ++i)
+    answers.ask(member.inc, member_question::view, "", until);
+  answers.wait(until);
+  EXPECT_GT(asked, 0u);
+  // Views count for their length, and the hello has a place.
+  EXPECT_LT(asked, link::member_questions_open_max);
+  server.say({});
 }
 
 TEST_F(member_channels_test, a_node_that_left_the_view_is_left_alone) {

@@ -300,15 +300,17 @@ void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& total
               known->client_name);
 }
 
-/// Tells the pool which of its pages others have READ.
-void tell_pool(gateway_pointer self, std::string& pages) {
-  self->send(self->state.options.pool, used_atom_v, std::move(pages), from_here{});
+/// Tells the pool which of its pages others have READ. The pool answers.
+caf::result<std::string> tell_pool(gateway_pointer self, std::string& pages) {
+  return self->delegate(self->state.options.pool, used_atom_v, std::move(pages), from_here{});
 }
 
-/// Lets the promoter bring pages from disk into the pool ahead of need, without an answer.
-void warm(gateway_pointer self, const std::string& pages) {
-  if (self->state.options.promoter && !self->state.leaving)
-    self->send(self->state.options.promoter, warm_atom_v, pages, from_here{});
+/// Lets the promoter bring pages from disk into the pool ahead of need. The promoter answers, so
+/// that no more questions wait for it than the lookup broker lets be open.
+caf::result<std::string> warm(gateway_pointer self, std::string& pages) {
+  if (!self->state.options.promoter || self->state.leaving)
+    return std::string{};
+  return self->delegate(self->state.options.promoter, warm_atom_v, std::move(pages), from_here{});
 }
 
 void look_at_pool(gateway_state& state) {
@@ -362,14 +364,14 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](report_atom, std::uint64_t id, metrics::samples& totals) {
         take_report(self, id, totals);
       },
-      [self](used_atom, std::string& pages, from_here) { tell_pool(self, pages); },
+      [self](used_atom, std::string& pages, from_here) { return tell_pool(self, pages); },
       [self](remove_atom, const std::string& keys, from_here) {
         return self->delegate(self->state.options.pool, remove_atom_v, keys, from_here{});
       },
       [self](promote_atom, const std::string& pages, std::uint32_t within_ms, from_here) {
         return promote_for(self, pages, within_ms);
       },
-      [self](warm_atom, const std::string& pages, from_here) { warm(self, pages); },
+      [self](warm_atom, std::string& pages, from_here) { return warm(self, pages); },
       [self](verify_atom) { return verify_disk(self); },
       [self](evict_atom, std::uint64_t bytes) { return evict_disk(self, bytes); },
       [self](status_atom) { return node_status(self); },

@@ -292,12 +292,15 @@ struct broker_body {
     std::size_t body_bytes = 0;
   };
 
+  void drop(const open_question& open) {
+    if (connections.number_of(open.handle) == open.connection)
+      drop(open.handle);
+  }
+
   void answer_member(const open_question& open, std::string_view body) {
     if (body.size() + answer_header_bytes > frames::payload_bytes_max) {
       // Only a view of thousands of members with the longest names is as long.
-      if (connections.number_of(open.handle) == open.connection)
-        drop(open.handle);
-      return;
+      return drop(open);
     }
     std::string frame;
     frames::append_frame(frame, encode_answer(open.number, body));
@@ -306,15 +309,19 @@ struct broker_body {
       send(open.handle, frame);
   }
 
-  /// Asks an actor of this process, without a time-out as in `ask`, and passes its answer on.
+  /// Asks an actor of this process, without a time-out as in `ask`, and passes its answer on. The
+  /// question holds its place and its bytes until then, whatever waits before that actor.
   template <class Actor, class... Question>
   void pass_on(const open_question& open, const Actor& whom, Question&&... question) {
     self->request(whom, caf::infinite, std::forward<Question>(question)...)
         .then([this, open](const std::string& body) { answer_member(open, body); },
-              [this, open](const caf::error&) {
-                if (connections.number_of(open.handle) == open.connection)
-                  drop(open.handle);
-              });
+              [this, open](const caf::error&) { drop(open); });
+  }
+
+  void withdraw(const open_question& open, std::string records) {
+    self->request(directory, caf::infinite, withdraw_atom_v, std::move(records))
+        .then([this, open](std::uint64_t) { answer_member(open, {}); },
+              [this, open](const caf::error&) { drop(open); });
   }
 
   /// @pre `read_question` takes `payload`
@@ -337,14 +344,11 @@ struct broker_body {
       return pass_on(open, gateway, promote_atom_v, std::string(promote_pages(body)),
                      promote_ms(body), from_here{});
     case member_question::warm:
-      self->send(gateway, warm_atom_v, std::move(body), from_here{});
-      return answer_member(open, {});
+      return pass_on(open, gateway, warm_atom_v, std::move(body), from_here{});
     case member_question::used:
-      self->send(gateway, used_atom_v, std::move(body), from_here{});
-      return answer_member(open, {});
+      return pass_on(open, gateway, used_atom_v, std::move(body), from_here{});
     case member_question::withdraw:
-      caf::anon_send(directory, withdraw_atom_v, std::move(body));
-      return answer_member(open, {});
+      return withdraw(open, std::move(body));
     }
   }
 };

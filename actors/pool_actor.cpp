@@ -160,6 +160,12 @@ directory::publisher_options publisher_options_of(const pool_actor_options& opti
   return made;
 }
 
+/// The answer says that all are counted.
+std::string count_uses(pool_pointer self, const std::string& pages) {
+  self->state.count_uses(pages);
+  return {};
+}
+
 } // namespace
 
 pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& options,
@@ -182,7 +188,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
              const std::string& next_lengths,
              from_here) { return commit(self, filled, mode_of(mode), next_lengths); },
       [self](abandon_atom, const std::string& slots, from_here) { self->state.abandon(slots); },
-      [self](used_atom, const std::string& pages, from_here) { self->state.count_uses(pages); },
+      [self](used_atom, const std::string& pages, from_here) { return count_uses(self, pages); },
       [self](remove_atom, const std::string& keys, from_here) {
         return remove_and_scrub(self, keys);
       },

@@ -263,7 +263,10 @@ promoter_actor::behavior_type run_promoter(promoter_pointer self, promoter_optio
       [self](promote_atom, const std::string& wanted, std::uint32_t within_ms, from_here) {
         return promote(self, wanted, within_ms);
       },
-      [self](warm_atom, const std::string& wanted, from_here) { warm(self, wanted); },
+      [self](warm_atom, const std::string& wanted, from_here) {
+        warm(self, wanted);
+        return std::string{};
+      },
       [self](stats_atom) {
         auto now = self->state.totals;
         now.set(metric::disk_promotes_on_their_way, self->state.pages.on_their_way());

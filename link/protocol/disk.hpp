@@ -74,8 +74,8 @@ using promoter_actor = caf::typed_actor<
     // many milliseconds. Answers like a directory look-up; a page without a location is a miss.
     caf::replies_to<promote_atom, std::string, std::uint32_t, from_here>::with<std::string>,
     // Gateway, for clients anywhere: bring these pages into the pool if there is nothing better to
-    // do.
-    caf::reacts_to<warm_atom, std::string, from_here>,
+    // do. Answers nothing, when they are queued or dropped.
+    caf::replies_to<warm_atom, std::string, from_here>::with<std::string>,
     // Gateway: asks for the promoter's numbers.
     caf::replies_to<stats_atom>::with<metrics::samples>,
     // Itself: ends the request of this number, whose time has passed.

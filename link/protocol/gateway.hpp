@@ -68,14 +68,14 @@ using gateway_actor = caf::typed_actor<
     // A session: tells the totals of its client so far.
     caf::reacts_to<report_atom, std::uint64_t, metrics::samples>,
     // Lookup broker, for clients anywhere: tell a sample of the pages (used_page) that they READ
-    // from this node's pool.
-    caf::reacts_to<used_atom, std::string, from_here>,
+    // from this node's pool. Answers nothing, when the pool has counted them.
+    caf::replies_to<used_atom, std::string, from_here>::with<std::string>,
     // Lookup broker, for clients anywhere: remove the pages of these keys from this node's pool.
     caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
     // Lookup broker, for clients anywhere: bring pages of this node's disk into its pool (PROMOTER
     // protocol).
     caf::replies_to<promote_atom, std::string, std::uint32_t, from_here>::with<std::string>,
-    caf::reacts_to<warm_atom, std::string, from_here>,
+    caf::replies_to<warm_atom, std::string, from_here>::with<std::string>,
     // CLI: read this node's disk tier and compare checksums; evict until this many bytes are free.
     // Both answer when the work has begun; false if there is no disk tier.
     caf::replies_to<verify_atom>::with<bool>,

@@ -20,8 +20,8 @@ using pool_actor = caf::typed_actor<
     // Gateway: gives back reserved slots that will never be filled.
     caf::reacts_to<abandon_atom, std::string, from_here>,
     // Gateway: tells pages (used_page) that other hosts READ; pages that are still here count as
-    // used.
-    caf::reacts_to<used_atom, std::string, from_here>,
+    // used. Answers nothing, when they are counted.
+    caf::replies_to<used_atom, std::string, from_here>::with<std::string>,
     // Gateway: forget and withdraw the pages of these keys. Answers one page_status byte per key.
     caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
     // Promoter: asks where the pages of these keys are in the pool. Answers like a directory

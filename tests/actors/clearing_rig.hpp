@@ -30,7 +30,7 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
             return {std::string{}, std::string{}};
           },
           [](abandon_atom, const std::string&, from_here) {},
-          [](used_atom, const std::string&, from_here) {},
+          [](used_atom, const std::string&, from_here) { return std::string{}; },
           [](remove_atom, const std::string&, from_here) { return std::string{}; },
           [](locate_atom, const std::string&, from_here) { return std::string{}; },
           [](restore_atom, const std::string&, from_here) { return std::string{}; },

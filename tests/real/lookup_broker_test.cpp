@@ -45,15 +45,20 @@ protected:
   std::uint16_t port = 0;
   caf::actor broker;
 
-  void SetUp() override {
+  void SetUp() override { serve(directory, caf::actor_cast<gateway_actor>(gateway)); }
+
+  /// Has a broker answer for these two, in place of the one before.
+  void serve(const directory_actor& shard, const gateway_actor& of_node) {
+    if (broker)
+      caf::anon_send_exit(broker, caf::exit_reason::user_shutdown);
     auto doorman = system.middleman().backend().new_tcp_doorman(0, "127.0.0.1", true);
     ASSERT_TRUE(doorman);
     port = (*doorman)->port();
     lookup_broker_options options;
     options.cluster = "test";
     options.inc = inc;
-    options.directory = directory;
-    options.gateway = caf::actor_cast<gateway_actor>(gateway);
+    options.directory = shard;
+    options.gateway = of_node;
     options.doorman = std::move(*doorman);
     broker = system.middleman().spawn_broker(run_lookup_broker, std::move(options));
   }
@@ -169,6 +174,31 @@ TEST_F(lookup_broker_test, a_question_that_takes_long_holds_up_no_other_on_its_c
   EXPECT_EQ(answer(client.get()), (std::pair<std::uint32_t, std::string>{7, "a view"}));
   caf::anon_send(gateway, beat_atom_v);
   EXPECT_EQ(answer(client.get()), (std::pair<std::uint32_t, std::string>{5, "removed"}));
+}
+
+/// Takes what clients tell a node, and never comes to do it.
+caf::behavior run_overloaded(caf::event_based_actor* self) {
+  const auto open = std::make_shared<std::vector<caf::response_promise>>();
+  const auto keep = [self, open] {
+    open->push_back(self->make_response_promise());
+    return open->back();
+  };
+  return {[keep](used_atom, const std::string&, from_here) { return keep(); },
+          [keep](warm_atom, const std::string&, from_here) { return keep(); },
+          [keep](withdraw_atom, const std::string&) { return keep(); }};
+}
+
+TEST_F(lookup_broker_test, who_tells_more_than_a_node_comes_to_take_is_cut_off) {
+  const auto node = system.spawn(run_overloaded);
+  serve(caf::actor_cast<directory_actor>(node), caf::actor_cast<gateway_actor>(node));
+  for (const auto kind :
+       {member_question::warm, member_question::used, member_question::withdraw}) {
+    const auto client = connect_and_greet();
+    for (std::uint32_t i = 0; i <= member_questions_open_max; ++i)
+      ask(client.get(), i, kind, "");
+    EXPECT_TRUE(is_closed_by_peer(client.get())) << static_cast<int>(kind);
+  }
+  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
 }
 
 TEST_F(lookup_broker_test, a_forged_question_ends_its_connection_and_no_other) {

@@ -91,6 +91,11 @@ answer_to_commit(link::gateway_actor::pointer self, fake_node& node, const std::
   return node.commits.back();
 }
 
+inline std::string keep(std::string& all, const std::string& told) {
+  all += told;
+  return {};
+}
+
 inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::pointer self,
                                                            fake_node* node) {
   using namespace link;
@@ -115,7 +120,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [](leave_atom, std::uint64_t) {},
       [node](abandon_atom, std::uint64_t, const std::string& slots) { node->abandoned += slots; },
       [](report_atom, std::uint64_t, const metrics::samples&) {},
-      [node](used_atom, const std::string& pages, from_here) { node->used += pages; },
+      [node](used_atom, const std::string& pages, from_here) { return keep(node->used, pages); },
       [self, node](remove_atom, const std::string& keys, from_here) {
         node->removed.push_back(keys);
         return answer_to(self, node->answers, node->removes, keys);
@@ -124,7 +129,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
         node->promoted.push_back(pages);
         return answer_to(self, node->answers, node->promotes, pages);
       },
-      [node](warm_atom, const std::string& pages, from_here) { node->warmed += pages; },
+      [node](warm_atom, const std::string& pages, from_here) { return keep(node->warmed, pages); },
       [node](verify_atom) { return node->has_disk; },
       [node](evict_atom, std::uint64_t bytes) {
         node->evicted_bytes += bytes;

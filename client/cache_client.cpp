@@ -276,7 +276,7 @@ void cache_client::remove(std::span<const page_key> keys, std::span<page_result>
     return;
   const auto limit = impl_->deadline_of(until);
   auto lookup = impl_->lookup();
-  std::vector<incarnation> silent;
+  std::vector<silent_holder> silent;
   in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
     const bool is_last = done + count == keys.size();
     const auto start = impl_->session.board().start_call();

@@ -17,11 +17,15 @@ std::size_t member_answers::ask(const incarnation& whom, link::member_question k
     ++state_->open;
   }
   channels_.ask(whom, {kind, std::move(body), until,
-                       [state = state_, index](std::optional<std::string> answer) {
+                       [state = state_, index](member_answer answer) {
                          {
                            std::lock_guard guard{state->lock};
                            PEERCACHE_ASSERT(!state->outcomes[index].ended);
-                           state->outcomes[index] = {true, std::move(answer)};
+                           auto& outcome = state->outcomes[index];
+                           outcome.ended = true;
+                           outcome.how = answer.how;
+                           if (answer.how == question_end::answered)
+                             outcome.body = std::move(answer.body);
                            --state->open;
                          }
                          state->changed.notify_all();
@@ -46,7 +50,7 @@ member_answers::outcome member_answers::take(std::size_t index) {
   std::lock_guard guard{state_->lock};
   PEERCACHE_ASSERT(index < state_->outcomes.size());
   auto& asked = state_->outcomes[index];
-  return {asked.ended, std::move(asked.body)};
+  return {asked.ended, asked.how, std::move(asked.body)};
 }
 
 } // namespace peercache::client

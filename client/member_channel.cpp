@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace peercache::client {
@@ -34,31 +35,52 @@ void member_channel::say_hello(time_point now) {
 
 void member_channel::ask(member_request request) {
   if (waiting_.size() >= waiting_max || waiting_bytes_ + request.body.size() > waiting_bytes_max)
-    return request.take(std::nullopt);
+    return request.take({question_end::not_sent, {}});
+  next_end_ = std::min(next_end_, request.until);
   waiting_bytes_ += request.body.size();
   waiting_.push_back(std::move(request));
 }
 
-void member_channel::send_waiting(time_point now) {
+/// Ends the questions whose time is over. One that was sent keeps its number and its bytes until
+/// the member answers, which counts both until then.
+void member_channel::end_overdue(time_point now) {
+  if (now < next_end_)
+    return;
+  next_end_ = time_point::max();
+  for (auto& request : std::exchange(waiting_, {})) {
+    if (now < request.until) {
+      next_end_ = std::min(next_end_, request.until);
+      waiting_.push_back(std::move(request));
+      continue;
+    }
+    waiting_bytes_ -= request.body.size();
+    request.take({question_end::not_sent, {}});
+  }
+  for (auto& [number, asked] : open_)
+    if (asked.take && now < asked.until)
+      next_end_ = std::min(next_end_, asked.until);
+    else if (asked.take)
+      std::exchange(asked.take, nullptr)({question_end::late, {}});
+}
+
+void member_channel::send_waiting() {
   while (stands_ && !waiting_.empty()) {
     auto& next = waiting_.front();
     const auto held = link::held_bytes_of(next.kind, next.body.size());
-    const bool is_worth_it = now < next.until;
     // One place is that of the hello.
-    if (is_worth_it && (open_.size() + 1 >= link::member_questions_open_max ||
-                        (!open_.empty() && open_bytes_ + held > open_bytes_max)))
+    if (open_.size() + 1 >= link::member_questions_open_max ||
+        (!open_.empty() && open_bytes_ + held > open_bytes_max))
       return;
     auto request = std::move(next);
     waiting_.pop_front();
     waiting_bytes_ -= request.body.size();
-    if (!is_worth_it ||
-        !stream_.push(link::encode_question({++last_number_, request.kind, request.body}),
+    if (!stream_.push(link::encode_question({++last_number_, request.kind, request.body}),
                       net::frames::payload_bytes_max)) {
-      request.take(std::nullopt);
+      request.take({question_end::not_sent, {}});
       continue;
     }
     open_bytes_ += held;
-    open_[last_number_] = {held, std::move(request.take)};
+    open_[last_number_] = {held, request.until, std::move(request.take)};
   }
 }
 
@@ -79,7 +101,8 @@ bool member_channel::take_answer(std::string_view payload) {
   open_bytes_ -= asked->second.held_bytes;
   const auto take = std::move(asked->second.take);
   open_.erase(asked);
-  take(std::string(answer->body));
+  if (take)
+    take({question_end::answered, std::string(answer->body)});
   return true;
 }
 
@@ -103,7 +126,8 @@ bool member_channel::step(time_point now) {
       return false;
     if (!hello_ && now >= hello_at_ + hello_every)
       say_hello(now);
-    send_waiting(now);
+    end_overdue(now);
+    send_waiting();
     stream_.flush();
   } while (stream_.wants_turn());
   return !stream_.ended() && !is_late(now);
@@ -111,15 +135,16 @@ bool member_channel::step(time_point now) {
 
 member_channel::time_point member_channel::due() const noexcept {
   if (!stands_ && !stream_.has_sent())
-    return begun_at_ + connect_patience;
-  return hello_at_ + (hello_ ? hello_patience : hello_every);
+    return std::min(next_end_, begun_at_ + connect_patience);
+  return std::min(next_end_, hello_at_ + (hello_ ? hello_patience : hello_every));
 }
 
 void member_channel::end() {
   for (auto& [number, asked] : std::exchange(open_, {}))
-    asked.take(std::nullopt);
+    if (asked.take)
+      asked.take({});
   for (auto& request : std::exchange(waiting_, {}))
-    request.take(std::nullopt);
+    request.take({});
   open_bytes_ = 0;
   waiting_bytes_ = 0;
 }

@@ -15,14 +15,26 @@
 
 namespace peercache::client {
 
+/// How a question to a member has ended.
+enum class question_end : std::uint8_t {
+  answered,
+  not_sent, ///< The member has not heard it: its time was over before, or too much waited.
+  late,     ///< Sent, and its time was over before the answer came.
+  gone,     ///< There is no connection, or it has ended; the member may have heard it.
+};
+
+struct member_answer {
+  question_end how = question_end::gone;
+  std::string body; ///< Empty unless `answered`.
+};
+
 /// A question to a member, and who takes its answer.
 struct member_request {
   link::member_question kind = link::member_question::hello;
   std::string body;
-  /// When the question is no longer worth asking.
+  /// When nobody waits for the answer any longer.
   std::chrono::steady_clock::time_point until;
-  /// Called once: with the answer's body, or with nothing when there will be none.
-  std::function<void(std::optional<std::string>)> take;
+  std::function<void(member_answer)> take; ///< Called once.
 };
 
 /// One connection to the look-up port of a member, for questions with numbers
@@ -31,8 +43,9 @@ struct member_request {
 /// first answer nothing but the greeting and a hello is sent.
 ///
 /// Threads: one at a time. Time is an argument. Errors: `step` returns false when the connection is
-/// over, for whatever reason; `end` then answers all that is open with nothing. Bounds: what a
-/// member lets be open at once; further questions wait, `waiting_max` of them.
+/// over, for whatever reason; `end` then ends all questions. Bounds: what a member lets be open at
+/// once; further questions wait, `waiting_max` of them. Each question ends by its time, when `step`
+/// is called by `due`.
 class member_channel {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -51,7 +64,7 @@ public:
 
   int fd() const noexcept { return stream_.fd(); }
   void on_events(std::uint32_t events) noexcept { stream_.on_events(events); }
-  /// Takes a question. It is answered with nothing at once when too many wait.
+  /// Takes a question. It ends at once when too many wait.
   void ask(member_request request);
   /// Sends, receives and looks at the clock, without blocking. False: the connection is over.
   bool step(time_point now);
@@ -59,17 +72,19 @@ public:
   time_point due() const noexcept;
   /// Whether the member has answered a hello.
   bool stands() const noexcept { return stands_; }
-  /// Answers all open questions with nothing.
+  /// Ends all questions.
   void end();
 
 private:
   struct open_question {
     std::uint64_t held_bytes = 0;
-    std::function<void(std::optional<std::string>)> take;
+    time_point until;
+    std::function<void(member_answer)> take; ///< Null: its time is over.
   };
 
   void say_hello(time_point now);
-  void send_waiting(time_point now);
+  void end_overdue(time_point now);
+  void send_waiting();
   bool receive();
   bool take_answer(std::string_view payload);
   bool is_late(time_point now) const noexcept;
@@ -80,6 +95,7 @@ private:
   std::size_t waiting_bytes_ = 0;
   std::map<std::uint32_t, open_question> open_; ///< By number.
   std::uint64_t open_bytes_ = 0;                ///< Sum of their held_bytes.
+  time_point next_end_ = time_point::max(); ///< No question's time is over before.
   std::uint32_t last_number_ = 0;
   time_point begun_at_;
   std::optional<std::uint32_t> hello_; ///< Number of the hello that is not answered yet.

@@ -55,12 +55,12 @@ void member_channels::ask(const incarnation& whom, member_request request) {
   const bool is_posted = post([this, whom, shared](time_point now) {
     const auto found = ids_.find(whom);
     if (found == ids_.end())
-      return shared->take(std::nullopt);
+      return shared->take({});
     channels_.at(found->second).channel.ask(std::move(*shared));
     step(found->second, now);
   });
   if (!is_posted)
-    shared->take(std::nullopt);
+    shared->take({question_end::not_sent, {}});
 }
 
 void member_channels::stop() noexcept {

@@ -24,9 +24,9 @@ namespace peercache::client {
 /// other hosts.
 ///
 /// Threads: `run` has one of its own, which calls what listens and what takes answers; all else
-/// any. Errors: a question to a member without a connection is answered with nothing. Bounds: a
+/// any. Errors: a question to a member without a connection ends at once. Bounds: a
 /// connection for each member that was opened; `orders_max` orders wait for the thread, further
-/// questions are answered with nothing in the asking thread.
+/// questions end in the asking thread.
 class member_channels {
 public:
   using time_point = std::chrono::steady_clock::time_point;

@@ -23,7 +23,7 @@ void warm(const promote_plan& pages, const link::topology& cluster, const member
   for (const auto& share : pages.shares())
     if (const auto* holder = cluster.find(share.holder); holder != nullptr && holder->linked())
       ask(share.holder, {member_question::warm, share.request, steady_clock::now() + warm_patience,
-                         [](const std::optional<std::string>&) {}});
+                         [](const member_answer&) {}});
 }
 
 promote_call::promote_call(session& with, const link::topology& cluster, promote_plan pages,

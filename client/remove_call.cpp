@@ -75,9 +75,13 @@ std::optional<std::size_t> remove_call::send(member_answers& answers, const link
     plan_.not_asked(part, page_status::unreachable);
     return std::nullopt;
   }
-  const bool was_silent = silent_ != nullptr && std::find(silent_->begin(), silent_->end(),
-                                                          part.holder) != silent_->end();
-  if (until_ - steady_clock::now() < 1ms || was_silent) {
+  if (silent_ != nullptr)
+    for (const auto& silent : *silent_)
+      if (silent.holder == part.holder) {
+        plan_.not_asked(part, silent.why);
+        return std::nullopt;
+      }
+  if (until_ - steady_clock::now() < 1ms) {
     plan_.not_asked(part, page_status::timed_out);
     return std::nullopt;
   }
@@ -87,12 +91,14 @@ std::optional<std::size_t> remove_call::send(member_answers& answers, const link
 void remove_call::settle(const remove_plan::share& part, const member_answers::outcome& said) {
   if (said.body)
     return plan_.answered(part, *said.body, client_.session.board().stale);
+  // Where the connection broke, nobody knows whether the holder had been asked.
+  const auto why = said.how == question_end::gone ? page_status::unreachable : page_status::timed_out;
   if (silent_ != nullptr)
-    silent_->push_back(part.holder);
-  if (said.ended) // The connection broke; nobody knows whether the holder had been asked.
-    plan_.not_asked(part, page_status::unreachable);
-  else
+    silent_->push_back({part.holder, why});
+  if (why == page_status::timed_out)
     plan_.failed(part);
+  else
+    plan_.not_asked(part, why);
 }
 
 void remove_call::ask(const link::topology& cluster,

@@ -12,6 +12,12 @@
 
 namespace peercache::client {
 
+/// A holder that left a question of a call without an answer, and what its pages are then.
+struct silent_holder {
+  incarnation holder;
+  page_status why = page_status::timed_out;
+};
+
 /// One `remove`; carries out its plan (client/remove_plan.hpp). Threads: one object per call.
 /// Bound: returns by the deadline, even without answers.
 class remove_call {
@@ -20,7 +26,7 @@ public:
               std::span<page_result> results, deadline until);
   /// Call this when the call is one of several pieces. Holders that were silent in an earlier piece
   /// are not asked again, and only in the last piece a holder may take all of the remaining time.
-  void leave_out(std::vector<incarnation>& silent, bool is_last) noexcept {
+  void leave_out(std::vector<silent_holder>& silent, bool is_last) noexcept {
     silent_ = &silent;
     is_last_ = is_last;
   }
@@ -45,7 +51,7 @@ private:
   const deadline until_;
   own_pool_ptr own_;
   remove_plan plan_;
-  std::vector<incarnation>* silent_ = nullptr;
+  std::vector<silent_holder>* silent_ = nullptr;
   bool is_last_ = true;
 };
 

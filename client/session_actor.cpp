@@ -279,9 +279,8 @@ void prefetch(session_pointer self, const std::string& keys) {
     member_request question{
         member_question::look_up, request, std::chrono::steady_clock::now() + session_timeout, {}};
     question.take = [asker = session_actor{self},
-                     request = request](std::optional<std::string> answer) mutable {
-      caf::anon_send(asker, lookup_atom_v, std::move(request),
-                     std::move(answer).value_or(std::string()), from_here{});
+                     request = request](member_answer answer) mutable {
+      caf::anon_send(asker, lookup_atom_v, std::move(request), std::move(answer.body), from_here{});
     };
     self->state.options.ask(owner->self.inc, std::move(question));
   }
@@ -292,7 +291,7 @@ void prefetch(session_pointer self, const std::string& keys) {
 void tell(session_pointer self, const incarnation& whom, member_question what, std::string body) {
   self->state.options.ask(whom, {what, std::move(body),
                                  std::chrono::steady_clock::now() + telling_patience,
-                                 [](const std::optional<std::string>&) {}});
+                                 [](const member_answer&) {}});
 }
 
 /// Sends withdrawals of false records, best effort, one message per owner: a record that stays is

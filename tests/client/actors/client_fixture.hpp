@@ -64,7 +64,7 @@ protected:
   void answer_asked(link::member_question kind, const std::optional<std::string>& body) {
     for (auto& [whom, request] : std::exchange(asked, {}))
       if (request.kind == kind)
-        request.take(body);
+        request.take(body ? member_answer{question_end::answered, *body} : member_answer{});
       else
         asked.emplace_back(whom, std::move(request));
     settle();

@@ -122,7 +122,8 @@ TEST_F(member_channels_test, a_wait_ends_with_its_deadline_with_the_client_and_n
   await_heard({true});
   const auto begun = steady_clock::now();
   const auto said = ask(member_question::view, "", 50ms); // Without a speaker: no answer.
-  EXPECT_FALSE(said.ended);
+  EXPECT_FALSE(said.body);
+  EXPECT_EQ(said.how, question_end::late);
   EXPECT_GE(steady_clock::now() - begun, 50ms);
   member_answers answers(channels, closing);
   const auto index = answers.ask(member.inc, member_question::view, "", steady_clock::now() + 60s);
@@ -164,6 +165,34 @@ TEST_F(member_channels_test, no_more_questions_are_open_than_a_member_lets_be) {
   EXPECT_GT(asked, 0u);
   // Views count for their length, and the hello has a place.
   EXPECT_LT(asked, link::member_questions_open_max);
+  server.say({});
+}
+
+TEST_F(member_channels_test, a_question_ends_with_its_time_and_keeps_its_place_at_the_member) {
+  std::atomic<std::size_t> asked{0};
+  server.say([&](const link::numbered_question&) {
+    ++asked;
+    return std::nullopt;
+  });
+  channels.open(member);
+  await_heard({true});
+  const auto until = steady_clock::now() + 500ms;
+  member_answers answers(channels, closing);
+  for (std::size_t i = 0; i < 2 * link::member_questions_open_max; ++i)
+    answers.ask(member.inc, member_question::remove, "", until);
+  answers.wait(steady_clock::now() + 60s); // Nobody but the channel ends them.
+  EXPECT_GE(steady_clock::now(), until);
+  std::size_t late = 0;
+  for (std::size_t i = 0; i < 2 * link::member_questions_open_max; ++i)
+    late += answers.take(i).how == question_end::late ? 1 : 0;
+  EXPECT_GT(late, 0u);
+  EXPECT_LT(late, link::member_questions_open_max);
+  member_answers more(channels, closing);
+  const auto last = more.ask(member.inc, member_question::remove, "", steady_clock::now() + 50ms);
+  more.wait(steady_clock::now() + 60s);
+  EXPECT_EQ(more.take(last).how, question_end::not_sent)
+      << "the member has not answered the others yet";
+  EXPECT_LE(asked, late);
   server.say({});
 }
 

@@ -16,8 +16,7 @@ std::size_t member_answers::ask(const incarnation& whom, link::member_question k
     state_->outcomes.emplace_back();
     ++state_->open;
   }
-  channels_.ask(whom, {kind, std::move(body), until,
-                       [state = state_, index](member_answer answer) {
+  channels_.ask(whom, {kind, std::move(body), until, [state = state_, index](member_answer answer) {
                          {
                            std::lock_guard guard{state->lock};
                            PEERCACHE_ASSERT(!state->outcomes[index].ended);

@@ -30,7 +30,7 @@ public:
 
   /// How a question stands after `wait`.
   struct outcome {
-    bool ended = false; ///< An answer came, or it is certain that none will.
+    bool ended = false;                    ///< An answer came, or it is certain that none will.
     question_end how = question_end::late; ///< Why there is no answer; `late` unless `ended`.
     std::optional<std::string> body;       ///< The body of the answer; nothing: there is none.
   };

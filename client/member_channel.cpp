@@ -1,8 +1,10 @@
 #include "client/member_channel.hpp"
 
-#include "common/assert.hpp"
+#include "client/promote_plan.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <utility>
 
 namespace peercache::client {
@@ -11,11 +13,20 @@ using link::member_question;
 
 namespace {
 
-/// Bytes of questions that may be open at once: half of what the member holds for a connection.
-constexpr std::uint64_t open_bytes_max = 2u << 20;
 constexpr std::size_t queue_bytes_max = 4u << 20;
 /// Bytes that are received in one step, so that a channel leaves room for the others.
 constexpr std::size_t receive_bytes_max = 4u << 20;
+
+/// The body with which a question is sent: a promote may take what is left of its time, less the
+/// answer's way.
+std::string body_at(const member_request& request, member_channel::time_point now) {
+  if (request.kind != member_question::promote)
+    return request.body;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(request.until - now);
+  const auto within =
+      std::clamp<std::int64_t>(promote_plan::patience(left).count(), 0, link::promote_ms_max);
+  return link::promote_body(static_cast<std::uint32_t>(within), link::promote_pages(request.body));
+}
 
 } // namespace
 
@@ -33,12 +44,37 @@ void member_channel::say_hello(time_point now) {
                net::frames::payload_bytes_max);
 }
 
+member_channel::lane& member_channel::lane_of(member_question kind) noexcept {
+  switch (kind) {
+  case member_question::look_up:
+  case member_question::promote:
+  case member_question::warm:
+    return heavy_;
+  default:
+    return light_;
+  }
+}
+
 void member_channel::ask(member_request request) {
-  if (waiting_.size() >= waiting_max || waiting_bytes_ + request.body.size() > waiting_bytes_max)
+  auto& of = lane_of(request.kind);
+  if (of.waiting.size() >= waiting_max ||
+      of.waiting_bytes + request.body.size() > waiting_bytes_max)
     return request.take({question_end::not_sent, {}});
   next_end_ = std::min(next_end_, request.until);
-  waiting_bytes_ += request.body.size();
-  waiting_.push_back(std::move(request));
+  of.waiting_bytes += request.body.size();
+  of.waiting.push_back(std::move(request));
+}
+
+void member_channel::end_overdue_waiting(lane& of, time_point now) {
+  for (auto& request : std::exchange(of.waiting, {})) {
+    if (now < request.until) {
+      next_end_ = std::min(next_end_, request.until);
+      of.waiting.push_back(std::move(request));
+      continue;
+    }
+    of.waiting_bytes -= request.body.size();
+    request.take({question_end::not_sent, {}});
+  }
 }
 
 /// Ends the questions whose time is over. One that was sent keeps its number and its bytes until
@@ -47,15 +83,8 @@ void member_channel::end_overdue(time_point now) {
   if (now < next_end_)
     return;
   next_end_ = time_point::max();
-  for (auto& request : std::exchange(waiting_, {})) {
-    if (now < request.until) {
-      next_end_ = std::min(next_end_, request.until);
-      waiting_.push_back(std::move(request));
-      continue;
-    }
-    waiting_bytes_ -= request.body.size();
-    request.take({question_end::not_sent, {}});
-  }
+  end_overdue_waiting(light_, now);
+  end_overdue_waiting(heavy_, now);
   for (auto& [number, asked] : open_)
     if (asked.take && now < asked.until)
       next_end_ = std::min(next_end_, asked.until);
@@ -63,24 +92,23 @@ void member_channel::end_overdue(time_point now) {
       std::exchange(asked.take, nullptr)({question_end::late, {}});
 }
 
-void member_channel::send_waiting() {
-  while (stands_ && !waiting_.empty()) {
-    auto& next = waiting_.front();
+void member_channel::send_waiting(lane& of, time_point now) {
+  while (stands_ && !of.waiting.empty()) {
+    const auto& next = of.waiting.front();
     const auto held = link::held_bytes_of(next.kind, next.body.size());
-    // One place is that of the hello.
-    if (open_.size() + 1 >= link::member_questions_open_max ||
-        (!open_.empty() && open_bytes_ + held > open_bytes_max))
+    if (!of.has_room(held))
       return;
-    auto request = std::move(next);
-    waiting_.pop_front();
-    waiting_bytes_ -= request.body.size();
-    if (!stream_.push(link::encode_question({++last_number_, request.kind, request.body}),
+    auto request = std::move(of.waiting.front());
+    of.waiting.pop_front();
+    of.waiting_bytes -= request.body.size();
+    if (!stream_.push(link::encode_question({++last_number_, request.kind, body_at(request, now)}),
                       net::frames::payload_bytes_max)) {
       request.take({question_end::not_sent, {}});
       continue;
     }
-    open_bytes_ += held;
-    open_[last_number_] = {held, request.until, std::move(request.take)};
+    ++of.open;
+    of.open_bytes += held;
+    open_[last_number_] = {&of, held, request.until, std::move(request.take)};
   }
 }
 
@@ -98,7 +126,8 @@ bool member_channel::take_answer(std::string_view payload) {
   const auto asked = open_.find(answer->number);
   if (asked == open_.end())
     return false; // The member has broken the protocol.
-  open_bytes_ -= asked->second.held_bytes;
+  --asked->second.of->open;
+  asked->second.of->open_bytes -= asked->second.held_bytes;
   const auto take = std::move(asked->second.take);
   open_.erase(asked);
   if (take)
@@ -127,7 +156,8 @@ bool member_channel::step(time_point now) {
     if (!hello_ && now >= hello_at_ + hello_every)
       say_hello(now);
     end_overdue(now);
-    send_waiting();
+    send_waiting(light_, now);
+    send_waiting(heavy_, now);
     stream_.flush();
   } while (stream_.wants_turn());
   return !stream_.ended() && !is_late(now);
@@ -143,10 +173,13 @@ void member_channel::end() {
   for (auto& [number, asked] : std::exchange(open_, {}))
     if (asked.take)
       asked.take({});
-  for (auto& request : std::exchange(waiting_, {}))
-    request.take({});
-  open_bytes_ = 0;
-  waiting_bytes_ = 0;
+  for (auto* of : {&light_, &heavy_}) {
+    for (auto& request : std::exchange(of->waiting, {}))
+      request.take({});
+    of->waiting_bytes = 0;
+    of->open = 0;
+    of->open_bytes = 0;
+  }
 }
 
 } // namespace peercache::client

@@ -32,7 +32,8 @@ struct member_answer {
 struct member_request {
   link::member_question kind = link::member_question::hello;
   std::string body;
-  /// When nobody waits for the answer any longer.
+  /// When nobody waits for the answer any longer. A promote is sent with what is left until then,
+  /// whatever its body says.
   std::chrono::steady_clock::time_point until;
   std::function<void(member_answer)> take; ///< Called once.
 };
@@ -40,12 +41,14 @@ struct member_request {
 /// One connection to the look-up port of a member, for questions with numbers
 /// (link/member_question.hpp). It says hello at its begin and every second: a member that does not
 /// answer is not there. Under TLS neither is one with the certificate of another name; until the
-/// first answer nothing but the greeting and a hello is sent.
+/// first answer nothing but the greeting and a hello is sent. Questions that are dear to a member
+/// (promote, look-up, warm) and the others have places and bytes of their own, so that no promote
+/// holds up a remove.
 ///
 /// Threads: one at a time. Time is an argument. Errors: `step` returns false when the connection is
 /// over, for whatever reason; `end` then ends all questions. Bounds: what a member lets be open at
-/// once; further questions wait, `waiting_max` of them. Each question ends by its time, when `step`
-/// is called by `due`.
+/// once; further questions wait, `waiting_max` of each kind. Each question ends by its time, when
+/// `step` is called by `due`.
 class member_channel {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -61,6 +64,8 @@ public:
   /// @param name of the member
   member_channel(std::string name, net::stream_socket socket, std::string_view greeting,
                  time_point now);
+  member_channel(const member_channel&) = delete; ///< Open questions name their lane.
+  member_channel& operator=(const member_channel&) = delete;
 
   int fd() const noexcept { return stream_.fd(); }
   void on_events(std::uint32_t events) noexcept { stream_.on_events(events); }
@@ -76,26 +81,42 @@ public:
   void end();
 
 private:
+  /// Questions that wait for each other's places and bytes at the member.
+  struct lane {
+    const std::size_t open_max;
+    const std::uint64_t open_bytes_max; ///< A single question may hold more.
+    std::deque<member_request> waiting{};
+    std::size_t waiting_bytes = 0;
+    std::size_t open = 0;
+    std::uint64_t open_bytes = 0;
+
+    bool has_room(std::uint64_t held) const noexcept {
+      return open < open_max && (open == 0 || open_bytes + held <= open_bytes_max);
+    }
+  };
   struct open_question {
+    lane* of = nullptr;
     std::uint64_t held_bytes = 0;
     time_point until;
     std::function<void(member_answer)> take; ///< Null: its time is over.
   };
 
   void say_hello(time_point now);
+  lane& lane_of(link::member_question kind) noexcept;
   void end_overdue(time_point now);
-  void send_waiting();
+  void end_overdue_waiting(lane& of, time_point now);
+  void send_waiting(lane& of, time_point now);
   bool receive();
   bool take_answer(std::string_view payload);
   bool is_late(time_point now) const noexcept;
 
   const std::string name_;
   net::frame_stream stream_;
-  std::deque<member_request> waiting_;
-  std::size_t waiting_bytes_ = 0;
+  // Together, and with the place of a hello, they are what a member lets be open.
+  lane light_{15, 512u << 10};
+  lane heavy_{link::member_questions_open_max - 16, 1536u << 10};
   std::map<std::uint32_t, open_question> open_; ///< By number.
-  std::uint64_t open_bytes_ = 0;                ///< Sum of their held_bytes.
-  time_point next_end_ = time_point::max(); ///< No question's time is over before.
+  time_point next_end_ = time_point::max();     ///< No question's time is over before.
   std::uint32_t last_number_ = 0;
   time_point begun_at_;
   std::optional<std::uint32_t> hello_; ///< Number of the hello that is not answered yet.

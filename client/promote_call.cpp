@@ -37,10 +37,8 @@ promote_call::promote_call(session& with, const link::topology& cluster, promote
       asked_.emplace_back();
     else
       asked_.emplace_back(
-          answers_.ask(share.holder, member_question::promote,
-                       link::promote_body(static_cast<std::uint32_t>(std::min<milliseconds::rep>(
-                                              within.count(), link::promote_ms_max)),
-                                          share.request),
+          // The time that it may take is written when it is sent.
+          answers_.ask(share.holder, member_question::promote, link::promote_body(0, share.request),
                        until));
   }
 }

@@ -92,7 +92,8 @@ void remove_call::settle(const remove_plan::share& part, const member_answers::o
   if (said.body)
     return plan_.answered(part, *said.body, client_.session.board().stale);
   // Where the connection broke, nobody knows whether the holder had been asked.
-  const auto why = said.how == question_end::gone ? page_status::unreachable : page_status::timed_out;
+  const auto why =
+      said.how == question_end::gone ? page_status::unreachable : page_status::timed_out;
   if (silent_ != nullptr)
     silent_->push_back({part.holder, why});
   if (why == page_status::timed_out)

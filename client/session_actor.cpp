@@ -278,8 +278,7 @@ void prefetch(session_pointer self, const std::string& keys) {
     unasked -= asked;
     member_request question{
         member_question::look_up, request, std::chrono::steady_clock::now() + session_timeout, {}};
-    question.take = [asker = session_actor{self},
-                     request = request](member_answer answer) mutable {
+    question.take = [asker = session_actor{self}, request = request](member_answer answer) mutable {
       caf::anon_send(asker, lookup_atom_v, std::move(request), std::move(answer.body), from_here{});
     };
     self->state.options.ask(owner->self.inc, std::move(question));

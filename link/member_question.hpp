@@ -23,8 +23,9 @@
 ///
 /// Answers come in any order, one for each question. Each question has a limit, and so have those
 /// of one connection that are not answered yet: `member_questions_open_max`, and for their bytes
-/// (`held_bytes_of`) half of what the member holds for a connection (actors/lookup_broker.hpp). A
-/// member ends a connection that breaks the rules.
+/// (`held_bytes_of`) what the member holds for a connection (actors/lookup_broker.hpp), of which
+/// clients use half but for single large questions. A member ends a connection that breaks the
+/// rules.
 namespace peercache::link {
 
 inline constexpr std::uint32_t member_question_magic = 0x31514350; ///< "PCQ1"

@@ -196,6 +196,28 @@ TEST_F(member_channels_test, a_question_ends_with_its_time_and_keeps_its_place_a
   server.say({});
 }
 
+TEST_F(member_channels_test, promotes_that_wait_for_a_disk_hold_up_no_remove) {
+  std::atomic<std::uint32_t> within_ms{0};
+  server.say([&](const link::numbered_question& asked) -> std::optional<std::string> {
+    if (asked.kind != member_question::promote)
+      return "r";
+    within_ms = link::promote_ms(asked.body);
+    return std::nullopt;
+  });
+  channels.open(member);
+  await_heard({true});
+  member_answers answers(channels, closing);
+  const auto body = link::promote_body(
+      0, std::string(limits::batch_pages_max * sizeof(link::promoted_page), 'p'));
+  for (std::size_t i = 0; i < 6; ++i)
+    answers.ask(member.inc, member_question::promote, body, steady_clock::now() + 20s);
+  EXPECT_EQ(ask(member_question::remove, std::string(directory::wire::key_bytes, 'k')).body, "r");
+  ask(member_question::view, "");
+  EXPECT_GT(within_ms, 0u) << "it is told what is left of its time";
+  EXPECT_LT(within_ms, 20'000u);
+  server.say({});
+}
+
 TEST_F(member_channels_test, a_node_that_left_the_view_is_left_alone) {
   channels.open(member);
   await_heard({true});

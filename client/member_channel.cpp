@@ -160,7 +160,12 @@ bool member_channel::step(time_point now) {
     send_waiting(heavy_, now);
     stream_.flush();
   } while (stream_.wants_turn());
-  return !stream_.ended() && !is_late(now);
+  if (!is_late(now))
+    return !stream_.ended();
+  // This process may have stood still, and events report few connections at a time: what has come
+  // meanwhile counts, whether an event has told of it or not.
+  stream_.look_again();
+  return receive() && !is_late(now);
 }
 
 member_channel::time_point member_channel::due() const noexcept {

@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
+#include <poll.h>
 #include <thread>
 
 namespace peercache::client {
@@ -194,6 +196,35 @@ TEST_F(member_channels_test, a_question_ends_with_its_time_and_keeps_its_place_a
       << "the member has not answered the others yet";
   EXPECT_LE(asked, late);
   server.say({});
+}
+
+/// Moves the channel on by its events until it has something to say of itself.
+void advance(member_channel& channel, steady_clock::time_point now,
+             const std::function<bool()>& is_done) {
+  while (!is_done()) {
+    pollfd ready{channel.fd(), POLLIN | POLLOUT, 0};
+    ASSERT_EQ(::poll(&ready, 1, 20'000), 1);
+    channel.on_events(static_cast<std::uint32_t>(ready.revents));
+    ASSERT_TRUE(channel.step(now));
+  }
+}
+
+TEST_F(member_channels_test, who_stood_still_hears_what_came_meanwhile_before_it_gives_up) {
+  const auto begun = steady_clock::now();
+  member_channel channel(
+      "there",
+      net::stream_socket::dialled(*net::start_connect("127.0.0.1", server.port(), {}), nullptr),
+      net::frames::greeting(link::wire_version, "test", member.inc, link::member_question_magic),
+      begun);
+  advance(channel, begun, [&] { return channel.stands(); });
+  ASSERT_TRUE(channel.step(begun + member_channel::hello_every)); // Says the next hello.
+  pollfd answered{channel.fd(), POLLIN, 0};
+  ASSERT_EQ(::poll(&answered, 1, 20'000), 1);
+  // No event is handed over: others came first.
+  EXPECT_TRUE(channel.step(begun + 10s));
+  server.behave_to_members(manner::silent);
+  ASSERT_TRUE(channel.step(begun + 10s + member_channel::hello_every));
+  EXPECT_FALSE(channel.step(begun + 20s)) << "nothing came";
 }
 
 TEST_F(member_channels_test, promotes_that_wait_for_a_disk_hold_up_no_remove) {

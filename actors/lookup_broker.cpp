@@ -27,6 +27,16 @@ constexpr std::size_t read_bytes_max = 65536;
 /// keeps the room for as long as the connection.
 constexpr std::size_t member_read_bytes_max = 8192;
 constexpr std::chrono::milliseconds look_every{250};
+/// Room that an empty buffer of a connection may keep. No limit counts it, and a node has thousands
+/// of connections.
+constexpr std::size_t kept_room_max = 8192;
+
+/// Frees the memory of an empty buffer, unless there is little of it.
+template <class Buffer>
+void give_back_room(Buffer& empty) {
+  if (empty.capacity() > kept_room_max)
+    Buffer().swap(empty);
+}
 
 /// Returns the bytes of a question and of the longest answer that it may get.
 std::uint64_t bytes_of_question(std::size_t question_bytes) noexcept {
@@ -67,6 +77,11 @@ std::vector<lookup_connections::handle> lookup_connections::overdue(time_point n
       late.push_back(which);
   }
   return late;
+}
+
+std::size_t lookup_connections::room_of(handle which) const {
+  const auto found = connections_.find(which);
+  return found != connections_.end() ? found->second.received.capacity() : 0;
 }
 
 std::uint64_t lookup_connections::number_of(handle which) const {
@@ -150,6 +165,8 @@ bool lookup_connections::receive(handle from, const char* bytes, std::size_t cou
   }
   release(known, known.received.size() - rest.size());
   known.received.erase(0, known.received.size() - rest.size());
+  if (known.received.empty())
+    give_back_room(known.received);
   return !too_long && known.held_bytes <= held_bytes_max;
 }
 
@@ -281,6 +298,9 @@ struct broker_body {
     auto& out = self->wr_buf(handle);
     out.insert(out.end(), frame.begin(), frame.end());
     self->flush(handle);
+    // CAF has two buffers, and swaps them where it has nothing to write: this is the one before.
+    if (auto& other = self->wr_buf(handle); other.empty())
+      give_back_room(other);
   }
 
   /// A question whose connection and number are known when its answer comes.

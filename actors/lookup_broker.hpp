@@ -93,6 +93,8 @@ public:
   std::vector<handle> overdue(time_point now) const;
 
   std::uint64_t held_bytes() const noexcept { return total_bytes_; }
+  /// Bytes of memory that a connection keeps for what it has received; 0: there is none.
+  std::size_t room_of(handle which) const;
 
 private:
   struct connection {

@@ -74,6 +74,17 @@ TEST_F(member_connections_test, a_peer_that_asks_and_does_not_read_is_turned_awa
   EXPECT_GE(asked, 2u) << "a client may have as many open";
 }
 
+TEST_F(member_connections_test, keep_no_room_of_a_long_question) {
+  const auto question =
+      framed(member_question::withdraw,
+             std::string(limits::batch_pages_max * directory::wire::withdraw_record_bytes, 'w'));
+  ASSERT_TRUE(receive(greeting + question.substr(0, question.size() - 1)));
+  EXPECT_GE(connections.room_of(handle), question.size() - 1);
+  ASSERT_TRUE(receive(question.substr(question.size() - 1)));
+  ASSERT_EQ(questions.size(), 1u);
+  EXPECT_LE(connections.room_of(handle), 8192u);
+}
+
 TEST_F(member_connections_test, hold_nothing_when_all_is_answered_and_taken) {
   ASSERT_TRUE(receive(greeting));
   for (int i = 0; i < 1000; ++i) {

@@ -189,6 +189,31 @@ void ask_for_missing(promoter_pointer self, std::uint64_t request, const std::st
   pump(self);
 }
 
+/// Has a beat come by the end of the first request.
+void await_next_end(promoter_pointer self) {
+  auto& state = self->state;
+  if (state.ends.empty())
+    return;
+  const auto first = state.ends.begin()->first;
+  if (!state.beats_at_ms.empty() && *state.beats_at_ms.begin() <= first)
+    return;
+  state.beats_at_ms.insert(first);
+  const auto now = now_ms(self);
+  self->delayed_send(self, std::chrono::milliseconds(first > now ? first - now : 0), beat_atom_v,
+                     from_here{});
+}
+
+/// Answers the requests whose time has passed with the pages that are in the pool by now, because
+/// their readers wait no longer.
+void on_beat(promoter_pointer self) {
+  auto& state = self->state;
+  const auto now = now_ms(self);
+  state.beats_at_ms.erase(state.beats_at_ms.begin(), state.beats_at_ms.upper_bound(now));
+  while (!state.ends.empty() && state.ends.begin()->first <= now)
+    state.deliver(state.ends.begin()->second);
+  await_next_end(self);
+}
+
 caf::result<std::string> promote(promoter_pointer self, const std::string& wanted,
                                  std::uint32_t within_ms) {
   auto& state = self->state;
@@ -201,10 +226,10 @@ caf::result<std::string> promote(promoter_pointer self, const std::string& wante
   request.promise = self->make_response_promise<std::string>();
   request.places.resize(count);
   request.left = count;
-  // After `within_ms` the request is answered with the pages that are in the pool by then, because
-  // the reader waits no longer.
-  self->delayed_send(self, std::chrono::milliseconds(within_ms), beat_atom_v, id, from_here{});
   const auto until = now_ms(self) + within_ms;
+  request.until_ms = until;
+  state.ends.emplace(until, id);
+  await_next_end(self);
   auto promise = request.promise;
   self->request(state.options.pool, no_timeout, locate_atom_v, keys_of(wanted), from_here{})
       .then([self, id, wanted, until](
@@ -250,6 +275,7 @@ void promoter_state::deliver(std::uint64_t request) {
     directory::append_answer(answer,
                              place ? std::span{&*place, 1} : std::span<const page_location>{});
   found->second.promise.deliver(std::move(answer));
+  ends.erase({found->second.until_ms, request});
   requests.erase(found);
 }
 
@@ -272,7 +298,7 @@ promoter_actor::behavior_type run_promoter(promoter_pointer self, promoter_optio
         now.set(metric::disk_promotes_on_their_way, self->state.pages.on_their_way());
         return now;
       },
-      [self](beat_atom, std::uint64_t request, from_here) { self->state.deliver(request); },
+      [self](beat_atom, from_here) { on_beat(self); },
   };
 }
 

@@ -8,8 +8,10 @@
 #include "link/protocol/pool.hpp"
 
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace peercache::actors {
@@ -26,6 +28,7 @@ struct promote_request {
   caf::typed_response_promise<std::string> promise;
   std::vector<std::optional<directory::page_location>> places;
   std::size_t left = 0;
+  std::uint64_t until_ms = 0; ///< By the actor's clock.
 };
 
 struct promoter_state {
@@ -34,6 +37,10 @@ struct promoter_state {
   promotions pages;
   std::unordered_map<std::uint64_t, promote_request> requests;
   std::uint64_t next_request = 1;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> ends; ///< until_ms and number of each request.
+  /// When beats come that are on their way. One does for all later ends, too, so that who asks much
+  /// and long leaves no timer for each request.
+  std::set<std::uint64_t> beats_at_ms;
   metrics::samples totals; ///< Counts pages by their fate.
   static inline const char* name = "promoter";
 

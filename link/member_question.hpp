@@ -43,8 +43,8 @@ enum class member_question : std::uint8_t {
 inline constexpr std::uint8_t member_question_kinds = 8;
 
 inline constexpr std::size_t member_questions_open_max = 64;
-/// Longest time that a promote may ask for.
-inline constexpr std::uint32_t promote_ms_max = 3'600'000;
+/// Longest time that a promote may ask for; one with more of it left is sent with this.
+inline constexpr std::uint32_t promote_ms_max = 30'000;
 
 struct numbered_question {
   std::uint32_t number = 0;

@@ -78,8 +78,8 @@ using promoter_actor = caf::typed_actor<
     caf::replies_to<warm_atom, std::string, from_here>::with<std::string>,
     // Gateway: asks for the promoter's numbers.
     caf::replies_to<stats_atom>::with<metrics::samples>,
-    // Itself: ends the request of this number, whose time has passed.
-    caf::reacts_to<beat_atom, std::uint64_t, from_here>>;
+    // Itself: ends the requests whose time has passed.
+    caf::reacts_to<beat_atom, from_here>>;
 
 } // namespace peercache::link
 

@@ -332,6 +332,39 @@ TEST_F(pool_disk_test, an_owner_without_a_connection_hears_of_the_disk_when_it_h
   EXPECT_EQ(locations(shard_there, key_named("old")).size(), 1u);
 }
 
+TEST_F(pool_disk_test, each_promote_ends_by_its_own_time_whatever_others_ask_for) {
+  for (const auto* name : {"a", "b", "c"})
+    put(key_named(name));
+  write_all();
+  fill(70);
+  disk->holds_loads = true;
+  const auto ask_for = [this](const char* name, std::uint32_t within_ms) {
+    return self->request(promoter, caf::infinite, promote_atom_v, wanted({name}), within_ms,
+                         from_here{});
+  };
+  int answered = 0;
+  const auto expect_miss = [&](auto& pending) {
+    pending.receive(
+        [&](const std::string& answer) {
+          ++answered;
+          EXPECT_TRUE(places_of(answer, 1)[0].empty());
+        },
+        [](const caf::error&) { FAIL(); });
+  };
+  auto middle = ask_for("b", 400);
+  auto last = ask_for("c", 600);
+  auto first = ask_for("a", 200);
+  settle();
+  EXPECT_FALSE(self->has_next_message());
+  for (auto* pending : {&first, &middle, &last}) {
+    pass(std::chrono::milliseconds(199));
+    EXPECT_FALSE(self->has_next_message());
+    pass(std::chrono::milliseconds(1));
+    expect_miss(*pending);
+  }
+  EXPECT_EQ(answered, 3);
+}
+
 TEST_F(pool_disk_test, of_more_pages_than_a_batch_may_have_the_first_are_warmed) {
   put(key_named("a"));
   write_all();

@@ -162,6 +162,21 @@ void cache_client::close() {
     impl_->close();
 }
 
+namespace {
+
+/// Says why a session is not ready.
+error ready_fault(const session_board& board, const std::string& host, std::uint16_t port,
+                  const error& why) {
+  const auto pool = board.pool();
+  const auto cluster = board.topology();
+  const auto* own = pool ? cluster->find(pool->node.inc) : nullptr;
+  if (own != nullptr && own->tried && !own->linked())
+    return lookup_port_fault(host, port, own->self, why);
+  return connect_fault(host, port, why);
+}
+
+} // namespace
+
 result<std::unique_ptr<cache_client>> cache_client::connect(const client_options& wanted) {
   auto until = steady_clock::now() + wanted.timeout;
   auto options = wanted;
@@ -181,10 +196,12 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   link::leave_actor_system();
   if (options.wait_for_node)
     if (auto ready = body->session.board().wait_ready(until); !ready) {
+      auto fault =
+          ready_fault(body->session.board(), wanted.node_host, options.node_port, ready.error());
       link::end_in_thread(
           std::packaged_task<void()>([body = std::move(body)]() mutable { body.reset(); }),
           end_grace);
-      return connect_fault(wanted.node_host, options.node_port, ready.error());
+      return fault;
     }
   return std::unique_ptr<cache_client>{new cache_client{std::move(body)}};
 }

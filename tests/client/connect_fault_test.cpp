@@ -53,4 +53,15 @@ TEST(connect_fault, silence_and_a_refusal_read_differently_and_name_the_address)
             "the peercache-node at [fd00::1]:5 answers, but it belongs to cluster 'a'");
 }
 
+TEST(connect_fault, a_closed_look_up_port_is_named) {
+  discovery::member node;
+  node.host = "fd00::1";
+  node.lookup_port = 31'999;
+  const auto fault =
+      lookup_port_fault("near", 31'998, node, {errc::timed_out, "no answer in time"});
+  EXPECT_EQ(fault.code, errc::timed_out);
+  EXPECT_EQ(fault.message, "the peercache-node at near:31998 answers, but not at its look-up port "
+                           "[fd00::1]:31999 (net.lookup_port): no answer in time");
+}
+
 } // namespace peercache::client

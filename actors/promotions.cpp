@@ -13,6 +13,8 @@ promotions::answer promotions::ask(const page_key& key, std::uint32_t length_byt
   if (joined && waiter && found->second.waiters.size() >= waiters_max)
     return answer::refused;
   if (!joined) {
+    if (pages_.size() >= pages_max)
+      return answer::refused;
     // A page that nobody waits for is taken only while no queued page has a waiter, and while all
     // pages queued or on their way, itself included, fit into a quarter of `bytes_max_`.
     const bool full =

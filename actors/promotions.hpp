@@ -49,6 +49,9 @@ public:
   /// device that hangs does not let their number grow.
   static constexpr std::size_t waiters_max = 65'536;
 
+  /// Most pages queued or on their way, whatever their lengths: who asks names the lengths.
+  static constexpr std::size_t pages_max = 65'536;
+
   std::size_t on_their_way() const noexcept { return pages_.size(); }
   std::uint64_t bytes() const noexcept { return bytes_; }
 

@@ -1,5 +1,6 @@
 #include "actors/promotions.hpp"
 
+#include <cstring>
 #include <gtest/gtest.h>
 
 namespace peercache::actors {
@@ -63,6 +64,24 @@ TEST(promotions, a_page_that_never_comes_has_so_many_waiters_at_most) {
     ASSERT_NE(pages.ask(key_of(1), 100, i, 10), answer::refused);
   EXPECT_EQ(pages.ask(key_of(1), 100, 0, 10), answer::refused);
   EXPECT_EQ(pages.ask(key_of(2), 100, 0, 10), answer::queued) << "another page";
+}
+
+TEST(promotions, pages_are_bounded_whatever_their_lengths) {
+  promotions pages(1000);
+  const auto numbered = [](std::size_t number) {
+    page_key key;
+    std::memcpy(key.bytes.data(), &number, sizeof number);
+    return key;
+  };
+  std::size_t asked = 0;
+  while (asked < 2 * promotions::pages_max &&
+         pages.ask(numbered(asked), 0, {}, 10) == answer::queued)
+    ++asked;
+  EXPECT_EQ(asked, promotions::pages_max);
+  EXPECT_EQ(pages.start_next(0, asked).size(), asked);
+  EXPECT_EQ(pages.ask(numbered(asked), 0, {}, 10), answer::refused) << "all are on their way";
+  pages.finish(numbered(0));
+  EXPECT_EQ(pages.ask(numbered(asked), 0, {}, 10), answer::queued);
 }
 
 TEST(promotions, warming_takes_a_quarter_of_the_room_and_nobodys_turn) {

@@ -31,11 +31,11 @@ constexpr std::chrono::milliseconds look_every{250};
 /// of connections.
 constexpr std::size_t kept_room_max = 8192;
 
-/// Frees the memory of an empty buffer, unless there is little of it.
+/// Frees the memory that a buffer does not use, unless there is little of it.
 template <class Buffer>
-void give_back_room(Buffer& empty) {
-  if (empty.capacity() > kept_room_max)
-    Buffer().swap(empty);
+void give_back_room(Buffer& used) {
+  if (used.capacity() > std::max<std::size_t>(kept_room_max, 2 * used.size()))
+    Buffer(used.begin(), used.end()).swap(used);
 }
 
 /// Returns the bytes of a question and of the longest answer that it may get.
@@ -163,9 +163,10 @@ bool lookup_connections::receive(handle from, const char* bytes, std::size_t cou
     questions.emplace_back(payload);
     known.moved_at = now;
   }
-  release(known, known.received.size() - rest.size());
-  known.received.erase(0, known.received.size() - rest.size());
-  if (known.received.empty())
+  const auto done = known.received.size() - rest.size();
+  release(known, done);
+  known.received.erase(0, done);
+  if (done > 0)
     give_back_room(known.received);
   return !too_long && known.held_bytes <= held_bytes_max;
 }

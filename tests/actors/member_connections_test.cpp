@@ -83,6 +83,9 @@ TEST_F(member_connections_test, keep_no_room_of_a_long_question) {
   ASSERT_TRUE(receive(question.substr(question.size() - 1)));
   ASSERT_EQ(questions.size(), 1u);
   EXPECT_LE(connections.room_of(handle), 8192u);
+  ASSERT_TRUE(receive(question + question.substr(0, 1)));
+  ASSERT_EQ(questions.size(), 2u);
+  EXPECT_LE(connections.room_of(handle), 8192u) << "also where the next one has begun";
 }
 
 TEST_F(member_connections_test, hold_nothing_when_all_is_answered_and_taken) {

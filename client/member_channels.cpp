@@ -143,11 +143,14 @@ void member_channels::run() {
                           : next_due_ - steady_clock::now();
     const auto events = poll_->collect(std::max(wait, std::chrono::nanoseconds(0)));
     const auto now = steady_clock::now();
-    for (const auto& event : events)
-      if (const auto found = channels_.find(event.data.u64); found != channels_.end()) {
+    for (const auto& event : events) {
+      // `id` is a copy, because the packed epoll_event does not align its member.
+      const std::uint64_t id = event.data.u64;
+      if (const auto found = channels_.find(id); found != channels_.end()) {
         found->second.channel.on_events(event.events);
-        step(event.data.u64, now);
+        step(id, now);
       }
+    }
     do_orders(now);
     look_at_clock(now);
   }

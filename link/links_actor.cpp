@@ -12,12 +12,41 @@
 
 namespace peercache::link {
 
+namespace {
+
+bool shares_member(const discovery::view& a, const discovery::view& b) {
+  return std::ranges::any_of(
+      a.members, [&](const discovery::member& who) { return b.find(who.inc) != nullptr; });
+}
+
+} // namespace
+
 bool links_state::adopt(discovery::view next, source told_by, caf::actor_clock::time_point now) {
-  const bool may_go_back = !options.self && told_by == source::own_node && next.term != 0 &&
-                           next.find(view.issuer) == nullptr;
-  const bool counts = may_go_back || next.newer_than(view);
+  bool is_anew = false;
+  if (!options.self && told_by == source::own_node && next.term != 0) {
+    own_nodes = next;
+    own_told_at = now;
+    is_anew = !shares_member(next, view);
+  }
+  const bool counts = is_anew || next.newer_than(view);
   if (next == view || (!counts && guard_on(guard::view)))
     return false;
+  take(std::move(next), now);
+  return true;
+}
+
+bool links_state::go_back(caf::actor_clock::time_point now) {
+  if (own_nodes.term == 0 || own_nodes.stamp() >= view.stamp() ||
+      now - own_told_at < options.go_back_after || own_nodes.find(view.issuer) != nullptr)
+    return false;
+  const auto issuer = links.find(view.issuer);
+  if (issuer != links.end() && (issuer->second.handles.linked() || !issuer->second.handles.tried))
+    return false;
+  take(own_nodes, now);
+  return true;
+}
+
+void links_state::take(discovery::view next, caf::actor_clock::time_point now) {
   if (!view.members.empty())
     past.remember(std::make_shared<const discovery::hash_ring>(ring), now);
   view = std::move(next);
@@ -29,7 +58,6 @@ bool links_state::adopt(discovery::view next, source told_by, caf::actor_clock::
     known.handles.self = member; // The view's entry is newer: it says whether the member drains.
   }
   ring = discovery::hash_ring{view.members};
-  return true;
 }
 
 topology_ptr links_state::snapshot() const {
@@ -165,14 +193,18 @@ void dial_whoever_is_missing(links_pointer self) {
       dial(self, inc, known);
 }
 
-void hear_of_view(links_pointer self, const std::string& encoded, links_state::source told_by) {
-  auto next = discovery::decode_view(encoded);
-  if (!next || !self->state.adopt(std::move(*next), told_by, self->clock().now()))
-    return;
+/// Tells of a view that was taken, and connects to its members.
+void follow_view(links_pointer self) {
   if (self->state.options.keep_only)
     self->state.options.keep_only(self->state.view);
   self->state.options.publish(self->state.snapshot());
   dial_whoever_is_missing(self);
+}
+
+void hear_of_view(links_pointer self, const std::string& encoded, links_state::source told_by) {
+  auto next = discovery::decode_view(encoded);
+  if (next && self->state.adopt(std::move(*next), told_by, self->clock().now()))
+    follow_view(self);
 }
 
 /// Takes what a client's connection to a member says of itself.
@@ -269,6 +301,8 @@ links_actor::behavior_type run_links(links_pointer self, links_options options) 
         return {metrics::samples{}, self->state.report()};
       },
       [self](beat_atom, from_here) {
+        if (self->state.go_back(self->clock().now()))
+          follow_view(self);
         dial_whoever_is_missing(self);
         try_ports(self);
         self->delayed_send(self, self->state.options.retry / 2, beat_atom_v, from_here{});

@@ -232,23 +232,100 @@ discovery::view view_of(std::size_t members, std::uint64_t version) {
 
 using source = links_state::source;
 
-TEST(links_state, a_client_follows_its_own_node_past_a_view_that_ended_with_its_issuer) {
+/// A client that has heard of view 9 by a shard, while its own node was at view 7. `node2` made
+/// view 9, with which it joined.
+class lagging_own_node : public testing::Test {
+protected:
+  lagging_own_node() {
+    ended.issuer = newcomer;
+    EXPECT_TRUE(state.adopt(view_of(2, 7), source::own_node, now));
+    EXPECT_TRUE(state.adopt(ended, source::other_node, now));
+  }
+  void lose_issuer() { links_state::cut(state.links.at(newcomer), now); }
+  bool goes_back_later() {
+    now += state.options.go_back_after;
+    return state.go_back(now);
+  }
+
   links_state state;
   caf::actor_clock::time_point now{std::chrono::hours(1)};
-  ASSERT_TRUE(state.adopt(view_of(2, 7), source::own_node, now));
-  auto ended = view_of(3, 9);
-  ended.issuer = ended.members[2].inc;
-  ASSERT_TRUE(state.adopt(ended, source::other_node, now));
-  EXPECT_FALSE(state.adopt(view_of(3, 8), source::own_node, now))
-      << "its issuer lives: 9 will come";
+  discovery::view ended = view_of(3, 9);
+  const incarnation newcomer = member_named("node2", 3).inc;
+};
+
+TEST_F(lagging_own_node, is_followed_past_a_view_that_ended_with_its_issuer) {
+  lose_issuer();
   const auto successor = view_of(2, 8);
-  EXPECT_TRUE(state.adopt(successor, source::own_node, now)) << "view 9 ended with its members";
+  EXPECT_FALSE(state.adopt(successor, source::own_node, now)) << "view 9 may come in a moment";
+  EXPECT_FALSE(state.go_back(now));
+  EXPECT_TRUE(goes_back_later());
   EXPECT_EQ(state.view, successor);
+  EXPECT_FALSE(state.links.contains(newcomer));
+  EXPECT_FALSE(goes_back_later()) << "done";
+}
+
+TEST_F(lagging_own_node, is_followed_past_a_view_that_was_heard_of_after_its_own) {
+  lose_issuer();
+  EXPECT_TRUE(goes_back_later());
+  EXPECT_EQ(state.view, view_of(2, 7));
+}
+
+TEST_F(lagging_own_node, is_waited_for_while_the_issuer_of_the_newer_view_may_be_there) {
+  EXPECT_FALSE(goes_back_later()) << "nobody has tried to reach it yet";
+  state.links.at(newcomer).handles.tried = true;
+  state.links.at(newcomer).handles.reached = true;
+  EXPECT_FALSE(goes_back_later());
+}
+
+TEST_F(lagging_own_node, is_waited_for_while_it_knows_the_issuer_of_the_newer_view) {
+  lose_issuer();
+  EXPECT_FALSE(state.adopt(view_of(3, 8), source::own_node, now));
+  EXPECT_FALSE(goes_back_later());
+}
+
+TEST_F(lagging_own_node, that_catches_up_is_not_followed_back) {
+  lose_issuer();
+  EXPECT_FALSE(state.adopt(view_of(2, 8), source::own_node, now));
+  EXPECT_TRUE(state.adopt(view_of(2, 10), source::own_node, now));
+  EXPECT_FALSE(goes_back_later());
+  EXPECT_EQ(state.view, view_of(2, 10));
+}
+
+TEST_F(lagging_own_node, is_followed_at_once_into_a_cluster_that_is_started_anew) {
   auto restarted = view_of(2, 2);
   for (auto& member : restarted.members)
     member.inc = incarnation::random();
   EXPECT_TRUE(state.adopt(restarted, source::own_node, now)) << "a cluster counts from one again";
   EXPECT_EQ(state.snapshot()->peers.at(0).self.inc, restarted.members[0].inc);
+}
+
+/// Two halves of a cluster merge: the client hears of the view of the other half's leader, then
+/// what its own node said before it heard of that view.
+TEST_F(client_links_test, an_older_view_of_the_own_node_that_comes_late_changes_nothing) {
+  auto other = member_named("other", 9);
+  auto merged = topology_of({{who, {}}, {other, {}}}, 2)->view;
+  merged.issuer = other.inc;
+  caf::anon_send(links, tell_atom_v, discovery::encode_view(merged), from_here{});
+  settle();
+  ASSERT_EQ(kept, merged);
+  auto late = view;
+  late.version = 1;
+  caf::anon_send(links, view_atom_v, discovery::encode_view(late), from_here{});
+  settle();
+  EXPECT_EQ(kept, merged);
+  const auto say_of_other = [&](bool stands) {
+    caf::anon_send(links, hello_atom_v, other.inc.high, other.inc.low, stands, from_here{});
+    settle();
+  };
+  say_of_other(true);
+  for (int i = 0; i < 20; ++i)
+    pass(std::chrono::milliseconds(250));
+  EXPECT_EQ(kept, merged) << "who made it lives";
+  say_of_other(false);
+  say_of_other(false);
+  pass(std::chrono::milliseconds(250));
+  EXPECT_EQ(kept, late) << "who made it has ended, and the own node has not heard of it";
+  EXPECT_EQ(published.back()->view, late);
 }
 
 TEST(links_state, of_other_nodes_only_a_newer_view_counts) {

@@ -50,6 +50,8 @@ member_channel::lane& member_channel::lane_of(member_question kind) noexcept {
   case member_question::promote:
   case member_question::warm:
     return heavy_;
+  case member_question::view:
+    return views_;
   default:
     return light_;
   }
@@ -83,6 +85,7 @@ void member_channel::end_overdue(time_point now) {
   if (now < next_end_)
     return;
   next_end_ = time_point::max();
+  end_overdue_waiting(views_, now);
   end_overdue_waiting(light_, now);
   end_overdue_waiting(heavy_, now);
   for (auto& [number, asked] : open_)
@@ -156,6 +159,7 @@ bool member_channel::step(time_point now) {
     if (!hello_ && now >= hello_at_ + hello_every)
       say_hello(now);
     end_overdue(now);
+    send_waiting(views_, now);
     send_waiting(light_, now);
     send_waiting(heavy_, now);
     stream_.flush();
@@ -178,7 +182,7 @@ void member_channel::end() {
   for (auto& [number, asked] : std::exchange(open_, {}))
     if (asked.take)
       asked.take({});
-  for (auto* of : {&light_, &heavy_}) {
+  for (auto* of : {&views_, &light_, &heavy_}) {
     for (auto& request : std::exchange(of->waiting, {}))
       request.take({});
     of->waiting_bytes = 0;

@@ -42,8 +42,8 @@ struct member_request {
 /// (link/member_question.hpp). It says hello at its begin and every second: a member that does not
 /// answer is not there. Under TLS neither is one with the certificate of another name; until the
 /// first answer nothing but the greeting and a hello is sent. Questions that are dear to a member
-/// (promote, look-up, warm) and the others have places and bytes of their own, so that no promote
-/// holds up a remove.
+/// (promote, look-up, warm), views and all others have places and bytes of their own each, so that
+/// no promote holds up a remove, and neither holds up a call that waits for a view.
 ///
 /// Threads: one at a time. Time is an argument. Errors: `step` returns false when the connection is
 /// over, for whatever reason; `end` then ends all questions. Bounds: what a member lets be open at
@@ -113,7 +113,8 @@ private:
   const std::string name_;
   net::frame_stream stream_;
   // Together, and with the place of a hello, they are what a member lets be open.
-  lane light_{15, 512u << 10};
+  lane views_{2, 160u << 10};
+  lane light_{13, 352u << 10};
   lane heavy_{link::member_questions_open_max - 16, 1536u << 10};
   std::map<std::uint32_t, open_question> open_; ///< By number.
   time_point next_end_ = time_point::max();     ///< No question's time is over before.

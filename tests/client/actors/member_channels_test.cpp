@@ -249,6 +249,26 @@ TEST_F(member_channels_test, promotes_that_wait_for_a_disk_hold_up_no_remove) {
   server.say({});
 }
 
+TEST_F(member_channels_test, removes_that_wait_for_the_pool_hold_up_no_view) {
+  std::atomic<std::size_t> removes{0};
+  server.say([&](const link::numbered_question& asked) -> std::optional<std::string> {
+    if (asked.kind == member_question::view)
+      return "v";
+    ++removes;
+    return std::nullopt;
+  });
+  channels.open(member);
+  await_heard({true});
+  member_answers answers(channels, closing);
+  for (std::size_t i = 0; i < 2 * link::member_questions_open_max; ++i)
+    answers.ask(member.inc, member_question::remove, std::string(directory::wire::key_bytes, 'k'),
+                steady_clock::now() + 60s);
+  EXPECT_EQ(ask(member_question::view, "").body, "v");
+  EXPECT_GT(removes, 0u);
+  EXPECT_LT(removes, link::member_questions_open_max);
+  server.say({});
+}
+
 TEST_F(member_channels_test, a_node_that_left_the_view_is_left_alone) {
   channels.open(member);
   await_heard({true});

@@ -190,6 +190,20 @@ void sweep_later(directory_pointer self, const std::string& batch) {
     self->delayed_send(self, state.options.grace, beat_atom_v, from_here{});
 }
 
+void forward(directory_pointer self, directory::hand_over::order&& order) {
+  auto& state = self->state;
+  const auto* owner = state.cluster->find(order.to);
+  const auto bytes = order.records.size();
+  if (owner == nullptr || !owner->linked() ||
+      state.forwarded_bytes + bytes > state.options.forwarded_bytes_max)
+    return;
+  state.forwarded_bytes += bytes;
+  auto done = [self, bytes] { self->state.forwarded_bytes -= bytes; };
+  self->request(owner->directory, state.options.hand_over_timeout, withdraw_atom_v,
+                std::move(order.records))
+      .then([done](std::uint64_t) { done(); }, [done](const caf::error&) { done(); });
+}
+
 /// Passes withdrawals on to the new owners that may have been given the withdrawn records already.
 void forward_withdrawals(directory_pointer self, const std::string& batch) {
   auto& state = self->state;
@@ -197,8 +211,7 @@ void forward_withdrawals(directory_pointer self, const std::string& batch) {
     return;
   PEERCACHE_ASSERT(state.cluster); // Records are given by a view.
   for (auto& order : state.giving->forward(batch))
-    if (const auto* owner = state.cluster->find(order.to); owner != nullptr && owner->linked())
-      caf::anon_send(owner->directory, withdraw_atom_v, std::move(order.records));
+    forward(self, std::move(order));
 }
 
 } // namespace

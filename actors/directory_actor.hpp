@@ -22,6 +22,9 @@ struct directory_options {
   storage::epoch_table epochs; ///< Tells which keys' pages are too old to be found.
   /// Longest wait for another shard to take one batch.
   std::chrono::milliseconds hand_over_timeout{1000};
+  /// Withdrawals that are on their way to new owners at once. Further ones are not passed on: such
+  /// a record is withdrawn by its next reader.
+  std::uint64_t forwarded_bytes_max = 4u << 20;
 };
 
 struct directory_state {
@@ -36,6 +39,7 @@ struct directory_state {
   std::optional<directory::hand_over> giving; ///< Set while the node drains or leaves.
   /// Requests that are answered at the end of `giving`.
   std::vector<caf::typed_response_promise<std::uint64_t>> given;
+  std::uint64_t forwarded_bytes = 0; ///< Withdrawals that new owners have not answered yet.
   static inline const char* name = "directory";
 
   /// Takes a new view; forgets the records of nodes that are gone. Returns false when the cluster
@@ -59,7 +63,7 @@ struct directory_state {
 };
 
 /// One directory shard. Threads: scheduler. Asks: when its node drains, other nodes' shards to take
-/// its records; always with a time-out.
+/// its records and withdrawals; always with a time-out.
 directory_actor::behavior_type
 run_directory(directory_actor::stateful_pointer<directory_state> self,
               const directory_options& options);

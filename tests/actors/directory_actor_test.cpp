@@ -7,6 +7,15 @@ namespace {
 
 using directory_actor_test = cluster_fixture;
 
+/// A shard that answers nothing, and counts the bytes of the withdrawals that it gets.
+caf::behavior answers_nothing(caf::event_based_actor* self, std::uint64_t* withdrawn_bytes) {
+  return {[self](publish_atom, const std::string&) { return self->make_response_promise(); },
+          [self, withdrawn_bytes](withdraw_atom, const std::string& batch) {
+            *withdrawn_bytes += batch.size();
+            return self->make_response_promise();
+          }};
+}
+
 TEST_F(directory_actor_test, answers_a_lookup_with_what_was_published) {
   tell_everyone(both());
   auto outcome = ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
@@ -151,6 +160,40 @@ TEST_F(directory_actor_test, a_drain_ends_although_nobody_takes_its_records) {
   tell_everyone(topology_of({{here, shard_here}}, 3));
   EXPECT_EQ(*ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000}, from_here{}),
             0u);
+}
+
+TEST_F(directory_actor_test, passes_no_more_withdrawals_on_than_a_new_owner_answers) {
+  std::uint64_t withdrawn_bytes = 0;
+  auto frozen = system.spawn(answers_nothing, &withdrawn_bytes);
+  directory_options options;
+  options.self = here.id;
+  options.replicas = 1;
+  auto shard = system.spawn(run_directory, options);
+  auto cluster = topology_of({{here, shard}, {there, caf::actor_cast<directory_actor>(frozen)}}, 1);
+  caf::anon_send(shard, topology_atom_v, cluster);
+  std::string batch;
+  for (int i = 0; batch.size() < options.forwarded_bytes_max / 8; ++i) {
+    auto key = key_named(std::to_string(i));
+    if (!cluster->ring.owns(here.id, key, 1))
+      continue;
+    if (batch.empty())
+      ask<std::string>(shard, publish_atom_v, publication(key, there));
+    directory::append_withdraw(batch, {key, there.inc, {1}});
+  }
+  const auto withdraw_during_a_drain = [&](int times) {
+    caf::anon_send(shard, drain_atom_v, false, std::uint32_t{60'000}, from_here{});
+    for (int i = 0; i < times; ++i)
+      EXPECT_TRUE(ask<std::uint64_t>(shard, withdraw_atom_v, batch));
+  };
+  withdraw_during_a_drain(30);
+  EXPECT_GT(withdrawn_bytes, options.forwarded_bytes_max / 2);
+  EXPECT_LE(withdrawn_bytes, options.forwarded_bytes_max);
+  const auto before = withdrawn_bytes;
+  pass(options.hand_over_timeout);
+  withdraw_during_a_drain(1);
+  EXPECT_EQ(withdrawn_bytes, before + batch.size()) << "the others are given up";
+  stop(shard);
+  stop(frozen);
 }
 
 TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_view) {

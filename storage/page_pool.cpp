@@ -39,11 +39,16 @@ bool page_pool::is(slot_id slot, slot_state state) const noexcept {
   return slot.value < pages_.size() && pages_[slot.value].state == state;
 }
 
+bool page_pool::has(slot_id slot, generation gen) const noexcept {
+  return is(slot, slot_state::readable) && slots_.contents(slot).gen == gen;
+}
+
 slot_id page_pool::start_filling(std::uint32_t first, std::uint32_t granules) {
   slot_id slot{first};
   PEERCACHE_ASSERT(is(slot, slot_state::free));
   pages_[first].state = slot_state::filling;
   pages_[first].granules_less_one = static_cast<std::uint16_t>(granules - 1);
+  options_.holds.close_anyway(slot, granules, now_);
   slots_.begin_fill(slot, granules);
   ++stats_.filling;
   return slot;
@@ -56,6 +61,7 @@ commit_outcome page_pool::finish_filling(const fill& page) {
   pages_[page.slot.value].state = slot_state::readable;
   auto gen = slots_.publish(page.slot, page.key, page.length_bytes, checksum, newest_);
   newest_ = gen;
+  options_.holds.open(page.slot);
   index_.insert(page.key, page.slot);
   host_.insert(page.key, page.slot);
   --stats_.filling;
@@ -79,6 +85,7 @@ void page_pool::drop_filling(slot_id slot) {
 std::uint32_t page_pool::give_up(slot_id slot, bytes_after after) {
   PEERCACHE_ASSERT(is(slot, slot_state::readable));
   auto page = slots_.contents(slot);
+  options_.holds.close_anyway(slot, pages_[slot.value].granules(), now_);
   slots_.give_up(slot, after);
   index_.erase(page.key, slot);
   host_.erase(page.key, slot);
@@ -274,8 +281,7 @@ bool page_pool::scrub(std::uint64_t bytes_max) {
 }
 
 bool page_pool::count_use(slot_id slot, generation gen) noexcept {
-  if (slot.value >= pages_.size() || !is(slot, slot_state::readable) ||
-      slots_.contents(slot).gen != gen)
+  if (!has(slot, gen))
     return false;
   slots_.count_use(slot);
   return true;

@@ -7,6 +7,7 @@
 #include "storage/epoch_table.hpp"
 #include "storage/eviction_policy.hpp"
 #include "storage/extent_allocator.hpp"
+#include "storage/hold_table.hpp"
 #include "storage/host_index.hpp"
 #include "storage/page_index.hpp"
 #include "storage/pool_remains.hpp"
@@ -32,6 +33,8 @@ struct page_pool_options {
   std::uint32_t evict_batch_pages_max = 1024;
   /// The epochs of cleared spaces, by which `commit` and `adopt` refuse pages that are too old.
   epoch_table epochs;
+  /// The pages that must not be evicted for now.
+  hold_table holds;
 };
 
 /// One page of a `commit`. The page's bytes lie in `slot`, which `reserve` returned, and whoever
@@ -98,6 +101,7 @@ struct page_pool_stats {
   std::uint64_t removed = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
+  std::uint64_t holds_expired = 0;    ///< Holds that only their time has ended.
   std::uint64_t window_evictions = 0; ///< Evictions made for a contiguous range instead of by age.
   std::uint64_t reserves_refused = 0;
   /// Reads that were taken from the slot table's counters into the eviction order.
@@ -110,6 +114,9 @@ struct page_pool_stats {
 /// while a reader pins it or while its bytes are to be zeroed. Nothing here waits: a reserve that
 /// finds no hole evicts at once, first a few pages by policy, then, when the free space lies
 /// scattered, all readable pages of one aligned address window.
+///
+/// A page that is held (storage/hold_table.hpp) is passed over by eviction. Whoever removes or
+/// replaces it, clears its space or drains the node takes it all the same.
 ///
 /// Threads: one, the owner (the pool actor). No clock, thread or I/O of its own.
 /// Ownership: owns the policy and all notes; the memory behind `slots` must outlive the pool.
@@ -163,6 +170,19 @@ public:
   /// write: it said so, or its process is gone. False, and nothing changed, when `slot` is not
   /// being filled.
   bool abandon(slot_id slot);
+
+  // --- holds
+
+  /// Tells the time by which holds are judged until the next call, and settles those that are over.
+  void tell_time(hold_table::time_point now);
+  /// Keeps the page in `slot` from eviction for `duration` from the told time on. `gone`: `slot`
+  /// does not hold the page of generation `gen`.
+  hold_outcome hold(slot_id slot, generation gen, holder_tag who,
+                    std::chrono::milliseconds duration);
+  /// Ends a hold, if `who` alone has it and the page is still that of generation `gen`.
+  bool release_hold(slot_id slot, generation gen, holder_tag who);
+  /// The pages that are held at the told time.
+  hold_table::sums held() const { return options_.holds.held(now_); }
 
   std::optional<resident_page> find(const page_key& key) const;
   /// Gives the page of this key up; nothing when the pool has none. With `zeroed` the slot is free
@@ -263,6 +283,7 @@ private:
   std::uint32_t release(slot_id slot);
 
   bool is(slot_id slot, slot_state state) const noexcept;
+  bool has(slot_id slot, generation gen) const noexcept;
   resident_page describe(slot_id slot) const;
   /// Why the page in a slot that is being filled must not be committed; nothing when it may be.
   std::optional<page_status> refusal_of(const fill& page) const;
@@ -293,6 +314,7 @@ private:
   extent_allocator free_;
   page_index index_;
   std::vector<page_note> pages_;
+  hold_table::time_point now_; ///< The time that was told last.
   std::vector<slot_id> limbo_;
   struct scrubbing {
     slot_id slot;

@@ -45,6 +45,7 @@ std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
       continue;
     }
     pages_[slot.value].state = slot_state::readable;
+    options_.holds.open(slot);
     index_.insert(page.key, slot);
     host_.insert(page.key, slot);
     --stats_.filling;

@@ -14,6 +14,9 @@ namespace {
 /// A reserve spares at most this many victims that are kept nowhere else, to find one that is kept
 /// elsewhere.
 constexpr std::uint32_t spared_max = 16;
+/// At most this many held pages are passed over for each victim; a pool that is held as far as that
+/// has no victim for now.
+constexpr std::uint32_t held_passes_max = 4096;
 /// At most this many pages are kept, for each victim, because they were read since they were last
 /// looked at.
 constexpr std::uint32_t second_chances_max = 16;
@@ -29,7 +32,7 @@ void page_pool::put_in_order(slot_id slot, const page_key& key, bool promoted) {
 }
 
 std::optional<slot_id> page_pool::next_victim() {
-  for (std::uint32_t i = 0;; ++i) {
+  for (std::uint32_t i = 0, passes = 0; passes <= held_passes_max;) {
     const auto victim = order_.victim();
     if (!victim)
       return std::nullopt;
@@ -39,12 +42,19 @@ std::optional<slot_id> page_pool::next_victim() {
     stats_.uses += uses;
     // A pin belongs to a read that goes on, so giving the page up would free nothing yet.
     const bool in_use = uses >= victim->reads_to_stay;
-    if (i == second_chances_max || (!in_use && slots_.pins(slot) == 0))
+    const bool stays = i < second_chances_max && (in_use || slots_.pins(slot) != 0);
+    const bool held = options_.holds.is_held(slot, now_);
+    if (!held && !stays && options_.holds.close(slot, now_))
       return slot;
-    put_in_order(slot, slots_.contents(slot).key, victim->promoted && !in_use);
-    if (in_use || !victim->promoted)
+    put_in_order(slot, slots_.contents(slot).key, victim->promoted && !in_use && !held);
+    if (in_use || held || !victim->promoted)
       order_.touch(slot);
+    if (stays && !held)
+      ++i;
+    else
+      ++passes;
   }
+  return std::nullopt;
 }
 
 /// The next victim that is kept elsewhere; when the first few are not, the first of these. The
@@ -62,8 +72,10 @@ std::optional<slot_id> page_pool::next_victim(const kept_elsewhere& kept) {
     chosen = spared.front();
     spared.erase(spared.begin());
   }
-  for (const auto slot : spared)
+  for (const auto slot : spared) {
+    options_.holds.open(slot);
     put_in_order(slot, slots_.contents(slot).key, false);
+  }
   return chosen;
 }
 

@@ -43,7 +43,8 @@ std::optional<page_pool::window> page_pool::measure(std::uint32_t first,
       at += std::max(1u, free_.extent_at(slot.value));
       continue;
     }
-    if (here.state != slot_state::readable || slots_.pins(slot) != 0)
+    if (here.state != slot_state::readable || slots_.pins(slot) != 0 ||
+        options_.holds.is_held(slot, now_))
       return std::nullopt;
     found.newest = std::max(found.newest, slots_.contents(slot).gen);
     at += here.granules();
@@ -64,6 +65,8 @@ std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t gran
       continue;
     }
     at += here.granules();
+    if (!options_.holds.close(slot, now_))
+      continue; // Held since the window was measured.
     auto page = describe(slot);
     victims.push_back({page.key, page.slot, page.gen, page.length_bytes, page.checksum});
     ++stats_.evictions;
@@ -72,8 +75,8 @@ std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t gran
     order_.erase(slot);
     extent = give_up(slot);
   }
-  // A reader may have pinned a page after the window was measured. Then this page is in limbo, the
-  // window is not free as a whole, and the caller gets no slot.
+  // A reader may have pinned or held a page after the window was measured. Then the window is not
+  // free as a whole, and the caller gets no slot.
   if (extent == no_extent || extent > chosen.first || extent + free_.extent_at(extent) < end)
     return std::nullopt;
   free_.allocate_at(extent, chosen.first, granules);

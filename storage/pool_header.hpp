@@ -17,7 +17,7 @@ namespace peercache::storage {
 ///
 ///   offset  bytes  field
 ///        0      8  magic           "PCPOOL\0\0", written last; until then "PCMAKE\0\0"
-///        8      4  layout_version  of this header, of `slot_entry` and of `host_index`
+///        8      4  layout_version  of this header, `slot_entry`, `host_index` and `hold_block`
 ///       12      4  granule_bytes   4096
 ///       16     16  owner           incarnation of the node that made the pool: high, low
 ///       32      4  granules        number of slot entries and of 4 KiB granules
@@ -30,6 +30,9 @@ namespace peercache::storage {
 ///       72      8  maker           digest of the names of cluster and node: whose pages these are
 ///       80      4  first_session   index of the lock of the owner's session 0
 ///       84      4  prefix          digest of pool.name_prefix: whose leftover it is one day
+///       88      8  holds_offset    of the holds' account and words (storage/hold_table.hpp),
+///       between
+///                                  index and table
 ///
 /// Locks (open file description locks; they need no bytes behind them): byte 0 is held by the owner
 /// for its life, byte 4096 + first_session + i by the client process of session i for its life. A
@@ -49,13 +52,14 @@ struct pool_header {
   std::uint64_t maker;
   std::uint32_t first_session;
   std::uint32_t prefix;
+  std::uint64_t holds_offset;
 };
 
 // The bytes "PCPOOL\0\0" as a little-endian number.
 inline constexpr std::uint64_t pool_magic = 0x00004c4f4f504350;
 // The bytes "PCMAKE\0\0" as a little-endian number.
 inline constexpr std::uint64_t unfinished_pool_magic = 0x0000454b414d4350;
-inline constexpr std::uint32_t pool_layout_version = 5;
+inline constexpr std::uint32_t pool_layout_version = 6;
 inline constexpr std::uint32_t epoch_block_offset = 4096;
 /// Bytes in front of the pool's other parts: header, epoch block and owner's note.
 inline constexpr std::uint32_t pool_header_bytes = 72u << 10;
@@ -77,8 +81,9 @@ static_assert(offsetof(pool_header, index_offset) == 64);
 static_assert(offsetof(pool_header, maker) == 72);
 static_assert(offsetof(pool_header, first_session) == 80);
 static_assert(offsetof(pool_header, prefix) == 84);
+static_assert(offsetof(pool_header, holds_offset) == 88);
 static_assert(sessions_max % sessions_per_owner == 0);
-static_assert(sizeof(pool_header) == 88 && sizeof(pool_header) <= pool_header_bytes);
+static_assert(sizeof(pool_header) == 96 && sizeof(pool_header) <= pool_header_bytes);
 static_assert(sizeof(incarnation) == 16);
 static_assert(sizeof(pool_header) <= epoch_block_offset);
 static_assert(epoch_block_offset + sizeof(epoch_block) <= pool_header_bytes);

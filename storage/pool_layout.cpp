@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "common/slot_entry.hpp"
+#include "storage/hold_table.hpp"
 #include "storage/host_index.hpp"
 
 #include <atomic>
@@ -15,13 +16,20 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+/// The bytes of the holds' account and words.
+std::uint64_t holds_bytes(std::uint64_t granules) {
+  return sizeof(hold_block) + granules * sizeof(std::atomic<std::uint64_t>);
+}
+
 bool fits(const pool_layout& at, std::uint64_t object_bytes) {
   const auto index_end = at.index_offset + at.index_buckets * sizeof(host_index::bucket);
+  const auto holds_end = at.holds_offset + holds_bytes(at.granules);
   const auto table_end = at.table_offset + std::uint64_t{at.granules} * sizeof(slot_entry);
   const auto pages_end = at.pages_offset + std::uint64_t{at.granules} * limits::granule_bytes;
   return at.object_bytes == object_bytes && at.index_offset >= sizeof(pool_header) &&
          at.index_offset <= object_bytes && at.index_offset % alignof(host_index::bucket) == 0 &&
-         at.index_buckets != 0 && index_end <= at.table_offset &&
+         at.index_buckets != 0 && index_end <= at.holds_offset && at.holds_offset <= object_bytes &&
+         at.holds_offset % alignof(slot_entry) == 0 && holds_end <= at.table_offset &&
          at.table_offset % alignof(slot_entry) == 0 && table_end <= at.pages_offset &&
          at.pages_offset <= object_bytes && pages_end <= object_bytes && at.granules != 0;
 }
@@ -39,9 +47,10 @@ result<pool_layout> plan_layout(std::uint64_t size_bytes, bool huge_pages) {
   plan.granules = static_cast<std::uint32_t>(granules);
   plan.index_buckets = host_index::buckets_for(plan.granules);
   plan.index_offset = pool_header_bytes;
-  plan.table_offset =
+  plan.holds_offset =
       round_up(pool_header_bytes + plan.index_buckets * std::uint64_t{sizeof(host_index::bucket)},
                limits::granule_bytes);
+  plan.table_offset = round_up(plan.holds_offset + holds_bytes(granules), limits::granule_bytes);
   plan.pages_offset = round_up(plan.table_offset + granules * sizeof(slot_entry), unit);
   plan.object_bytes = plan.pages_offset + pages_bytes;
   return plan;
@@ -60,6 +69,7 @@ result<pool_layout> read_layout(const pool_header& header, std::uint64_t object_
   const pool_layout found{.granules = header.granules,
                           .index_buckets = header.index_buckets,
                           .index_offset = header.index_offset,
+                          .holds_offset = header.holds_offset,
                           .table_offset = header.table_offset,
                           .pages_offset = header.pages_offset,
                           .object_bytes = header.object_bytes};
@@ -74,6 +84,7 @@ void write_layout(pool_header& header, const pool_layout& layout) {
   header.granules = layout.granules;
   header.index_buckets = layout.index_buckets;
   header.index_offset = layout.index_offset;
+  header.holds_offset = layout.holds_offset;
   header.table_offset = layout.table_offset;
   header.pages_offset = layout.pages_offset;
   header.object_bytes = layout.object_bytes;

@@ -286,6 +286,13 @@ epoch_table pool_memory::epochs() const noexcept {
   return epoch_table(*std::launder(reinterpret_cast<epoch_block*>(base_ + epoch_block_offset)));
 }
 
+hold_table pool_memory::holds() const noexcept {
+  auto* block = std::launder(reinterpret_cast<hold_block*>(base_ + layout_.holds_offset));
+  auto* words = std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(
+      base_ + layout_.holds_offset + sizeof(hold_block)));
+  return {*block, {words, layout_.granules}};
+}
+
 pool_note pool_memory::note() const noexcept {
   return pool_note(*std::launder(reinterpret_cast<note_block*>(base_ + note_offset)));
 }

@@ -5,6 +5,7 @@
 #include "common/result.hpp"
 #include "common/slot_entry.hpp"
 #include "storage/epoch_table.hpp"
+#include "storage/hold_table.hpp"
 #include "storage/host_index.hpp"
 #include "storage/pool_layout.hpp"
 #include "storage/pool_note.hpp"
@@ -44,7 +45,7 @@ struct pool_memory_options {
   std::uint64_t maker() const;
 };
 
-/// A pool's shared memory, mapped: header, epoch block, note, host index, slot table, pages
+/// A pool's shared memory, mapped: header, epoch block, note, host index, holds, slot table, pages
 /// (`pool_header.hpp` has the layout).
 ///
 /// The node makes it with `create`; engines on the same host `attach` to it by name and
@@ -104,6 +105,8 @@ public:
   host_index index() const noexcept;
   /// The epochs of cleared spaces. Only the owner of the pool may raise one.
   epoch_table epochs() const noexcept;
+  /// Which pages are held against eviction.
+  hold_table holds() const noexcept;
   /// The note that the owner leaves to the next owner.
   pool_note note() const noexcept;
   /// Slot table and pages, for a data plane that registers this memory; the table comes first.

@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
+#include "storage/hold_table.hpp"
 #include "storage/host_index.hpp"
 #include "storage/slot_table.hpp"
 
@@ -17,7 +18,7 @@ namespace peercache::storage {
 class heap_pool {
 public:
   explicit heap_pool(std::uint32_t granules, bool with_pages = true)
-      : entries_(granules), buckets_(host_index::buckets_for(granules)),
+      : entries_(granules), hold_words_(granules), buckets_(host_index::buckets_for(granules)),
         pages_(with_pages ? granules * std::size_t{limits::granule_bytes} : 0),
         claimed_bytes_(granules * std::size_t{limits::granule_bytes}) {}
 
@@ -25,9 +26,12 @@ public:
   /// The slot entries as they lie in memory, for tests that change them behind the owner's back.
   std::vector<slot_entry>& entries() { return entries_; }
   host_index index() { return {buckets_, slots()}; }
+  hold_table holds() { return {hold_account_, hold_words_}; }
 
 private:
   std::vector<slot_entry> entries_;
+  hold_block hold_account_{};
+  std::vector<std::atomic<std::uint64_t>> hold_words_;
   std::vector<host_index::bucket> buckets_;
   std::vector<std::byte> pages_;
   std::size_t claimed_bytes_;

@@ -1,0 +1,204 @@
+#include "storage/hold_table.hpp"
+
+#include "common/assert.hpp"
+
+#include <algorithm>
+
+namespace peercache::storage {
+namespace {
+
+using std::memory_order_acq_rel;
+using std::memory_order_acquire;
+using std::memory_order_relaxed;
+using std::memory_order_release;
+using word_type = std::uint64_t;
+using time_point = hold_table::time_point;
+
+constexpr word_type open_word = 0;
+constexpr word_type closed_word = ~word_type{0};
+constexpr word_type shared_bit = 1;
+constexpr unsigned holder_shift = 1;
+constexpr word_type holder_mask = (word_type{1} << 23) - 1;
+constexpr unsigned end_shift = 24;
+
+constexpr std::uint64_t bucket_ms = 512;
+constexpr unsigned pages_shift = 40;
+constexpr std::uint64_t granules_mask = (std::uint64_t{1} << pages_shift) - 1;
+constexpr std::uint64_t one_page = std::uint64_t{1} << pages_shift;
+/// A hold that lasts longer than any may, by this many ms, was not made by this clock.
+constexpr std::uint64_t slack_ms = 1000;
+constexpr std::uint64_t longest_ms = hold_table::duration_max.count() + slack_ms;
+/// Buckets in which a hold may end that is not over now.
+constexpr std::uint64_t live_buckets = longest_ms / bucket_ms + 2;
+static_assert(live_buckets < hold_block::bucket_count / 2 + hold_block::bucket_count / 4);
+
+std::uint64_t floor_ms(time_point at) {
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count();
+  return static_cast<std::uint64_t>(std::max<decltype(ms)>(ms, 0));
+}
+
+std::uint64_t end_of(word_type word) {
+  return word >> end_shift;
+}
+
+/// Whether the word keeps its page now. Words of a clock of another kind, which would keep theirs
+/// for longer than any hold may last, do not.
+bool is_live(word_type word, std::uint64_t now_ms) {
+  return word != closed_word && end_of(word) > now_ms && end_of(word) - now_ms <= longest_ms;
+}
+
+word_type word_of(std::uint64_t end_ms, holder_tag who) {
+  return end_ms << end_shift | (who.value & holder_mask) << holder_shift;
+}
+
+/// What a hold until `end_ms` makes of the word.
+word_type next_word(word_type before, bool live, std::uint64_t end_ms, holder_tag who) {
+  if (!live)
+    return word_of(end_ms, who);
+  const auto holder = before & (holder_mask << holder_shift);
+  return std::max(end_ms, end_of(before)) << end_shift | holder | shared_bit;
+}
+
+} // namespace
+
+void hold_table::limit(std::uint64_t granules_max) noexcept {
+  if (block_ != nullptr)
+    block_->granules_max.store(granules_max, memory_order_relaxed);
+}
+
+void hold_table::open(slot_id slot) noexcept {
+  if (block_ != nullptr)
+    words_[slot.value].store(open_word, memory_order_release);
+}
+
+bool hold_table::close(slot_id slot, time_point now) noexcept {
+  if (block_ == nullptr)
+    return true;
+  auto& word = words_[slot.value];
+  auto before = word.load(memory_order_relaxed);
+  do {
+    if (is_live(before, floor_ms(now)))
+      return false;
+  } while (!word.compare_exchange_weak(before, closed_word, memory_order_acq_rel));
+  // A hold that is over stays in its bucket until `sweep`, which counts it.
+  return true;
+}
+
+void hold_table::close_anyway(slot_id slot, std::uint32_t granules, time_point now) noexcept {
+  if (block_ == nullptr)
+    return;
+  auto& word = words_[slot.value];
+  if (word.load(memory_order_relaxed) == closed_word)
+    return;
+  const auto before = word.exchange(closed_word, memory_order_acq_rel);
+  if (is_live(before, floor_ms(now)))
+    uncount(end_of(before), granules);
+}
+
+hold_table::sums hold_table::sweep(time_point now) noexcept {
+  sums over;
+  if (block_ == nullptr)
+    return over;
+  const auto first_live = floor_ms(now) / bucket_ms;
+  for (auto at = first_live + live_buckets; at < first_live + hold_block::bucket_count; ++at) {
+    auto& bucket = block_->buckets[at % hold_block::bucket_count];
+    if (bucket.load(memory_order_relaxed) == 0)
+      continue;
+    const auto had = bucket.exchange(0, memory_order_relaxed);
+    over.pages += had >> pages_shift;
+    over.granules += had & granules_mask;
+  }
+  return over;
+}
+
+bool hold_table::is_held(slot_id slot, time_point now) const noexcept {
+  return block_ != nullptr && is_live(words_[slot.value].load(memory_order_acquire), floor_ms(now));
+}
+
+hold_outcome hold_table::hold(slot_id slot, std::uint32_t granules, holder_tag who, time_point now,
+                              time_point until) noexcept {
+  if (block_ == nullptr)
+    return hold_outcome::refused;
+  if (slot.value >= words_.size())
+    return hold_outcome::gone;
+  const auto now_ms = floor_ms(now);
+  const auto end_ms = floor_ms(std::min(until, now + duration_max)) + 1;
+  auto& word = words_[slot.value];
+  auto before = word.load(memory_order_acquire);
+  for (;;) {
+    if (before == closed_word)
+      return hold_outcome::gone;
+    const bool live = is_live(before, now_ms);
+    if (!live && !has_room(granules, now_ms))
+      return hold_outcome::refused;
+    const auto wanted = next_word(before, live, end_ms, who);
+    if (!word.compare_exchange_weak(before, wanted, memory_order_acq_rel))
+      continue;
+    if (!live || end_of(wanted) != end_of(before)) {
+      if (live)
+        uncount(end_of(before), granules);
+      count(end_of(wanted), granules);
+    }
+    return hold_outcome::held;
+  }
+}
+
+bool hold_table::release(slot_id slot, std::uint32_t granules, holder_tag who,
+                         time_point now) noexcept {
+  if (block_ == nullptr || slot.value >= words_.size())
+    return false;
+  auto& word = words_[slot.value];
+  auto before = word.load(memory_order_relaxed);
+  const bool mine = is_live(before, floor_ms(now)) && before == word_of(end_of(before), who);
+  if (!mine || !word.compare_exchange_strong(before, open_word, memory_order_acq_rel))
+    return false;
+  uncount(end_of(before), granules);
+  return true;
+}
+
+void hold_table::prefetch(slot_id slot) const noexcept {
+  if (slot.value < words_.size())
+    __builtin_prefetch(&words_[slot.value], 1);
+}
+
+hold_table::sums hold_table::held(time_point now) const noexcept {
+  sums now_held;
+  if (block_ == nullptr)
+    return now_held;
+  const auto first = floor_ms(now) / bucket_ms;
+  for (auto at = first; at < first + live_buckets; ++at) {
+    const auto has = block_->buckets[at % hold_block::bucket_count].load(memory_order_relaxed);
+    now_held.pages += has >> pages_shift;
+    now_held.granules += has & granules_mask;
+  }
+  return now_held;
+}
+
+std::uint64_t hold_table::granules_max() const noexcept {
+  return block_ == nullptr ? 0 : block_->granules_max.load(memory_order_relaxed);
+}
+
+bool hold_table::has_room(std::uint32_t granules, std::uint64_t now_ms) const noexcept {
+  const auto first = now_ms / bucket_ms;
+  std::uint64_t taken = granules;
+  for (auto at = first; at < first + live_buckets; ++at)
+    taken +=
+        block_->buckets[at % hold_block::bucket_count].load(memory_order_relaxed) & granules_mask;
+  return taken <= granules_max();
+}
+
+void hold_table::count(std::uint64_t end_ms, std::uint32_t granules) noexcept {
+  block_->buckets[end_ms / bucket_ms % hold_block::bucket_count].fetch_add(one_page + granules,
+                                                                           memory_order_relaxed);
+}
+
+void hold_table::uncount(std::uint64_t end_ms, std::uint32_t granules) noexcept {
+  auto& bucket = block_->buckets[end_ms / bucket_ms % hold_block::bucket_count];
+  auto before = bucket.load(memory_order_relaxed);
+  // `sweep` may have emptied the bucket of a hold that is over by now.
+  while (before >= one_page + granules && (before & granules_mask) >= granules)
+    if (bucket.compare_exchange_weak(before, before - one_page - granules, memory_order_relaxed))
+      return;
+}
+
+} // namespace peercache::storage

@@ -1,0 +1,120 @@
+#pragma once
+
+#include "common/ids.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace peercache::storage {
+
+/// The account of a pool's holds, in its shared memory in front of the hold words (little endian;
+/// bump `pool_layout_version` with any change). All zero: nothing is held, and nothing may be.
+///
+///   offset  bytes  field
+///        0      8  granules_max  granules of pages that may be held at a time
+///        8     56  reserved      zero
+///       64      8  a bucket, 32 times: the holds that end within the same 512 ms; low 40 bits
+///       their
+///                  granules, high 24 bits their pages
+///
+/// Behind it lies one word of 8 bytes for each granule of the pool; a page's word is that of its
+/// first granule:
+///
+///   bits     field
+///       0    shared  1: several held the page at a time, so only time ends the hold
+///   1..23    holder  who held the page first
+///  24..63    end     of the hold, in ms of CLOCK_MONOTONIC; a word of ones: closed
+struct hold_block {
+  static constexpr std::size_t bucket_count = 32;
+
+  std::atomic<std::uint64_t> granules_max;
+  std::uint64_t reserved[7];
+  std::array<std::atomic<std::uint64_t>, bucket_count> buckets;
+};
+static_assert(sizeof(hold_block) == 64 + 8 * hold_block::bucket_count);
+
+/// Names who holds pages: a client process. Drawn at random; two that are equal may at worst end
+/// each other's holds early.
+struct holder_tag {
+  std::uint32_t value = 0; ///< Only the low 23 bits count.
+};
+
+enum class hold_outcome : std::uint8_t {
+  held,
+  refused, ///< The share of the pool that may be held is taken, or the pool has no holds.
+  gone,    ///< The slot has no page that could be held.
+};
+inline constexpr std::size_t hold_outcome_count = 3;
+
+/// Which pages of a pool must not be evicted for now, because somebody was told that they are there
+/// and will come to read them. A view, cheap to copy; the memory is a `pool_memory`'s.
+///
+/// A hold ends by itself at its time, also when its holder has died, or by `release`. Holds that
+/// overlap become one that only time ends. The owner closes a page's word before it gives the page
+/// up: of an eviction and a hold that meet, one sees the other.
+///
+/// Threads: only the pool's owner calls the owner's half, one thread at a time; the other half is
+/// safe from any thread of any process that maps the pool. Units: time is the steady clock's, which
+/// the processes of a host share. Bound: `duration_max` for a hold, and the limit for all of them,
+/// which each thread that holds at the same moment may overstep by one page. Invariants: (1) a word
+/// that is closed or over never keeps a page; (2) a process that dies between a word and its bucket
+/// leaves a wrong account until that bucket is over.
+class hold_table {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::milliseconds duration_max{10'000};
+
+  struct sums {
+    std::uint64_t pages = 0;
+    std::uint64_t granules = 0;
+  };
+
+  /// A view of no table: nothing is ever held.
+  hold_table() = default;
+  hold_table(hold_block& block, std::span<std::atomic<std::uint64_t>> words) noexcept
+      : block_(&block), words_(words) {}
+
+  // -- owner
+
+  /// Says how many granules of pages may be held at a time; 0: none.
+  void limit(std::uint64_t granules_max) noexcept;
+  /// Lets the page that is in the slot from now on be held.
+  void open(slot_id slot) noexcept;
+  /// Ends the possibility to hold the slot's page, unless it is held. False: it is held.
+  bool close(slot_id slot, time_point now) noexcept;
+  /// Ends the possibility to hold the slot's page, and a hold with it.
+  void close_anyway(slot_id slot, std::uint32_t granules, time_point now) noexcept;
+  /// Empties the buckets of holds that are over. Returns the holds that only time has ended.
+  sums sweep(time_point now) noexcept;
+
+  // -- any process
+
+  bool is_held(slot_id slot, time_point now) const noexcept;
+  /// Keeps the slot's page from eviction until `until`, at most for `duration_max`. The caller has
+  /// to look afterwards whether the slot still has the page that it means, and to take the hold
+  /// back by `release` if not.
+  hold_outcome hold(slot_id slot, std::uint32_t granules, holder_tag who, time_point now,
+                    time_point until) noexcept;
+  /// Ends the hold of the slot's page, if `who` alone has it. False: nothing changed.
+  bool release(slot_id slot, std::uint32_t granules, holder_tag who, time_point now) noexcept;
+  /// Makes the next calls for this slot faster.
+  void prefetch(slot_id slot) const noexcept;
+  /// What is held now.
+  sums held(time_point now) const noexcept;
+  /// The granules that may be held at a time.
+  std::uint64_t granules_max() const noexcept;
+
+private:
+  bool has_room(std::uint32_t granules, std::uint64_t now_ms) const noexcept;
+  void count(std::uint64_t end_ms, std::uint32_t granules) noexcept;
+  void uncount(std::uint64_t end_ms, std::uint32_t granules) noexcept;
+
+  hold_block* block_ = nullptr;
+  std::span<std::atomic<std::uint64_t>> words_;
+};
+
+} // namespace peercache::storage

@@ -1,6 +1,7 @@
 #include "actors/gateway_actor.hpp"
 
 #include "actors/gateway_drain.hpp"
+#include "actors/gateway_pages.hpp"
 #include "actors/gateway_welcome.hpp"
 #include "actors/link_names.hpp"
 #include "common/assert.hpp"
@@ -270,47 +271,12 @@ caf::result<node_report> node_status(gateway_pointer self) {
   return promise;
 }
 
-/// Asks the promoter for pages on disk. Without a disk tier the answer has no location for any
-/// page.
-caf::result<std::string> promote_for(gateway_pointer self, const std::string& pages,
-                                     std::uint32_t within_ms) {
-  auto& state = self->state;
-  if (!state.options.promoter || state.withdraws)
-    return std::string(record_count<promoted_page>(pages).value_or(0), '\0');
-  return self->delegate(state.options.promoter, promote_atom_v, pages, within_ms, from_here{});
-}
-
-caf::result<bool> verify_disk(gateway_pointer self) {
-  if (!self->state.options.disk)
-    return false;
-  return self->delegate(self->state.options.disk, verify_atom_v, from_here{});
-}
-
-caf::result<bool> evict_disk(gateway_pointer self, std::uint64_t bytes) {
-  if (!self->state.options.disk)
-    return false;
-  return self->delegate(self->state.options.disk, evict_atom_v, bytes, from_here{});
-}
-
 void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& totals) {
   auto& sessions = self->state.sessions;
   auto* known = sessions.find(id);
   if (known != nullptr && !sessions.report(*known, std::move(totals)))
     log::warn("gateway: the numbers of client {} are left out: there are too many of all clients",
               known->client_name);
-}
-
-/// Tells the pool which of its pages others have READ. The pool answers.
-caf::result<std::string> tell_pool(gateway_pointer self, std::string& pages) {
-  return self->delegate(self->state.options.pool, used_atom_v, std::move(pages), from_here{});
-}
-
-/// Lets the promoter bring pages from disk into the pool ahead of need. The promoter answers, so
-/// that no more questions wait for it than the lookup broker lets be open.
-caf::result<std::string> warm(gateway_pointer self, std::string& pages) {
-  if (!self->state.options.promoter || self->state.leaving)
-    return std::string{};
-  return self->delegate(self->state.options.promoter, warm_atom_v, std::move(pages), from_here{});
 }
 
 void look_at_pool(gateway_state& state) {
@@ -324,6 +290,10 @@ void look_at_pool(gateway_state& state) {
 void went_outside(gateway_state& state, const std::string& why) {
   state.outside = why;
   state.tell_readiness();
+}
+
+caf::result<bool> forget_member(gateway_pointer self, const std::string& name) {
+  return self->delegate(self->state.options.membership, forget_atom_v, name, from_here{});
 }
 
 void on_beat(gateway_pointer self) {
@@ -365,9 +335,9 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         take_report(self, id, totals);
       },
       [self](used_atom, std::string& pages, from_here) { return tell_pool(self, pages); },
-      [self](remove_atom, const std::string& keys, from_here) {
-        return self->delegate(self->state.options.pool, remove_atom_v, keys, from_here{});
-      },
+      [self](hold_atom, const std::string& pages, std::uint32_t who, std::uint32_t for_ms,
+             from_here) { return hold_for(self, pages, who, for_ms); },
+      [self](remove_atom, const std::string& keys, from_here) { return remove_for(self, keys); },
       [self](promote_atom, const std::string& pages, std::uint32_t within_ms, from_here) {
         return promote_for(self, pages, within_ms);
       },
@@ -386,9 +356,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       },
       [self](tell_atom, const std::string& known) { return hear_of_clears(self, known); },
       [self](tell_atom, from_here) { let_early_clients_in(self); },
-      [self](forget_atom, const std::string& name) {
-        return self->delegate(self->state.options.membership, forget_atom_v, name, from_here{});
-      },
+      [self](forget_atom, const std::string& name) { return forget_member(self, name); },
       [self](drain_atom) { return leave(self); },
       [self](drain_atom, bool drained) { return set_drained(self, drained); },
       [self](outside_atom, const std::string& why, from_here) { went_outside(self->state, why); },

@@ -345,6 +345,11 @@ struct broker_body {
               [this, open](const caf::error&) { drop(open); });
   }
 
+  void hold(const open_question& open, const hold_wish& wish) {
+    pass_on(open, gateway, hold_atom_v, std::string(wish.pages), wish.holder, wish.for_ms,
+            from_here{});
+  }
+
   /// @pre `read_question` takes `payload`
   void ask_member(caf::io::connection_handle handle, std::uint64_t connection,
                   const std::string& payload) {
@@ -370,6 +375,8 @@ struct broker_body {
       return pass_on(open, gateway, used_atom_v, std::move(body), from_here{});
     case member_question::withdraw:
       return withdraw(open, std::move(body));
+    case member_question::hold:
+      return hold(open, hold_of(body));
     }
   }
 };

@@ -54,6 +54,8 @@ std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
   options.free_low_bytes = static_cast<std::uint64_t>(size * config.pool.free_low);
   options.free_high_bytes = static_cast<std::uint64_t>(size * config.pool.free_high);
   options.epochs = memory.epochs();
+  options.holds = memory.holds();
+  options.holds.limit(static_cast<std::uint64_t>(memory.granules() * config.pool.hold_share));
   return std::make_unique<storage::page_pool>(
       memory.slots(),
       storage::make_eviction_policy(kind_of(config.pool.eviction), memory.page_bytes()), options,

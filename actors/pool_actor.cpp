@@ -3,6 +3,7 @@
 #include "actors/pool_catch_up.hpp"
 #include "actors/pool_publishing.hpp"
 #include "common/assert.hpp"
+#include "common/limits.hpp"
 #include "common/log.hpp"
 
 #include <algorithm>
@@ -21,7 +22,27 @@ constexpr std::uint64_t parts_ahead_max = 6;
 
 } // namespace
 
-std::string pool_state::reserve(const std::string& lengths) {
+std::string pool_state::hold(const std::string& pages, storage::holder_tag who,
+                             std::chrono::milliseconds duration,
+                             storage::hold_table::time_point now) {
+  pool->tell_time(now);
+  std::string outcomes;
+  const auto count =
+      std::min<std::size_t>(record_count<used_page>(pages).value_or(0), limits::batch_pages_max);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto page = record_at<used_page>(pages, i);
+    auto outcome = storage::hold_outcome::gone;
+    if (duration.count() == 0)
+      pool->release_hold(page.slot, page.gen, who);
+    else
+      outcome = pool->hold(page.slot, page.gen, who, duration);
+    outcomes += static_cast<char>(outcome);
+  }
+  return outcomes;
+}
+
+std::string pool_state::reserve(const std::string& lengths, storage::hold_table::time_point now) {
+  pool->tell_time(now);
   std::string slots;
   std::vector<storage::evicted> victims;
   auto count = record_count<std::uint32_t>(lengths);
@@ -87,6 +108,10 @@ metrics::samples pool_state::samples() const {
   now.set(metric::directory_republished_total, told.republished);
   now.set(metric::mirrored_pages_total, {"mirrored"}, told.mirrored);
   now.set(metric::mirrored_pages_total, {"refused"}, told.mirrored_refused);
+  const auto held = pool->held();
+  now.set(metric::held_pages, held.pages);
+  now.set(metric::held_bytes, held.granules * limits::granule_bytes);
+  now.set(metric::holds_expired_total, stats.holds_expired);
   now.set(metric::mirrored_bytes, publishing->mirrors().bytes());
   const auto& repaired = publishing->repaired();
   now.set(metric::repair_passes_total, repaired.passes);
@@ -115,6 +140,11 @@ void scrub(pool_pointer self) {
   }
 }
 
+std::string hold_pages(pool_pointer self, const std::string& pages, std::uint32_t who,
+                       std::uint32_t for_ms) {
+  return self->state.hold(pages, {who}, std::chrono::milliseconds(for_ms), self->clock().now());
+}
+
 auto remove_and_scrub(pool_pointer self, const std::string& keys) {
   auto answer = remove_pages(self, keys);
   scrub(self);
@@ -129,6 +159,7 @@ void scrub_on(pool_pointer self) {
 
 void beat(pool_pointer self) {
   auto& state = self->state;
+  state.pool->tell_time(self->clock().now());
   state.demand.beat();
   state.pool->reclaim();
   free_former_fills(state);
@@ -182,13 +213,15 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
   self->delayed_send(self, options.beat, beat_atom_v, from_here{});
   return {
       [self](reserve_atom, const std::string& lengths, from_here) {
-        return self->state.reserve(lengths);
+        return self->state.reserve(lengths, self->clock().now());
       },
       [self](commit_atom, const std::string& filled, std::uint8_t mode,
              const std::string& next_lengths,
              from_here) { return commit(self, filled, mode_of(mode), next_lengths); },
       [self](abandon_atom, const std::string& slots, from_here) { self->state.abandon(slots); },
       [self](used_atom, const std::string& pages, from_here) { return count_uses(self, pages); },
+      [self](hold_atom, const std::string& pages, std::uint32_t who, std::uint32_t for_ms,
+             from_here) { return hold_pages(self, pages, who, for_ms); },
       [self](remove_atom, const std::string& keys, from_here) {
         return remove_and_scrub(self, keys);
       },

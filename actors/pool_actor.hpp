@@ -62,8 +62,13 @@ struct pool_state {
   static inline const char* name = "pool";
 
   /// Reserves slots for `lengths` (packed u32); `no_slot` where no room can be made.
-  std::string reserve(const std::string& lengths);
+  std::string reserve(const std::string& lengths, storage::hold_table::time_point now);
   void abandon(const std::string& slots);
+  /// Keeps pages (packed used_page) from eviction from `now` on; without a duration ends the holds
+  /// that only this holder has. Returns one hold_outcome byte per page; pages beyond
+  /// `limits::batch_pages_max` have none.
+  std::string hold(const std::string& pages, storage::holder_tag who,
+                   std::chrono::milliseconds duration, storage::hold_table::time_point now);
   /// Counts one-sided reads, in which no CPU of this node took part; `pages` is a sample (packed
   /// used_page).
   void count_uses(const std::string& pages);

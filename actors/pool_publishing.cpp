@@ -74,7 +74,8 @@ void carry_out(pool_pointer self, directory::publisher::settled& order) {
   for (const auto& page : order.keep)
     state.disk.keep(page);
   send_to_disk(self);
-  open.promise.deliver(std::move(order.statuses), state.reserve(open.next_lengths));
+  open.promise.deliver(std::move(order.statuses),
+                       state.reserve(open.next_lengths, self->clock().now()));
 }
 
 void carry_out(pool_pointer self, directory::publisher::withdrawn& order) {

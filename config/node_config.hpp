@@ -136,6 +136,7 @@ struct node_config {
     bool keep = false; ///< Whether the pool's pages outlive the process.
     mirror_mode mirror = mirror_mode::off;
     double mirror_share = 0; ///< Fraction of the pool that copies of other hosts' pages may take.
+    double hold_share = 0;   ///< Fraction of the pool that may be held against eviction.
     bool operator==(const pool_section&) const = default;
   } pool;
 

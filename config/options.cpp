@@ -204,8 +204,13 @@ void add_eviction(std::vector<option>& table) {
             "SIGINT (Ctrl-C) frees the memory, and so does `peercache-node --discard-pool`; not "
             "with huge pages.",
         .dev_default = false,
-        .store = into([](node_config & c) -> auto& { return c.pool.keep; })},
-       {.name = "pool.mirror",
+        .store = into([](node_config & c) -> auto& { return c.pool.keep; })}});
+}
+
+void add_pool_shares(std::vector<option>& table) {
+  table.insert(
+      table.end(),
+      {{.name = "pool.mirror",
         .type = type::choice,
         .default_value = "off",
         .choices = words_of<mirror_mode>,
@@ -218,7 +223,15 @@ void add_eviction(std::vector<option>& table) {
         .min = 0.0,
         .max = 0.9,
         .meaning = "Fraction of the pool that such copies may take.",
-        .store = into([](node_config & c) -> auto& { return c.pool.mirror_share; })}});
+        .store = into([](node_config & c) -> auto& { return c.pool.mirror_share; })},
+       {.name = "pool.hold_share",
+        .type = type::fraction,
+        .default_value = 0.25,
+        .min = 0.0,
+        .max = 0.9,
+        .meaning = "Fraction of the pool whose pages look-ups may hold at a time: these are not "
+                   "evicted before they are read, for some seconds. 0: nothing is held.",
+        .store = into([](node_config & c) -> auto& { return c.pool.hold_share; })}});
 }
 
 void add_data_and_set(std::vector<option>& table) {
@@ -361,6 +374,7 @@ std::vector<option> make_table() {
   add_directory(table);
   add_pool(table);
   add_eviction(table);
+  add_pool_shares(table);
   add_data_and_set(table);
   add_rdma_devices(table);
   add_rdma_path(table);

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t header_bytes = 8;
 constexpr std::size_t promote_ms_bytes = 4;
+constexpr std::size_t hold_header_bytes = 8;
 constexpr std::uint64_t fixed_cost_bytes = 512;
 /// About a thousand members; a longer view is counted when it is sent.
 constexpr std::uint64_t view_bytes = 65536;
@@ -21,6 +22,11 @@ constexpr bool fits(std::size_t bytes, std::size_t record_bytes, std::size_t rec
 bool is_promote(std::string_view body) noexcept {
   return body.size() >= promote_ms_bytes && promote_ms(body) <= promote_ms_max &&
          fits(body.size() - promote_ms_bytes, sizeof(promoted_page), limits::batch_pages_max);
+}
+
+bool is_hold(std::string_view body) noexcept {
+  return body.size() >= hold_header_bytes &&
+         fits(body.size() - hold_header_bytes, sizeof(used_page), limits::batch_pages_max);
 }
 
 bool is_body_of(member_question kind, std::string_view body) noexcept {
@@ -39,6 +45,8 @@ bool is_body_of(member_question kind, std::string_view body) noexcept {
     return fits(body.size(), sizeof(used_page), used_pages_max);
   case member_question::withdraw:
     return fits(body.size(), directory::wire::withdraw_record_bytes, limits::batch_pages_max);
+  case member_question::hold:
+    return is_hold(body);
   }
   return false;
 }
@@ -57,6 +65,8 @@ std::uint64_t answer_bytes_of(member_question kind, std::size_t body_bytes) noex
     return body_bytes / directory::wire::key_bytes;
   case member_question::promote:
     return body_bytes / sizeof(promoted_page) * (1 + directory::wire::location_bytes);
+  case member_question::hold:
+    return body_bytes / sizeof(used_page);
   default:
     return 0;
   }
@@ -106,6 +116,25 @@ std::uint32_t promote_ms(std::string_view body) noexcept {
 
 std::string_view promote_pages(std::string_view body) noexcept {
   return body.substr(promote_ms_bytes);
+}
+
+std::string hold_body(const hold_wish& wish) {
+  std::string body;
+  body.reserve(hold_header_bytes + wish.pages.size());
+  byte_writer out(body);
+  out.number(wish.holder);
+  out.number(wish.for_ms);
+  out.text(wish.pages);
+  return body;
+}
+
+hold_wish hold_of(std::string_view body) noexcept {
+  byte_reader in(body);
+  hold_wish wish;
+  wish.holder = in.number<std::uint32_t>();
+  wish.for_ms = in.number<std::uint32_t>();
+  wish.pages = body.substr(hold_header_bytes);
+  return wish;
 }
 
 std::string encode_answer(std::uint32_t number, std::string_view body) {

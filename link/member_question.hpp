@@ -39,8 +39,9 @@ enum class member_question : std::uint8_t {
   warm,     ///< promoted_pages that the member may bring into its pool; the answer is empty.
   used,     ///< used_pages; the answer is empty.
   withdraw, ///< Records that are false (directory/wire.hpp); the answer is empty.
+  hold,     ///< A hold_wish; one storage::hold_outcome byte for each page.
 };
-inline constexpr std::uint8_t member_question_kinds = 8;
+inline constexpr std::uint8_t member_question_kinds = 9;
 
 inline constexpr std::size_t member_questions_open_max = 64;
 /// Longest time that a promote may ask for; one with more of it left is sent with this.
@@ -64,6 +65,21 @@ std::string promote_body(std::uint32_t within_ms, std::string_view pages);
 std::uint32_t promote_ms(std::string_view body) noexcept;
 /// The promoted_pages of a promote. @pre `read_question` took it
 std::string_view promote_pages(std::string_view body) noexcept;
+
+/// Keep pages from eviction, or no longer.
+///
+///   offset bytes
+///     0     4  holder   a client's storage::holder_tag
+///     4     4  for_ms   0: the holder no longer needs them
+///     8        pages    used_pages
+struct hold_wish {
+  std::uint32_t holder = 0;
+  std::uint32_t for_ms = 0;
+  std::string_view pages; ///< Borrowed.
+};
+std::string hold_body(const hold_wish& wish);
+/// @pre `read_question` took the body
+hold_wish hold_of(std::string_view body) noexcept;
 
 inline constexpr std::size_t answer_header_bytes = 4;
 /// The payload of an answer's frame.

@@ -76,6 +76,7 @@ struct label_sets {
   std::array<label_info, 1> tier{label_info{"tier", tier_words}};
   std::array<label_info, 1> repair{label_info{"action", repair_words}};
   std::array<label_info, 1> mirror{label_info{"result", mirror_words}};
+  std::array<label_info, 1> hold{label_info{"result", hold_words}};
   std::array<label_info, 1> promote{label_info{"result", promote_words}};
   label_info of_side{"side", side_words};
   std::array<label_info, 1> side{of_side};
@@ -144,6 +145,17 @@ void add_node(table& rows) {
       {repair_records_total, "peercache_repair_records_total", counter, s.repair, "Records that were repaired: published to a shard that lacked them, or withdrawn because the page is gone."},
       {mirrored_pages_total, "peercache_mirrored_pages_total", counter, s.mirror, "Copies of other hosts' pages for this pool: taken in, or refused because their share of it was full."},
       {mirrored_bytes, "peercache_mirrored_bytes", gauge, {}, "Bytes of the pool that hold copies of other hosts' pages."},
+      {holds_total, "peercache_holds_total", counter, s.hold, "Pages that look-ups of local clients were to hold, by what became of it; `refused`: the share of the pool for held pages was full."},
+      {holds_expired_total, "peercache_holds_expired_total", counter, {}, "Holds of pages of this pool that no read has ended, only their time."},
+      {held_pages, "peercache_held_pages", gauge, {}, "Pages of this pool that are kept from eviction because somebody looked them up."},
+      {held_bytes, "peercache_held_bytes", gauge, {}, "Bytes of these pages, with what rounding costs."},
+  });
+}
+
+void add_cluster(table& rows) {
+  using enum metric;
+  const label_sets& s = sets();
+  rows.insert(rows.end(), {
       {draining, "peercache_draining", gauge, {}, "1 while the view says that this node owns no keys, else 0."},
       {view_refreshes_total, "peercache_view_refreshes_total", counter, {}, "Look-ups of local clients that fetched a newer view and asked again."},
       {members, "peercache_members", gauge, {}, "Nodes in the view that this node follows."},
@@ -255,6 +267,7 @@ table make_table() {
   table rows;
   add_process(rows);
   add_node(rows);
+  add_cluster(rows);
   add_rdma(rows);
   add_disk(rows);
   add_handoff(rows);

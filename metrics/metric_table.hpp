@@ -51,6 +51,10 @@ enum class metric : std::uint8_t {
   repair_records_total,
   mirrored_pages_total,
   mirrored_bytes,
+  holds_total,
+  holds_expired_total,
+  held_pages,
+  held_bytes,
   draining,
   view_refreshes_total,
   members,
@@ -168,6 +172,10 @@ std::span<const std::uint64_t> histogram_bounds_ns() noexcept;
 /// Label words of the user's operations, for `op`.
 inline constexpr std::array<std::string_view, 5> op_words{"set", "get", "exists", "remove",
                                                           "prefetch"};
+
+/// Label words of what became of holds that local clients asked for, for `result`.
+inline constexpr std::array<std::string_view, 5> hold_words{"held", "refused", "gone", "on_disk",
+                                                            "unanswered"};
 
 /// Label words of the disk tier's operations, for `op`.
 inline constexpr std::array<std::string_view, 2> disk_op_words{"write", "read"};

@@ -52,5 +52,6 @@ CAF_ADD_ATOM(peercache_atoms, peercache::link, outside_atom, "outside")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, try_atom, "try")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, history_atom, "history")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, log_atom, "log")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, hold_atom, "hold")
 
 CAF_END_TYPE_ID_BLOCK(peercache_atoms)

@@ -7,7 +7,7 @@
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 18;
+inline constexpr std::uint32_t wire_version = 19;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
@@ -70,6 +70,11 @@ using gateway_actor = caf::typed_actor<
     // Lookup broker, for clients anywhere: tell a sample of the pages (used_page) that they READ
     // from this node's pool. Answers nothing, when the pool has counted them.
     caf::replies_to<used_atom, std::string, from_here>::with<std::string>,
+    // Lookup broker, for clients anywhere: keep these pages (used_page) of this node's pool from
+    // eviction, for the holder of this tag and for this many milliseconds; 0: the holder no longer
+    // needs them. Answers one storage::hold_outcome byte per page.
+    caf::replies_to<hold_atom, std::string, std::uint32_t, std::uint32_t,
+                    from_here>::with<std::string>,
     // Lookup broker, for clients anywhere: remove the pages of these keys from this node's pool.
     caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
     // Lookup broker, for clients anywhere: bring pages of this node's disk into its pool (PROMOTER

@@ -22,6 +22,11 @@ using pool_actor = caf::typed_actor<
     // Gateway: tells pages (used_page) that other hosts READ; pages that are still here count as
     // used. Answers nothing, when they are counted.
     caf::replies_to<used_atom, std::string, from_here>::with<std::string>,
+    // Gateway: keep these pages (used_page) from eviction, for the holder of this tag and for this
+    // many milliseconds; 0: the holder no longer needs them. Answers one storage::hold_outcome byte
+    // per page.
+    caf::replies_to<hold_atom, std::string, std::uint32_t, std::uint32_t,
+                    from_here>::with<std::string>,
     // Gateway: forget and withdraw the pages of these keys. Answers one page_status byte per key.
     caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
     // Promoter: asks where the pages of these keys are in the pool. Answers like a directory

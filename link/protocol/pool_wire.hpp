@@ -36,10 +36,10 @@ enum class commit_mode : std::uint8_t {
 };
 inline constexpr std::uint8_t commit_modes = 3;
 
-/// A page that a client READ over RDMA.
+/// A page that a client READ over RDMA, or holds against eviction.
 ///
 ///   offset  bytes  field
-///        0      8  generation  of the slot when it was READ
+///        0      8  generation  of the slot when it was READ, or looked up
 ///        8      4  slot
 ///       12      4  reserved    zero
 struct used_page {

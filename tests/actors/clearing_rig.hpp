@@ -31,6 +31,9 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           },
           [](abandon_atom, const std::string&, from_here) {},
           [](used_atom, const std::string&, from_here) { return std::string{}; },
+          [](hold_atom, const std::string&, std::uint32_t, std::uint32_t, from_here) {
+            return std::string{};
+          },
           [](remove_atom, const std::string&, from_here) { return std::string{}; },
           [](locate_atom, const std::string&, from_here) { return std::string{}; },
           [](restore_atom, const std::string&, from_here) { return std::string{}; },

@@ -75,11 +75,12 @@ protected:
     options.repair_settling = std::chrono::milliseconds(1000);
     options.mirrored_bytes_max = mirrored_bytes_max;
     auto slots = memory.slots();
+    memory.holds().limit(16);
     return system.spawn(run_pool, options,
                         std::make_unique<storage::page_pool>(
                             slots,
                             storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
-                            storage::page_pool_options{}));
+                            storage::page_pool_options{.holds = memory.holds()}));
   }
 
   void restart_pool() {

@@ -115,6 +115,7 @@ name_prefix = "pp"
 keep = true
 mirror = "all"
 mirror_share = 0.5
+hold_share = 0.125
 [data]
 max_channels_per_peer = 9
 send_timeout = "6s"
@@ -221,7 +222,8 @@ TEST(options, each_reaches_the_field_of_its_name) {
                    .name_prefix = "pp",
                    .keep = true,
                    .mirror = mirror_mode::all,
-                   .mirror_share = 0.5};
+                   .mirror_share = 0.5,
+                   .hold_share = 0.125};
   expected.data = {data_plane_mode::tcp, 9, milliseconds(6000)};
   expected.rdma = {{"mlx5_0", "mlx5_1"}, 2, 3, 106, 4, 5, 12, 6, 4u << 20, 8, 2u << 20};
   expected.disk = disk_of_everything();

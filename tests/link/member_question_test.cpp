@@ -26,7 +26,9 @@ std::map<member_question, std::string> longest_bodies() {
           {member_question::warm, pages},
           {member_question::used, records(sizeof(used_page), used_pages_max)},
           {member_question::withdraw,
-           records(directory::wire::withdraw_record_bytes, limits::batch_pages_max)}};
+           records(directory::wire::withdraw_record_bytes, limits::batch_pages_max)},
+          {member_question::hold,
+           hold_body({7, 2000, records(sizeof(used_page), limits::batch_pages_max)})}};
 }
 
 TEST(member_question_test, comes_out_as_it_went_in) {
@@ -66,6 +68,16 @@ TEST(member_question_test, a_promote_says_how_long_it_may_take_within_a_limit) {
   const std::string page(sizeof(promoted_page), 'p');
   EXPECT_EQ(promote_ms(promote_body(250, page)), 250u);
   EXPECT_EQ(promote_pages(promote_body(250, page)), page);
+}
+
+TEST(member_question_test, a_hold_names_its_holder_and_its_time) {
+  const std::string page(sizeof(used_page), 'p');
+  const auto body = hold_body({5, 250, page});
+  EXPECT_EQ(hold_of(body).holder, 5u);
+  EXPECT_EQ(hold_of(body).for_ms, 250u);
+  EXPECT_EQ(hold_of(body).pages, page);
+  EXPECT_FALSE(read_question(asked(member_question::hold, body.substr(0, 7))))
+      << "no room for both";
   auto forged = promote_body(promote_ms_max, page);
   ++forged[0];
   EXPECT_FALSE(read_question(asked(member_question::promote, forged)));

@@ -44,6 +44,11 @@ struct fake_node {
   std::function<std::string(const std::string& filled)> statuses_of;
   std::function<std::string(const std::string& keys)> removes;
   std::function<std::string(const std::string& pages)> promotes;
+  std::vector<std::string> held; ///< Packed used_page of each question.
+  std::string released;          ///< Packed used_page, of the holder that asked last.
+  std::uint32_t holder = 0;      ///< Tag of who asked last for pages to be held.
+  std::uint32_t held_ms = 0;     ///< For how long.
+  std::function<std::string(const std::string& pages)> holds;
   std::function<std::string()> view;
   /// Done by the gateway at its next beat: a promise may be kept in its own actor only.
   std::function<void()> at_beat;
@@ -96,6 +101,20 @@ inline std::string keep(std::string& all, const std::string& told) {
   return {};
 }
 
+inline caf::typed_response_promise<std::string>
+answer_to_hold(link::gateway_actor::pointer self, fake_node& node, const std::string& pages,
+               std::uint32_t holder, std::uint32_t for_ms) {
+  if (for_ms == 0) {
+    node.released += holder == node.holder ? pages : "";
+    return answer_to(
+        self, node.answers, [](const std::string&) { return std::string{}; }, pages);
+  }
+  node.holder = holder;
+  node.held_ms = for_ms;
+  node.held.push_back(pages);
+  return answer_to(self, node.answers, node.holds, pages);
+}
+
 inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::pointer self,
                                                            fake_node* node) {
   using namespace link;
@@ -121,6 +140,8 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [node](abandon_atom, std::uint64_t, const std::string& slots) { node->abandoned += slots; },
       [](report_atom, std::uint64_t, const metrics::samples&) {},
       [node](used_atom, const std::string& pages, from_here) { return keep(node->used, pages); },
+      [self, node](hold_atom, const std::string& pages, std::uint32_t who, std::uint32_t for_ms,
+                   from_here) { return answer_to_hold(self, *node, pages, who, for_ms); },
       [self, node](remove_atom, const std::string& keys, from_here) {
         node->removed.push_back(keys);
         return answer_to(self, node->answers, node->removes, keys);

@@ -269,12 +269,13 @@ void cache_client::get(std::span<const get_page> pages, std::span<page_result> r
 }
 
 void cache_client::exists(std::span<const page_key> keys, std::span<page_result> results,
-                          std::optional<deadline> until) {
+                          std::optional<deadline> until, const exists_hold& hold) {
   if (!may_begin(is_open(), keys, results))
     return;
   auto started = steady_clock::now();
   const auto limit = impl_->deadline_of(until);
-  exists_call call{*impl_, limit};
+  hold_call holds{*impl_, hold, results, limit};
+  exists_call call{*impl_, holds, limit};
   in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
     const auto start = impl_->session.board().start_call();
     const dated_pages now{start.epochs, keys.subspan(done, count)};
@@ -282,6 +283,7 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
       return fill_unreachable(results.subspan(done, count));
     call.run(now.pages(), results.subspan(done, count), start.own);
   });
+  holds.settle();
   impl_->settle_closed(results);
   counters::count_statuses(results, impl_->totals.exists_status);
   impl_->totals.exists_latency.record(steady_clock::now() - started);

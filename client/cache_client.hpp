@@ -11,6 +11,7 @@
 #include "discovery/view.hpp"
 #include "rdma/verbs/rail_choice.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -87,7 +88,30 @@ struct page_result {
   page_status status = page_status::pending;
   page_origin origin = page_origin::none;
   std::uint32_t length_bytes = 0;
+  /// Whether `exists` holds the page: its holder does not evict it before the hold's time is over,
+  /// or this client has read it.
+  bool held = false;
 };
+
+/// How `exists` holds the pages that it finds. A hold ends when this client has read the page, or
+/// by its time, also when the client has died. Holds of several clients of one page end by their
+/// time. A page that is removed, cleared or replaced, or whose node drains, goes all the same; and
+/// the copy that is held is the one that was found.
+struct exists_hold {
+  /// 0: no page is held. At most `duration_max`; a longer one is shortened.
+  std::chrono::milliseconds duration{0};
+  /// Number of keys in a row, from the first key on, that are parts of one thing: all of them are
+  /// held, or none.
+  std::uint32_t group_pages = 1;
+
+  static constexpr std::chrono::milliseconds duration_max{10'000};
+};
+
+/// What became of a page that `exists` found and was to hold.
+enum class hold_fate : std::uint8_t { held, refused, gone, on_disk, unanswered };
+inline constexpr std::size_t hold_fate_count = 5;
+inline constexpr std::array<std::string_view, hold_fate_count> hold_fate_words{
+    "held", "refused", "gone", "on_disk", "unanswered"};
 
 /// Totals since the client was made.
 struct client_stats {
@@ -100,6 +124,7 @@ struct client_stats {
   std::uint64_t set_pages[page_status_count] = {};
   std::uint64_t set_bytes = 0;
   std::uint64_t exists_pages[page_status_count] = {};
+  std::uint64_t holds[hold_fate_count] = {};
   std::uint64_t retries = 0;        ///< Pages looked up a second time after a stale location.
   std::uint64_t view_refreshes = 0; ///< Look-ups that fetched a newer view and asked again.
 };
@@ -180,10 +205,13 @@ public:
   void get(std::span<const get_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
-  /// Says which pages could be read; pins nothing. Pages in this host's pool are found there,
-  /// whatever the directory knows. Feeds the location cache.
+  /// Says which pages could be read. Pages in this host's pool are found there, whatever the
+  /// directory knows. Feeds the location cache. With `hold` it keeps the pages that it finds in
+  /// memory where they are (`page_result::held`). A page is found and not held when the share
+  /// `pool.hold_share` of its pool is taken, when it lies on a disk (it is brought into memory
+  /// then), or when its holder does not answer within 50 ms.
   void exists(std::span<const page_key> keys, std::span<page_result> results,
-              std::optional<deadline> until = {});
+              std::optional<deadline> until = {}, const exists_hold& hold = {});
 
   /// Withdraws the pages. `hit`: a node that was asked had the page, and none of them still has it;
   /// `not_found`: none of them had it; else the reason why a node could not be asked, which may

@@ -56,6 +56,10 @@ void counters::count_get(std::span<const page_result> results) noexcept {
   add(bytes, get_bytes);
 }
 
+void counters::count_holds(const std::array<std::uint64_t, hold_fate_count>& seen) noexcept {
+  add(seen, holds);
+}
+
 client_stats counters::stats() const {
   client_stats now;
   now.directory_messages = directory_messages;
@@ -66,6 +70,7 @@ client_stats counters::stats() const {
   copy_to(get_status, now.get_pages);
   copy_to(set_status, now.set_pages);
   copy_to(exists_status, now.exists_pages);
+  copy_to(holds, now.holds);
   copy_to(get_hits, now.get_hits);
   copy_to(get_bytes, now.get_bytes);
   return now;
@@ -79,6 +84,9 @@ metrics::samples counters::samples() const {
   add_calls(now, "get", get_latency);
   add_calls(now, "set", set_latency);
   add_calls(now, "exists", exists_latency);
+  static_assert(metrics::hold_words == hold_fate_words);
+  for (std::size_t i = 0; i < hold_fate_count; ++i)
+    now.set(metric::holds_total, {hold_fate_words[i]}, holds[i].load());
   for (std::size_t i = 0; i < page_source_words.size(); ++i) {
     const auto source = page_source_words[i];
     now.set(metric::hits_total, {source}, get_hits[i + 1].load());

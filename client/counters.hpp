@@ -21,12 +21,14 @@ struct counters {
   count set_bytes{0};
   std::array<count, page_status_count> get_status{}, set_status{}, exists_status{};
   std::array<count, page_origin_count> get_hits{}, get_bytes{};
+  std::array<count, hold_fate_count> holds{};
   metrics::latency_histogram get_latency, set_latency, exists_latency;
 
   void count_get(std::span<const page_result> results) noexcept;
   /// Counts results by status, with one addition for each status that occurs.
   static void count_statuses(std::span<const page_result> results,
                              std::array<count, page_status_count>& to) noexcept;
+  void count_holds(const std::array<std::uint64_t, hold_fate_count>& seen) noexcept;
   client_stats stats() const;
   /// Returns the totals by metric, as this host's node is told them.
   metrics::samples samples() const;

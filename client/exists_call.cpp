@@ -8,14 +8,21 @@
 
 namespace peercache::client {
 
-exists_call::exists_call(cache_client::impl& client, deadline until)
-    : client_(client), until_(until), lookup_(client.lookup()) {}
+exists_call::exists_call(cache_client::impl& client, hold_call& holds, deadline until)
+    : client_(client), holds_(holds), until_(until), lookup_(client.lookup()) {}
 
 void exists_call::run(std::span<const page_key> keys, std::span<page_result> results,
                       const own_pool_ptr& own) {
   PEERCACHE_ASSERT(keys.size() == results.size());
   own_ = own;
+  holds_.begin(own);
   find_on_own_host(keys, results);
+  ask_directory(keys, results);
+  holds_.run();
+  first_ += keys.size();
+}
+
+void exists_call::ask_directory(std::span<const page_key> keys, std::span<page_result> results) {
   std::vector<page_key> some;
   if (elsewhere_.size() < keys.size())
     for (const auto index : elsewhere_)
@@ -34,10 +41,12 @@ void exists_call::find_on_own_host(std::span<const page_key> keys, std::span<pag
       own_, keys.size(), [keys](std::size_t i) -> const page_key& { return keys[i]; },
       [](std::size_t) { return std::uint32_t{0}; },
       [&](std::size_t i, const std::optional<directory::page_location>& here) {
-        if (here)
+        if (here) {
           results[i] = {page_status::hit, page_origin::own_host, here->length_bytes};
-        else
+          holds_.found(first_ + i, *here);
+        } else {
           elsewhere_.push_back(static_cast<std::uint32_t>(i));
+        }
       });
 }
 
@@ -62,6 +71,7 @@ void exists_call::take(std::span<const page_key> asked, std::span<page_result> r
     }
     result.length_bytes = best.length_bytes;
     client_.remember(asked[i], best);
+    holds_.found(first_ + elsewhere_[i], best);
   }
   if (!cold.empty())
     warm(cold, *client_.session.board().topology(),

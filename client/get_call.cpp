@@ -31,7 +31,8 @@ get_call::get_call(cache_client::impl& client, std::span<const get_page> pages,
                    std::span<page_result> results, deadline until, call_start start)
     : client_(client), pages_(pages), until_(until),
       plan_(pages, results, client.locations, client.session.board().stale),
-      start_(std::move(start)) {}
+      start_(std::move(start)), begun_(std::chrono::steady_clock::now()),
+      may_hold_(client.session.board().holding.may_hold(begun_)) {}
 
 void get_call::run() {
   for (bool open = true; open; open = plan_.look_again()) {
@@ -176,6 +177,8 @@ page_status get_call::copy_out(const read_plan::page& page, bool verify) {
   // slot's `uses` say until then how many granules are being filled (common/slot_entry.hpp).
   if (where.gen.readable())
     slots.count_use(where.slot);
+  if (may_hold_)
+    own_->end_hold(where.slot, where.length_bytes, client_.session.board().holder, begun_);
   return page_status::hit;
 }
 
@@ -226,6 +229,8 @@ void get_call::take_batch(const peer_read& read, mirror_call& mirrors) {
       client_.session.board().uses.add(used.holder, page.slot, page.gen);
     plan_.was_read(read.indices[i], used, page.status,
                    by_rail ? page_origin::other_host_rdma : page_origin::other_host);
+    if (may_hold_ && page.status == page_status::hit)
+      client_.session.board().releases.add(used.holder, page.slot, page.gen);
     if (page.status == page_status::hit)
       mirrors.consider(pages_[read.indices[i]], page.length_bytes, page.checksum);
   }

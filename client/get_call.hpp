@@ -54,6 +54,8 @@ private:
   const deadline until_;
   read_plan plan_;
   call_start start_; ///< The state that this look began with.
+  const std::chrono::steady_clock::time_point begun_;
+  const bool may_hold_; ///< Whether this client may hold pages, whose holds a hit ends.
   own_pool_ptr own_;
   link::topology_ptr cluster_;
   std::vector<std::unique_ptr<peer_read>> batches_;

@@ -6,6 +6,7 @@
 #include "discovery/view.hpp"
 #include "link/protocol/gateway.hpp"
 #include "link/protocol/pool_wire.hpp"
+#include "storage/hold_table.hpp"
 #include "storage/host_index.hpp"
 #include "storage/pool_memory.hpp"
 #include "storage/slot_table.hpp"
@@ -24,7 +25,7 @@ namespace peercache::client {
 struct own_pool {
   explicit own_pool(storage::pool_memory mapped)
       : memory(std::move(mapped)), slots(memory.slots()), index(memory.index()),
-        epochs(memory.epochs()) {}
+        epochs(memory.epochs()), holds(memory.holds()) {}
 
   /// Makes the page visible to all readers on this host, though the node does not know of it yet.
   /// False: the node has taken the slot back. @pre the slot is leased to this process, its bytes
@@ -37,10 +38,19 @@ struct own_pool {
   std::optional<directory::page_location> find(const page_key& key,
                                                std::uint32_t length_bytes = 0) const noexcept;
 
+  /// Keeps the page of generation `gen` in this slot from eviction until `until`.
+  storage::hold_outcome hold(slot_id slot, generation gen, std::uint32_t length_bytes,
+                             storage::holder_tag who, storage::hold_table::time_point now,
+                             storage::hold_table::time_point until) noexcept;
+  /// Ends the hold of the slot's page, if `who` alone has it.
+  void end_hold(slot_id slot, std::uint32_t length_bytes, storage::holder_tag who,
+                storage::hold_table::time_point now) noexcept;
+
   storage::pool_memory memory;
   storage::slot_table slots;
   storage::host_index index;
   storage::epoch_table epochs;
+  storage::hold_table holds;
   discovery::member node;
   link::gateway_actor gateway;
   std::uint64_t session = 0;

@@ -4,6 +4,7 @@
 #include "client/call_start.hpp"
 #include "client/close_signal.hpp"
 #include "client/commit_queue.hpp"
+#include "client/hold_releases.hpp"
 #include "client/member_channels.hpp"
 #include "client/own_pool.hpp"
 #include "client/pool_unmapper.hpp"
@@ -68,6 +69,10 @@ public:
   prefetch_allowance prefetches;
   stale_records stale;
   rdma_uses uses;
+  hold_releases releases;
+  hold_clock holding;
+  /// Names this client to the pools whose pages it holds.
+  const storage::holder_tag holder{static_cast<std::uint32_t>(incarnation::random().low)};
   const std::shared_ptr<pool_unmapper> unmapper = std::make_shared<pool_unmapper>();
 
 private:

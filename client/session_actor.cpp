@@ -324,8 +324,22 @@ void send_uses(session_pointer self) {
       tell(self, inc, member_question::used, std::move(pages));
 }
 
+/// Tells holders, best effort, which of the pages that they keep for this client may go: a holder
+/// that hears nothing keeps them until the hold's time is over.
+void send_releases(session_pointer self) {
+  auto& board = *self->state.options.board;
+  auto releases = board.releases.take();
+  if (releases.empty())
+    return;
+  const auto cluster = board.topology();
+  for (auto& [inc, pages] : releases)
+    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
+      tell(self, inc, member_question::hold, link::hold_body({board.holder.value, 0, pages}));
+}
+
 void say_goodbye(session_pointer self) {
   send_stale_records(self);
+  send_releases(self);
   if (auto pool = self->state.options.board->pool()) {
     self->send(pool->gateway, report_atom_v, pool->session, self->state.options.report_totals());
     self->send(pool->gateway, leave_atom_v, pool->session);
@@ -336,6 +350,7 @@ void beat(session_pointer self) {
   auto& state = self->state;
   ++state.beats;
   send_stale_records(self);
+  send_releases(self);
   if (state.beats % beats_per_use_report == 0)
     send_uses(self);
   auto pool = state.options.board->pool();

@@ -35,7 +35,8 @@ protected:
 
   std::vector<page_result> exists(const std::vector<std::size_t>& which, deadline until = soon()) {
     std::vector<page_result> results(which.size());
-    exists_call{*client, until}.run(keys_of(which), results, board().pool());
+    hold_call holds{*client, {}, results, until};
+    exists_call{*client, holds, until}.run(keys_of(which), results, board().pool());
     client->settle_closed(results);
     return results;
   }

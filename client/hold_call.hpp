@@ -1,0 +1,67 @@
+#pragma once
+
+#include "client/client_impl.hpp"
+#include "client/hold_plan.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace peercache::client {
+
+/// The holds of one `exists`, which may find its pages in pieces. A page of this host's pool is
+/// held in its shared memory; the holders of other pages are asked, one message to each. Threads:
+/// one object per call. Bound: a holder is waited for until the deadline, and no longer than
+/// `patience`; pages of one that is silent are not held, as far as the caller is told.
+class hold_call {
+public:
+  static constexpr std::chrono::milliseconds patience{50};
+
+  /// @param results those of the whole call
+  hold_call(cache_client::impl& client, const exists_hold& wanted, std::span<page_result> results,
+            deadline until);
+
+  /// Begins a piece of the call. @param own null: no pool of this host
+  void begin(const own_pool_ptr& own);
+  /// Notes that page `index` of the whole call was found.
+  void found(std::size_t index, const directory::page_location& at);
+  /// Holds the pages of this piece that were found.
+  void run();
+  /// Takes back the holds of pages whose group is not held as a whole.
+  void settle();
+
+private:
+  struct place {
+    incarnation holder;
+    generation gen;
+    std::uint32_t index = 0;
+    slot_id slot;
+    std::uint32_t length_bytes = 0;
+  };
+
+  bool wanted() const noexcept { return wanted_.duration.count() > 0; }
+  void hold_here();
+  void ask_holders();
+  void take(const hold_plan::share& asked, const std::optional<std::string>& answer);
+  bool group_is_held(std::size_t index) const;
+  void give_back(const place& page);
+  void note(std::uint32_t index, storage::hold_outcome outcome);
+  void count(hold_fate fate) noexcept { ++counts_[static_cast<std::size_t>(fate)]; }
+
+  cache_client::impl& client_;
+  const exists_hold wanted_;
+  const std::span<page_result> results_;
+  const deadline until_;
+  own_pool_ptr own_;
+  std::vector<place> here_;      ///< Pages of this host's pool, of this piece.
+  std::vector<place> elsewhere_; ///< Pages of other pools, of this piece.
+  std::vector<place> held_;      ///< Held pages of the whole call, where pages have groups.
+  std::array<std::uint64_t, hold_fate_count> counts_{};
+};
+
+} // namespace peercache::client

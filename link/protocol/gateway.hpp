@@ -7,7 +7,7 @@
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 19;
+inline constexpr std::uint32_t wire_version = 20;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<

@@ -1,5 +1,6 @@
 #include "actors/gateway_actor.hpp"
 
+#include "actors/gateway_calls.hpp"
 #include "actors/gateway_drain.hpp"
 #include "actors/gateway_pages.hpp"
 #include "actors/gateway_welcome.hpp"
@@ -163,6 +164,7 @@ void abandon_for(gateway_pointer self, std::uint64_t id, const std::string& slot
 }
 
 void close_session(gateway_pointer self, std::uint64_t id) {
+  self->state.calls.end(id, self->clock().now());
   if (auto slots = self->state.sessions.close(id); !slots.empty())
     self->send(self->state.options.pool, abandon_atom_v, std::move(slots), from_here{});
 }
@@ -271,14 +273,6 @@ caf::result<node_report> node_status(gateway_pointer self) {
   return promise;
 }
 
-void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& totals) {
-  auto& sessions = self->state.sessions;
-  auto* known = sessions.find(id);
-  if (known != nullptr && !sessions.report(*known, std::move(totals)))
-    log::warn("gateway: the numbers of client {} are left out: there are too many of all clients",
-              known->client_name);
-}
-
 void look_at_pool(gateway_state& state) {
   auto fault = state.options.pool_fault();
   if (!fault.empty() && fault != state.pool_fault)
@@ -331,9 +325,8 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](abandon_atom, std::uint64_t id, const std::string& slots) {
         abandon_for(self, id, slots);
       },
-      [self](report_atom, std::uint64_t id, metrics::samples& totals) {
-        take_report(self, id, totals);
-      },
+      [self](report_atom, std::uint64_t id, metrics::samples& all) { take_report(self, id, all); },
+      [self](calls_atom, std::uint64_t id, call_report& calls) { take_calls(self, id, calls); },
       [self](used_atom, std::string& pages, from_here) { return tell_pool(self, pages); },
       [self](hold_atom, const std::string& pages, std::uint32_t who, std::uint32_t for_ms,
              from_here) { return hold_for(self, pages, who, for_ms); },
@@ -349,6 +342,8 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
         return self->state.options.history(after_point, after_event);
       },
       [self](list_atom) { return self->state.sessions.list(); },
+      [self](calls_atom) { return calls_of_clients(self); },
+      [self](lost_atom, const std::string& prefixes) { return lost_of_pool(self, prefixes); },
       [](log_atom, const std::string& level) { return change_log_level(level); },
       [self](view_atom) { return self->state.view; },
       [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone) {

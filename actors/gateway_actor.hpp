@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/client_calls.hpp"
 #include "actors/link_names.hpp"
 #include "actors/session_table.hpp"
 #include "common/log_limit.hpp"
@@ -75,6 +76,7 @@ struct gateway_state {
 
   gateway_options options;
   session_table sessions;
+  client_calls calls;
   std::vector<early_client> early;
   std::string view; ///< The newest view, encoded.
   bool in_view = false;

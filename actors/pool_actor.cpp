@@ -55,8 +55,10 @@ std::string pool_state::reserve(const std::string& lengths, storage::hold_table:
     append_record(slots, slot ? *slot : no_slot);
     demand.add(length_bytes);
   }
-  for (const auto& page : victims)
+  for (const auto& page : victims) {
     disk.lose(page);
+    lost.note(page.key, page_loss::evicted, now);
+  }
   publishing->left(victims);
   return slots;
 }
@@ -75,7 +77,7 @@ void pool_state::count_uses(const std::string& pages) {
   }
 }
 
-void pool_state::evict_ahead() {
+void pool_state::evict_ahead(lost_pages::time_point now) {
   std::vector<storage::evicted> victims;
   const auto wanted =
       disk.takes_pages() && !mostly_on_disk()
@@ -88,6 +90,8 @@ void pool_state::evict_ahead() {
   // Victims are written with write-through as well: the disk's queue may have been full when the
   // page was set.
   pool->evict_ahead(victims, look, wanted);
+  for (const auto& page : victims)
+    lost.note(page.key, page_loss::evicted, now);
   publishing->left(victims);
 }
 
@@ -157,6 +161,12 @@ void scrub_on(pool_pointer self) {
   scrub(self);
 }
 
+void disk_gave_up(pool_pointer self, std::uint64_t ticket, const std::string& keys) {
+  self->state.lost.note(keys, page_loss::disk_evicted, self->clock().now());
+  self->state.publishing->gone(ticket, keys);
+  carry_out_orders(self);
+}
+
 void beat(pool_pointer self) {
   auto& state = self->state;
   state.pool->tell_time(self->clock().now());
@@ -165,9 +175,9 @@ void beat(pool_pointer self) {
   free_former_fills(state);
   scrub(self);
   state.pool->fold_uses(folds_per_beat);
-  state.evict_ahead();
-  catch_up(self);
   const auto now = self->clock().now();
+  state.evict_ahead(now);
+  catch_up(self);
   state.publishing->tick(now);
   state.publishing->compare_on(now);
   carry_out_orders(self);
@@ -233,8 +243,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       },
       [self](stored_atom, const std::string& pages, from_here) { note_stored(self, pages); },
       [self](gone_atom, std::uint64_t ticket, const std::string& keys, from_here) {
-        self->state.publishing->gone(ticket, keys);
-        carry_out_orders(self);
+        disk_gave_up(self, ticket, keys);
       },
       [self](walk_atom, from_here) {
         self->state.publishing->publish_disk();
@@ -249,6 +258,9 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](clear_atom, from_here) { return give_up_old(self); },
       [self](clear_atom, std::uint32_t from, from_here) { go_on_giving_up(self, from); },
       [self](drain_atom, from_here) { return withdraw_everything(self); },
+      [self](lost_atom, const std::string& prefixes, from_here) {
+        return self->state.lost.find(prefixes, self->clock().now());
+      },
       [self](stats_atom) { return self->state.samples(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },
       [self](adopt_atom, const std::string& compared, from_here) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/link_names.hpp"
+#include "actors/lost_pages.hpp"
 #include "actors/pool_adoption.hpp"
 #include "actors/pool_clear.hpp"
 #include "actors/pool_disk.hpp"
@@ -59,6 +60,7 @@ struct pool_state {
   pool_adoption adoption;
   recent_demand demand; ///< Bytes that `reserve` was asked for.
   pool_clear clearing;
+  lost_pages lost;
   static inline const char* name = "pool";
 
   /// Reserves slots for `lengths` (packed u32); `no_slot` where no room can be made.
@@ -72,7 +74,7 @@ struct pool_state {
   /// Counts one-sided reads, in which no CPU of this node took part; `pages` is a sample (packed
   /// used_page).
   void count_uses(const std::string& pages);
-  void evict_ahead();
+  void evict_ahead(lost_pages::time_point now);
   /// Whether most victims of an eviction would be on disk already: then evicting such a page makes
   /// room at once. Otherwise room is made before it is needed, because writing takes time.
   bool mostly_on_disk() const {

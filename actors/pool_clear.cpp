@@ -62,6 +62,7 @@ void go_on_giving_up(pool_pointer self, std::uint32_t from) {
     });
   PEERCACHE_ASSERT(next == 0 || next > from); // A walk that stays never ends.
   if (!old.empty()) {
+    state.lost.note(old, page_loss::cleared, self->clock().now());
     const auto pages = state.publishing->remove(old).size();
     state.clearing.pages += pages;
     state.clearing.pages_in_all += pages;

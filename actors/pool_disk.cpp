@@ -81,7 +81,8 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
   const auto fills = fills_of(filled);
   for (const auto& page : fills)
     state.disk.note_read(page);
-  state.evict_ahead(); // First: the pages that come now are not the ones to make room.
+  state.evict_ahead(
+      self->clock().now()); // First: the pages that come now are not the ones to make room.
   state.publishing->restore(fills, self->clock().now());
   carry_out_orders(self);
   std::string keys;
@@ -107,6 +108,7 @@ void answer_when_withdrawn(pool_pointer self, pool_state::open_removal removal) 
 caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys) {
   auto& state = self->state;
   auto statuses = state.publishing->remove(keys);
+  state.lost.note_removed(keys, statuses, self->clock().now());
   carry_out_orders(self);
   auto promise = self->make_response_promise<std::string>();
   if (!state.disk.on()) {
@@ -121,6 +123,7 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
             for (std::size_t i = 0; i < statuses.size(); ++i)
               if (static_cast<page_status>(had[i]) == page_status::hit)
                 statuses[i] = had[i];
+            self->state.lost.note_removed(keys, had, self->clock().now());
             self->state.publishing->removed_on_disk(keys, had);
             carry_out_orders(self);
             answer_when_withdrawn(self, {promise, std::move(statuses)});

@@ -119,7 +119,7 @@ caf::result<std::string, std::string> commit(pool_pointer self, const std::strin
                                              commit_mode mode, const std::string& next_lengths) {
   auto& state = self->state;
   const auto put = state.publishing->put(fills_of(filled), mode, self->clock().now());
-  state.evict_ahead();
+  state.evict_ahead(self->clock().now());
   auto promise = self->make_response_promise<std::string, std::string>();
   const bool is_new =
       state.committing.emplace(put, pool_state::open_commit{promise, next_lengths}).second;

@@ -53,5 +53,7 @@ CAF_ADD_ATOM(peercache_atoms, peercache::link, try_atom, "try")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, history_atom, "history")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, log_atom, "log")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, hold_atom, "hold")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, calls_atom, "calls")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, lost_atom, "lost")
 
 CAF_END_TYPE_ID_BLOCK(peercache_atoms)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "link/protocol/calls.hpp"
 #include "link/protocol/directory.hpp"
 #include "link/protocol/history.hpp"
 #include "link/protocol/membership.hpp"
@@ -67,6 +68,8 @@ using gateway_actor = caf::typed_actor<
     caf::reacts_to<abandon_atom, std::uint64_t, std::string>,
     // A session: tells the totals of its client so far.
     caf::reacts_to<report_atom, std::uint64_t, metrics::samples>,
+    // A session: tells what its client has asked for and stored lately.
+    caf::reacts_to<calls_atom, std::uint64_t, call_report>,
     // Lookup broker, for clients anywhere: tell a sample of the pages (used_page) that they READ
     // from this node's pool. Answers nothing, when the pool has counted them.
     caf::replies_to<used_atom, std::string, from_here>::with<std::string>,
@@ -92,6 +95,11 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<history_atom, std::uint64_t, std::uint64_t>::with<history_report>,
     // CLI: asks for the clients of this node.
     caf::replies_to<list_atom>::with<sessions_report>,
+    // CLI: asks what the clients of this node have asked for and stored lately, also those that
+    // ended since.
+    caf::replies_to<calls_atom>::with<calls_report>,
+    // CLI: asks how pages with these prefixes (packed u64) left this node.
+    caf::replies_to<lost_atom, std::string>::with<lost_report>,
     // CLI: log from this level on (log.level); empty: only asks. Answers the level in force; an
     // unknown word changes nothing.
     caf::replies_to<log_atom, std::string>::with<std::string>,

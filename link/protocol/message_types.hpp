@@ -1,6 +1,7 @@
 #pragma once
 
 #include "link/protocol/atoms.hpp"
+#include "link/protocol/calls.hpp"
 #include "link/protocol/clearing.hpp"
 #include "link/protocol/directory.hpp"
 #include "link/protocol/disk.hpp"
@@ -29,5 +30,8 @@ CAF_ADD_TYPE_ID(peercache, (peercache::link::membership_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::links_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::history_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::sessions_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::call_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::calls_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::lost_report))
 
 CAF_END_TYPE_ID_BLOCK(peercache)

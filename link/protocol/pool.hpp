@@ -1,5 +1,6 @@
 #pragma once
 
+#include "link/protocol/calls.hpp"
 #include "link/protocol/directory.hpp"
 #include "link/protocol/disk.hpp"
 
@@ -58,6 +59,8 @@ using pool_actor = caf::typed_actor<
     caf::replies_to<drain_atom, from_here>::with<bool>,
     // Gateway: asks for the pool's numbers.
     caf::replies_to<stats_atom>::with<metrics::samples>,
+    // Gateway: asks how pages with these prefixes (packed u64) left this node.
+    caf::replies_to<lost_atom, std::string, from_here>::with<lost_report>,
     // This node's membership: tells the members and the owners of each key; publish again the pages
     // that changed owner.
     caf::reacts_to<topology_atom, topology_ptr>,

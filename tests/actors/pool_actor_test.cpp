@@ -320,5 +320,22 @@ TEST_F(pool_actor_test, an_expelled_node_publishes_everything_again) {
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
 }
 
+TEST_F(pool_actor_test, remembers_how_pages_left_it) {
+  tell_everyone(both());
+  put(key_named("a"));
+  put(key_named("b"));
+  std::string keys, prefixes;
+  for (const auto* name : {"a", "c"})
+    append_record(keys, key_named(name));
+  for (const auto* name : {"a", "b", "c"})
+    append_record(prefixes, key_named(name).prefix());
+  ask<std::string>(pool, remove_atom_v, keys, from_here{});
+  const auto lost = ask<lost_report>(pool, lost_atom_v, prefixes, from_here{});
+  ASSERT_TRUE(lost);
+  ASSERT_EQ(lost->pages.size(), 1u);
+  EXPECT_EQ(lost->pages[0].prefix, key_named("a").prefix());
+  EXPECT_EQ(lost->pages[0].how, static_cast<std::uint8_t>(page_loss::removed));
+}
+
 } // namespace
 } // namespace peercache::actors

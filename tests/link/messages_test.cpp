@@ -36,6 +36,12 @@ FIELDS_OF(node_event, a, b, c, d, e, f)
 FIELDS_OF(history_report, a, b)
 FIELDS_OF(session_row, a, b, c, d, e)
 FIELDS_OF(sessions_report, a)
+FIELDS_OF(failed_page, a, b, c, d, e)
+FIELDS_OF(space_calls, a, b, c, d, e, f)
+FIELDS_OF(call_report, a, b, c, d)
+FIELDS_OF(calls_report, a)
+FIELDS_OF(lost_page, a, b, c)
+FIELDS_OF(lost_report, a)
 FIELDS_OF(node_report, a, b, c, d, e, f, g, h, i, j, k, l)
 #undef FIELDS_OF
 
@@ -135,9 +141,10 @@ bool same(T& a, T& b) {
 template <class T>
 class message_type : public test::actor_fixture {};
 
-using types = testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report,
-                             node_report, disk_report, clear_report, membership_report,
-                             links_report, history_report, sessions_report>;
+using types =
+    testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report, node_report,
+                   disk_report, clear_report, membership_report, links_report, history_report,
+                   sessions_report, call_report, calls_report, lost_report>;
 template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);

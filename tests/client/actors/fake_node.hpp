@@ -32,12 +32,17 @@ struct fake_node {
   std::string abandoned;                                         ///< Packed slot_id.
   std::string used;                                              ///< Packed used_page.
   std::vector<std::uint64_t> cleared;                            ///< Spaces.
-  std::vector<std::string> removed;  ///< Packed page_key of each question.
-  std::vector<std::string> promoted; ///< Packed promoted_page of each question.
-  std::string warmed;                ///< Packed promoted_page.
-  std::string gone;                  ///< Names, a line each, in all clears.
-  std::uint64_t evicted_bytes = 0;   ///< Asked for from the disk.
+  std::vector<std::string> removed;     ///< Packed page_key of each question.
+  std::vector<std::string> promoted;    ///< Packed promoted_page of each question.
+  std::vector<link::call_report> calls; ///< What clients told of their calls.
+  std::string warmed;                   ///< Packed promoted_page.
+  std::string gone;                     ///< Names, a line each, in all clears.
+  std::uint64_t evicted_bytes = 0;      ///< Asked for from the disk.
   bool has_disk = false;
+  bool evict(std::uint64_t bytes) {
+    evicted_bytes += bytes;
+    return has_disk;
+  }
   link::node_report report;
   link::clear_report clear_answer;
   std::function<std::string(const std::string& lengths)> slots_for;
@@ -152,13 +157,13 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       },
       [node](warm_atom, const std::string& pages, from_here) { return keep(node->warmed, pages); },
       [node](verify_atom) { return node->has_disk; },
-      [node](evict_atom, std::uint64_t bytes) {
-        node->evicted_bytes += bytes;
-        return node->has_disk;
-      },
+      [node](evict_atom, std::uint64_t bytes) { return node->evict(bytes); },
       [node](status_atom) { return node->report; },
       [](history_atom, std::uint64_t, std::uint64_t) { return history_report{}; },
       [](list_atom) { return sessions_report{}; },
+      [node](calls_atom, std::uint64_t, const call_report& said) { node->calls.push_back(said); },
+      [](calls_atom) { return calls_report{}; },
+      [](lost_atom, const std::string&) { return lost_report{}; },
       [](log_atom, const std::string& level) { return level; },
       [node](view_atom) { return node->view ? node->view() : std::string{}; },
       [node](clear_atom, std::uint64_t space, std::uint32_t, const std::string& gone) {

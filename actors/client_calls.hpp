@@ -1,0 +1,47 @@
+#pragma once
+
+#include "actors/link_names.hpp"
+#include "link/protocol/calls.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+
+namespace peercache::actors {
+
+/// What the clients of this node told of their calls, for `peercache why`; those that ended stay
+/// for the window. A plain class, owned by the gateway. Threads: one. Bounds: `failed_max` and
+/// `ended_max`.
+class client_calls {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  /// Failed pages that all clients' reports may have together.
+  static constexpr std::size_t failed_max = std::size_t{1} << 17;
+  static constexpr std::size_t ended_max = 64;
+
+  /// Takes what the client of a session tells, in place of what it told before. False, and what it
+  /// told before stays: all clients together told too much.
+  bool take(std::uint64_t session, const std::string& client, call_report report, time_point now);
+  /// The session has ended.
+  void end(std::uint64_t session, time_point now);
+  /// Returns the reports that are younger than the window.
+  calls_report all(time_point now) const;
+
+private:
+  struct told {
+    call_report report;
+    time_point at;
+  };
+
+  void forget_old(time_point now);
+  void drop_oldest();
+
+  std::map<std::uint64_t, told> open_; ///< By session.
+  std::deque<told> ended_;             ///< The oldest one first.
+  std::size_t failed_ = 0;             ///< Failed pages of all reports.
+};
+
+} // namespace peercache::actors

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "actors/gateway_actor.hpp"
+
+#include <cstdint>
+#include <string>
+
+// What the clients of this node tell of themselves, their totals and their calls of late, and how
+// pages leave the node.
+namespace peercache::actors {
+
+void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& totals);
+
+void take_calls(gateway_pointer self, std::uint64_t id, call_report& calls);
+calls_report calls_of_clients(gateway_pointer self);
+/// Asks the pool how these pages left it.
+caf::result<lost_report> lost_of_pool(gateway_pointer self, const std::string& prefixes);
+/// Lets the pool remove the pages of these keys.
+caf::result<std::string> remove_from_pool(gateway_pointer self, const std::string& keys);
+
+} // namespace peercache::actors

@@ -31,8 +31,4 @@ caf::result<lost_report> lost_of_pool(gateway_pointer self, const std::string& p
   return self->delegate(self->state.options.pool, lost_atom_v, prefixes, from_here{});
 }
 
-caf::result<std::string> remove_from_pool(gateway_pointer self, const std::string& keys) {
-  return self->delegate(self->state.options.pool, remove_atom_v, keys, from_here{});
-}
-
 } // namespace peercache::actors

@@ -15,7 +15,5 @@ void take_calls(gateway_pointer self, std::uint64_t id, call_report& calls);
 calls_report calls_of_clients(gateway_pointer self);
 /// Asks the pool how these pages left it.
 caf::result<lost_report> lost_of_pool(gateway_pointer self, const std::string& prefixes);
-/// Lets the pool remove the pages of these keys.
-caf::result<std::string> remove_from_pool(gateway_pointer self, const std::string& keys);
 
 } // namespace peercache::actors

@@ -5,6 +5,7 @@
 #include "discovery/view_codec.hpp"
 #include "link/connector_actor.hpp"
 #include "link/protocol/message_types.hpp"
+#include "link/protocol/pool_wire.hpp"
 #include "link/system_config.hpp"
 #include "net/socket.hpp"
 #include "net/tls_context.hpp"
@@ -90,6 +91,17 @@ result<link::history_report> admin_client::history() {
 
 result<link::sessions_report> admin_client::sessions() {
   return impl_->ask<sessions_report>(list_atom_v);
+}
+
+result<link::calls_report> admin_client::calls() {
+  return impl_->ask<calls_report>(calls_atom_v);
+}
+
+result<link::lost_report> admin_client::lost_pages(std::span<const page_key> keys) {
+  std::string prefixes;
+  for (const auto& key : keys)
+    append_record(prefixes, key.prefix());
+  return impl_->ask<lost_report>(lost_atom_v, prefixes);
 }
 
 result<std::string> admin_client::log_level(const std::string& level) {

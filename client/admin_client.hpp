@@ -1,15 +1,18 @@
 #pragma once
 
+#include "common/page_key.hpp"
 #include "common/result.hpp"
 #include "common/tls_paths.hpp"
 #include "discovery/view.hpp"
 #include "link/node_status.hpp"
+#include "link/protocol/calls.hpp"
 #include "link/protocol/history.hpp"
 #include "link/protocol/reports.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +38,10 @@ public:
   result<link::history_report> history();
   /// The clients that have a session at the node.
   result<link::sessions_report> sessions();
+  /// What the node's clients asked for and stored of late.
+  result<link::calls_report> calls();
+  /// How these pages left the node, as far as it remembers.
+  result<link::lost_report> lost_pages(std::span<const page_key> keys);
   /// Lets the node log from this level on (a word of log.level) until its process ends; an empty
   /// word only asks. Returns the level in force.
   result<std::string> log_level(const std::string& level);

@@ -74,7 +74,7 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
     : options(opts), locations(opts.location_cache_keys), channels(opts.cluster, tls),
       reads(std::move(plane)),
       session(
-          opts, tls, closing,
+          opts, tls, closing, calls,
           [this] {
             auto now = totals.samples();
             now.set(metrics::metric::breakers_open, health.open());
@@ -388,6 +388,10 @@ discovery::view cache_client::view() const {
 std::optional<incarnation> cache_client::home_node() const {
   const auto own = is_open() ? impl_->session.board().pool() : nullptr;
   return own ? std::optional{own->node.inc} : std::nullopt;
+}
+
+call_log& cache_client::calls() noexcept {
+  return impl_->calls;
 }
 
 client_stats cache_client::stats() const {

@@ -152,6 +152,8 @@ struct clear_result {
 
 using deadline = std::chrono::steady_clock::time_point;
 
+class call_log;
+
 /// The cache as an engine sees it: pages in, pages out, in batches.
 ///
 /// Threads: every method may be called from any number of threads at once.
@@ -244,6 +246,9 @@ public:
   /// The process of this host's node; nothing while this client has no session with it.
   std::optional<incarnation> home_node() const;
   client_stats stats() const;
+  /// What calls asked for and stored of late. Nobody but the caller knows its keys before they are
+  /// digests, so whoever makes keys notes its calls there (client/call_log.hpp).
+  call_log& calls() noexcept;
 
   class impl; ///< Public only so that the library's own sources can name it.
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/cache_client.hpp"
+#include "client/call_log.hpp"
 #include "client/close_signal.hpp"
 #include "client/counters.hpp"
 #include "client/directory_lookup.hpp"
@@ -33,6 +34,7 @@ public:
   const home_process home;
   close_signal closing;
   counters totals;
+  call_log calls;
   location_cache locations;
   peer_health health;
   peer_load load;

@@ -148,7 +148,8 @@ bool session_board::wait_view(const directory::view_number& wanted, deadline unt
 }
 
 session::session(const client_options& options, std::shared_ptr<net::tls_context> tls,
-                 close_signal& closing, std::function<metrics::samples()> report_totals,
+                 close_signal& closing, call_log& calls,
+                 std::function<metrics::samples()> report_totals,
                  std::function<void(const page_key&, const directory::page_location&)> remember)
     : closing_(closing), config_(std::make_unique<link::system_config>(2, std::move(tls))),
       system_(std::make_unique<caf::actor_system>(*config_)),
@@ -183,6 +184,7 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
   };
   committing.board = board_;
   committing.report_totals = std::move(report_totals);
+  committing.calls = &calls;
   committing.remember = std::move(remember);
   actor_ = system_->spawn(run_session_actor, std::move(committing));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/cache_client.hpp"
+#include "client/call_log.hpp"
 #include "client/call_start.hpp"
 #include "client/close_signal.hpp"
 #include "client/commit_queue.hpp"
@@ -116,8 +117,9 @@ class session {
 public:
   /// @param tls null: connections are plain
   /// @param closing borrowed; closing the client ends the waits of callers
+  /// @param calls borrowed; the session tells the node of them
   session(const client_options& options, std::shared_ptr<net::tls_context> tls,
-          close_signal& closing, std::function<metrics::samples()> report_totals,
+          close_signal& closing, call_log& calls, std::function<metrics::samples()> report_totals,
           std::function<void(const page_key&, const directory::page_location&)> remember);
   ~session();
 

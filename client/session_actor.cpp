@@ -27,6 +27,7 @@ using session_pointer = session_actor::stateful_pointer<session_actor_state>;
 constexpr auto beat_interval = 250ms;
 constexpr std::uint32_t beats_per_report = 4;
 constexpr std::uint32_t beats_per_use_report = 2;
+constexpr std::uint32_t beats_per_call_report = 8;
 constexpr auto session_timeout = 1s;
 /// How long a question waits to be sent whose answer nobody waits for.
 constexpr auto telling_patience = 5s;
@@ -337,10 +338,20 @@ void send_releases(session_pointer self) {
       tell(self, inc, member_question::hold, link::hold_body({board.holder.value, 0, pages}));
 }
 
+/// Tells the node what calls asked for of late, if there were any since the last time.
+void send_calls(session_pointer self, const own_pool& pool) {
+  auto* calls = self->state.options.calls;
+  if (calls == nullptr)
+    return;
+  if (auto said = calls->take_report(std::chrono::steady_clock::now()))
+    self->send(pool.gateway, calls_atom_v, pool.session, std::move(*said));
+}
+
 void say_goodbye(session_pointer self) {
   send_stale_records(self);
   send_releases(self);
   if (auto pool = self->state.options.board->pool()) {
+    send_calls(self, *pool);
     self->send(pool->gateway, report_atom_v, pool->session, self->state.options.report_totals());
     self->send(pool->gateway, leave_atom_v, pool->session);
   }
@@ -358,6 +369,8 @@ void beat(session_pointer self) {
     connect(self);
   if (pool && state.beats % beats_per_report == 0)
     self->send(pool->gateway, report_atom_v, pool->session, state.options.report_totals());
+  if (pool && state.beats % beats_per_call_report == 0)
+    send_calls(self, *pool);
   self->delayed_send(self, beat_interval, beat_atom_v, from_here{});
 }
 

@@ -18,6 +18,7 @@ struct session_actor_options {
   member_asker ask; ///< Asks members, from any thread.
   std::shared_ptr<session_board> board;
   std::function<metrics::samples()> report_totals;
+  call_log* calls = nullptr; ///< Borrowed; null: the node is told of no calls.
   /// Remembers where a page is; `prefetch` calls it for each page that it found.
   std::function<void(const page_key&, const directory::page_location&)> remember;
 };

@@ -50,6 +50,7 @@ protected:
   std::vector<page_key> remembered;
   /// What was asked of members: a test answers where an answer matters.
   std::vector<std::pair<incarnation, member_request>> asked;
+  call_log calls;
   session_actor actor = spawn_session_actor();
 
   /// All bytes of questions of this kind, one after the other.
@@ -94,6 +95,7 @@ protected:
     };
     options.board = board;
     options.report_totals = [] { return metrics::samples{}; };
+    options.calls = &calls;
     options.remember = [this](const page_key& key, const directory::page_location&) {
       remembered.push_back(key);
     };

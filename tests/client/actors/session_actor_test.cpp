@@ -294,5 +294,19 @@ TEST_F(session_actor_test, leases_outside_the_pool_are_not_taken) {
   EXPECT_TRUE(pool->leases.take(1, slot));
 }
 
+TEST_F(session_actor_test, tells_the_node_what_calls_asked_for_and_nothing_twice) {
+  pass(std::chrono::seconds(3));
+  EXPECT_TRUE(node.calls.empty());
+  calls.describe(page_key{}, {"door", {"model"}, {}});
+  pass(std::chrono::seconds(3));
+  ASSERT_EQ(node.calls.size(), 1u);
+  EXPECT_EQ(node.calls[0].spaces.at(0).fields, std::vector<std::string>{"model"});
+  pass(std::chrono::seconds(6));
+  EXPECT_EQ(node.calls.size(), 1u);
+  calls.note_unasked(page_key{}, "late", 1, std::chrono::steady_clock::now());
+  ask<bool>(actor, link::leave_atom_v, link::from_here{});
+  ASSERT_EQ(node.calls.size(), 2u) << "a client that ends tells the last calls";
+}
+
 } // namespace
 } // namespace peercache::client

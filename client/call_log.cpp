@@ -1,0 +1,139 @@
+#include "client/call_log.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::client {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+
+std::size_t bytes_of(const call_log::description& what) {
+  auto bytes = what.door.size();
+  for (const auto& field : what.fields)
+    bytes += field.size();
+  for (const auto& [name, value] : what.facts)
+    bytes += name.size() + value.size();
+  return bytes;
+}
+
+std::string packed(const page_key& key) {
+  return {reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size()};
+}
+
+} // namespace
+
+std::int64_t call_log::number_of(time_point now) noexcept {
+  return now.time_since_epoch() / bucket_time;
+}
+
+call_log::space* call_log::find(const page_key& id) {
+  if (auto known = spaces_.find(id); known != spaces_.end())
+    return &known->second;
+  return spaces_.size() < spaces_max ? &spaces_[id] : nullptr;
+}
+
+call_log::bucket& call_log::bucket_at(space& in, time_point now) {
+  const auto number = number_of(now);
+  auto& one = in.by_time[static_cast<std::size_t>(number) % buckets];
+  if (one.number != number) {
+    one = {};
+    one.number = number;
+  }
+  return one;
+}
+
+void call_log::describe(const page_key& space, description what) {
+  if (bytes_of(what) > description_bytes_max)
+    return;
+  std::lock_guard guard{lock_};
+  if (auto* known = find(space); known != nullptr && known->what != what) {
+    known->what = std::move(what);
+    changed_ = true;
+  }
+}
+
+void call_log::add_failed(space& in, const call& pages, std::size_t index, time_point now) {
+  if (index >= pages.digests.size())
+    return;
+  if (in.newest.size() >= failed_max)
+    in.newest.pop_front();
+  const auto text = pages.caller_key(index / pages.spaces.size());
+  in.newest.push_back({pages.kind, pages.results[index].status, now, pages.digests[index],
+                       std::string{text.size() <= caller_key_bytes_max ? text : ""}});
+}
+
+void call_log::note(const call& pages, time_point now) {
+  const auto width = pages.spaces.size();
+  std::lock_guard guard{lock_};
+  changed_ = changed_ || !pages.results.empty();
+  for (std::size_t column = 0; column < width; ++column) {
+    auto* in = find(pages.spaces[column]);
+    if (in == nullptr)
+      continue;
+    auto& numbers = bucket_at(*in, now).pages;
+    const auto first = static_cast<std::size_t>(pages.kind) * page_status_count;
+    std::size_t failed = 0; // One call fills the room for failed pages once.
+    for (std::size_t i = column; i < pages.results.size(); i += width) {
+      const auto status = pages.results[i].status;
+      ++numbers[first + static_cast<std::size_t>(status)];
+      if (!is_success(status) && failed++ < failed_max)
+        add_failed(*in, pages, i, now);
+    }
+  }
+}
+
+void call_log::note_unasked(const page_key& space, const std::string& reason, std::uint64_t pages,
+                            time_point now) {
+  std::lock_guard guard{lock_};
+  auto* in = find(space);
+  if (in == nullptr)
+    return;
+  auto& reasons = bucket_at(*in, now).unasked;
+  if (reasons.size() >= reasons_max && !reasons.contains(reason))
+    return;
+  reasons[reason] += pages;
+  changed_ = true;
+}
+
+link::space_calls call_log::report_of(const space& one, time_point now) {
+  link::space_calls said;
+  said.door = one.what.door;
+  said.fields = one.what.fields;
+  said.facts = one.what.facts;
+  said.pages.assign(link::call_kinds * page_status_count, 0);
+  const auto oldest = number_of(now) - static_cast<std::int64_t>(buckets);
+  for (const auto& part : one.by_time) {
+    if (part.number <= oldest)
+      continue;
+    for (std::size_t i = 0; i < said.pages.size(); ++i)
+      said.pages[i] += part.pages[i];
+    for (const auto& [reason, pages] : part.unasked)
+      said.unasked[reason] += pages;
+  }
+  for (const auto& page : one.newest) {
+    if (number_of(page.at) <= oldest)
+      continue;
+    auto& row = said.failed.emplace_back();
+    row.call = static_cast<std::uint8_t>(page.kind);
+    row.status = static_cast<std::uint8_t>(page.status);
+    row.age_ms = static_cast<std::uint64_t>(
+        std::max<std::int64_t>(duration_cast<milliseconds>(now - page.at).count(), 0));
+    row.digest = packed(page.digest);
+    row.caller_key = page.caller_key;
+  }
+  return said;
+}
+
+std::optional<link::call_report> call_log::take_report(time_point now) {
+  std::lock_guard guard{lock_};
+  if (!std::exchange(changed_, false))
+    return std::nullopt;
+  link::call_report said;
+  for (const auto& [id, one] : spaces_)
+    said.spaces.push_back(report_of(one, now));
+  return said;
+}
+
+} // namespace peercache::client

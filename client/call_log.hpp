@@ -1,0 +1,105 @@
+#pragma once
+
+#include "client/cache_client.hpp"
+#include "common/page_key.hpp"
+#include "common/page_status.hpp"
+#include "link/protocol/calls.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace peercache::client {
+
+/// What a client's calls have asked for, missed and stored over the last minutes, by key space. The
+/// client tells it to its node, and `peercache why` finds the causes of misses by it. Whoever makes
+/// key spaces (an engine's door) describes them and notes its calls.
+///
+/// A space is named here by its key of the empty string.
+///
+/// Threads: any; the mutex is held for one pass over a call's results, in which a success costs one
+/// addition. Bounds: `spaces_max`, of each the newest `failed_max` pages that failed; pages of
+/// further spaces are not noted.
+class call_log {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  static constexpr std::size_t spaces_max = 128;
+  static constexpr std::size_t failed_max = 128;
+  static constexpr std::size_t caller_key_bytes_max = 256;
+  static constexpr std::size_t description_bytes_max = 8192;
+  static constexpr std::size_t reasons_max = 8;
+
+  struct description {
+    std::string door;
+    std::vector<std::string> fields;
+    std::map<std::string, std::string> facts;
+    bool operator==(const description&) const = default;
+  };
+
+  /// The pages of one call: the first key in each space, then the second one in each, ...
+  struct call {
+    link::call_kind kind;
+    std::span<const page_key> spaces;
+    std::span<const page_key> digests; ///< May be shorter than `results`.
+    std::span<const page_result> results;
+    std::function<std::string_view(std::size_t)> caller_key; ///< The text of a key, by its index.
+  };
+
+  /// Tells what a space is. A description that is too long is left out.
+  void describe(const page_key& space, description what);
+  void note(const call& pages, time_point now);
+  /// Notes pages that a door answered with a miss without a question, and why.
+  void note_unasked(const page_key& space, const std::string& reason, std::uint64_t pages,
+                    time_point now);
+
+  /// Returns the calls of the window. Nothing when the log is as it was when last taken.
+  std::optional<link::call_report> take_report(time_point now);
+
+private:
+  static constexpr std::size_t buckets = 10;
+  static constexpr std::chrono::milliseconds bucket_time{link::calls_window_ms / buckets};
+  using counts = std::array<std::uint64_t, link::call_kinds * page_status_count>;
+
+  /// The numbers of one part of the window.
+  struct bucket {
+    std::int64_t number = -1;
+    counts pages{};
+    std::map<std::string, std::uint64_t> unasked;
+  };
+  struct failed {
+    link::call_kind kind;
+    page_status status;
+    time_point at;
+    page_key digest;
+    std::string caller_key;
+  };
+  struct space {
+    description what;
+    std::array<bucket, buckets> by_time;
+    std::deque<failed> newest;
+  };
+
+  static std::int64_t number_of(time_point now) noexcept;
+  space* find(const page_key& id); ///< The caller holds lock_. Null: there are too many.
+  static bucket& bucket_at(space& in, time_point now);
+  static void add_failed(space& in, const call& pages, std::size_t index, time_point now);
+  static link::space_calls report_of(const space& one, time_point now);
+
+  std::mutex lock_; // Any thread of the engine calls, the session's actor reports.
+  std::unordered_map<page_key, space> spaces_; ///< Guarded by lock_.
+  bool changed_ = false;                       ///< Guarded by lock_.
+};
+
+} // namespace peercache::client

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::cli {
+
+/// A field in which two key spaces differ.
+struct key_difference {
+  std::string field;  ///< "page_size", "dtype", "tp", "namespace", ...
+  std::string asked;  ///< The field's value where the page was missed.
+  std::string stored; ///< The field's value where pages are stored.
+  bool operator==(const key_difference&) const = default;
+  auto operator<=>(const key_difference&) const = default;
+};
+
+/// The fields in which two key spaces of one engine's door differ, the one that matters most first.
+/// Fields that follow from others (bytes of a token, heads of a rank) are named only if nothing
+/// else differs. Empty: no difference, or one that is meant: another rank's share, another pool.
+std::vector<key_difference> differences(const std::vector<std::string>& asked,
+                                        const std::vector<std::string>& stored);
+
+/// Whether the keys of equal prompts differ too where this field does: then no page of the one
+/// space has a key in the other.
+bool changes_keys(std::string_view field);
+
+/// The name of the cause when spaces differ in this field: "page_size", "dtype", ...
+std::string cause_of_difference(const key_difference& what);
+/// What to do about spaces that differ in this field.
+std::string fix_of_difference(const key_difference& what);
+
+} // namespace peercache::cli

@@ -69,6 +69,7 @@ void add_bench_command(command_line& line);
 void add_doctor_command(command_line& line);
 void add_bundle_command(command_line& line);
 void add_sessions_command(command_line& line);
+void add_why_command(command_line& line);
 void add_log_level_command(command_line& line);
 void add_disk_command(command_line& line);
 void add_clear_command(command_line& line);

@@ -19,6 +19,8 @@ constexpr std::array all{
     example{"events", "", "who joined, who left, what went wrong"},
     example{"sessions", "", "which clients are there, and what they did"},
     example{"sessions", "node-2 -o json", "those of one node, as JSON"},
+    example{"why", "", "why pages were missed, and what to do"},
+    example{"why", "-o json", "the same, for a program"},
     example{"log-level", "", "the log levels of all nodes"},
     example{"log-level", "debug node-2", "more lines in one node's log, until it is started again"},
     example{"ring", "", "which share of the keys each node owns"},

@@ -269,6 +269,8 @@ void bind_client(py::module_builder& module) {
       .method<&client::clear>("clear", {"space", timeout})
       .method<&client::register_memory>("register_memory", {"address", "bytes"})
       .method<&client::unregister_memory>("unregister_memory", {"address"})
+      .method<&client::describe>("describe", {"space", "door", "fields", "facts"})
+      .method<&client::note_unasked>("note_unasked", {"space", "reason", "pages"})
       .method<&client::stats>("stats")
       .method<&client::members>("members")
       .method<&client::call_times>("call_times")

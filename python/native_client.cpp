@@ -52,6 +52,21 @@ char tier_mask(const std::vector<directory::page_location>& locations,
   return static_cast<char>(mask);
 }
 
+/// The name of a space in a client's log.
+page_key id_of(const key_space& space) {
+  return space.key_of({});
+}
+
+void note_call(client::cache_client& cache, link::call_kind kind, const key_strings& keys,
+               const std::vector<key_space>& in, const std::vector<page_key>& digests,
+               const std::vector<client::page_result>& results) {
+  std::vector<page_key> spaces;
+  for (const auto& space : in)
+    spaces.push_back(id_of(space));
+  cache.calls().note({kind, spaces, digests, results, [&](std::size_t key) { return keys[key]; }},
+                     std::chrono::steady_clock::now());
+}
+
 py::dict named_counts(const std::uint64_t (&counts)[page_status_count]) {
   py::dict named;
   for (std::size_t i = 0; i < page_status_count; ++i)
@@ -142,8 +157,9 @@ double native_client::default_timeout_seconds() const noexcept {
 }
 
 template <class Work>
-page_results native_client::run(timed_call& timing, const key_strings& keys, const spaces& in,
-                                client::deadline limit, Work&& work) {
+page_results native_client::run(timed_call& timing, std::optional<link::call_kind> kind,
+                                const key_strings& keys, const spaces& in, client::deadline limit,
+                                Work&& work) {
   const auto pages = keys.asked * in.size();
   const auto all_closed = [pages] {
     return std::vector(pages, client::page_result{page_status::closed, page_origin::none, 0});
@@ -159,6 +175,8 @@ page_results native_client::run(timed_call& timing, const key_strings& keys, con
       work(*cache, digests, std::span{each}.first(digests.size()));
       std::fill(each.begin() + named, each.end(),
                 client::page_result{page_status::timed_out, page_origin::none, 0});
+      if (kind)
+        note_call(*cache, *kind, keys, in, digests, each);
     }
     return each;
   }();
@@ -167,13 +185,14 @@ page_results native_client::run(timed_call& timing, const key_strings& keys, con
 }
 
 template <class Part, class Page, class Move>
-page_results native_client::move_pages(const spaces& in, py::handle keys, py::handle addresses,
-                                       py::handle sizes, timeout within, Move&& move) {
+page_results native_client::move_pages(link::call_kind kind, const spaces& in, py::handle keys,
+                                       py::handle addresses, py::handle sizes, timeout within,
+                                       Move&& move) {
   timed_call timing{*this};
   const auto limit = until(within);
   auto strings = take_keys(keys, limit);
   const auto memory = take_memory(addresses, sizes, strings.asked * in.size());
-  return run(timing, strings, in, limit, [&](auto& cache, const auto& digests, auto results) {
+  return run(timing, kind, strings, in, limit, [&](auto& cache, const auto& digests, auto results) {
     const page_list<Part, Page> list{digests, memory};
     move(cache, list.pages, results, limit);
   });
@@ -182,7 +201,7 @@ page_results native_client::move_pages(const spaces& in, py::handle keys, py::ha
 page_results native_client::set(const spaces& in, py::handle keys, py::handle addresses,
                                 py::handle sizes, timeout within) {
   return move_pages<client::const_part, client::set_page>(
-      in, keys, addresses, sizes, within,
+      link::call_kind::set, in, keys, addresses, sizes, within,
       [](auto& cache, const auto& pages, auto results, auto limit) {
         cache.set(pages, results, limit);
       });
@@ -191,7 +210,7 @@ page_results native_client::set(const spaces& in, py::handle keys, py::handle ad
 page_results native_client::get(const spaces& in, py::handle keys, py::handle addresses,
                                 py::handle sizes, timeout within) {
   return move_pages<page_part, client::get_page>(
-      in, keys, addresses, sizes, within,
+      link::call_kind::get, in, keys, addresses, sizes, within,
       [](auto& cache, const auto& pages, auto results, auto limit) {
         cache.get(pages, results, limit);
       });
@@ -201,18 +220,20 @@ page_results native_client::exists(const spaces& in, py::handle keys, timeout wi
   timed_call timing{*this};
   const auto limit = until(within);
   auto strings = take_keys(keys, limit);
-  return run(timing, strings, in, limit, [&](auto& cache, const auto& digests, auto results) {
-    cache.exists(digests, results, limit);
-  });
+  return run(timing, link::call_kind::exists, strings, in, limit,
+             [&](auto& cache, const auto& digests, auto results) {
+               cache.exists(digests, results, limit);
+             });
 }
 
 page_results native_client::remove(const spaces& in, py::handle keys, timeout within) {
   timed_call timing{*this};
   const auto limit = until(within);
   auto strings = take_keys(keys, limit);
-  return run(timing, strings, in, limit, [&](auto& cache, const auto& digests, auto results) {
-    cache.remove(digests, results, limit);
-  });
+  return run(timing, std::nullopt, strings, in, limit,
+             [&](auto& cache, const auto& digests, auto results) {
+               cache.remove(digests, results, limit);
+             });
 }
 
 std::pair<bool, std::string> native_client::clear(const std::string& space, timeout within) {
@@ -279,6 +300,22 @@ void native_client::unregister_memory(std::uint64_t address) {
     cache.unregister_buffer(at(address));
     return true;
   });
+}
+
+void native_client::describe(const key_space& space, const std::string& door, py::handle fields,
+                             const std::map<std::string, std::string>& facts) {
+  const auto texts = take_keys(fields, client::deadline::max());
+  client::call_log::description what{door, {}, facts};
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    what.fields.emplace_back(texts[i]);
+  if (const cache_gate::loan cache{gate_}; cache)
+    cache->calls().describe(id_of(space), std::move(what));
+}
+
+void native_client::note_unasked(const key_space& space, const std::string& reason,
+                                 std::uint64_t pages) {
+  if (const cache_gate::loan cache{gate_}; cache)
+    cache->calls().note_unasked(id_of(space), reason, pages, std::chrono::steady_clock::now());
 }
 
 py::dict native_client::stats() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/cache_client.hpp"
+#include "client/call_log.hpp"
 #include "python/arguments.hpp"
 #include "python/loan_gate.hpp"
 #include "python/open_cache.hpp"
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -65,6 +67,13 @@ public:
   std::optional<std::string> register_memory(std::uint64_t address, std::uint64_t bytes);
   void unregister_memory(std::uint64_t address);
 
+  /// Tells what a key space is, for `peercache why`: who made it, its fields, and settings of the
+  /// engine.
+  void describe(const key_space& space, const std::string& door, py::handle fields,
+                const std::map<std::string, std::string>& facts);
+  /// Notes pages that were answered with a miss without a question, and why, for `peercache why`.
+  void note_unasked(const key_space& space, const std::string& reason, std::uint64_t pages);
+
   py::dict stats();
   /// The nodes of the view as (name, host, control port).
   py::list members();
@@ -94,15 +103,16 @@ private:
   /// is closed.
   template <class Result, class Work>
   Result borrow(Result otherwise, Work&& work);
-  /// Runs `work(cache, digests, results)` without the GIL. Without a client every page is `closed`;
-  /// pages whose keys were not made by the deadline are `timed_out`.
+  /// Runs `work(cache, digests, results)` without the GIL, and notes the call in the client's log
+  /// where it has a kind. Without a client every page is `closed`; pages whose keys were not made
+  /// by the deadline are `timed_out`.
   template <class Work>
-  page_results run(timed_call& timing, const key_strings& keys, const spaces& in,
-                   client::deadline limit, Work&& work);
+  page_results run(timed_call& timing, std::optional<link::call_kind> kind, const key_strings& keys,
+                   const spaces& in, client::deadline limit, Work&& work);
   /// The common part of `set` and `get`: calls `move(cache, pages, results, limit)`.
   template <class Part, class Page, class Move>
-  page_results move_pages(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,
-                          timeout within, Move&& move);
+  page_results move_pages(link::call_kind kind, const spaces& in, py::handle keys,
+                          py::handle addresses, py::handle sizes, timeout within, Move&& move);
 
   using cache_gate = loan_gate<client::cache_client>;
   cache_gate gate_;

@@ -102,6 +102,11 @@ class Client:
     def register_memory(self, address: int, bytes: int) -> Optional[str]:
         """Registers memory with the RDMA devices. Returns None, or why that failed."""
     def unregister_memory(self, address: int) -> None: ...
+    def describe(self, space: KeySpace, door: str, fields: Sequence[str], facts: dict[str, str]) -> None:
+        """Tells what a key space is, for `peercache why`: who made it, its fields, and settings of the engine."""
+    def note_unasked(self, space: KeySpace, reason: str, pages: int) -> None:
+        """Notes pages that were answered with a miss without a question, for `peercache why`. The reason is a name, or
+        a name and words: "name: words"."""
     def stats(self) -> dict[str, Any]: ...
     def members(self) -> list[tuple[str, str, int]]: ...
     def call_times(self) -> tuple[int, float, float]:

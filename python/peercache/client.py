@@ -219,7 +219,9 @@ class Client:
     def space(self, *fields: str) -> KeySpace:
         """A key space for pages whose bytes mean the same. The fields, in this order, say what that is: model,
         revision, dtype, layout, ..."""
-        return KeySpace(fields)
+        made = KeySpace(fields)
+        self.native.describe(made, "python", fields, {})
+        return made
 
     def set(
         self,

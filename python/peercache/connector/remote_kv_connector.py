@@ -78,6 +78,8 @@ class _Spaces(NamedTuple):
     """The key space of this rank's pages."""
     group: Sequence[KeySpace]
     """The key spaces of the pages of all ranks of the TP group."""
+    told: Sequence[List[str]]
+    """The fields of the spaces of `group`."""
 
 
 def _spaces_of(metadata: ConnectorMetadata, geometry: Sequence[str]) -> _Spaces:
@@ -94,9 +96,10 @@ def _spaces_of(metadata: ConnectorMetadata, geometry: Sequence[str]) -> _Spaces:
         *geometry,
     ]
     ranks = ["all"] if metadata.is_mla else [f"{r}/{metadata.tp_size}" for r in range(metadata.tp_size)]
-    group = [KeySpace([*common, f"tp={rank}"]) for rank in ranks]
+    told = [[*common, f"tp={rank}"] for rank in ranks]
+    group = [KeySpace(fields) for fields in told]
     own = group if metadata.is_mla else [group[metadata.tp_rank]]
-    return _Spaces(KeySpace([f"model={metadata.model}", f"dtype={metadata.dtype}"]), own, group)
+    return _Spaces(KeySpace([f"model={metadata.model}", f"dtype={metadata.dtype}"]), own, group, told)
 
 
 class _Told(NamedTuple):
@@ -200,6 +203,8 @@ class RemoteKVConnector:
             if fault is not None:
                 logger.warning("a KV buffer is not registered, pages are copied once more: %s", fault)
         self._spaces = _spaces_of(self.metadata, buffers.geometry())
+        for space, fields in zip(self._spaces.group, self._spaces.told):
+            self.client.native.describe(space, "connector", fields, {})
         chunk_pages = max(1, self.metadata.chunk_bytes // buffers.page_bytes)
         self._queue = TransferQueue(self.metadata.threads, chunk_pages, self.metadata.waiting_pages_max)
         self._buffers = buffers

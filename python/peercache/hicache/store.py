@@ -17,6 +17,7 @@ from peercache.hicache.host_pool import FLAT, LARGE, ZERO_COPY, HostPool, PoolFa
 from peercache.hicache.moves import Moves
 from peercache.hicache.settings import settings_of
 from peercache.hicache.stored_pool import StoredPool, is_draft, tokens_of
+from peercache.hicache.told_spaces import ToldSpaces
 from peercache.kv_events import service as kv_events
 from peercache.kv_events.dialects import MOONCAKE, sglang_objects
 from peercache.spaces import space_name
@@ -59,6 +60,7 @@ class PeerCacheStore(StorageBase):
         self._backend = Backend(self._settings)
         self._figures = Figures()
         self._moves = Moves(self._backend, self._figures if self._ranks.wants_metrics else None)
+        self._told = ToldSpaces(self._backend.client.native, self._ranks, self._settings)
         self._pools: Dict[str, StoredPool] = {}
         self._events: Optional[kv_events.KVEvents] = None
         self._dp_rank = int(getattr(storage_config, "dp_rank", None) or 0)
@@ -104,6 +106,7 @@ class PeerCacheStore(StorageBase):
             self._backend.register(host)
         except PoolFault as fault:
             logger.error("pool %s is not kept in L3: %s", name, fault)
+            self._told.not_kept(name, str(fault))
             return
         if host.cut_draft and not self._settings.blank_drafts:
             logger.error(CUT_DRAFT_LINE, name)
@@ -112,6 +115,7 @@ class PeerCacheStore(StorageBase):
         for fields in fields_of(host, self._ranks, self._settings.space, form, False):
             # From these fields and a page's hash an operator can find out why the page missed (docs/sglang.md).
             logger.info("key space of pool %s: %s", name, json.dumps(fields))
+        self._told.kept(host, form)
         self._pools[name] = StoredPool.of(host, self._ranks, self._settings)
 
     def _asked(self, pool: StoredPool, own_only: bool) -> Sequence[KeySpace]:
@@ -158,7 +162,7 @@ class PeerCacheStore(StorageBase):
         """How many pages the cache has from the first one on: the leading run, not the count of all hits."""
         pool = self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(pool, len(keys)))
-        return 0 if pool is None else self._run(pool, keys, limit)
+        return self._told.missed(KV, len(keys)) if pool is None else self._run(pool, keys, limit)
 
     def _run(self, pool: StoredPool, keys: Sequence[str], limit: Deadline) -> int:
         with self._backend as backend:
@@ -193,7 +197,7 @@ class PeerCacheStore(StorageBase):
         """Finds the longest prefix whose pages every pool has, as far as the pool's hit policy needs them."""
         transfers, kv = pool_transfers or [], self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(kv, len(keys)))
-        kv_pages = self._run(kv, keys, limit) if kv is not None else 0
+        kv_pages = self._run(kv, keys, limit) if kv is not None else self._told.missed(KV, len(keys))
         demands = [self._demand(transfer, keys[:kv_pages], limit) for transfer in transfers] if kv_pages else []
         usable = usable_prefix(kv_pages, demands)
         found = {name_of(transfer.name): usable for transfer in transfers}

@@ -57,7 +57,9 @@ class PeerCacheConnector:
     def __init__(self, **adapter_params: Any) -> None:
         settings = settings_of(adapter_params)
         self._client = _open(settings)
-        self._space = KeySpace([settings.namespace, FORMAT])
+        fields = [settings.namespace, FORMAT]
+        self._space = KeySpace(fields)
+        self._client.native.describe(self._space, "lmcache", fields, {"lookup_timeout_s": str(settings.lookup_timeout_s)})
         seconds = self._client.native.timeout if settings.timeout_s is None else float(settings.timeout_s)
         self._seconds = {SET: seconds, GET: seconds, DELETE: seconds, EXISTS: settings.lookup_timeout_s}
         self._futures = itertools.count(1)
@@ -66,7 +68,7 @@ class PeerCacheConnector:
         # At the interpreter's end threads may still write to it.
         weakref.finalize(self, os.close, self._event).atexit = False
         threads = {SET: settings.set_threads, GET: settings.get_threads, EXISTS: 1, DELETE: 1}
-        self._jobs = Jobs(self._move, threads, "lmcache", ended=_say_why, ready=self._signal)
+        self._jobs = Jobs(self._move, threads, "lmcache", ended=self._ended, ready=self._signal)
         self._closed = False
         logger.info("PeerCache serves namespace %r at %s; data plane %s", settings.namespace,
                     self._client.node_address, self._client.data_plane)
@@ -131,6 +133,11 @@ class PeerCacheConnector:
             return native.remove([self._space], job.keys, seconds)
         move = native.get if job.kind == GET else native.set
         return move([self._space], job.keys, job.addresses, job.sizes, seconds)
+
+    def _ended(self, ended: Ended) -> None:
+        _say_why(ended)
+        if ended.results is None and ended.job.kind in (EXISTS, GET) and not self._closed:
+            self._client.native.note_unasked(self._space, "not_run: the deadline came first", len(ended.job.keys))
 
     def _signal(self) -> None:
         try:

@@ -56,15 +56,23 @@ class Lookups:
         for batch in iter(self._batches.get, None):
             self._verdicts.answer(batch, self._ask(batch))
 
+    def _note_late(self, pages: int) -> None:
+        """Notes chunks that have their verdict by the deadline and not by an answer, for `peercache why`."""
+        if pages:
+            self._native.note_unasked(self._space(), "lookup_late", pages)
+
     def _ask(self, batch: Batch) -> Sequence[bool]:
         keys = batch.keys()
         seconds = batch.deadline - time.monotonic()
-        if seconds <= 0:
-            return ()  # The verdicts are given up when they are next looked at.
         try:
+            if seconds <= 0:
+                self._note_late(len(keys))
+                return ()  # The verdicts are given up when they are next looked at.
             results = self._native.exists([self._space()], keys, seconds * ASKED_SHARE)
             self._missing(missing_keys(keys, results))
             found: Sequence[bool] = results.ok
+            if time.monotonic() > batch.deadline:
+                self._note_late(sum(found))
             return found
         except Exception:  # noqa: BLE001 - whatever it is, the thread goes on
             guard.say(logger, "a look-up")

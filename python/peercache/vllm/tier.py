@@ -130,6 +130,8 @@ class PeerCacheTier(TierBase):
             # From these fields and a chunk's key an operator can find out why the chunk missed (docs/vllm.md).
             logger.info("key space: %s", json.dumps(fields))
             self._key_space = KeySpace(fields)
+            facts = {"lookup_timeout_s": str(self._settings.lookup_timeout_s)}
+            self._client.native.describe(self._key_space, "vllm", fields, facts)
         return self._key_space
 
     # Look-ups

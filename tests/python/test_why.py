@@ -22,6 +22,12 @@ from peercache.hicache import host_pool, pieces
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.kv_offload.config import OffloadingConfig
 
+try:
+    import jsonschema
+except ImportError:  # Debian: python3-jsonschema
+    jsonschema = None
+
+SCHEMA = json.loads((pathlib.Path(__file__).parents[2] / "docs/cli.schema.json").read_text())
 CLI = str(pathlib.Path(PROGRAM).with_name("peercache"))
 SECONDS = 10
 """Seconds from the misses to their cause."""
@@ -34,7 +40,11 @@ def why(node):
     done = subprocess.run([CLI, "why", "-o", "json", "--node", node.address, "--cluster", node.cluster],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean, timeout=60)
     assert done.stdout, done.stderr.decode()
-    return json.loads(done.stdout)
+    answer = json.loads(done.stdout)
+    if jsonschema is not None:
+        whole = {"$defs": SCHEMA["$defs"], **SCHEMA["commands"]["why"]}
+        jsonschema.Draft202012Validator(whole).validate(answer)
+    return answer
 
 
 class Trouble:

@@ -12,23 +12,10 @@
 
 namespace peercache::link {
 
-namespace {
-
-bool shares_member(const discovery::view& a, const discovery::view& b) {
-  return std::ranges::any_of(
-      a.members, [&](const discovery::member& who) { return b.find(who.inc) != nullptr; });
-}
-
-} // namespace
-
 bool links_state::adopt(discovery::view next, source told_by, caf::actor_clock::time_point now) {
-  bool is_anew = false;
-  if (!options.self && told_by == source::own_node && next.term != 0) {
-    own_nodes = next;
-    own_told_at = now;
-    is_anew = !shares_member(next, view);
-  }
-  const bool counts = is_anew || next.newer_than(view);
+  const bool of_own_node = !options.self && told_by == source::own_node;
+  const bool counts = of_own_node ? followed.takes_of_own_node(next, view, now)
+                                  : followed.takes_of_other_node(next, view);
   if (next == view || (!counts && guard_on(guard::view)))
     return false;
   take(std::move(next), now);
@@ -36,13 +23,13 @@ bool links_state::adopt(discovery::view next, source told_by, caf::actor_clock::
 }
 
 bool links_state::go_back(caf::actor_clock::time_point now) {
-  if (own_nodes.term == 0 || own_nodes.stamp() >= view.stamp() ||
-      now - own_told_at < options.go_back_after || own_nodes.find(view.issuer) != nullptr)
-    return false;
   const auto issuer = links.find(view.issuer);
-  if (issuer != links.end() && (issuer->second.handles.linked() || !issuer->second.handles.tried))
+  const bool may_live =
+      issuer != links.end() && (issuer->second.handles.linked() || !issuer->second.handles.tried);
+  const auto* older = followed.back_from(view, may_live, now);
+  if (older == nullptr)
     return false;
-  take(own_nodes, now);
+  take(*older, now);
   return true;
 }
 

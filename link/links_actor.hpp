@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/ids.hpp"
+#include "discovery/followed_view.hpp"
 #include "link/protocol/topology.hpp"
 
 #include <chrono>
@@ -42,9 +43,6 @@ struct links_options {
   std::function<void(const discovery::member&)> reach;
   /// In a client, called by this actor with each new view: to close the connections to all others.
   std::function<void(const discovery::view&)> keep_only;
-  /// How long a client's own node has to hold on to an older view before the client goes back to
-  /// it: longer than a node lags behind others, or stands still unnoticed.
-  std::chrono::milliseconds go_back_after{3000};
   /// Called by this actor with each new topology.
   std::function<void(const topology_ptr&)> publish;
 };
@@ -76,22 +74,17 @@ struct links_state {
   discovery::hash_ring ring;
   discovery::former_rings past;
   std::map<incarnation, link> links;
-  /// In a client: the last view that its own node has told, and when.
-  discovery::view own_nodes;
-  caf::actor_clock::time_point own_told_at{};
+  discovery::followed_view followed; ///< In a client; a node follows what is newer.
   static inline const char* name = "links";
 
   /// The node that a view was heard of.
   enum class source { own_node, other_node };
 
-  /// Takes a newer view: forgets members that left, adds those that came. A client also takes a
-  /// view of its own node that shares no member with the newer one: a cluster that is started anew
-  /// counts from one again. False: the view changes nothing.
+  /// Takes a view that this process follows: forgets members that left, adds those that came.
+  /// False: the view changes nothing.
   bool adopt(discovery::view next, source told_by, caf::actor_clock::time_point now);
-  /// In a client: goes back to the older view of its own node, if the newer one has ended unknown.
-  /// A shard may have told the client of a view whose members ended before any other node had it.
-  /// The process that made it is then out of reach, and not in the view that the client's node
-  /// holds on to. Without these signs the node only lags behind. False: the view stays.
+  /// In a client: goes back to the older view of its own node, if the newer one has ended unknown
+  /// (discovery/followed_view.hpp). False: the view stays.
   bool go_back(caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
   links_report report() const;

@@ -243,7 +243,7 @@ protected:
   }
   void lose_issuer() { links_state::cut(state.links.at(newcomer), now); }
   bool goes_back_later() {
-    now += state.options.go_back_after;
+    now += discovery::followed_view::go_back_after;
     return state.go_back(now);
   }
 

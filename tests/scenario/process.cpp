@@ -39,6 +39,7 @@ process::process(cluster& in, host& on)
 void process::tick() {
   auto before = machine_->state();
   step(machine_->tick(cluster_.local_now(host_)), before);
+  clients_go_back();
   tick_pool();
 }
 
@@ -124,16 +125,26 @@ bool process::shard_owns(const page_key& key) const {
   return shard_knows_->ring->owns(host_.self.id, key, cluster_.settings().replicas);
 }
 
-/// Corresponds to link::links_state::adopt for what clients hear of their own node.
 void process::clients_learn(const discovery::view& next) {
+  if (followed_.takes_of_own_node(next, clients_know_->view, cluster_.time().now()))
+    clients_follow(next);
+}
+
+void process::clients_follow(const discovery::view& next) {
+  clients_know_ = succeeded(*clients_know_, next, cluster_.ring_of(next), cluster_.time().now());
+}
+
+void process::clients_go_back() {
   const auto& known = clients_know_->view;
-  if (next.newer_than(known) || next.find(known.issuer) == nullptr)
-    clients_know_ = succeeded(*clients_know_, next, cluster_.ring_of(next), cluster_.time().now());
+  const auto* older = followed_.back_from(known, false, cluster_.time().now());
+  if (older != nullptr && !cluster_.is_linked(*this, known.issuer))
+    clients_follow(*older);
 }
 
 void process::tell_clients(const std::string& view) {
-  if (auto next = discovery::decode_view(view); next && next->newer_than(clients_know_->view))
-    clients_learn(*next);
+  auto next = discovery::decode_view(view);
+  if (next && followed_.takes_of_other_node(*next, clients_know_->view))
+    clients_follow(*next);
 }
 
 void process::forget_foreign_keys() {

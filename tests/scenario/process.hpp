@@ -6,6 +6,7 @@
 #include "directory/hand_over.hpp"
 #include "directory/publisher.hpp"
 #include "directory/shard.hpp"
+#include "discovery/followed_view.hpp"
 #include "discovery/membership.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "storage/host_index.hpp"
@@ -125,6 +126,8 @@ private:
   void forget_foreign_keys();
   void sweep_later(const std::string& batch);
   void clients_learn(const discovery::view& next);
+  void clients_follow(const discovery::view& next);
+  void clients_go_back();
   void shard_learns(const known_cluster_ptr& next);
   bool shard_knows(const discovery::view_stamp& of) const;
   bool shard_owns(const page_key& key) const;
@@ -176,6 +179,7 @@ private:
   known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< The view of the links.
   /// The view that the node's clients have: they learn each view a little after the node.
   known_cluster_ptr clients_know_ = known_;
+  discovery::followed_view followed_;
   client_memory remembered_;
   /// The view of the directory's shard, also a little later; it learns one view after the other.
   known_cluster_ptr shard_knows_ = known_;

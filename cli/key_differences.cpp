@@ -92,7 +92,7 @@ void add_json(field_map& to, const std::string& name, const nlohmann::json& valu
     return;
   }
   for (const auto& [key, inner] : value.items())
-    add_json(to, name + "." + key, inner);
+    add_json(to, fmt::format("{}.{}", name, key), inner);
 }
 
 /// Adds a field's parts by their names: "geometry=layer_num=3,head_num=4" has two, JSON has one for

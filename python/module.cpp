@@ -201,6 +201,13 @@ py::list successes(const page_results& results) {
   return list;
 }
 
+py::list holds(const page_results& results) {
+  py::list list;
+  for (const auto& page : results.pages())
+    list.append(py::to_python(page.held));
+  return list;
+}
+
 py::list groups(const page_results& results) {
   const auto& pages = results.pages();
   py::list list;
@@ -238,6 +245,7 @@ void bind_small(py::module_builder& module) {
       .getter<&page_results::leading_run>("run")
       .getter<&page_results::success_bytes>("success_bytes")
       .getter<&successes>("ok")
+      .getter<&holds>("held")
       .getter<&statuses>("statuses")
       .getter<&groups>("groups")
       .add_to(module);
@@ -261,7 +269,8 @@ void bind_client(py::module_builder& module) {
           {"options", {"embedded", py::to_python(false)}, {"wait_for_node", py::to_python(true)}})
       .method<&client::set>("set", pages)
       .method<&client::get>("get", pages)
-      .method<&client::exists>("exists", keys)
+      .method<&client::exists>("exists",
+                               {"spaces", "keys", timeout, {"hold", py::object::borrow(Py_None)}})
       .method<&client::remove>("remove", keys)
       .method<&client::prefetch>("prefetch", {"spaces", "keys"})
       .method<&client::tiers>("tiers", keys)

@@ -67,6 +67,15 @@ void note_call(client::cache_client& cache, link::call_kind kind, const key_stri
                      std::chrono::steady_clock::now());
 }
 
+client::exists_hold hold_of(std::optional<double> seconds, std::size_t group_pages) {
+  if (seconds && !(*seconds >= 0))
+    throw py::value_error("a hold is a number of seconds that is not negative");
+  constexpr std::chrono::duration<double> longest{client::exists_hold::duration_max};
+  const std::chrono::duration<double> wanted{std::min(seconds.value_or(0), longest.count())};
+  return {std::chrono::ceil<std::chrono::milliseconds>(wanted),
+          static_cast<std::uint32_t>(std::max<std::size_t>(group_pages, 1))};
+}
+
 py::dict named_counts(const std::uint64_t (&counts)[page_status_count]) {
   py::dict named;
   for (std::size_t i = 0; i < page_status_count; ++i)
@@ -216,13 +225,15 @@ page_results native_client::get(const spaces& in, py::handle keys, py::handle ad
       });
 }
 
-page_results native_client::exists(const spaces& in, py::handle keys, timeout within) {
+page_results native_client::exists(const spaces& in, py::handle keys, timeout within,
+                                   std::optional<double> hold) {
   timed_call timing{*this};
+  const auto wanted = hold_of(hold, in.size());
   const auto limit = until(within);
   auto strings = take_keys(keys, limit);
   return run(timing, link::call_kind::exists, strings, in, limit,
              [&](auto& cache, const auto& digests, auto results) {
-               cache.exists(digests, results, limit);
+               cache.exists(digests, results, limit, wanted);
              });
 }
 
@@ -335,6 +346,10 @@ py::dict native_client::stats() {
   all.set("set_pages", named_counts(totals.set_pages));
   all.set("set_bytes", totals.set_bytes);
   all.set("exists_pages", named_counts(totals.exists_pages));
+  py::dict holds;
+  for (std::size_t i = 0; i < client::hold_fate_count; ++i)
+    holds.set(client::hold_fate_words[i], totals.holds[i]);
+  all.set("holds", holds);
   all.set("retries", totals.retries);
   all.set("view_refreshes", totals.view_refreshes);
   return all;

@@ -46,7 +46,10 @@ public:
                    timeout within);
   page_results get(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,
                    timeout within);
-  page_results exists(const spaces& in, py::handle keys, timeout within);
+  /// @param hold seconds for which pages are kept from eviction; nothing: none is. The pages of one
+  /// key, in all spaces, are held all or none.
+  page_results exists(const spaces& in, py::handle keys, timeout within,
+                      std::optional<double> hold);
   page_results remove(const spaces& in, py::handle keys, timeout within);
   void prefetch(const spaces& in, py::handle keys);
 

@@ -41,6 +41,9 @@ class Results:
     @property
     def ok(self) -> list[bool]: ...
     @property
+    def held(self) -> list[bool]:
+        """Whether `exists` holds each page."""
+    @property
     def statuses(self) -> bytes:
         """The status of each page as one byte, an index into `status_words`."""
     @property
@@ -81,8 +84,14 @@ class Client:
         timeout: Optional[float] = ...,
     ) -> Results: ...
     def exists(
-        self, spaces: Sequence[KeySpace], keys: Keys, timeout: Optional[float] = ...
-    ) -> Results: ...
+        self,
+        spaces: Sequence[KeySpace],
+        keys: Keys,
+        timeout: Optional[float] = ...,
+        hold: Optional[float] = ...,
+    ) -> Results:
+        """Tells which pages could be read. `hold`: seconds for which those that are found in memory are kept from
+        eviction; the pages of one key, in all spaces, are held all or none."""
     def remove(
         self, spaces: Sequence[KeySpace], keys: Keys, timeout: Optional[float] = ...
     ) -> Results: ...

@@ -62,6 +62,8 @@ class PageResult(NamedTuple):
     origin: Origin
     length: int
     """The length of the page in bytes."""
+    held: bool = False
+    """Whether `exists` holds the page."""
 
     @property
     def ok(self) -> bool:
@@ -248,10 +250,20 @@ class Client:
         return _results(self.native.get([space], keys, parts.addresses, parts.sizes, timeout))
 
     def exists(
-        self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
+        self,
+        space: KeySpace,
+        keys: Sequence[str],
+        timeout: Optional[float] = None,
+        hold: Optional[float] = None,
     ) -> List[PageResult]:
-        """Tells which pages could be read, and their lengths."""
-        return _results(self.native.exists([space], keys, timeout))
+        """Tells which pages could be read, and their lengths. `hold`: seconds (10 at most) for which the pages that
+        are found in memory stay there: their holders do not evict them before that time is over or this client has
+        read them. A page is found and not `held` when it lies on a disk, when its holder does not answer in time, or
+        when the share of its pool for held pages (`pool.hold_share`) is taken."""
+        results = self.native.exists([space], keys, timeout, hold)
+        if not hold:
+            return _results(results)
+        return [page._replace(held=held) for page, held in zip(_results(results), results.held)]
 
     def leading_run(
         self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None

@@ -85,7 +85,7 @@ def test_a_question_that_takes_all_of_its_time_is_answered_before_the_deadline()
     class Hangs:
         statuses, ok = bytes(2), [True, True]
 
-        def exists(self, spaces, keys, seconds):
+        def exists(self, spaces, keys, seconds, hold):
             time.sleep(seconds + 0.05)
             return self
     table = Verdicts(0.5)

@@ -35,7 +35,7 @@ def test_a_step_has_one_question_and_a_request_one_verdict(ring, vllm_engine):
     native = engine.tier._lookups._native
 
     class Counting:
-        def exists(self, spaces, wanted, seconds):
+        def exists(self, spaces, wanted, seconds, hold):
             asked.append(list(wanted))
             return native.exists(spaces, wanted, seconds)
     engine.tier._lookups._native = Counting()

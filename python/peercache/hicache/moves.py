@@ -19,8 +19,10 @@ class Moves:
     """The gets and sets of one rank. Threads: any. Errors: Closed, PoolFault, ValueError, and whatever a pool
     raises; the caller turns them into misses."""
 
-    def __init__(self, backend: Backend, figures: Optional[Figures]) -> None:
-        """`figures` gets the pages and times of each batch; None: nothing is counted."""
+    def __init__(self, backend: Backend, figures: Optional[Figures], hold_s: float = 0.0) -> None:
+        """`figures` gets the pages and times of each batch; None: nothing is counted. `hold_s`: seconds for which
+        pages that are there are kept from eviction."""
+        self._hold_s = hold_s
         self._backend = backend
         self._figures = figures
 
@@ -30,7 +32,10 @@ class Moves:
         """Tells for each key whether its pages could be read in all of these key spaces of the pool."""
         with self._backend as backend:
             native, large = backend.client.native, pool.large(spaces)
-            there = native.exists(spaces, keys, limit.left()).ok if large is None else large.there(native, keys, limit)
+            if large is None:
+                there = native.exists(spaces, keys, limit.left(), self._hold_s).ok
+            else:
+                there = large.there(native, keys, limit)
         return by_key(there, len(spaces))
 
     def get(self, pool: Optional[StoredPool], keys: Sequence[str], indices: Any, limit: Deadline) -> List[bool]:

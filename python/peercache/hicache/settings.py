@@ -42,6 +42,7 @@ READ_KEYS: Mapping[str, Form] = {
     "own_pages_only": SWITCH,
     "draft_is_mla": SWITCH,
     "blank_drafts": SWITCH,
+    "hold_s": SECONDS,
     "prefetch_timeout_base": SECONDS,
     "prefetch_timeout_per_ki_token": SECONDS,
     "prefetch_timeout_max": SECONDS,
@@ -109,6 +110,8 @@ class Settings:
     """Whether all ranks of an MLA engine hold the same bytes of its draft, too. None: the extra config does not say."""
     blank_drafts: bool
     """Whether reads give zeros for the shares of a draft that SGLang does not back up."""
+    hold_s: float
+    """Seconds for which pages that an exists finds are kept from eviction, for the get that follows; 0: not."""
     radix_tree: PrefetchTime
     unified_tree: PrefetchTime
     events: Optional[EventSettings] = None
@@ -169,6 +172,7 @@ def settings_of(extra_config: Any) -> Settings:
         own_pages_only=bool(rest.get("own_pages_only", False)),
         draft_is_mla=None if rest.get("draft_is_mla") is None else bool(rest["draft_is_mla"]),
         blank_drafts=bool(rest.get("blank_drafts", False)),
+        hold_s=float(rest.get("hold_s", 2.0)),
         radix_tree=RADIX_TREE.with_those_of(rest),
         unified_tree=UNIFIED_TREE.with_those_of(rest),
         events=EventSettings.of(rest),

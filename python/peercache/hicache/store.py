@@ -59,7 +59,8 @@ class PeerCacheStore(StorageBase):
         self._ranks = Ranks.of(storage_config, self._settings.tp_lcm_size)
         self._backend = Backend(self._settings)
         self._figures = Figures()
-        self._moves = Moves(self._backend, self._figures if self._ranks.wants_metrics else None)
+        self._moves = Moves(self._backend, self._figures if self._ranks.wants_metrics else None,
+                            self._settings.hold_s)
         self._told = ToldSpaces(self._backend.client.native, self._ranks, self._settings)
         self._pools: Dict[str, StoredPool] = {}
         self._events: Optional[kv_events.KVEvents] = None
@@ -171,7 +172,7 @@ class PeerCacheStore(StorageBase):
             spaces = self._asked(pool, self._settings.own_pages_only)
             if pool.large(spaces) is not None:
                 return leading_run(self._moves.there(pool, spaces, keys, limit))
-            return backend.client.native.exists(spaces, keys, limit.left()).run // len(spaces)
+            return backend.client.native.exists(spaces, keys, limit.left(), self._settings.hold_s).run // len(spaces)
 
     @never_raises(lambda *_, **__: False)
     def exists(self, key: str) -> bool:

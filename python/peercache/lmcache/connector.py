@@ -61,6 +61,7 @@ class PeerCacheConnector:
         self._space = KeySpace(fields)
         self._client.native.describe(self._space, "lmcache", fields, {"lookup_timeout_s": str(settings.lookup_timeout_s)})
         seconds = self._client.native.timeout if settings.timeout_s is None else float(settings.timeout_s)
+        self._hold_s = settings.hold_s
         self._seconds = {SET: seconds, GET: seconds, DELETE: seconds, EXISTS: settings.lookup_timeout_s}
         self._futures = itertools.count(1)
         self._event = int(linux.eventfd(0, linux.EFD_NONBLOCK | linux.EFD_CLOEXEC))
@@ -128,7 +129,7 @@ class PeerCacheConnector:
     def _move(self, job: Job, seconds: float) -> Results:
         native = self._client.native
         if job.kind == EXISTS:
-            return native.exists([self._space], job.keys, seconds)
+            return native.exists([self._space], job.keys, seconds, self._hold_s)
         if job.kind == DELETE:
             return native.remove([self._space], job.keys, seconds)
         move = native.get if job.kind == GET else native.set

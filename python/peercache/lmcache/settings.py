@@ -16,6 +16,7 @@ READ_KEYS: Mapping[str, Form] = {
     "allow_empty_namespace": SWITCH,
     "lookup_timeout_s": SECONDS,
     "timeout_s": SECONDS,
+    "hold_s": SECONDS,
     "get_threads": THREADS,
     "set_threads": THREADS,
 }
@@ -38,6 +39,8 @@ class Settings:
     """Seconds from the submission of an exists to its completion."""
     timeout_s: Optional[float]
     """Seconds from the submission of a get, set or delete to its completion; None: as long as a call of the client."""
+    hold_s: float
+    """Seconds for which chunks that an exists finds are kept from eviction, for the get that follows; 0: not."""
     get_threads: int
     set_threads: int
 
@@ -63,6 +66,7 @@ def settings_of(params: Mapping[str, Any]) -> Settings:
         namespace=said.get("namespace", ""),
         lookup_timeout_s=float(said.get("lookup_timeout_s", 0.25)),
         timeout_s=said.get("timeout_s"),
+        hold_s=float(said.get("hold_s", 2.0)),
         get_threads=said.get("get_threads", 4),
         set_threads=said.get("set_threads", 2),
     )

@@ -34,8 +34,10 @@ class Lookups:
     be asked is a miss."""
 
     def __init__(
-        self, native: Any, space: Callable[[], KeySpace], verdicts: Verdicts, missing: MissingCall
+        self, native: Any, space: Callable[[], KeySpace], verdicts: Verdicts, missing: MissingCall, hold_s: float = 0.0
     ) -> None:
+        """`hold_s`: seconds for which chunks that are found are kept from eviction."""
+        self._hold_s = hold_s
         self._native, self._space, self._verdicts, self._missing = native, space, verdicts, missing
         self._batches: "queue.SimpleQueue[Optional[Batch]]" = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="peercache-vllm-lookup", daemon=True)
@@ -68,7 +70,7 @@ class Lookups:
             if seconds <= 0:
                 self._note_late(len(keys))
                 return ()  # The verdicts are given up when they are next looked at.
-            results = self._native.exists([self._space()], keys, seconds * ASKED_SHARE)
+            results = self._native.exists([self._space()], keys, seconds * ASKED_SHARE, self._hold_s)
             self._missing(missing_keys(keys, results))
             found: Sequence[bool] = results.ok
             if time.monotonic() > batch.deadline:

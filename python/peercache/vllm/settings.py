@@ -21,6 +21,7 @@ READ_KEYS: Mapping[str, Form] = {
     "load_threads": THREADS,
     "store_threads": THREADS,
     "enable_kv_events": SWITCH,
+    "hold_s": SECONDS,
     "locality": LOCALITY,
 }
 """The keys that are read beside those of the option table, with the form of each."""
@@ -36,6 +37,8 @@ class Settings:
     """The layout of KV in the user's words, for versions of vLLM that do not tell; empty: not given."""
     lookup_timeout_s: float
     """Seconds from the end of the step that asked first to the verdict."""
+    hold_s: float
+    """Seconds for which chunks that a look-up finds are kept from eviction, for the load that follows; 0: not."""
     load_timeout_s: Optional[float]
     """Seconds from the submission of a load to its end; None: as long as a call of the client."""
     store_timeout_s: Optional[float]
@@ -64,6 +67,7 @@ def settings_of(entry: Mapping[str, Any]) -> Settings:
         space=said.get("space", ""),
         kv_cache_layout=said.get("kv_cache_layout", ""),
         lookup_timeout_s=float(said.get("lookup_timeout_s", 0.05)),
+        hold_s=float(said.get("hold_s", 2.0)),
         load_timeout_s=said.get("load_timeout_s"),
         store_timeout_s=said.get("store_timeout_s"),
         load_threads=said.get("load_threads", 4),

@@ -2,6 +2,7 @@
 
 #include "client/c/growing_struct.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace peercache::c_api {
@@ -26,6 +27,7 @@ static_assert(same(page_status::refused, PEERCACHE_STATUS_REFUSED));
 static_assert(same(page_status::no_space, PEERCACHE_STATUS_NO_SPACE));
 static_assert(same(page_status::bad_size, PEERCACHE_STATUS_BAD_SIZE));
 static_assert(same(page_status::closed, PEERCACHE_STATUS_CLOSED));
+static_assert(client::exists_hold::duration_max.count() == PEERCACHE_HOLD_MS_MAX);
 static_assert(static_cast<int>(page_origin::own_host) == PEERCACHE_ORIGIN_OWN_HOST);
 static_assert(static_cast<int>(page_origin::other_host) == PEERCACHE_ORIGIN_OTHER_HOST);
 static_assert(static_cast<int>(page_origin::disk) == PEERCACHE_ORIGIN_DISK);
@@ -76,6 +78,10 @@ int batch_call::check(int operation) const {
   const auto flags = operation == PEERCACHE_OPERATION_REMOVE ? PEERCACHE_REMOVE_EVERYWHERE : 0u;
   if ((batch_.flags & ~flags) != 0 || batch_.reserved != 0)
     return refuse_argument("batch", ": a flag that this call has not, or reserved is not 0");
+  if (operation != PEERCACHE_OPERATION_EXISTS && (batch_.hold_ms != 0 || batch_.hold_group != 0))
+    return refuse_argument("batch", ": only exists holds pages");
+  if (batch_.hold_ms > PEERCACHE_HOLD_MS_MAX)
+    return refuse_argument("batch.hold_ms", " is above PEERCACHE_HOLD_MS_MAX");
   return PEERCACHE_OK;
 }
 
@@ -140,7 +146,9 @@ int batch_call::run(client::cache_client& cache) {
     cache.get(pages_of<client::get_page>(parts_), results_, until_);
     break;
   case PEERCACHE_OPERATION_EXISTS:
-    cache.exists(keys_, results_, until_);
+    cache.exists(
+        keys_, results_, until_,
+        {std::chrono::milliseconds(batch_.hold_ms), std::max<std::uint32_t>(batch_.hold_group, 1)});
     break;
   default:
     cache.remove(keys_, results_, until_,
@@ -156,7 +164,11 @@ void batch_call::give_results() const noexcept {
   auto* wanted = reinterpret_cast<char*>(batch_.results);
   for (const auto& result : results_) {
     const peercache_result own{static_cast<std::uint32_t>(result.status),
-                               static_cast<std::uint32_t>(result.origin), result.length_bytes, 0};
+                               static_cast<std::uint32_t>(result.origin),
+                               result.length_bytes,
+                               0,
+                               result.held ? 1u : 0u,
+                               0};
     give_struct(own, wanted, batch_.result_size);
     wanted += batch_.result_size;
   }

@@ -85,6 +85,7 @@ enum peercache_origin {
 };
 
 #define PEERCACHE_DEADLINE_DEFAULT UINT32_MAX /**< A deadline: the option `client.timeout`. */
+#define PEERCACHE_HOLD_MS_MAX 10000          /**< Longest time for which exists holds pages. */
 #define PEERCACHE_LOCATIONS_PER_KEY 4         /**< Most locations that peercache_locate tells of one key. */
 #define PEERCACHE_CALLS_MAX 1024              /**< Most started calls at once that a client may be made for. */
 
@@ -128,6 +129,8 @@ typedef struct peercache_result {
   uint32_t origin;       /**< enum peercache_origin; only for hits of get. */
   uint32_t length_bytes; /**< Length of the page that was found or stored, in bytes; else 0. */
   uint32_t reserved;     /**< Written as 0. */
+  uint32_t held;         /**< 1: exists holds the page, as peercache_batch::hold_ms says; else 0. */
+  uint32_t reserved_end; /**< Written as 0. */
 } peercache_result;
 
 /** The pages of one call. Begin with PEERCACHE_BATCH_INIT. */
@@ -141,6 +144,9 @@ typedef struct peercache_batch {
   size_t count;                /**< Number of pages, and of results. */
   uint32_t flags;              /**< 0, or PEERCACHE_REMOVE_EVERYWHERE. */
   uint32_t reserved;           /**< 0. */
+  uint32_t hold_ms;            /**< exists: keeps pages that are found in memory from eviction, until this client has
+                                    read them or for as many ms (at most PEERCACHE_HOLD_MS_MAX). 0: keeps none. */
+  uint32_t hold_group;         /**< exists: so many pages in a row are held all or none; 0 means 1. */
 } peercache_batch;
 
 /** A flag of remove: every node that this client has ever seen is asked, and not only those that the directory names.
@@ -150,7 +156,7 @@ typedef struct peercache_batch {
 /** A batch without pages, with the sizes of this header and the default deadline. */
 #define PEERCACHE_BATCH_INIT                                                                                         \
   {sizeof(peercache_batch), sizeof(peercache_page), sizeof(peercache_result), PEERCACHE_DEADLINE_DEFAULT, NULL, NULL,  \
-   0, 0, 0}
+   0, 0, 0, 0, 0}
 
 /** An option by its name in docs/configuration.md ("client.node_host") and its value as text ("10.0.0.7"). */
 typedef struct peercache_option {
@@ -243,7 +249,10 @@ PEERCACHE_API int peercache_space_key(const peercache_space *space, const void *
 PEERCACHE_API int peercache_set(peercache_client *client, const peercache_batch *batch);
 /** Reads pages from wherever they are. Parts of pages that are not hits may have been written to. Errors: as set. */
 PEERCACHE_API int peercache_get(peercache_client *client, const peercache_batch *batch);
-/** Says which pages could be read now; keeps none of them in place. Errors: as set. */
+/** Says which pages could be read now. With `hold_ms` those that are `held` stay where they are: their holder does not
+ *  evict them, though they may be removed or cleared. A page is found and not held when it lies on a disk, when its
+ *  holder does not answer in time, or when the share of its pool for held pages (`pool.hold_share`) is taken. A client
+ *  that dies holds nothing beyond that time. Errors: as set. */
 PEERCACHE_API int peercache_exists(peercache_client *client, const peercache_batch *batch);
 /** Withdraws pages. HIT: some node had the page, and none that was asked still has it. Errors: as set. */
 PEERCACHE_API int peercache_remove(peercache_client *client, const peercache_batch *batch);

@@ -27,6 +27,14 @@ static void test_one_page(peercache_client *client, struct one_page *page) {
   CHECK(page->result.status == PEERCACHE_STATUS_DUPLICATE);
   CHECK(peercache_exists(client, &page->batch) == PEERCACHE_OK);
   CHECK(page->result.status == PEERCACHE_STATUS_HIT);
+  CHECK(page->result.held == 0);
+  page->batch.hold_ms = 2000;
+  CHECK(peercache_exists(client, &page->batch) == PEERCACHE_OK);
+  CHECK(page->result.status == PEERCACHE_STATUS_HIT && page->result.held == 1);
+  CHECK(peercache_get(client, &page->batch) == PEERCACHE_INVALID_ARGUMENT);
+  page->batch.hold_ms = PEERCACHE_HOLD_MS_MAX + 1;
+  CHECK(peercache_exists(client, &page->batch) == PEERCACHE_INVALID_ARGUMENT);
+  page->batch.hold_ms = 0;
   memset(page->bytes, 0, page_bytes);
   CHECK(peercache_get(client, &page->batch) == PEERCACHE_OK);
   CHECK(page->result.status == PEERCACHE_STATUS_HIT);

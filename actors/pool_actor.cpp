@@ -201,6 +201,11 @@ directory::publisher_options publisher_options_of(const pool_actor_options& opti
   return made;
 }
 
+void publish_disk(pool_pointer self) {
+  self->state.publishing->publish_disk();
+  carry_out_orders(self);
+}
+
 /// The answer says that all are counted.
 std::string count_uses(pool_pointer self, const std::string& pages) {
   self->state.count_uses(pages);
@@ -245,10 +250,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](gone_atom, std::uint64_t ticket, const std::string& keys, from_here) {
         disk_gave_up(self, ticket, keys);
       },
-      [self](walk_atom, from_here) {
-        self->state.publishing->publish_disk();
-        carry_out_orders(self);
-      },
+      [self](walk_atom, from_here) { publish_disk(self); },
       [self](hello_atom, const disk_actor& disk, from_here) { self->state.disk.actor = disk; },
       [self](publish_atom, from_here) {
         self->state.publishing->publish_again(self->clock().now());

@@ -14,6 +14,7 @@
 #include "net/socket.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace peercache::client {
 
@@ -101,20 +102,12 @@ void cache_client::impl::close() {
 void cache_client::impl::settle_closed(std::span<page_result> results) const noexcept {
   if (!closing.given())
     return;
+  using enum page_status;
+  constexpr std::array open{pending,     stale,        holder_gone, timed_out,
+                            unreachable, breaker_open, refused};
   for (auto& result : results)
-    switch (result.status) {
-    case page_status::pending:
-    case page_status::stale:
-    case page_status::holder_gone:
-    case page_status::timed_out:
-    case page_status::unreachable:
-    case page_status::breaker_open:
-    case page_status::refused:
-      result.status = page_status::closed;
-      break;
-    default:
-      break;
-    }
+    if (std::ranges::find(open, result.status) != open.end())
+      result.status = closed;
 }
 
 deadline cache_client::impl::deadline_of(std::optional<deadline> until) const {

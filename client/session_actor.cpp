@@ -1,11 +1,11 @@
 #include "client/session_actor.hpp"
 
 #include "client/connect_fault.hpp"
+#include "client/session_news.hpp"
 #include "common/assert.hpp"
 #include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
-#include "directory/owner_batches.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/protocol/pool_wire.hpp"
 
@@ -29,11 +29,7 @@ constexpr std::uint32_t beats_per_report = 4;
 constexpr std::uint32_t beats_per_use_report = 2;
 constexpr std::uint32_t beats_per_call_report = 8;
 constexpr auto session_timeout = 1s;
-/// How long a question waits to be sent whose answer nobody waits for.
-constexpr auto telling_patience = 5s;
 constexpr auto commit_timeout = 10s;
-/// Number of owners of a key while there is no node that says another number.
-constexpr std::uint32_t directory_replicas = 2;
 
 /// Maps the node's pool and takes the lock that says this process lives.
 result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_actor& gateway,
@@ -287,57 +283,6 @@ void prefetch(session_pointer self, const std::string& keys) {
   board.prefetches.give_back(unasked);
 }
 
-/// Tells a member something, best effort.
-void tell(session_pointer self, const incarnation& whom, member_question what, std::string body) {
-  self->state.options.ask(whom, {what, std::move(body),
-                                 std::chrono::steady_clock::now() + telling_patience,
-                                 [](const member_answer&) {}});
-}
-
-/// Sends withdrawals of false records, best effort, one message per owner: a record that stays is
-/// found again by its next reader.
-void send_stale_records(session_pointer self) {
-  auto& board = *self->state.options.board;
-  auto records = board.stale.take();
-  if (records.empty())
-    return;
-  auto cluster = board.topology();
-  const auto pool = board.pool();
-  directory::owner_batches batches{cluster->ring,
-                                   pool ? pool->directory_replicas : directory_replicas};
-  for (const auto& record : records)
-    batches.add(0, record);
-  for (auto& batch : batches.take())
-    if (const auto* owner = cluster->find(batch.owner); owner != nullptr && owner->linked())
-      tell(self, owner->self.inc, member_question::withdraw, std::move(batch.records));
-}
-
-/// Reports READs to the holders of the pages, best effort, one message each: a holder that hears
-/// nothing orders its pages for eviction by the uses that it knows.
-void send_uses(session_pointer self) {
-  auto& board = *self->state.options.board;
-  auto uses = board.uses.take();
-  if (uses.empty())
-    return;
-  auto cluster = board.topology();
-  for (auto& [inc, pages] : uses)
-    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
-      tell(self, inc, member_question::used, std::move(pages));
-}
-
-/// Tells holders, best effort, which of the pages that they keep for this client may go: a holder
-/// that hears nothing keeps them until the hold's time is over.
-void send_releases(session_pointer self) {
-  auto& board = *self->state.options.board;
-  auto releases = board.releases.take();
-  if (releases.empty())
-    return;
-  const auto cluster = board.topology();
-  for (auto& [inc, pages] : releases)
-    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
-      tell(self, inc, member_question::hold, link::hold_body({board.holder.value, 0, pages}));
-}
-
 /// Tells the node what calls asked for of late, if there were any since the last time.
 void send_calls(session_pointer self, const own_pool& pool) {
   auto* calls = self->state.options.calls;
@@ -348,8 +293,8 @@ void send_calls(session_pointer self, const own_pool& pool) {
 }
 
 void say_goodbye(session_pointer self) {
-  send_stale_records(self);
-  send_releases(self);
+  send_stale_records(self->state.options);
+  send_releases(self->state.options);
   if (auto pool = self->state.options.board->pool()) {
     send_calls(self, *pool);
     self->send(pool->gateway, report_atom_v, pool->session, self->state.options.report_totals());
@@ -360,10 +305,10 @@ void say_goodbye(session_pointer self) {
 void beat(session_pointer self) {
   auto& state = self->state;
   ++state.beats;
-  send_stale_records(self);
-  send_releases(self);
+  send_stale_records(self->state.options);
+  send_releases(self->state.options);
   if (state.beats % beats_per_use_report == 0)
-    send_uses(self);
+    send_uses(self->state.options);
   auto pool = state.options.board->pool();
   if (!pool && !state.connecting)
     connect(self);

@@ -120,15 +120,18 @@ answer_to_hold(link::gateway_actor::pointer self, fake_node& node, const std::st
   return answer_to(self, node.answers, node.holds, pages);
 }
 
+inline caf::result<link::peer_welcome> answer_to_hello(const fake_node& node) {
+  if (!node.refuses.empty())
+    return caf::make_error(caf::sec::incompatible_application_ids, node.refuses);
+  return node.hello;
+}
+
 inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::pointer self,
                                                            fake_node* node) {
   using namespace link;
   return {
-      [node](hello_atom, std::uint32_t, const std::string&,
-             const std::string&) -> caf::result<peer_welcome> {
-        if (!node->refuses.empty())
-          return caf::make_error(caf::sec::incompatible_application_ids, node->refuses);
-        return node->hello;
+      [node](hello_atom, std::uint32_t, const std::string&, const std::string&) {
+        return answer_to_hello(*node);
       },
       [node](session_atom, const std::string&, const session_listener&) {
         ++node->welcome.lock_index; // The last session's process, this one, still holds its own.

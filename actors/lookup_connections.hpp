@@ -1,0 +1,131 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "link/member_question.hpp"
+
+#include <caf/io/connection_handle.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace peercache::actors {
+
+using link::member_question;
+
+/// Room that an empty buffer of a connection may keep. No limit counts it, and a node has thousands
+/// of connections.
+inline constexpr std::size_t kept_room_max = 8192;
+
+/// Frees the memory that a buffer does not use, unless there is little of it.
+template <class Buffer>
+void give_back_room(Buffer& used) {
+  if (used.capacity() > std::max<std::size_t>(kept_room_max, 2 * used.size()))
+    Buffer(used.begin(), used.end()).swap(used);
+}
+
+/// The connections on which clients ask this node's directory shard, and those on which they ask it
+/// all else (link/member_question.hpp): the greeting says which. Users wait for look-ups:
+/// over CAF's own protocol they cost four to six round trips of a plain socket (docs/flows.md),
+/// over these frames one and a bit.
+///
+/// Threads: CAF's multiplexer. Limits: `connections_max`; the time to a whole greeting
+/// (`greeting_patience`) and without a whole question (`idle_patience`); questions besides look-ups
+/// that are open at once on a connection (`member_questions_open_max`); bytes held for one
+/// connection (`held_bytes_max`) and for all (`total_bytes_max`). Both count received bytes, the
+/// longest answer that each open question may get, and answers that the peer has not taken yet. A
+/// peer that asks for more than it reads loses its connection and nothing else. It is not made to
+/// wait instead, because CAF can lose the wake-up of a connection that is halted and triggered
+/// within one round of its event loop.
+class lookup_connections {
+public:
+  using handle = caf::io::connection_handle;
+  using time_point = std::chrono::steady_clock::time_point;
+
+  static constexpr std::chrono::seconds greeting_patience{2};
+  /// Clients look whether an idle connection was closed before they use it.
+  static constexpr std::chrono::seconds idle_patience{300};
+  /// A thousand nodes with eight clients each, which keep a connection to each node, and as many
+  /// again for look-ups.
+  static constexpr std::size_t connections_max = 16'384;
+  /// Bytes for one connection: twice what the largest call of a client needs, because a client asks
+  /// its next question only after the answers.
+  static constexpr std::uint64_t held_bytes_max = 4u << 20;
+  static constexpr std::uint64_t total_bytes_max = 256u << 20;
+
+  /// @param greeting of connections for look-ups
+  /// @param questions_greeting of connections for other questions
+  lookup_connections(std::string greeting, std::string questions_greeting)
+      : greeting_(std::move(greeting)), questions_greeting_(std::move(questions_greeting)) {}
+
+  bool add(handle from, time_point now);
+  void remove(handle gone);
+  /// Returns the number of the connection that has this handle now; 0: there is none. CAF gives a
+  /// handle to the next connection as soon as it is free: only the number tells the two connections
+  /// apart.
+  std::uint64_t number_of(handle which) const;
+
+  /// Whether the peer has said its whole greeting. Nothing else is read from it before that.
+  bool greeted(handle which) const;
+  /// Whether it was the greeting of questions that are not look-ups.
+  bool asks_member(handle which) const;
+  /// Takes received bytes and puts the payloads of questions that are complete into `questions`;
+  /// where `asks_member`, `link::read_question` takes each of them. False: close the connection.
+  bool receive(handle from, const char* bytes, std::size_t count, time_point now,
+               std::vector<std::string>& questions);
+
+  /// Call when a question of connection `number` is answered and a frame of `frame_bytes` is about
+  /// to be sent. False: the connection is gone.
+  bool answered(handle which, std::uint64_t number, std::size_t question_bytes,
+                std::size_t frame_bytes);
+  /// Does as `answered` does, for a question that is not a look-up of a call.
+  bool member_answered(handle which, std::uint64_t number, member_question kind,
+                       std::size_t body_bytes, std::size_t frame_bytes);
+  /// Call when the peer has taken `bytes` of its answers.
+  void taken(handle by, std::size_t bytes, time_point now);
+
+  /// While all connections together hold too much, returns the one that holds most, to be closed.
+  std::optional<handle> one_too_many() const;
+
+  /// Returns the connections whose greeting is late, or that are idle for too long: to be closed.
+  std::vector<handle> overdue(time_point now) const;
+
+  std::uint64_t held_bytes() const noexcept { return total_bytes_; }
+  /// Bytes of memory that a connection keeps for what it has received; 0: there is none.
+  std::size_t room_of(handle which) const;
+
+private:
+  struct connection {
+    std::uint64_t number = 0;
+    std::string received;
+    bool greeted = false;
+    bool asks_member = false;
+    std::size_t open = 0; ///< Questions that are not answered, where `asks_member`.
+    /// When the connection began, or the peer asked a whole question or took of its answers.
+    time_point moved_at;
+    std::uint64_t held_bytes = 0;
+  };
+
+  /// Takes the greeting off `rest`. False: it is neither of the two, and will not be.
+  bool take_greeting(connection& known, std::string_view& rest, time_point now) const;
+  bool take_question(connection& known, std::string_view payload);
+  bool settle(handle which, std::uint64_t number, std::uint64_t question_bytes,
+              std::size_t frame_bytes);
+  void hold(connection& whose, std::uint64_t bytes) noexcept;
+  void release(connection& whose, std::uint64_t bytes) noexcept;
+
+  const std::string greeting_; ///< Only peers that send one of the two greetings are answered.
+  const std::string questions_greeting_;
+  std::unordered_map<handle, connection> connections_;
+  std::uint64_t last_number_ = 0;
+  std::uint64_t total_bytes_ = 0; ///< Sum of the connections' held_bytes.
+};
+
+} // namespace peercache::actors

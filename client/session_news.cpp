@@ -1,0 +1,70 @@
+#include "client/session_news.hpp"
+
+#include "client/session_actor.hpp"
+#include "directory/owner_batches.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace peercache::client {
+
+using namespace std::chrono_literals;
+using link::member_question;
+
+namespace {
+
+/// How long a question waits to be sent whose answer nobody waits for.
+constexpr auto telling_patience = 5s;
+/// Number of owners of a key while there is no node that says another number.
+constexpr std::uint32_t directory_replicas = 2;
+
+/// Tells a member something, best effort.
+void tell(const session_actor_options& by, const incarnation& whom, member_question what,
+          std::string body) {
+  by.ask(whom, {what, std::move(body), std::chrono::steady_clock::now() + telling_patience,
+                [](const member_answer&) {}});
+}
+
+} // namespace
+
+void send_stale_records(const session_actor_options& by) {
+  auto& board = *by.board;
+  auto records = board.stale.take();
+  if (records.empty())
+    return;
+  auto cluster = board.topology();
+  const auto pool = board.pool();
+  directory::owner_batches batches{cluster->ring,
+                                   pool ? pool->directory_replicas : directory_replicas};
+  for (const auto& record : records)
+    batches.add(0, record);
+  for (auto& batch : batches.take())
+    if (const auto* owner = cluster->find(batch.owner); owner != nullptr && owner->linked())
+      tell(by, owner->self.inc, member_question::withdraw, std::move(batch.records));
+}
+
+void send_uses(const session_actor_options& by) {
+  auto& board = *by.board;
+  auto uses = board.uses.take();
+  if (uses.empty())
+    return;
+  auto cluster = board.topology();
+  for (auto& [inc, pages] : uses)
+    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
+      tell(by, inc, member_question::used, std::move(pages));
+}
+
+void send_releases(const session_actor_options& by) {
+  auto& board = *by.board;
+  auto releases = board.releases.take();
+  if (releases.empty())
+    return;
+  const auto cluster = board.topology();
+  for (auto& [inc, pages] : releases)
+    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
+      tell(by, inc, member_question::hold, link::hold_body({board.holder.value, 0, pages}));
+}
+
+} // namespace peercache::client

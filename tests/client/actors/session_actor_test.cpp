@@ -295,13 +295,17 @@ TEST_F(session_actor_test, leases_outside_the_pool_are_not_taken) {
 }
 
 TEST_F(session_actor_test, tells_the_node_what_calls_asked_for_and_nothing_twice) {
-  pass(std::chrono::seconds(3));
+  const auto pass_beats = [this](int beats) {
+    for (int i = 0; i < beats; ++i)
+      pass(std::chrono::milliseconds(250));
+  };
+  pass_beats(12);
   EXPECT_TRUE(node.calls.empty());
   calls.describe(page_key{}, {"door", {"model"}, {}});
-  pass(std::chrono::seconds(3));
+  pass_beats(12);
   ASSERT_EQ(node.calls.size(), 1u);
   EXPECT_EQ(node.calls[0].spaces.at(0).fields, std::vector<std::string>{"model"});
-  pass(std::chrono::seconds(6));
+  pass_beats(24);
   EXPECT_EQ(node.calls.size(), 1u);
   calls.note_unasked(page_key{}, "late", 1, std::chrono::steady_clock::now());
   ask<bool>(actor, link::leave_atom_v, link::from_here{});

@@ -7,11 +7,28 @@ namespace {
 
 constexpr std::chrono::milliseconds calls_window{calls_window_ms};
 
-std::size_t failed_of(const call_report& report) {
-  std::size_t pages = 0;
+/// What an element of a report costs besides its texts.
+constexpr std::size_t element_bytes = 96;
+
+std::size_t bytes_of(const space_calls& space) {
+  std::size_t bytes =
+      element_bytes + space.door.size() + space.pages.size() * sizeof(std::uint64_t);
+  for (const auto& field : space.fields)
+    bytes += element_bytes + field.size();
+  for (const auto& [name, value] : space.facts)
+    bytes += element_bytes + name.size() + value.size();
+  for (const auto& [reason, pages] : space.unasked)
+    bytes += element_bytes + reason.size();
+  for (const auto& page : space.failed)
+    bytes += element_bytes + page.digest.size() + page.caller_key.size();
+  return bytes;
+}
+
+std::size_t bytes_of(const call_report& report) {
+  std::size_t bytes = element_bytes;
   for (const auto& space : report.spaces)
-    pages += space.failed.size();
-  return pages;
+    bytes += bytes_of(space);
+  return bytes;
 }
 
 } // namespace
@@ -20,13 +37,15 @@ bool client_calls::take(std::uint64_t session, const std::string& client, call_r
                         time_point now) {
   forget_old(now);
   const auto known = open_.find(session);
-  const auto before = known == open_.end() ? 0 : failed_of(known->second.report);
-  const auto next = failed_of(report);
-  while (failed_ - before + next > failed_max && !ended_.empty())
-    drop_oldest();
-  if (failed_ - before + next > failed_max)
+  const auto before = known == open_.end() ? 0 : bytes_of(known->second.report);
+  const auto next = bytes_of(report);
+  if (next > report_bytes_max)
     return false;
-  failed_ += next - before;
+  while (bytes_ - before + next > bytes_max && !ended_.empty())
+    drop_oldest();
+  if (bytes_ - before + next > bytes_max)
+    return false;
+  bytes_ += next - before;
   report.client = client;
   report.ended = false;
   open_[session] = {std::move(report), now};
@@ -51,7 +70,7 @@ void client_calls::forget_old(time_point now) {
 }
 
 void client_calls::drop_oldest() {
-  failed_ -= failed_of(ended_.front().report);
+  bytes_ -= bytes_of(ended_.front().report);
   ended_.pop_front();
 }
 

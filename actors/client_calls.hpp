@@ -13,17 +13,19 @@
 namespace peercache::actors {
 
 /// What the clients of this node told of their calls, for `peercache why`; those that ended stay
-/// for the window. A plain class, owned by the gateway. Threads: one. Bounds: `failed_max` and
-/// `ended_max`.
+/// for the window. A plain class, owned by the gateway. Threads: one. Bounds: `bytes_max`,
+/// `report_bytes_max` and `ended_max`.
 class client_calls {
 public:
   using time_point = std::chrono::steady_clock::time_point;
-  /// Failed pages that all clients' reports may have together.
-  static constexpr std::size_t failed_max = std::size_t{1} << 17;
+  /// Bytes of memory for all clients' reports; they fit in one message of the control port.
+  static constexpr std::size_t bytes_max = 40u << 20;
+  /// Bytes of one client's report, so that no client takes the room of all others.
+  static constexpr std::size_t report_bytes_max = bytes_max / 4;
   static constexpr std::size_t ended_max = 64;
 
   /// Takes what the client of a session tells, in place of what it told before. False, and what it
-  /// told before stays: all clients together told too much.
+  /// told before stays: it told too much, or all clients together did.
   bool take(std::uint64_t session, const std::string& client, call_report report, time_point now);
   /// The session has ended.
   void end(std::uint64_t session, time_point now);
@@ -41,7 +43,7 @@ private:
 
   std::map<std::uint64_t, told> open_; ///< By session.
   std::deque<told> ended_;             ///< The oldest one first.
-  std::size_t failed_ = 0;             ///< Failed pages of all reports.
+  std::size_t bytes_ = 0;              ///< Memory of all reports.
 };
 
 } // namespace peercache::actors

@@ -90,7 +90,7 @@ struct gateway_state {
   /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};
-  log_limit refusals; ///< Lines about refused hellos, by the sender's name.
+  log_limit refusals; ///< Lines about refused hellos and reports, by the sender's name.
   static inline const char* name = "gateway";
 
   bool ready() const {

@@ -17,10 +17,11 @@ void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& total
 void take_calls(gateway_pointer self, std::uint64_t id, call_report& calls) {
   auto& state = self->state;
   const auto* known = state.sessions.find(id);
-  if (known != nullptr &&
-      !state.calls.take(id, known->client_name, std::move(calls), self->clock().now()))
-    log::warn("gateway: the calls of client {} are left out: there are too many of all clients",
-              known->client_name);
+  const auto now = self->clock().now();
+  if (known != nullptr && !state.calls.take(id, known->client_name, std::move(calls), now) &&
+      state.refusals.allows("calls of " + known->client_name, now))
+    log::warn("gateway: the calls of client {} are left out: they are too many",
+              peer_text(known->client_name));
 }
 
 calls_report calls_of_clients(gateway_pointer self) {

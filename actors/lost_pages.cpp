@@ -46,7 +46,8 @@ std::uint64_t lost_pages::age_of(const loss& one, time_point now) const {
 lost_report lost_pages::find(std::string_view prefixes, time_point now) const {
   lost_report found;
   std::unordered_set<std::uint64_t> wanted;
-  const auto count = record_count<std::uint64_t>(prefixes).value_or(0);
+  const auto count =
+      std::min<std::size_t>(record_count<std::uint64_t>(prefixes).value_or(0), asked_max);
   for (std::size_t i = 0; i < count; ++i)
     wanted.insert(record_at<std::uint64_t>(prefixes, i));
   for (std::size_t i = losses_.size(); i > 0 && !wanted.empty(); --i) {

@@ -20,6 +20,8 @@ class lost_pages {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::size_t pages_max = std::size_t{1} << 17;
+  /// Pages that one question may be about; of further ones nothing is said.
+  static constexpr std::size_t asked_max = std::size_t{1} << 16;
 
   explicit lost_pages(std::size_t most = pages_max) : most_(most) {}
 

@@ -158,7 +158,8 @@ void look_at_cluster(overview_pointer self) {
   const auto every = pace(state, now);
   if (!every)
     return forget(state);
-  if (*every == cluster_overview::ask_every) {
+  const bool is_looked_at = *every == cluster_overview::ask_every;
+  if (is_looked_at) {
     state.history.take(state.seen.shown(), state.options.self.inc);
     for (const auto& what : state.history.due(now))
       ask_for_history(self, what);
@@ -168,7 +169,8 @@ void look_at_cluster(overview_pointer self) {
   if (!state.seen.complete())
     return;
   tell_faults(state);
-  state.options.board->overview.store({overview_json(state.seen, now, unix_ms()), now});
+  if (is_looked_at)
+    state.options.board->overview.store({overview_json(state.seen, now, unix_ms()), now});
 }
 
 } // namespace

@@ -78,6 +78,7 @@ void pool_state::count_uses(const std::string& pages) {
 }
 
 void pool_state::evict_ahead(lost_pages::time_point now) {
+  pool->tell_time(now);
   std::vector<storage::evicted> victims;
   const auto wanted =
       disk.takes_pages() && !mostly_on_disk()

@@ -33,7 +33,10 @@ hold_fate fate_of(hold_outcome outcome) noexcept {
 
 hold_call::hold_call(cache_client::impl& client, const exists_hold& wanted,
                      std::span<page_result> results, deadline until)
-    : client_(client), wanted_(wanted), results_(results), until_(until) {}
+    : client_(client), wanted_{std::clamp(wanted.duration, std::chrono::milliseconds{0},
+                                          exists_hold::duration_max),
+                               wanted.group_pages},
+      results_(results), until_(until) {}
 
 void hold_call::begin(const own_pool_ptr& own) {
   own_ = own;

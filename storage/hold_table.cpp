@@ -62,8 +62,11 @@ word_type next_word(word_type before, bool live, std::uint64_t end_ms, holder_ta
 } // namespace
 
 void hold_table::limit(std::uint64_t granules_max) noexcept {
-  if (block_ != nullptr)
-    block_->granules_max.store(granules_max, memory_order_relaxed);
+  if (block_ == nullptr)
+    return;
+  for (auto& bucket : block_->buckets)
+    bucket.store(0, memory_order_relaxed);
+  block_->granules_max.store(granules_max, memory_order_relaxed);
 }
 
 void hold_table::open(slot_id slot) noexcept {

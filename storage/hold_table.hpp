@@ -80,7 +80,8 @@ public:
 
   // -- owner
 
-  /// Says how many granules of pages may be held at a time; 0: none.
+  /// Begins the account anew, and says how many granules of pages may be held at a time; 0: none.
+  /// Holds of before keep their pages until they are over, and count no longer.
   void limit(std::uint64_t granules_max) noexcept;
   /// Lets the page that is in the slot from now on be held.
   void open(slot_id slot) noexcept;

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <caf/error.hpp>
+#include <caf/sec.hpp>
+
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::link {
@@ -26,10 +31,6 @@ struct failed_page {
   std::uint64_t age_ms = 0;
   std::string digest;     ///< The page_key, packed.
   std::string caller_key; ///< The caller's key; empty when it is too long to be kept.
-  template <class Inspector>
-  friend auto inspect(Inspector& f, failed_page& x) {
-    return f(x.call, x.status, x.age_ms, x.digest, x.caller_key);
-  }
 };
 
 /// The calls of one client in one key space, over the window.
@@ -43,11 +44,22 @@ struct space_calls {
   /// Pages that the door itself answered with a miss, by the reason.
   std::map<std::string, std::uint64_t> unasked;
   std::vector<failed_page> failed; ///< The newest pages that failed.
-  template <class Inspector>
-  friend auto inspect(Inspector& f, space_calls& x) {
-    return f(x.door, x.fields, x.facts, x.pages, x.unasked, x.failed);
-  }
 };
+
+/// The most bytes of one client's spaces that are read; of a report without `space_calls` beyond
+/// the bounds of client/call_log.hpp `encode_spaces` makes fewer.
+inline constexpr std::size_t spaces_bytes_max = 16u << 20;
+
+/// The calls of a client as they travel (`wire_version`), little endian. A text is its length (4
+/// bytes) and its bytes; a list the number of its elements (4 bytes) and those:
+///
+///     spaces: door, fields, facts (name, value), pages (8 bytes each),
+///             unasked (reason, 8 bytes), failed (call, status: 1 byte each, age_ms: 8 bytes,
+///             digest, caller_key)
+std::string encode_spaces(const std::vector<space_calls>& spaces);
+/// Reads bytes that anybody may have written. False, and `into` is empty: they are cut short or go
+/// on, or are more than `spaces_bytes_max`. Allocates no more than a small multiple of the bytes.
+bool decode_spaces(std::string_view bytes, std::vector<space_calls>& into);
 
 /// The calls of one client.
 struct call_report {
@@ -56,9 +68,20 @@ struct call_report {
   bool ended = false;       ///< Whether the session has ended; set by the node.
   std::uint64_t age_ms = 0; ///< How long ago the client said this; set by the node.
   std::vector<space_calls> spaces;
+  /// A message with malformed spaces is not delivered.
   template <class Inspector>
-  friend auto inspect(Inspector& f, call_report& x) {
-    return f(x.client, x.ended, x.age_ms, x.spaces);
+  friend typename Inspector::result_type inspect(Inspector& f, call_report& x) {
+    if constexpr (Inspector::reads_state) {
+      auto spaces = encode_spaces(x.spaces);
+      return f(x.client, x.ended, x.age_ms, spaces);
+    } else {
+      std::string spaces;
+      if (auto fault = f(x.client, x.ended, x.age_ms, spaces))
+        return fault;
+      if (!decode_spaces(spaces, x.spaces))
+        return caf::make_error(caf::sec::invalid_argument, "malformed calls of a client");
+      return {};
+    }
   }
 };
 

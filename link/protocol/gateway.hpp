@@ -8,7 +8,7 @@
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 21;
+inline constexpr std::uint32_t wire_version = 22;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<

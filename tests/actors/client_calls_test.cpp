@@ -55,16 +55,34 @@ TEST(client_calls, keep_no_more_ended_clients_than_a_limit) {
   EXPECT_EQ(all.front().spaces.at(0).door, "5");
 }
 
+/// A report that takes about this share of what one client may tell.
+call_report large_report(double share) {
+  auto made = report_of(0);
+  made.spaces[0].fields.emplace_back(
+      static_cast<std::size_t>(share * client_calls::report_bytes_max), 'x');
+  return made;
+}
+
 TEST(client_calls, refuse_more_than_a_limit_and_drop_ended_ones_first) {
   client_calls calls;
-  EXPECT_TRUE(calls.take(1, "client-1", report_of(client_calls::failed_max - 1), start));
-  EXPECT_FALSE(calls.take(2, "client-2", report_of(2), start));
-  EXPECT_TRUE(calls.take(1, "client-1", report_of(client_calls::failed_max), start));
+  for (std::uint64_t session = 1; session <= 4; ++session)
+    EXPECT_TRUE(calls.take(session, "client", large_report(0.9), start));
+  EXPECT_FALSE(calls.take(5, "client-5", large_report(0.5), start));
+  EXPECT_TRUE(calls.take(4, "client", large_report(0.8), start)) << "in place of what it told";
   calls.end(1, start);
-  EXPECT_TRUE(calls.take(2, "client-2", report_of(2), start));
+  EXPECT_TRUE(calls.take(5, "client-5", large_report(0.5), start));
   const auto all = calls.all(start).clients;
-  ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].client, "client-2");
+  ASSERT_EQ(all.size(), 4u);
+  EXPECT_EQ(all.back().client, "client-5");
+}
+
+TEST(client_calls, refuse_a_report_of_more_than_one_clients_share) {
+  client_calls calls;
+  EXPECT_FALSE(calls.take(1, "client", large_report(1), start));
+  auto many = report_of(0);
+  many.spaces.resize(client_calls::report_bytes_max / 64);
+  EXPECT_FALSE(calls.take(1, "client", std::move(many), start)) << "empty spaces cost memory too";
+  EXPECT_TRUE(calls.all(start).clients.empty());
 }
 
 } // namespace peercache::actors::client_calls_test

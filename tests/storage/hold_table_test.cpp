@@ -135,6 +135,17 @@ TEST_F(holds_of_a_pool, without_a_limit_or_a_table_nothing_is_held) {
   EXPECT_EQ(hold(1000, anna, 2s), hold_outcome::gone);
 }
 
+TEST_F(holds_of_a_pool, an_owner_that_takes_the_pool_over_has_room_for_holds) {
+  ASSERT_EQ(hold(7, anna, 9s, 64), hold_outcome::held);
+  ASSERT_EQ(hold(8, anna, 2s), hold_outcome::refused);
+  table.limit(64);
+  EXPECT_TRUE(held(7)) << "its page is not open yet";
+  EXPECT_EQ(hold(8, anna, 2s), hold_outcome::held);
+  EXPECT_TRUE(table.release({7}, 64, anna, now));
+  EXPECT_EQ(hold(9, anna, 2s, 64), hold_outcome::refused)
+      << "no more than the limit counts as free";
+}
+
 TEST_F(holds_of_a_pool, a_hold_and_a_close_that_meet_do_not_both_succeed) {
   constexpr int rounds = 20'000;
   std::atomic<int> turn{0};

@@ -75,6 +75,16 @@ TEST_F(hold_call_test, a_page_whose_pool_has_no_room_for_holds_is_found_and_not_
   EXPECT_EQ(counted(hold_fate::refused), 1u);
 }
 
+TEST_F(hold_call_test, a_longer_hold_than_the_longest_is_shortened) {
+  start();
+  publish_far(1);
+  far.says.holds = [](const std::string& pages) { return every(pages, hold_outcome::held); };
+  EXPECT_TRUE(exists({1}, {std::chrono::milliseconds{1ll << 32}})[0].held);
+  settle(far);
+  EXPECT_EQ(far.says.held_ms, exists_hold::duration_max.count());
+  EXPECT_TRUE(far.says.released.empty()) << "0 ms would end a hold";
+}
+
 TEST_F(hold_call_test, the_pages_of_a_group_are_held_all_or_none) {
   start();
   near.memory.holds().limit(3);

@@ -163,7 +163,7 @@ void add_cluster(table& rows) {
       {view_version, "peercache_view_version", gauge, {}, "Version of the view; grows with each join, leave and expiry."},
       {view_masters_lost, "peercache_view_masters_lost", gauge, {}, "Masters that the view is without because it is a fragment (made without most of them), else 0."},
       {members_gone, "peercache_members_gone", gauge, {}, "Members that are gone and neither came back nor stopped in order; `peercache nodes` names them."},
-      {cluster_faults, "peercache_cluster_faults", gauge, s.fault, "Faults that `peercache status` names, by id (docs/errors.md). Told by the leader, or by a node that is in no cluster, while its metrics are collected; 0 at all others."},
+      {cluster_faults, "peercache_cluster_faults", gauge, s.fault, "Faults that `peercache status` names, by id (docs/errors.md): told by the leader, or by a node in no cluster, while its metrics are collected, and 0 at all others."},
       {is_master, "peercache_is_master", gauge, {}, "1 while this node is a master of the view, else 0."},
       {is_leader, "peercache_is_leader", gauge, {}, "1 while this node leads the masters, else 0."},
       {links, "peercache_links", gauge, {}, "Other nodes of the view that this node has a live connection to."},

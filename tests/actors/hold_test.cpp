@@ -32,7 +32,7 @@ protected:
     return page;
   }
   std::string hold(const std::string& pages, std::uint32_t who = 5, std::uint32_t for_ms = 2000) {
-    auto answer = ask<std::string>(gateway, hold_atom_v, pages, who, for_ms);
+    auto answer = ask<std::string>(gateway, hold_atom_v, pages, who, for_ms, from_here{});
     return answer ? *answer : "no answer";
   }
   void set_many(int from, int count) {
@@ -95,7 +95,7 @@ TEST_F(hold_test, a_removed_page_goes_though_it_is_held) {
   ASSERT_EQ(hold(place_of("held")), outcomes({hold_outcome::held}));
   std::string keys;
   append_record(keys, key_named("held"));
-  ASSERT_TRUE(ask<std::string>(gateway, remove_atom_v, keys));
+  ASSERT_TRUE(ask<std::string>(gateway, remove_atom_v, keys, from_here{}));
   EXPECT_TRUE(place_of("held").empty());
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "link/protocol/atoms.hpp"
-#include "link/protocol/calls.hpp"
+#include "link/protocol/calls_wire.hpp"
 #include "link/protocol/clearing.hpp"
 #include "link/protocol/directory.hpp"
 #include "link/protocol/disk.hpp"

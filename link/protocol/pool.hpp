@@ -1,6 +1,6 @@
 #pragma once
 
-#include "link/protocol/calls.hpp"
+#include "link/protocol/calls_wire.hpp"
 #include "link/protocol/directory.hpp"
 #include "link/protocol/disk.hpp"
 

@@ -34,6 +34,14 @@ protected:
     settle();
   }
 
+  /// The gateway of node `a`.
+  static caf::behavior play_gateway(caf::event_based_actor*, overview_actor_test* test) {
+    return {[test](status_atom) {
+              ++test->asked;
+              return test->report();
+            },
+            [](history_atom, std::uint64_t, std::uint64_t) { return history_report{}; }};
+  }
   node_report report() const {
     node_report said;
     said.member = discovery::encode_member(a);
@@ -65,13 +73,7 @@ protected:
   std::shared_ptr<http_board> board = std::make_shared<http_board>();
   bool ready = true;
   int asked = 0; ///< How often node `a` was asked for its status.
-  caf::actor gateway = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
-    return {[this](status_atom) {
-              ++asked;
-              return report();
-            },
-            [](history_atom, std::uint64_t, std::uint64_t) { return history_report{}; }};
-  });
+  caf::actor gateway = system.spawn(play_gateway, this);
   overview_actor overview;
 };
 

@@ -1,4 +1,4 @@
-#include "link/protocol/calls.hpp"
+#include "link/protocol/calls_wire.hpp"
 
 #include "common/byte_codec.hpp"
 

@@ -57,11 +57,13 @@ void call_log::describe(const page_key& space, description what) {
 void call_log::add_failed(space& in, const call& pages, std::size_t index, time_point now) {
   if (index >= pages.digests.size())
     return;
-  if (in.newest.size() >= failed_max)
-    in.newest.pop_front();
+  const bool is_set = pages.kind == link::call_kind::set;
+  auto& newest = is_set ? in.refused : in.missed;
+  if (newest.size() >= (is_set ? refused_max : misses_max))
+    newest.pop_front();
   const auto text = pages.caller_key(index / pages.spaces.size());
-  in.newest.push_back({pages.kind, pages.results[index].status, now, pages.digests[index],
-                       std::string{text.size() <= caller_key_bytes_max ? text : ""}});
+  newest.push_back({pages.kind, pages.results[index].status, now, pages.digests[index],
+                    std::string{text.size() <= caller_key_bytes_max ? text : ""}});
 }
 
 void call_log::note(const call& pages, time_point now) {
@@ -78,7 +80,7 @@ void call_log::note(const call& pages, time_point now) {
     for (std::size_t i = column; i < pages.results.size(); i += width) {
       const auto status = pages.results[i].status;
       ++numbers[first + static_cast<std::size_t>(status)];
-      if (!is_success(status) && failed++ < failed_max)
+      if (!is_success(status) && failed++ < misses_max)
         add_failed(*in, pages, i, now);
     }
   }
@@ -97,6 +99,21 @@ void call_log::note_unasked(const page_key& space, const std::string& reason, st
   changed_ = true;
 }
 
+void call_log::add_rows(link::space_calls& to, const std::deque<failed>& pages, time_point now) {
+  const auto oldest = number_of(now) - static_cast<std::int64_t>(buckets);
+  for (const auto& page : pages) {
+    if (number_of(page.at) <= oldest)
+      continue;
+    auto& row = to.failed.emplace_back();
+    row.call = static_cast<std::uint8_t>(page.kind);
+    row.status = static_cast<std::uint8_t>(page.status);
+    row.age_ms = static_cast<std::uint64_t>(
+        std::max<std::int64_t>(duration_cast<milliseconds>(now - page.at).count(), 0));
+    row.digest = packed(page.digest);
+    row.caller_key = page.caller_key;
+  }
+}
+
 link::space_calls call_log::report_of(const space& one, time_point now) {
   link::space_calls said;
   said.door = one.what.door;
@@ -112,17 +129,8 @@ link::space_calls call_log::report_of(const space& one, time_point now) {
     for (const auto& [reason, pages] : part.unasked)
       said.unasked[reason] += pages;
   }
-  for (const auto& page : one.newest) {
-    if (number_of(page.at) <= oldest)
-      continue;
-    auto& row = said.failed.emplace_back();
-    row.call = static_cast<std::uint8_t>(page.kind);
-    row.status = static_cast<std::uint8_t>(page.status);
-    row.age_ms = static_cast<std::uint64_t>(
-        std::max<std::int64_t>(duration_cast<milliseconds>(now - page.at).count(), 0));
-    row.digest = packed(page.digest);
-    row.caller_key = page.caller_key;
-  }
+  add_rows(said, one.missed, now);
+  add_rows(said, one.refused, now);
   return said;
 }
 

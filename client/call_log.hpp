@@ -29,14 +29,15 @@ namespace peercache::client {
 /// A space is named here by its key of the empty string.
 ///
 /// Threads: any; the mutex is held for one pass over a call's results, in which a success costs one
-/// addition. Bounds: `spaces_max`, of each the newest `failed_max` pages that failed; pages of
-/// further spaces are not noted.
+/// addition. Bounds: `spaces_max`, of each the newest `misses_max` pages that were missed and
+/// `refused_max` that were not stored; pages of further spaces are not noted.
 class call_log {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
   static constexpr std::size_t spaces_max = 128;
-  static constexpr std::size_t failed_max = 128;
+  static constexpr std::size_t misses_max = 96;
+  static constexpr std::size_t refused_max = 32; ///< Places of their own: misses come more often.
   static constexpr std::size_t caller_key_bytes_max = 256;
   static constexpr std::size_t description_bytes_max = 8192;
   static constexpr std::size_t reasons_max = 8;
@@ -88,13 +89,15 @@ private:
   struct space {
     description what;
     std::array<bucket, buckets> by_time;
-    std::deque<failed> newest;
+    std::deque<failed> missed;  ///< The newest pages that exists or get did not find.
+    std::deque<failed> refused; ///< The newest pages that set did not store.
   };
 
   static std::int64_t number_of(time_point now) noexcept;
   space* find(const page_key& id); ///< The caller holds lock_. Null: there are too many.
   static bucket& bucket_at(space& in, time_point now);
   static void add_failed(space& in, const call& pages, std::size_t index, time_point now);
+  static void add_rows(link::space_calls& to, const std::deque<failed>& pages, time_point now);
   static link::space_calls report_of(const space& one, time_point now);
 
   std::mutex lock_; // Any thread of the engine calls, the session's actor reports.

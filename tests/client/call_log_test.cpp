@@ -103,11 +103,24 @@ TEST_F(call_log_with, forgets_what_is_older_than_the_window) {
 
 TEST_F(call_log_with, keeps_all_numbers_and_the_newest_pages) {
   for (int i = 0; i < 3; ++i)
-    note(call_kind::get, std::vector(call_log::failed_max, page_status::not_found), start + i * 1s);
+    note(call_kind::get, std::vector(call_log::misses_max, page_status::not_found), start + i * 1s);
   const auto calls = said(start + 3s);
-  EXPECT_EQ(pages(calls, call_kind::get, page_status::not_found), 3 * call_log::failed_max);
-  EXPECT_EQ(calls.failed.size(), call_log::failed_max);
+  EXPECT_EQ(pages(calls, call_kind::get, page_status::not_found), 3 * call_log::misses_max);
+  EXPECT_EQ(calls.failed.size(), call_log::misses_max);
   EXPECT_EQ(calls.failed.front().age_ms, 1000u);
+}
+
+TEST_F(call_log_with, keeps_pages_that_were_not_stored_beside_any_number_of_misses) {
+  note(call_kind::set, {page_status::no_space, page_status::bad_size});
+  for (int i = 0; i < 3; ++i)
+    note(call_kind::exists, std::vector<page_status>(500, page_status::not_found));
+  const auto calls = said();
+  ASSERT_EQ(calls.failed.size(), call_log::misses_max + 2);
+  EXPECT_EQ(calls.failed[call_log::misses_max].status,
+            static_cast<std::uint8_t>(page_status::no_space));
+  EXPECT_EQ(calls.failed.back().caller_key, "1");
+  note(call_kind::set, std::vector<page_status>(500, page_status::no_space));
+  EXPECT_EQ(said().failed.size(), call_log::misses_max + call_log::refused_max);
 }
 
 TEST_F(call_log_with, tells_what_a_space_is_and_what_its_door_answered_itself) {

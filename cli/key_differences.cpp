@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 namespace peercache::cli {
 namespace {
 
-using field_map = std::map<std::string, std::string>;
+/// Bytes of a part's name; names of inner leaves are cut.
+constexpr std::size_t name_bytes_max = 256;
 
 struct known_field {
   std::string_view field; ///< The field's name, or the last part of it.
@@ -86,46 +86,52 @@ const known_field* find_known(std::string_view name) {
   return nullptr;
 }
 
-void add_json(field_map& to, const std::string& name, const nlohmann::json& value) {
-  if (!value.is_object() && !value.is_array()) {
-    to[name] = value.is_string() ? value.get<std::string>() : value.dump();
-    return;
+/// Whether the text has no more levels of brackets than may be taken apart. Brackets in strings
+/// count, too: such a value is compared as a whole.
+bool has_few_levels(std::string_view json) {
+  std::size_t levels = 0;
+  for (const char c : json) {
+    if (c == '{' || c == '[')
+      ++levels;
+    else if ((c == '}' || c == ']') && levels > 0)
+      --levels;
+    if (levels > json_levels_max)
+      return false;
   }
+  return true;
+}
+
+void add_part(key_parts& to, const std::string& name, const std::string& value) {
+  if (to.size() < key_parts_max)
+    to[name.substr(0, name_bytes_max)] = value;
+}
+
+/// Adds each leaf. @pre `value` has at most `json_levels_max` levels
+void add_json(key_parts& to, const std::string& name, const nlohmann::json& value) {
+  if (!value.is_object() && !value.is_array())
+    return add_part(to, name, value.is_string() ? value.get<std::string>() : value.dump());
   for (const auto& [key, inner] : value.items())
-    add_json(to, fmt::format("{}.{}", name, key), inner);
+    add_json(to, fmt::format("{}.{}", name.substr(0, name_bytes_max), key), inner);
 }
 
 /// Adds a field's parts by their names: "geometry=layer_num=3,head_num=4" has two, JSON has one for
 /// each leaf.
-void add_parts(field_map& to, const std::string& name, const std::string& value) {
-  if (value.starts_with('{') || value.starts_with('[')) {
+void add_parts(key_parts& to, const std::string& name, const std::string& value) {
+  const bool may_be_json = value.starts_with('{') || value.starts_with('[');
+  if (may_be_json && value.size() <= json_bytes_max && has_few_levels(value)) {
     const auto parsed = nlohmann::json::parse(value, nullptr, false);
     if (!parsed.is_discarded())
       return add_json(to, name, parsed);
   }
-  if (name != "geometry") {
-    to[name] = value;
-    return;
-  }
-  for (std::size_t begin = 0; begin < value.size();) {
+  if (name != "geometry")
+    return add_part(to, name, value);
+  for (std::size_t begin = 0; begin < value.size() && to.size() < key_parts_max;) {
     const auto end = std::min(value.find(',', begin), value.size());
     const auto part = value.substr(begin, end - begin);
     const auto equals = std::min(part.find('='), part.size());
-    to[part.substr(0, equals)] = equals < part.size() ? part.substr(equals + 1) : "";
+    add_part(to, part.substr(0, equals), equals < part.size() ? part.substr(equals + 1) : "");
     begin = end + 1;
   }
-}
-
-field_map parts_of(const std::vector<std::string>& fields) {
-  field_map parts;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const auto equals = fields[i].find('=');
-    if (i == 0 || equals == std::string::npos)
-      parts[i == 0 ? "namespace" : i == 1 ? "format" : fmt::format("field {}", i + 1)] = fields[i];
-    else
-      add_parts(parts, fields[i].substr(0, equals), fields[i].substr(equals + 1));
-  }
-  return parts;
 }
 
 /// The groups that "RANK/GROUPS" names.
@@ -184,19 +190,42 @@ void leave_out_followers(std::vector<key_difference>& all) {
 
 } // namespace
 
-std::vector<key_difference> differences(const std::vector<std::string>& asked,
-                                        const std::vector<std::string>& stored) {
-  auto left = parts_of(asked), right = parts_of(stored);
+key_parts parts_of(const std::vector<std::string>& fields) {
+  key_parts parts;
+  for (std::size_t i = 0; i < fields.size() && parts.size() < key_parts_max; ++i) {
+    const auto equals = fields[i].find('=');
+    if (i == 0 || equals == std::string::npos)
+      add_part(parts,
+               i == 0   ? "namespace"
+               : i == 1 ? "format"
+                        : fmt::format("field {}", i + 1),
+               fields[i]);
+    else
+      add_parts(parts, fields[i].substr(0, equals), fields[i].substr(equals + 1));
+  }
+  return parts;
+}
+
+std::vector<key_difference> differences(const key_parts& asked, const key_parts& stored) {
+  const std::string none;
   std::vector<key_difference> all;
-  for (const auto& [name, value] : right)
-    left.try_emplace(name, "");
-  for (const auto& [name, value] : left) {
-    if (value == right[name])
-      continue;
-    auto one = worded({name, value, right[name]});
-    if (!one)
-      return {};
-    all.push_back(std::move(*one));
+  for (auto left = asked.begin(), right = stored.begin();
+       left != asked.end() || right != stored.end();) {
+    const bool in_left =
+        right == stored.end() || (left != asked.end() && left->first <= right->first);
+    const bool in_right =
+        left == asked.end() || (right != stored.end() && right->first <= left->first);
+    const auto& name = in_left ? left->first : right->first;
+    const auto& value = in_left ? left->second : none;
+    const auto& other = in_right ? right->second : none;
+    if (value != other) {
+      auto one = worded({name, value, other});
+      if (!one)
+        return {};
+      all.push_back(std::move(*one));
+    }
+    left = in_left ? std::next(left) : left;
+    right = in_right ? std::next(right) : right;
   }
   leave_out_followers(all);
   std::stable_sort(all.begin(), all.end(),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,11 +17,23 @@ struct key_difference {
   auto operator<=>(const key_difference&) const = default;
 };
 
+/// The fields of a key space by their names, JSON taken apart: "model.dtype" is a leaf of the field
+/// "model".
+using key_parts = std::map<std::string, std::string>;
+
+/// Parts that `parts_of` returns at most; further ones are left out.
+inline constexpr std::size_t key_parts_max = 256;
+/// A value of JSON that is longer or has more levels stays one part.
+inline constexpr std::size_t json_bytes_max = 8192;
+inline constexpr std::size_t json_levels_max = 16;
+
+/// Takes the fields of a key space apart. What clients tell is not trusted: the result has limits.
+key_parts parts_of(const std::vector<std::string>& fields);
+
 /// The fields in which two key spaces of one engine's door differ, the one that matters most first.
 /// Fields that follow from others (bytes of a token, heads of a rank) are named only if nothing
 /// else differs. Empty: no difference, or one that is meant: another rank's share, another pool.
-std::vector<key_difference> differences(const std::vector<std::string>& asked,
-                                        const std::vector<std::string>& stored);
+std::vector<key_difference> differences(const key_parts& asked, const key_parts& stored);
 
 /// Whether the keys of equal prompts differ too where this field does: then no page of the one
 /// space has a key in the other.

@@ -88,11 +88,14 @@ void miss_search::keep_newest() {
 }
 
 void miss_search::add_space(const told_calls& from, const link::space_calls& calls) {
-  auto same = std::find_if(spaces_.begin(), spaces_.end(), [&](const space& one) {
-    return !calls.fields.empty() && one.sum.fields == calls.fields;
-  });
+  const auto known = by_fields_.find(calls.fields);
+  auto same = known == by_fields_.end()
+                  ? spaces_.end()
+                  : spaces_.begin() + static_cast<std::ptrdiff_t>(known->second);
   if (same == spaces_.end()) {
     same = spaces_.emplace(spaces_.end());
+    if (!calls.fields.empty())
+      by_fields_[calls.fields] = spaces_.size() - 1;
     same->sum.door = calls.door;
     same->sum.fields = calls.fields;
     same->keys = space_of_fields(calls.fields);
@@ -115,12 +118,16 @@ void miss_search::add_space(const told_calls& from, const link::space_calls& cal
 }
 
 void miss_search::find_others() {
-  for (auto& one : spaces_) {
-    for (std::size_t i = 0; i < spaces_.size(); ++i) {
+  std::vector<key_parts> parts;
+  for (std::size_t i = 0; i < std::min(spaces_.size(), compared_max); ++i)
+    parts.push_back(parts_of(spaces_[i].sum.fields));
+  for (std::size_t own = 0; own < parts.size(); ++own) {
+    auto& one = spaces_[own];
+    for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto& other = spaces_[i].sum;
       if (other.door != one.sum.door || other.fields.empty() || one.sum.fields.empty())
         continue;
-      if (auto differs = differences(one.sum.fields, other.fields); !differs.empty())
+      if (auto differs = differences(parts[own], parts[i]); !differs.empty())
         one.others.emplace_back(i, std::move(differs));
     }
     std::stable_sort(one.others.begin(), one.others.end(), [](const auto& a, const auto& b) {

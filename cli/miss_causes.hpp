@@ -48,6 +48,8 @@ struct page_fate {
 /// page is. Threads: one.
 class miss_search {
 public:
+  /// Spaces that are compared with each other; misses are not blamed on further ones.
+  static constexpr std::size_t compared_max = 512;
   /// Keys that `keys` returns at most, unless there are thousands of clients.
   static constexpr std::size_t keys_max = std::size_t{1} << 16;
 
@@ -100,6 +102,7 @@ private:
 
   std::vector<told_calls> told_;
   std::vector<space> spaces_;
+  std::map<std::vector<std::string>, std::size_t> by_fields_; ///< Spaces whose fields are told.
   std::vector<use> uses_;
   std::uint64_t asked_ = 0, missed_ = 0;
 };

@@ -22,6 +22,10 @@ fields with(std::size_t index, const std::string& value, fields from = sglang) {
   return from;
 }
 
+std::vector<key_difference> differences(const fields& asked, const fields& stored) {
+  return cli::differences(parts_of(asked), parts_of(stored));
+}
+
 } // namespace
 
 TEST(key_differences, name_the_field_and_both_values) {
@@ -66,6 +70,31 @@ TEST(key_differences, look_into_values_of_json) {
   EXPECT_EQ(differences(one, other), (std::vector<key_difference>{{"model.dtype", "auto", "fp8"}}));
   const fields broken{"m", "vllm", "model={", "hash_seed=1"};
   EXPECT_FALSE(differences(broken, other).empty());
+}
+
+TEST(key_differences, take_json_of_any_depth) {
+  const auto nested = [](std::size_t levels, const std::string& leaf) {
+    return fields{"m", "vllm",
+                  "model=" + std::string(levels, '[') + leaf + std::string(levels, ']')};
+  };
+  const auto levels = json_levels_max;
+  EXPECT_EQ(parts_of(nested(levels, "7")).lower_bound("model")->second, "7");
+  const auto whole = parts_of(nested(levels + 1, "7")).at("model");
+  EXPECT_EQ(whole, std::string(levels + 1, '[') + "7" + std::string(levels + 1, ']'));
+  EXPECT_EQ(differences(nested(1'000'000, "7"), nested(1'000'000, "8")).at(0).field, "model");
+}
+
+TEST(key_differences, have_a_limit_of_parts_and_of_bytes_in_json) {
+  std::string wide = "geometry=";
+  fields many{"m", "vllm"};
+  for (std::size_t i = 0; i < 2 * key_parts_max; ++i) {
+    wide += std::to_string(i) + "=1,";
+    many.push_back("name" + std::to_string(i) + "=1");
+  }
+  EXPECT_EQ(parts_of({"m", "vllm", wide}).size(), key_parts_max);
+  EXPECT_EQ(parts_of(many).size(), key_parts_max);
+  const auto text = "[" + std::string(json_bytes_max, ' ') + "1]";
+  EXPECT_EQ(parts_of({"m", "vllm", "model=" + text}).at("model"), text);
 }
 
 TEST(key_differences, name_the_namespace_where_nothing_else_is_said) {

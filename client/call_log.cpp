@@ -54,36 +54,47 @@ void call_log::describe(const page_key& space, description what) {
   }
 }
 
-void call_log::add_failed(space& in, const call& pages, std::size_t index, time_point now) {
-  if (index >= pages.digests.size())
-    return;
-  const bool is_set = pages.kind == link::call_kind::set;
-  auto& newest = is_set ? in.refused : in.missed;
-  if (newest.size() >= (is_set ? refused_max : misses_max))
-    newest.pop_front();
+call_log::failed call_log::failed_at(const call& pages, std::size_t index, time_point now) {
   const auto text = pages.caller_key(index / pages.spaces.size());
-  newest.push_back({pages.kind, pages.results[index].status, now, pages.digests[index],
-                    std::string{text.size() <= caller_key_bytes_max ? text : ""}});
+  return {pages.kind, pages.results[index].status, now, pages.digests[index],
+          std::string{text.size() <= caller_key_bytes_max ? text : ""}};
+}
+
+call_log::share call_log::share_of(const call& pages, std::size_t column, time_point now) {
+  const auto most = pages.kind == link::call_kind::set ? refused_max : misses_max;
+  share of;
+  for (std::size_t i = column; i < pages.results.size(); i += pages.spaces.size()) {
+    const auto status = pages.results[i].status;
+    ++of.pages[static_cast<std::size_t>(status)];
+    if (!is_success(status) && i < pages.digests.size() && of.lost.size() < most)
+      of.lost.push_back(failed_at(pages, i, now));
+  }
+  return of;
+}
+
+void call_log::add_share(space& to, link::call_kind kind, share&& of, time_point now) {
+  auto& numbers = bucket_at(to, now).pages;
+  const auto first = static_cast<std::size_t>(kind) * page_status_count;
+  for (std::size_t status = 0; status < of.pages.size(); ++status)
+    numbers[first + status] += of.pages[status];
+  const bool is_set = kind == link::call_kind::set;
+  auto& newest = is_set ? to.refused : to.missed;
+  for (auto& page : of.lost) {
+    if (newest.size() >= (is_set ? refused_max : misses_max))
+      newest.pop_front();
+    newest.push_back(std::move(page));
+  }
 }
 
 void call_log::note(const call& pages, time_point now) {
-  const auto width = pages.spaces.size();
+  std::vector<share> shares;
+  for (std::size_t column = 0; column < pages.spaces.size(); ++column)
+    shares.push_back(share_of(pages, column, now));
   std::lock_guard guard{lock_};
   changed_ = changed_ || !pages.results.empty();
-  for (std::size_t column = 0; column < width; ++column) {
-    auto* in = find(pages.spaces[column]);
-    if (in == nullptr)
-      continue;
-    auto& numbers = bucket_at(*in, now).pages;
-    const auto first = static_cast<std::size_t>(pages.kind) * page_status_count;
-    std::size_t failed = 0; // One call fills the room for failed pages once.
-    for (std::size_t i = column; i < pages.results.size(); i += width) {
-      const auto status = pages.results[i].status;
-      ++numbers[first + static_cast<std::size_t>(status)];
-      if (!is_success(status) && failed++ < misses_max)
-        add_failed(*in, pages, i, now);
-    }
-  }
+  for (std::size_t column = 0; column < pages.spaces.size(); ++column)
+    if (auto* in = find(pages.spaces[column]))
+      add_share(*in, pages.kind, std::move(shares[column]), now);
 }
 
 void call_log::note_unasked(const page_key& space, const std::string& reason, std::uint64_t pages,
@@ -135,12 +146,19 @@ link::space_calls call_log::report_of(const space& one, time_point now) {
 }
 
 std::optional<link::call_report> call_log::take_report(time_point now) {
-  std::lock_guard guard{lock_};
-  if (!std::exchange(changed_, false))
-    return std::nullopt;
+  std::vector<const space*> all; // Spaces stay where they are until the log ends.
+  {
+    std::lock_guard guard{lock_};
+    if (!std::exchange(changed_, false))
+      return std::nullopt;
+    for (const auto& [id, one] : spaces_)
+      all.push_back(&one);
+  }
   link::call_report said;
-  for (const auto& [id, one] : spaces_)
-    said.spaces.push_back(report_of(one, now));
+  for (const auto* one : all) {
+    std::lock_guard guard{lock_};
+    said.spaces.push_back(report_of(*one, now));
+  }
   return said;
 }
 

@@ -28,9 +28,10 @@ namespace peercache::client {
 ///
 /// A space is named here by its key of the empty string.
 ///
-/// Threads: any; the mutex is held for one pass over a call's results, in which a success costs one
-/// addition. Bounds: `spaces_max`, of each the newest `misses_max` pages that were missed and
-/// `refused_max` that were not stored; pages of further spaces are not noted.
+/// Threads: any. The mutex is held while the numbers and failed pages of a call are added, which
+/// are made ready before, and while one space is reported. Bounds: `spaces_max`, of each the newest
+/// `misses_max` pages that were missed and `refused_max` that were not stored; pages of further
+/// spaces are not noted.
 class call_log {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -86,6 +87,11 @@ private:
     page_key digest;
     std::string caller_key;
   };
+  /// What one call has for one space.
+  struct share {
+    std::array<std::uint64_t, page_status_count> pages{};
+    std::vector<failed> lost; ///< The first pages that failed.
+  };
   struct space {
     description what;
     std::array<bucket, buckets> by_time;
@@ -96,7 +102,9 @@ private:
   static std::int64_t number_of(time_point now) noexcept;
   space* find(const page_key& id); ///< The caller holds lock_. Null: there are too many.
   static bucket& bucket_at(space& in, time_point now);
-  static void add_failed(space& in, const call& pages, std::size_t index, time_point now);
+  static share share_of(const call& pages, std::size_t column, time_point now);
+  static failed failed_at(const call& pages, std::size_t index, time_point now);
+  static void add_share(space& to, link::call_kind kind, share&& of, time_point now);
   static void add_rows(link::space_calls& to, const std::deque<failed>& pages, time_point now);
   static link::space_calls report_of(const space& one, time_point now);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,24 @@ TEST_F(call_log_with, keeps_pages_that_were_not_stored_beside_any_number_of_miss
   EXPECT_EQ(calls.failed.back().caller_key, "1");
   note(call_kind::set, std::vector<page_status>(500, page_status::no_space));
   EXPECT_EQ(said().failed.size(), call_log::misses_max + call_log::refused_max);
+}
+
+TEST_F(call_log_with, holds_up_no_other_call_while_it_copies_keys) {
+  const std::vector<page_key> spaces{space}, digests{key_of("a")};
+  const std::vector<page_result> results{{page_status::not_found, page_origin::none, 0}};
+  std::future<void> other;
+  auto waited = std::future_status::deferred;
+  log.note({call_kind::get, spaces, digests, results,
+            [&](std::size_t) -> std::string_view {
+              other = std::async(std::launch::async,
+                                 [&] { log.note_unasked(space, "late", 1, start); });
+              waited = other.wait_for(5s);
+              return "a";
+            }},
+           start);
+  EXPECT_EQ(waited, std::future_status::ready);
+  other.get();
+  EXPECT_EQ(said().failed.at(0).caller_key, "a");
 }
 
 TEST_F(call_log_with, tells_what_a_space_is_and_what_its_door_answered_itself) {

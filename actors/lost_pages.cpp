@@ -4,7 +4,7 @@
 #include "link/protocol/pool_wire.hpp"
 
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 
 namespace peercache::actors {
 
@@ -45,15 +45,18 @@ std::uint64_t lost_pages::age_of(const loss& one, time_point now) const {
 
 lost_report lost_pages::find(std::string_view prefixes, time_point now) const {
   lost_report found;
-  std::unordered_set<std::uint64_t> wanted;
+  std::unordered_map<std::uint64_t, std::size_t> wanted; // Losses that are still to be told.
   const auto count =
       std::min<std::size_t>(record_count<std::uint64_t>(prefixes).value_or(0), asked_max);
   for (std::size_t i = 0; i < count; ++i)
-    wanted.insert(record_at<std::uint64_t>(prefixes, i));
+    wanted.emplace(record_at<std::uint64_t>(prefixes, i), losses_of_page_max);
   for (std::size_t i = losses_.size(); i > 0 && !wanted.empty(); --i) {
     const auto& one = losses_[(next_ + i - 1) % losses_.size()];
-    if (wanted.erase(one.prefix) == 0)
+    const auto known = wanted.find(one.prefix);
+    if (known == wanted.end())
       continue;
+    if (--known->second == 0)
+      wanted.erase(known);
     auto& page = found.pages.emplace_back();
     page.prefix = one.prefix;
     page.how = static_cast<std::uint8_t>(one.how);

@@ -22,6 +22,9 @@ public:
   static constexpr std::size_t pages_max = std::size_t{1} << 17;
   /// Pages that one question may be about; of further ones nothing is said.
   static constexpr std::size_t asked_max = std::size_t{1} << 16;
+  /// Losses of one page that `find` returns at most: a page that was lost, missed, stored and lost
+  /// again was missed because of an earlier one.
+  static constexpr std::size_t losses_of_page_max = 4;
 
   explicit lost_pages(std::size_t most = pages_max) : most_(most) {}
 
@@ -31,7 +34,8 @@ public:
   /// Notes those pages of packed keys whose page_status byte is a hit.
   void note_removed(std::string_view keys, std::string_view statuses, time_point now);
 
-  /// Returns the newest loss of each page with one of these prefixes (packed u64).
+  /// Returns the newest losses of each page with one of these prefixes (packed u64), the newest of
+  /// all first.
   lost_report find(std::string_view prefixes, time_point now) const;
 
 private:

@@ -44,7 +44,7 @@ result<std::vector<asked_node>> ask_calls(const global_options& globals) {
   return nodes;
 }
 
-/// Asks all nodes how pages left them; the newest loss of each page counts.
+/// Asks all nodes how pages left them.
 void ask_losses(std::vector<asked_node>& nodes, const std::vector<page_key>& keys,
                 fate_map& fates) {
   several_at_a_time(nodes.size(), [&](std::size_t i) {
@@ -54,11 +54,8 @@ void ask_losses(std::vector<asked_node>& nodes, const std::vector<page_key>& key
       nodes[i].lost = std::move(*said);
   });
   for (const auto& node : nodes)
-    for (const auto& page : node.lost.value_or(link::lost_report{}).pages) {
-      auto& known = fates[page.prefix].lost;
-      if (!known || page.age_ms < known->age_ms)
-        known = page;
-    }
+    for (const auto& page : node.lost.value_or(link::lost_report{}).pages)
+      fates[page.prefix].losses.push_back(page);
 }
 
 /// Asks the directory which pages are somewhere.

@@ -56,6 +56,11 @@ const page_fate* fate_of(const std::map<std::uint64_t, page_fate>& fates, const 
   return found == fates.end() ? nullptr : &found->second;
 }
 
+/// Whether the page is somewhere, or was.
+bool was_stored(const page_fate* fate) {
+  return fate != nullptr && (fate->is_there || !fate->losses.empty());
+}
+
 std::string space_of(const link::space_calls& calls) {
   return calls.fields.empty() ? std::string{"?"} : calls.fields.front();
 }
@@ -162,10 +167,14 @@ std::optional<miss_search::verdict>
 miss_search::judge_lost(const use& of, const link::failed_page& page, const fate_map& fates) const {
   const auto* fate = fate_of(fates, digest_of(page));
   const auto missed_ago = page.age_ms + of.told_ago_ms;
-  if (fate == nullptr || !fate->lost || fate->lost->age_ms < missed_ago)
+  const link::lost_page* last = nullptr; // The last loss before the miss.
+  if (fate != nullptr)
+    for (const auto& each : fate->losses)
+      if (each.age_ms >= missed_ago && (last == nullptr || each.age_ms < last->age_ms))
+        last = &each;
+  if (last == nullptr)
     return std::nullopt;
-  auto words =
-      words_of_loss(static_cast<link::page_loss>(fate->lost->how), fate->lost->age_ms - missed_ago);
+  auto words = words_of_loss(static_cast<link::page_loss>(last->how), last->age_ms - missed_ago);
   return verdict{words.cause, words.detail, words.fix, {}};
 }
 
@@ -180,7 +189,7 @@ std::optional<miss_search::verdict> miss_search::judge_others(const space& in,
     const auto* fate = page.caller_key.empty()
                            ? nullptr
                            : fate_of(fates, spaces_[index].keys.key_of(page.caller_key));
-    if (fate != nullptr && (fate->is_there || fate->lost))
+    if (was_stored(fate))
       return stored_with(differs, "the page is stored, in another key space");
   }
   for (const auto& [index, differs] : in.others) {
@@ -220,8 +229,7 @@ miss_search::verdict miss_search::judge(const use& of, const link::failed_page& 
     return *lost;
   if (auto elsewhere = judge_others(in, page, fates))
     return *elsewhere;
-  const auto* fate = fate_of(fates, digest_of(page));
-  if (fate != nullptr && (fate->is_there || fate->lost))
+  if (was_stored(fate_of(fates, digest_of(page))))
     return {"stored_later",
             "the page was stored after it was asked for",
             "nothing: the first prompt of its kind misses",

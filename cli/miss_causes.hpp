@@ -37,8 +37,8 @@ struct miss_cause {
 
 /// What the cluster knows of a page now.
 struct page_fate {
-  bool is_there = false; ///< The directory has a location.
-  std::optional<link::lost_page> lost;
+  bool is_there = false;               ///< The directory has a location.
+  std::vector<link::lost_page> losses; ///< How it left nodes, in no order.
 };
 
 /// Finds for each miss of all clients its cause. A plain class: it is told what the cluster knows.

@@ -57,16 +57,30 @@ TEST(lost_pages, count_only_removals_of_pages_that_were_there) {
   EXPECT_EQ(found.pages[0].prefix, key_of(1).prefix());
 }
 
-TEST(lost_pages, forget_the_oldest_and_tell_the_newest_loss_of_a_page) {
+TEST(lost_pages, forget_the_oldest) {
   lost_pages lost(4);
   for (int i = 0; i < 6; ++i)
     lost.note(key_of(i), page_loss::evicted, start + i * 1s);
   lost.note(key_of(5), page_loss::removed, start + 6s);
   EXPECT_TRUE(lost.find(prefixes({0, 1, 2}), start).pages.empty());
   const auto found = lost.find(prefixes({3, 4, 5}), start + 6s);
-  ASSERT_EQ(found.pages.size(), 3u);
+  ASSERT_EQ(found.pages.size(), 4u);
   EXPECT_EQ(found.pages[0].how, static_cast<std::uint8_t>(page_loss::removed));
   EXPECT_EQ(found.pages[0].age_ms, 0u);
+}
+
+TEST(lost_pages, tell_the_newest_losses_of_a_page_that_left_more_than_once) {
+  lost_pages lost;
+  for (int i = 0; i < 6; ++i)
+    lost.note(key_of(1), page_loss::evicted, start + i * 1s);
+  lost.note(key_of(2), page_loss::removed, start + 6s);
+  const auto found = lost.find(prefixes({1, 2, 1}), start + 6s);
+  ASSERT_EQ(found.pages.size(), lost_pages::losses_of_page_max + 1);
+  EXPECT_EQ(found.pages[0].prefix, key_of(2).prefix());
+  for (std::size_t i = 1; i < found.pages.size(); ++i) {
+    EXPECT_EQ(found.pages[i].prefix, key_of(1).prefix());
+    EXPECT_EQ(found.pages[i].age_ms, 1000 * i);
+  }
 }
 
 } // namespace peercache::actors::lost_pages_test

@@ -78,7 +78,7 @@ public:
   }
   fates& lost(const fields& space, const std::string& key, link::page_loss how,
               std::uint64_t age_ms) {
-    auto& page = all[space_of(space).key_of(key).prefix()].lost.emplace();
+    auto& page = all[space_of(space).key_of(key).prefix()].losses.emplace_back();
     page.how = static_cast<std::uint8_t>(how);
     page.age_ms = age_ms;
     return *this;
@@ -149,6 +149,17 @@ TEST(miss_causes, tell_how_long_before_a_page_was_evicted) {
   const miss_search search({client(500).in(plain).stored(1).miss("a")});
   const auto rows = search.causes(fates().lost(plain, "a", link::page_loss::evicted, 4000).all);
   EXPECT_NE(rows.at(0).detail.find("2.5 s before"), std::string::npos) << rows.at(0).detail;
+}
+
+TEST(miss_causes, judge_by_the_last_loss_before_the_miss) {
+  using link::page_loss;
+  const std::vector<told_calls> told{client().in(plain).stored(9).miss("a", 1000)};
+  EXPECT_EQ(causes_of(told, fates()
+                                .lost(plain, "a", page_loss::evicted, 10)
+                                .lost(plain, "a", page_loss::removed, 9000)
+                                .lost(plain, "a", page_loss::evicted, 2000)
+                                .there(plain, "a")),
+            causes{"evicted 1"});
 }
 
 TEST(miss_causes, name_reasons_of_failed_calls) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fmt/format.h>
 
 namespace peercache::cli {
 namespace {
@@ -30,6 +31,11 @@ std::uint64_t pages_of(const link::space_calls& calls, call_kind kind) {
 std::uint64_t stored_in(const link::space_calls& calls) {
   return pages_of(calls, call_kind::set, page_status::stored) +
          pages_of(calls, call_kind::set, page_status::duplicate);
+}
+
+std::uint64_t hits_in(const link::space_calls& calls) {
+  return pages_of(calls, call_kind::exists, page_status::hit) +
+         pages_of(calls, call_kind::get, page_status::hit);
 }
 
 std::uint64_t asked_in(const link::space_calls& calls) {
@@ -178,13 +184,14 @@ miss_search::judge_lost(const use& of, const link::failed_page& page, const fate
   return verdict{words.cause, words.detail, words.fix, {}};
 }
 
+miss_search::verdict miss_search::stored_with(const std::vector<key_difference>& differs,
+                                              const char* how) {
+  return {cause_of_difference(differs.front()), how, fix_of_difference(differs.front()), differs};
+}
+
 std::optional<miss_search::verdict> miss_search::judge_others(const space& in,
                                                               const link::failed_page& page,
                                                               const fate_map& fates) const {
-  const auto stored_with = [&](const std::vector<key_difference>& differs, const char* how) {
-    return verdict{cause_of_difference(differs.front()), how, fix_of_difference(differs.front()),
-                   differs};
-  };
   for (const auto& [index, differs] : in.others) {
     const auto* fate = page.caller_key.empty()
                            ? nullptr
@@ -192,16 +199,30 @@ std::optional<miss_search::verdict> miss_search::judge_others(const space& in,
     if (was_stored(fate))
       return stored_with(differs, "the page is stored, in another key space");
   }
+  return std::nullopt;
+}
+
+/// The differences to a space in which pages of this model are stored, and equal prompts have other
+/// keys. Null: there is none.
+const std::vector<key_difference>* miss_search::other_keys(const space& in) const {
   for (const auto& [index, differs] : in.others) {
     const auto& other = spaces_[index].sum;
     const bool differ_in_keys = std::any_of(
         differs.begin(), differs.end(), [](const auto& one) { return changes_keys(one.field); });
     if (differ_in_keys && stored_in(other) > 0 && space_of(other) == space_of(in.sum))
-      return stored_with(differs,
-                         "pages of this model are stored in another key space, where equal "
-                         "prompts have other keys");
+      return &differs;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+/// Whether the directory did not say where the page is, or the same page in another space.
+bool miss_search::is_unknown(const use& of, const link::failed_page& page,
+                             const fate_map& fates) const {
+  const auto keys = keys_of(of, page);
+  return std::any_of(keys.begin(), keys.end(), [&](const page_key& key) {
+    const auto* fate = fate_of(fates, key);
+    return fate != nullptr && fate->is_unknown;
+  });
 }
 
 miss_search::verdict miss_search::judge_unstored(const space& in) const {
@@ -214,6 +235,10 @@ miss_search::verdict miss_search::judge_unstored(const space& in) const {
         return {words.cause, words.detail, words.fix, {}};
       }
   auto words = words_of_unstored(in.sum.facts, stored > 0);
+  if (const auto* differs = other_keys(in))
+    words.detail += fmt::format("; engines with another {} store pages of this model too, which "
+                                "have other keys and are never found here",
+                                differs->front().field);
   return {words.cause, words.detail, words.fix, {}};
 }
 
@@ -236,6 +261,13 @@ miss_search::verdict miss_search::judge(const use& of, const link::failed_page& 
             {}};
   if (const auto refused = in.refused.find(digest_of(page).prefix()); refused != in.refused.end())
     return as_verdict(words_of_refusal(static_cast<page_status>(refused->second)));
+  if (is_unknown(of, page, fates))
+    return as_verdict(words_of_unknown());
+  // What is missed in a space that has pages of its own may as well be new.
+  if (const auto* differs = other_keys(in);
+      differs != nullptr && stored_in(in.sum) == 0 && hits_in(in.sum) == 0)
+    return stored_with(*differs, "pages of this model are stored in another key space, where equal "
+                                 "prompts have other keys");
   return judge_unstored(in);
 }
 

@@ -27,6 +27,8 @@ struct miss_cause {
   std::string door;  ///< The engine's door that asked.
   std::string space; ///< First field of the key space that was asked.
   std::uint64_t pages = 0;
+  /// Pages of `pages` that were judged each on its own. The rest is shared out as those are.
+  std::uint64_t sampled = 0;
   std::vector<key_difference> differs;
   std::string detail;       ///< What happened, in words.
   std::string fix;          ///< What to do.
@@ -38,6 +40,7 @@ struct miss_cause {
 /// What the cluster knows of a page now.
 struct page_fate {
   bool is_there = false;               ///< The directory has a location.
+  bool is_unknown = false;             ///< The directory did not answer for this page.
   std::vector<link::lost_page> losses; ///< How it left nodes, in no order.
 };
 
@@ -94,8 +97,11 @@ private:
   verdict judge(const use& of, const link::failed_page& page, const fate_map& fates) const;
   std::optional<verdict> judge_lost(const use& of, const link::failed_page& page,
                                     const fate_map& fates) const;
+  static verdict stored_with(const std::vector<key_difference>& differs, const char* how);
   std::optional<verdict> judge_others(const space& in, const link::failed_page& page,
                                       const fate_map& fates) const;
+  const std::vector<key_difference>* other_keys(const space& in) const;
+  bool is_unknown(const use& of, const link::failed_page& page, const fate_map& fates) const;
   verdict judge_unstored(const space& in) const;
   void add_unasked(std::vector<miss_cause>& to) const;
   void add_never_asked(std::vector<miss_cause>& to) const;

@@ -56,6 +56,9 @@ std::vector<miss_cause> miss_search::causes(const fate_map& fates) const {
                                      .detail = std::move(said.detail),
                                      .fix = std::move(said.fix)});
     row.pages += pages;
+    // Numbers by status are complete: only `not_found` needs a judgement of each page.
+    const bool is_not_found = page.status == static_cast<std::uint8_t>(page_status::not_found);
+    row.sampled += !is_not_found ? pages : page.digest.empty() ? 0 : 1;
     if (row.digest.empty() && !page.digest.empty()) {
       row.key = page.caller_key;
       row.digest = to_string(digest_of(page));
@@ -95,6 +98,7 @@ void miss_search::add_unasked(std::vector<miss_cause>& to) const {
                      .door = one.sum.door,
                      .space = one.sum.fields.empty() ? "?" : one.sum.fields.front(),
                      .pages = pages,
+                     .sampled = pages,
                      .detail = std::move(words.detail),
                      .fix = std::move(words.fix)};
       to.push_back(std::move(row));

@@ -103,6 +103,11 @@ worded_cause words_of_unstored(const std::map<std::string, std::string>& facts,
           "check that an engine with this key space runs and stores: peercache sessions"};
 }
 
+worded_cause words_of_unknown() {
+  return {"unknown", "the directory did not answer: whether the page is stored is not known",
+          "see peercache status for nodes that do not answer, then ask again"};
+}
+
 worded_cause words_of_unasked(const std::string& reason) {
   const auto colon = reason.find(": ");
   const auto name = reason.substr(0, colon);

@@ -241,6 +241,10 @@ public:
   /// Returns all known locations of each key, asked from the directory and not from the cache.
   result<std::vector<std::vector<directory::page_location>>>
   locate(std::span<const page_key> keys, std::optional<deadline> until = {});
+  /// Says of each key by itself what the directory knows of it: `hit` or `not_found`, else the
+  /// reason why no owner of that key answered. Other keys are answered all the same.
+  std::vector<page_status> find_each(std::span<const page_key> keys,
+                                     std::optional<deadline> until = {});
 
   discovery::view view() const;
   /// The process of this host's node; nothing while this client has no session with it.

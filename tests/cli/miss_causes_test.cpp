@@ -76,6 +76,10 @@ public:
     all[space_of(space).key_of(key).prefix()].is_there = true;
     return *this;
   }
+  fates& unknown(const fields& space, const std::string& key) {
+    all[space_of(space).key_of(key).prefix()].is_unknown = true;
+    return *this;
+  }
   fates& lost(const fields& space, const std::string& key, link::page_loss how,
               std::uint64_t age_ms) {
     auto& page = all[space_of(space).key_of(key).prefix()].losses.emplace_back();
@@ -162,6 +166,37 @@ TEST(miss_causes, judge_by_the_last_loss_before_the_miss) {
             causes{"evicted 1"});
 }
 
+TEST(miss_causes, blame_no_other_keys_where_the_page_has_a_fate_of_its_own) {
+  const std::vector<told_calls> told{client().in(plain).stored(2),
+                                     client().in(other_page).stored(5).miss("a")};
+  EXPECT_EQ(causes_of(told, fates().there(other_page, "a")), causes{"stored_later 1"});
+  EXPECT_EQ(causes_of(told), causes{"never_stored 1"});
+  EXPECT_NE(miss_search(told).causes({}).at(0).detail.find("another page_size"), std::string::npos);
+  EXPECT_EQ(causes_of({client().in(plain).stored(2),
+                       client().in(other_page).miss("a").count(call_kind::get, page_status::hit, 1),
+                       client().in(other_page).stored(1)}),
+            causes{"never_stored 1"});
+  EXPECT_EQ(
+      causes_of(
+          {client().in(plain).stored(2),
+           client().in(other_page).fail(call_kind::set, page_status::no_space, "a").miss("a")}),
+      causes{"set_refused 1"});
+}
+
+TEST(miss_causes, are_not_known_where_the_directory_did_not_answer) {
+  const std::vector<told_calls> told{
+      client().in(plain).stored(2),
+      client().in(other_dtype).stored(1).miss("a").miss("b").miss("c").miss("d")};
+  EXPECT_EQ(causes_of(told, fates()
+                                .unknown(other_dtype, "a")
+                                .unknown(plain, "b")
+                                .unknown(other_dtype, "c")
+                                .lost(other_dtype, "c", link::page_loss::evicted, 9000)
+                                .unknown(other_dtype, "d")
+                                .there(plain, "d")),
+            (causes{"unknown 2", "dtype 1", "evicted 1"}));
+}
+
 TEST(miss_causes, name_reasons_of_failed_calls) {
   EXPECT_EQ(causes_of({client()
                            .in(plain)
@@ -197,6 +232,17 @@ TEST(miss_causes, share_out_the_misses_of_which_only_the_number_is_known) {
             (causes{"never_stored 6", "stored_later 4"}));
   EXPECT_EQ(causes_of({client().in(plain).count(call_kind::get, page_status::timed_out, 5)}),
             causes{"timed_out 5"});
+}
+
+TEST(miss_causes, say_how_many_pages_were_judged_each_on_its_own) {
+  const miss_search search({client().in(plain).stored(1).miss("a").miss("b").count(
+                                call_kind::exists, page_status::not_found, 7),
+                            client().in(plain).count(call_kind::get, page_status::timed_out, 5)});
+  const auto rows = search.causes({});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].pages, 9u);
+  EXPECT_EQ(rows[0].sampled, 2u);
+  EXPECT_EQ(rows[1].sampled, 5u);
 }
 
 TEST(miss_causes, ask_for_fewer_pages_of_each_client_where_there_are_many) {

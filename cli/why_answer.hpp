@@ -1,0 +1,32 @@
+#pragma once
+
+#include "cli/exit_code.hpp"
+#include "cli/miss_causes.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace peercache::cli {
+
+/// What `peercache why` answers. A plain struct, printed by the functions below: what clients said
+/// is cut and has no control characters there.
+struct why_answer {
+  std::uint64_t asked = 0;  ///< Pages.
+  std::uint64_t missed = 0; ///< Pages.
+  std::vector<miss_cause> causes;
+  std::vector<std::string> silent; ///< Names of nodes that did not answer.
+  std::size_t unlocated = 0;       ///< Keys for which the directory did not answer.
+};
+
+/// Bytes of a caller's key that are shown.
+inline constexpr std::size_t shown_key_bytes_max = 128;
+
+nlohmann::json to_json(const why_answer& answer);
+std::string to_text(const why_answer& answer);
+/// `failed`: pages were missed; `degraded`: somebody who had to say something did not answer.
+exit_code exit_code_of(const why_answer& answer) noexcept;
+
+} // namespace peercache::cli

@@ -79,7 +79,7 @@ struct lost_page {
 /// What a node remembers of pages that it was asked for.
 struct lost_report {
   lost_report() = default;
-  std::vector<lost_page> pages; ///< The newest loss of each page.
+  std::vector<lost_page> pages; ///< The newest losses of each page, up to four.
   template <class Inspector>
   friend auto inspect(Inspector& f, lost_report& x) {
     return f(x.pages);

@@ -15,13 +15,14 @@ class SlowNative:
 
     def __getattr__(self, name):
         call = getattr(self._native, name)
-        return partial(self._ask, call) if name in ("get", "set", "exists", "remove") else call
+        return partial(self._ask, name, call) if name in ("get", "set", "exists", "remove") else call
 
-    def _ask(self, call, *arguments):
-        *others, seconds = arguments
+    def _ask(self, name, call, *arguments):
+        at = 2 if name == "exists" else len(arguments) - 1  # Behind the seconds comes how long to hold.
+        others, seconds, held = arguments[:at], arguments[at], arguments[at + 1 :]
         self.given.append(seconds)
         time.sleep(min(self._pause, seconds))
-        return call(*others, 10.0)
+        return call(*others, 10.0, *held)
 
 
 class Registrations(Counter):

@@ -215,6 +215,7 @@ struct nodes_stopped_at_end {
 /// Says where the nodes are, and waits for a signal.
 void keep_nodes(const std::vector<node_process>& nodes, const held_signals& signals) {
   std::vector<std::string> addresses;
+  addresses.reserve(nodes.size());
   for (const auto& node : nodes)
     addresses.push_back(node.address());
   fmt::print(stderr,

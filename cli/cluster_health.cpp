@@ -1,24 +1,18 @@
 #include "cli/cluster_health.hpp"
 
+#include "cli/members.hpp"
 #include "common/unix_time.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
 namespace peercache::cli {
 
 namespace {
 
-/// How many members are asked at a time: each connection takes an actor system of its own
-/// meanwhile.
-constexpr std::size_t asked_at_once = 8;
-
 node_answer ask(const discovery::member& member, const global_options& globals) {
   node_answer answer{member, {}, {}};
   answer.asked_ms = unix_ms();
-  auto admin = client::admin_client::connect(member.host, member.control_port, globals.cluster,
-                                             globals.timeout(), globals.tls);
+  auto admin = connect_member(member, globals);
   auto status = admin ? (*admin)->status() : result<client::node_status>(admin.error());
   answer.answered_ms = unix_ms();
   if (status)
@@ -29,17 +23,6 @@ node_answer ask(const discovery::member& member, const global_options& globals) 
 }
 
 } // namespace
-
-void several_at_a_time(std::size_t count, const std::function<void(std::size_t)>& work) {
-  std::atomic<std::size_t> next{0};
-  const auto take_turns = [&] {
-    for (auto i = next++; i < count; i = next++)
-      work(i);
-  };
-  std::vector<std::jthread> askers;
-  for (std::size_t i = 0; i < std::min(asked_at_once, count); ++i)
-    askers.emplace_back(take_turns);
-}
 
 std::vector<node_answer> ask_all(const discovery::view& view, const global_options& globals) {
   std::vector<node_answer> answers(view.members.size());

@@ -5,8 +5,6 @@
 #include "discovery/view.hpp"
 #include "link/cluster_health.hpp"
 
-#include <cstddef>
-#include <functional>
 #include <vector>
 
 namespace peercache::cli {
@@ -19,10 +17,6 @@ using link::since_of;
 /// Several members are asked at a time, each within the options' timeout, so a frozen one does not
 /// hold up the others.
 std::vector<node_answer> ask_all(const discovery::view& view, const global_options& globals);
-
-/// Calls `work(i)` for each i below `count`, for several at a time: in threads that end with the
-/// call.
-void several_at_a_time(std::size_t count, const std::function<void(std::size_t)>& work);
 
 /// The answer of `peercache status` as JSON. @param status that of the asked node
 nlohmann::json status_json(const client::node_status& status, const discovery::view& view,

@@ -1,5 +1,6 @@
 #include "cli/cluster_history.hpp"
 
+#include "cli/members.hpp"
 #include "common/fault_ids.hpp"
 
 #include <algorithm>
@@ -16,23 +17,16 @@ bool is_incident(const link::node_event& event) {
                      [&](std::string_view id) { return id == event.kind; });
 }
 
-node_memory ask_memory(const discovery::member& member, const global_options& globals) {
-  node_memory memory{member, {}};
-  auto admin = client::admin_client::connect(member.host, member.control_port, globals.cluster,
-                                             globals.timeout(), globals.tls);
-  if (!admin)
-    return memory;
-  if (auto said = (*admin)->history())
-    memory.said = std::move(*said);
-  return memory;
-}
-
 } // namespace
 
 std::vector<node_memory> ask_memories(const discovery::view& view, const global_options& globals) {
   std::vector<node_memory> all(view.members.size());
-  several_at_a_time(all.size(),
-                    [&](std::size_t i) { all[i] = ask_memory(view.members[i], globals); });
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].member = view.members[i];
+  ask_members(view.members, globals, [&](std::size_t i, client::admin_client& admin) {
+    if (auto said = admin.history())
+      all[i].said = std::move(*said);
+  });
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
     return discovery::natural_less(a.member.name, b.member.name);
   });

@@ -1,6 +1,7 @@
 #include "cli/command.hpp"
 
 #include "cli/examples.hpp"
+#include "cli/members.hpp"
 #include "cli/option_forms.hpp"
 #include "cli/usage.hpp"
 #include "config/load.hpp"
@@ -280,8 +281,7 @@ result<std::unique_ptr<client::admin_client>> connect_node(const global_options&
   std::vector<std::string> names;
   for (const auto& member : view->members) {
     if (member.name == name)
-      return client::admin_client::connect(member.host, member.control_port, globals.cluster,
-                                           globals.timeout(), globals.tls);
+      return connect_member(member, globals);
     names.push_back(member.name);
   }
   if (const auto* lost = view->find_gone(name))

@@ -1,5 +1,6 @@
 #include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "cli/members.hpp"
 #include "metrics/metric_table.hpp"
 
 #include <algorithm>
@@ -138,10 +139,7 @@ private:
 };
 
 exit_code show_handoff(const global_options& globals) {
-  auto admin = connect_admin(globals);
-  if (!admin)
-    return fail(globals, admin.error());
-  auto view = (*admin)->view();
+  auto view = ask_view(globals);
   if (!view)
     return fail(globals, view.error());
   report shown;

@@ -1,5 +1,5 @@
-#include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "cli/members.hpp"
 #include "config/node_config.hpp"
 
 #include <algorithm>
@@ -21,14 +21,6 @@ struct node_level {
   std::optional<std::string> level;
 };
 
-node_level tell(const discovery::member& member, const std::string& level,
-                const global_options& globals) {
-  auto admin = client::admin_client::connect(member.host, member.control_port, globals.cluster,
-                                             globals.timeout(), globals.tls);
-  auto said = admin ? (*admin)->log_level(level) : result<std::string>(admin.error());
-  return {member.name, said ? std::optional(*said) : std::nullopt};
-}
-
 result<std::vector<node_level>> tell_nodes(const global_options& globals,
                                            const level_arguments& arguments) {
   const auto& words = config::words_of<config::log_level>;
@@ -36,25 +28,15 @@ result<std::vector<node_level>> tell_nodes(const global_options& globals,
       std::find(words.begin(), words.end(), arguments.level) == words.end())
     return error{errc::invalid_argument, fmt::format("'{}' is no log level; there are {}",
                                                      arguments.level, fmt::join(words, ", "))};
-  auto admin = connect_admin(globals);
-  if (!admin)
-    return admin.error();
-  auto view = (*admin)->view();
-  if (!view)
-    return view.error();
-  auto members = view->members;
-  std::erase_if(members, [&](const discovery::member& member) {
-    return !arguments.node.empty() && member.name != arguments.node;
-  });
-  if (members.empty())
-    return error{errc::not_found, fmt::format("no node is called '{}'; `peercache nodes` lists "
-                                              "them",
-                                              arguments.node)};
-  std::vector<node_level> levels(members.size());
-  several_at_a_time(members.size(),
-                    [&](std::size_t i) { levels[i] = tell(members[i], arguments.level, globals); });
-  std::sort(levels.begin(), levels.end(), [](const node_level& a, const node_level& b) {
-    return discovery::natural_less(a.node, b.node);
+  auto members = members_named(globals, arguments.node);
+  if (!members)
+    return members.error();
+  std::vector<node_level> levels(members->size());
+  for (std::size_t i = 0; i < levels.size(); ++i)
+    levels[i].node = (*members)[i].name;
+  ask_members(*members, globals, [&](std::size_t i, client::admin_client& admin) {
+    if (auto said = admin.log_level(arguments.level))
+      levels[i].level = std::move(*said);
   });
   return levels;
 }

@@ -1,5 +1,6 @@
 #include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "cli/members.hpp"
 #include "metrics/metric_table.hpp"
 
 #include <fmt/format.h>
@@ -67,10 +68,7 @@ nlohmann::json json_of_gone(const discovery::departed& who) {
 }
 
 exit_code show_nodes(const global_options& globals) {
-  auto admin = connect_admin(globals);
-  if (!admin)
-    return fail(globals, admin.error());
-  auto view = (*admin)->view();
+  auto view = ask_view(globals);
   if (!view)
     return fail(globals, view.error());
   const auto answers = ask_all(*view, globals);

@@ -1,9 +1,7 @@
-#include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "cli/members.hpp"
 #include "cli/session_rows.hpp"
 
-#include <algorithm>
-#include <fmt/format.h>
 #include <optional>
 
 namespace peercache::cli {
@@ -16,44 +14,24 @@ struct node_sessions {
   std::optional<link::sessions_report> said;
 };
 
-node_sessions ask_one(const discovery::member& member, const global_options& globals) {
-  node_sessions answer{member, {}};
-  auto admin = client::admin_client::connect(member.host, member.control_port, globals.cluster,
-                                             globals.timeout(), globals.tls);
-  if (!admin)
-    return answer;
-  if (auto said = (*admin)->sessions())
-    answer.said = std::move(*said);
-  return answer;
-}
-
-/// The members to ask: the one of this name, or all of them.
-result<std::vector<node_sessions>> ask_members(const global_options& globals,
-                                               const std::string& name) {
-  auto admin = connect_admin(globals);
-  if (!admin)
-    return admin.error();
-  auto view = (*admin)->view();
-  if (!view)
-    return view.error();
-  std::vector<discovery::member> members;
-  for (const auto& member : view->members)
-    if (name.empty() || member.name == name)
-      members.push_back(member);
-  if (members.empty())
-    return error{errc::not_found, fmt::format("no node is called '{}'; `peercache nodes` lists "
-                                              "them",
-                                              name)};
-  std::sort(members.begin(), members.end(),
-            [](const auto& a, const auto& b) { return discovery::natural_less(a.name, b.name); });
-  std::vector<node_sessions> answers(members.size());
-  several_at_a_time(members.size(),
-                    [&](std::size_t i) { answers[i] = ask_one(members[i], globals); });
+/// Asks the member of this name, or all of them.
+result<std::vector<node_sessions>> ask_sessions(const global_options& globals,
+                                                const std::string& name) {
+  auto members = members_named(globals, name);
+  if (!members)
+    return members.error();
+  std::vector<node_sessions> answers(members->size());
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    answers[i].member = (*members)[i];
+  ask_members(*members, globals, [&](std::size_t i, client::admin_client& admin) {
+    if (auto said = admin.sessions())
+      answers[i].said = std::move(*said);
+  });
   return answers;
 }
 
 exit_code show_sessions(const global_options& globals, const std::string& name) {
-  const auto answers = ask_members(globals, name);
+  const auto answers = ask_sessions(globals, name);
   if (!answers)
     return fail(globals, answers.error());
   using side = text_table::align;

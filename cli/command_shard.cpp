@@ -1,5 +1,6 @@
 #include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "cli/members.hpp"
 #include "metrics/metric_table.hpp"
 
 #include <fmt/format.h>
@@ -23,10 +24,7 @@ nlohmann::json shard_json(const client::node_status& status) {
 }
 
 exit_code list_shards(const global_options& globals) {
-  auto admin = connect_admin(globals);
-  if (!admin)
-    return fail(globals, admin.error());
-  auto view = (*admin)->view();
+  auto view = ask_view(globals);
   if (!view)
     return fail(globals, view.error());
   using side = text_table::align;

@@ -1,5 +1,5 @@
-#include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "cli/members.hpp"
 #include "cli/miss_causes.hpp"
 #include "cli/page_places.hpp"
 #include "cli/why_answer.hpp"
@@ -20,10 +20,7 @@ struct asked_node {
 using fate_map = std::map<std::uint64_t, page_fate>;
 
 result<std::vector<asked_node>> ask_calls(const global_options& globals) {
-  auto admin = connect_admin(globals);
-  if (!admin)
-    return admin.error();
-  auto view = (*admin)->view();
+  auto view = ask_view(globals);
   if (!view)
     return view.error();
   std::vector<asked_node> nodes(view->members.size());
@@ -31,8 +28,7 @@ result<std::vector<asked_node>> ask_calls(const global_options& globals) {
     nodes[i].member = view->members[i];
   several_at_a_time(nodes.size(), [&](std::size_t i) {
     auto& node = nodes[i];
-    auto found = client::admin_client::connect(node.member.host, node.member.control_port,
-                                               globals.cluster, globals.timeout(), globals.tls);
+    auto found = connect_member(node.member, globals);
     if (!found)
       return;
     node.admin = std::move(*found);

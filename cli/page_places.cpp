@@ -1,6 +1,6 @@
 #include "cli/page_places.hpp"
 
-#include "cli/cluster_health.hpp"
+#include "cli/members.hpp"
 #include "common/limits.hpp"
 
 #include <algorithm>

@@ -23,8 +23,7 @@ namespace peercache::cli {
 template <class Cache>
 class demo_replay {
 public:
-  demo_replay(std::uint32_t page_bytes, key_space space)
-      : page_bytes_(page_bytes), space_(space) {}
+  demo_replay(std::uint32_t page_bytes, key_space space) : page_bytes_(page_bytes), space_(space) {}
 
   void request(Cache& cache, std::span<const std::uint64_t> ids) {
     prepare(ids);

@@ -201,20 +201,25 @@ void child_process::remember_exit(int wait_status) {
 std::optional<int> child_process::wait(std::chrono::milliseconds at_most) {
   if (pid_ <= 0 || exit_status_)
     return exit_status_;
-  // The wait needs no polling in steps: a pidfd becomes readable when its process ends.
+  // A pidfd becomes readable when its process ends; a process without one (no descriptor is left)
+  // is looked at every few milliseconds.
+  constexpr std::chrono::milliseconds step(10);
   int fd = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
-  auto until = std::chrono::steady_clock::now() + at_most;
-  while (fd >= 0) {
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  for (int status = 0;;) {
+    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+      remember_exit(status);
+      break;
+    }
     auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    pollfd end{fd, POLLIN, 0};
-    if (::poll(&end, 1, static_cast<int>(std::max<long>(0, left.count()))) >= 0 || errno != EINTR)
+    if (left.count() <= 0)
       break;
+    pollfd end{fd, POLLIN, 0};
+    ::poll(&end, fd >= 0 ? 1 : 0,
+           static_cast<int>((fd >= 0 ? left : std::min(left, step)).count()));
   }
   close_if_open(fd);
-  int status = 0;
-  if (::waitpid(pid_, &status, WNOHANG) == pid_)
-    remember_exit(status);
   return exit_status_;
 }
 

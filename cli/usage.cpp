@@ -87,9 +87,7 @@ std::string about_option(const CLI::App& root, const CLI::App& at, const std::st
     return fmt::format("'{}' is an option of {} and stands behind it", name,
                        fmt::join(owners, ", "));
   auto known = options_at(at);
-  // A shorter word is near to any other, so nothing is suggested for it.
-  constexpr std::size_t letters_min = 3;
-  auto meant = name.size() >= letters_min ? config::closest(name, known) : std::nullopt;
+  auto meant = config::closest(name, known);
   if (!meant && name.starts_with("--"))
     meant = only_one_ending(name, known);
   return fmt::format("unknown option '{}'{} {}", name,

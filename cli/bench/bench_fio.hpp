@@ -14,7 +14,7 @@ namespace peercache::cli {
 /// a program that does nothing else.
 struct fio_run {
   enum class kind : std::uint8_t {
-    write, ///< Writes one block behind the other into reserved room, then calls fdatasync.
+    write, ///< Writes one block behind the other into reserved room, then calls fsync.
     read   ///< Reads each block of the file once, in random order.
   };
   kind what = kind::write;

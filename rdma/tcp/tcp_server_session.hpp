@@ -92,5 +92,6 @@ private:
   tls_extent extent_;         ///< What is inside TLS: what the server wants, then what both do.
   net::stream_socket socket_; ///< Closed before the answer's pins are released.
 };
+static_assert(sizeof(tcp_server_session) < 64u << 10, "a connection without a hello costs as much");
 
 } // namespace peercache::rdma

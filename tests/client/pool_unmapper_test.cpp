@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <optional>
 #include <thread>
 
@@ -39,8 +40,10 @@ TEST(pool_unmapper, what_comes_while_it_runs_ends_without_its_stop) {
   auto unmapper = std::make_shared<pool_unmapper>();
   std::thread thread([&] { unmapper->run(); });
   pool_unmapper::share(pool.attach(), unmapper).reset();
-  while (!pool.has_ended())
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!pool.has_ended() && std::chrono::steady_clock::now() < end)
     std::this_thread::yield();
+  EXPECT_TRUE(pool.has_ended());
   unmapper->stop();
   thread.join();
 }

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import subprocess
 
 import numpy
@@ -61,7 +62,10 @@ def test_a_hand_over_worker_under_tls_listens_beyond_loopback(certificates):
     folder, cluster = certificates
     tls = {f"tls.{name}": path for name, path in _files(folder, "engine").items()}
     described = {"dtype": "uint8", "page_tokens": 1}
-    _native.PrefillWorker({"cluster.name": cluster, **tls}, "0.0.0.0", "host", described).close()
+    worker = _native.PrefillWorker({"cluster.name": cluster, **tls}, "0.0.0.0", "host", described)
+    # Only a socket that listens at all addresses takes a connection at this one.
+    socket.create_connection(("127.0.0.2", worker.port), timeout=5).close()
+    worker.close()
 
 
 def test_a_file_that_is_missing_is_named(certificates, ring):

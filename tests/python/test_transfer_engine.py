@@ -340,14 +340,20 @@ def test_nothing_arrives_in_memory_that_is_not_registered_any_more(engine, peer)
     mine, other = Memory(32 * MIB), peer(32 * MIB)
     session = session_of(engine)
     assert other.ask("memory.fill(5)") is None
+    met = 0
     for round_ in range(6):
+        mine.fill(1)
         assert engine.register_memory(mine.address, mine.size) == 0
         other.tell(f"engine.transfer_sync_write({session!r}, memory.address, {mine.address}, memory.size)")
-        time.sleep(0.004 * round_)
+        end = time.monotonic() + 20
+        while mine.bytes[mine.size * round_ // 6] != 5:  # Without a pause, which may outlast the write.
+            assert time.monotonic() < end
         assert engine.unregister_memory(mine.address) == 0
+        met += not mine.only(5)
         mine.fill(1)
         assert other.told() in (0, -1)
         assert mine.only(1)
+    assert met > 0, "the memory was taken back in the middle of a write"
 
 
 # -- the end of the process

@@ -253,9 +253,12 @@ def test_the_plug_in_names_the_tier_and_may_be_called_again(ring, monkeypatch):
 
 
 @pytest.mark.parametrize("registers", [None, lambda *_: 1 / 0], ids=["none", "another"])
-def test_the_plug_in_leaves_a_strange_vllm_alone(monkeypatch, registers):
+def test_the_plug_in_leaves_a_strange_vllm_alone(monkeypatch, caplog, registers):
+    monkeypatch.setattr(SecondaryTierFactory, "registry", {})
     monkeypatch.setattr(SecondaryTierFactory, "register_tier", registers)
     plugin.register()
+    assert "cannot be used with this vLLM" in caplog.text
+    assert SecondaryTierFactory.registry == {}
 
 
 def test_an_older_tier_takes_no_detector(ring, monkeypatch):

@@ -93,7 +93,7 @@ def trouble(cause, field=None):
     return register
 
 
-# SGLang's engines
+# Misconfigurations of SGLang's engines
 
 @trouble("page_size", "page_size")
 def sglang_page_size(made):
@@ -197,7 +197,7 @@ def sglang_without_a_writer(made):
     return PAGES
 
 
-# vLLM's engines
+# Misconfigurations of vLLM's engines
 
 def _config(part, **fields):
     plain = OffloadingConfig()
@@ -234,7 +234,7 @@ def vllm_verdicts_too_soon(made):
     return made.vllm_pair(entry={"lookup_timeout_s": 0})
 
 
-# LMCache's servers
+# Misconfigurations of LMCache's servers
 
 @trouble("namespace", "namespace")
 def lmcache_namespace(made):
@@ -262,7 +262,7 @@ def lmcache_delete(made):
     return PAGES
 
 
-# The cluster
+# Faults of the cluster that look like misconfigured engines
 
 def _fill(client, space, keys, page):
     for key in keys:  # A pool that has to evict may have no room for a moment.

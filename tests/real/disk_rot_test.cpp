@@ -46,7 +46,8 @@ TEST_P(disk_rot, is_counted_and_no_wrong_byte_is_served) {
   constexpr std::uint32_t pages = 400;
   disk_node::options options;
   options.store = GetParam();
-  // The file of the store `offset` has this size, whatever is in it.
+  // Less than the default, because a bit is flipped for each 64 KiB of files, and the store
+  // `offset` has one file of the whole size even when it is nearly empty.
   options.disk_bytes = 32u << 20;
   disk_node node(options);
   ASSERT_TRUE(node.settled());

@@ -25,8 +25,9 @@ std::uint32_t setting(const char* name, std::uint32_t otherwise) {
   return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::atoi(text));
 }
 
-/// Measures how late calls come back: PEERCACHE_LATE_CALLS calls (a few by default) in a cluster of
-/// PEERCACHE_LATE_NODES nodes, made by PEERCACHE_LATE_THREADS threads.
+/// Measures by how much calls return behind their deadlines. The environment says how many calls
+/// (PEERCACHE_LATE_CALLS, 600 without it), how many nodes (PEERCACHE_LATE_NODES, 3 and at least 3)
+/// and how many threads that call (PEERCACHE_LATE_THREADS, 4).
 class late_calls : public survival_ring {
 protected:
   /// Upper bounds of the histogram's ranges, in milliseconds after the deadline; one more range has

@@ -81,11 +81,6 @@ TEST_F(tcp_page_server_test, garbage_closes_the_connection) {
   EXPECT_EQ(server->connections(), 0u);
 }
 
-TEST_F(tcp_page_server_test, a_session_without_a_hello_costs_little_memory) {
-  static_assert(sizeof(tcp_server_session) < 64u << 10);
-  SUCCEED();
-}
-
 TEST_F(tcp_page_server_test, connections_without_a_hello_are_reaped) {
   serve();
   raw_peer silent(server->port());

@@ -39,9 +39,10 @@ struct http_board {
   /// Has the directory asked where the page of this key is; the answer comes into `keys`. Set
   /// before the HTTP thread runs.
   std::function<void(const page_key&)> ask_for_key;
-  /// Has a router's query answered: whether its body names blocks by their hashes. Set before the
-  /// HTTP thread runs.
-  std::function<void(bool, std::string, metrics::http_reply)> ask_for_overlap;
+  /// Has a router's query answered through `reply`. `by_hashes`: its body names blocks by their
+  /// hashes
+  /// (`/query_by_hash`) and not by tokens. Set before the HTTP thread runs.
+  std::function<void(bool by_hashes, std::string body, metrics::http_reply reply)> ask_for_overlap;
   /// When somebody looked at the cluster last, and when somebody collected metrics; the clock's
   /// zero: nobody has.
   std::atomic<std::chrono::steady_clock::time_point> looked{

@@ -19,7 +19,8 @@ struct life_record {
   /// same lineage knows every clear that was certain among them. Null until this node has caught
   /// up.
   incarnation lineage;
-  /// The last process of this node that had caught up; null when none had.
+  /// The newest process of this node that had heard of every clear that it could have missed
+  /// ("caught up", docs/flows.md); null when there was none.
   incarnation process;
   /// Names by process. A null process stands for nodes that are not known.
   std::map<incarnation, std::string> left_behind;

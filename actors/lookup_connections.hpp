@@ -81,8 +81,9 @@ public:
   bool receive(handle from, const char* bytes, std::size_t count, time_point now,
                std::vector<std::string>& questions);
 
-  /// Call when a question of connection `number` is answered and a frame of `frame_bytes` is about
-  /// to be sent. False: the connection is gone.
+  /// Counts an answer of `frame_bytes`, which is about to be sent, as held by the connection, and
+  /// its question no longer. False, and nothing is counted, when `which` is another connection than
+  /// `number` by now: descriptors come again, numbers (`number_of`) do not.
   bool answered(handle which, std::uint64_t number, std::size_t question_bytes,
                 std::size_t frame_bytes);
   /// Does as `answered` does, for a question that is not a look-up of a call.

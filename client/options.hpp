@@ -14,8 +14,8 @@ namespace peercache::client {
 /// `cluster.*`, `tls.*` and `data.*` rows of the option table.
 client_options options_of(const config::node_config& config);
 
-/// Opens the TLS of a configuration, for the connection of a worker to its node; null when it has
-/// none.
+/// Opens the certificates that `config` names under `tls.*`, for the ports of a hand-over worker
+/// and its connections to other workers and to its node. Null when `config` names none.
 result<std::shared_ptr<net::tls_context>> tls_of(const config::node_config& config);
 
 } // namespace peercache::client

@@ -12,7 +12,7 @@ namespace peercache::directory {
 /// Collects what the directory owners answer about one published batch of pages. Its user asks the
 /// owners, passes each answer on, and checks after each answer whether the batch is decided.
 ///
-/// Threads: none; the owner serializes.
+/// Threads: starts none; one at a time, that of the pool actor, uses it.
 class publication {
 public:
   explicit publication(std::size_t pages)

@@ -86,7 +86,8 @@ public:
     node_id owner;
     std::string request;
   };
-  /// Tell the owner of these pages and withdrawals; then call `tick` again, at once.
+  /// An order to who calls `tick`: send `owner` these publications and withdrawals, then call
+  /// `tick` again at once.
   struct repair_owner {
     node_id owner;
     std::vector<held_page> publish;

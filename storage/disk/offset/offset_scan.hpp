@@ -17,7 +17,7 @@ namespace peercache::storage {
 
 inline constexpr std::string_view offset_file = "pages.data";
 
-/// What a scan at the start has found of an offset store.
+/// Results of the scan that reads the file of a store `offset` when its node starts.
 struct offset_scan_result {
   std::vector<record_table::entry> records; ///< The records that were found, sorted by sequence.
   /// Keys that the index should lose, because their record is invalid.

@@ -101,9 +101,6 @@ void membership::survey_if_cut_off() {
 view membership::fragment_of(std::vector<member> members) const {
   auto made = next_view(newest_.term, std::move(members));
   made.term = newest_.term;
-  // Another process may finish a proposal of this one without this one noticing, so the fragment
-  // gets a higher version than any view proposed here.
-  made.version = std::max(made.version, version_proposed_ + 1);
   made.former_masters = newest_.former_masters;
   if (!newest_.fragment())
     for (const auto& name : newest_.masters)

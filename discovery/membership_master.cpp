@@ -103,7 +103,10 @@ std::vector<member> membership::wanted_members() const {
   return with_applicants(std::move(members));
 }
 
-/// The view after the base view, with `members`.
+/// The view after the base view, with `members`. Another process may finish a proposal of this one
+/// without this one noticing, and two views of the same term may follow one another here (each of
+/// two masters decides alone), so the next view has a higher version than any that was proposed
+/// here.
 /// @param term Term of the new view if it is whole; a fragment keeps the term of its base.
 view membership::next_view(std::uint64_t term, std::vector<member> members) const {
   view next;
@@ -112,7 +115,7 @@ view membership::next_view(std::uint64_t term, std::vector<member> members) cons
     next.term = std::max(base().term, newest_.term);
     next.former_masters = base().former_masters;
   }
-  next.version = std::max(view_.version, newest_.version) + 1;
+  next.version = std::max({view_.version, newest_.version, version_proposed_}) + 1;
   next.masters = choose_masters(members, head_, options_.max_masters);
   next.members = std::move(members);
   next.issuer = self_.inc;

@@ -122,6 +122,10 @@ public:
   void forget(std::size_t i, const std::string& name) {
     perform(i, nodes_[i].machine->forget(name, now_));
   }
+  /// Has node `i` hear a packet that no node of the net has sent.
+  void hear(std::size_t i, const discovery::packet& said) {
+    perform(i, nodes_[i].machine->on_packet(said, now_));
+  }
   void leave(std::size_t i) { perform(i, nodes_[i].machine->leave(now_)); }
 
   void run_for(duration time) {

@@ -170,11 +170,20 @@ TEST_F(read_after_write, another_host_asks_once_for_a_page_that_it_gets) {
   // A flush waits for one owner of a key; the other owner may hear of the page a moment later.
   ASSERT_TRUE(
       within(milliseconds(5000), [&] { return count_existing(*other, 0, pages) == pages; }));
-  for (std::uint32_t id = 0; id < pages; ++id)
+  // An owner that has not answered after 4 ms may be late, and another one is asked, too.
+  constexpr milliseconds patience(4);
+  std::uint32_t asked_in_time = 0;
+  for (std::uint32_t id = 0; id < pages; ++id) {
+    const auto before = reader->stats().directory_messages;
+    const auto begin = clock::now();
     ASSERT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit)) << id;
+    if (clock::now() - begin >= patience)
+      continue;
+    EXPECT_EQ(reader->stats().directory_messages, before + 1) << id;
+    ++asked_in_time;
+  }
+  EXPECT_GT(asked_in_time, 0u);
   const auto asked = reader->stats().directory_messages;
-  EXPECT_GT(asked, 0u);
-  EXPECT_LE(asked, pages + pages / 4) << "a message for each page, and some where an owner is late";
   for (std::uint32_t id = 0; id < pages; ++id)
     ASSERT_EQ(to_string(get(*reader, id).result.status), to_string(page_status::hit)) << id;
   EXPECT_EQ(reader->stats().directory_messages, asked) << "pages that were found are remembered";

@@ -147,9 +147,9 @@ result<void> node::impl::hold_ports() {
   return {};
 }
 
-result<caf::io::doorman_ptr> node::impl::listen(std::uint16_t port, const char* option) {
-  auto doorman =
-      system_->middleman().backend().new_tcp_doorman(port, config_.net.bind.c_str(), true);
+result<caf::io::doorman_ptr> node::impl::listen(std::uint16_t port, const char* option,
+                                                net::tls_peers members) {
+  auto doorman = link::new_doorman(*system_, config_.net.bind, port, members);
   if (doorman)
     return std::move(*doorman);
   return port_fault(config_.net.bind, port, option);
@@ -198,17 +198,18 @@ result<void> node::impl::open_ports() {
   self_.data_port = pages_->port();
   if (auto opened = open_http(); !opened)
     return opened;
-  auto control = listen(config_.net.control_port, "net.control_port");
+  auto control =
+      listen(config_.net.control_port, "net.control_port", net::tls_peers::nodes_and_operators);
   if (!control)
     return control.error();
   doorman_ = std::move(*control);
-  auto lookups = listen(config_.net.lookup_port, "net.lookup_port");
+  auto lookups = listen(config_.net.lookup_port, "net.lookup_port", net::tls_peers::members);
   if (!lookups)
     return lookups.error();
   lookup_doorman_ = std::move(*lookups);
   self_.lookup_port = lookup_doorman_->port();
   self_.control_port = doorman_->port();
-  return {};
+  return open_host_socket();
 }
 
 void node::impl::drain() {
@@ -326,6 +327,7 @@ void node::impl::stop() {
   end_actors();
   *stopping_at_ = "closing connections";
   system_->await_actors_before_shutdown(false);
+  host_socket_.reset();
   system_.reset();
 }
 

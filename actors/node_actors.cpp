@@ -30,7 +30,7 @@ void node::impl::spawn_actors() {
   auto& system = *system_;
   page_thread_ = spawn_thread_actor(system, [server = pages_.get()] { server->run(); });
   spawn_rails();
-  connector_ = system.spawn(run_connector, 300ms);
+  connector_ = system.spawn(run_connector, 300ms, reach::port);
   directory_options directory;
   directory.self = self_.id;
   directory.replicas = config_.directory.replicas;
@@ -269,8 +269,9 @@ void node::impl::spawn_gateway(peer& own) {
   own.directory = directory_;
   own.membership = membership_;
   auto basp = system_->middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
-  caf::anon_send(basp, caf::publish_atom_v, std::move(doorman_), self_.control_port,
-                 caf::actor_cast<caf::strong_actor_ptr>(gateway_), std::set<std::string>{});
+  for (auto* doorman : {&doorman_, &host_doorman_})
+    caf::anon_send(basp, caf::publish_atom_v, std::move(*doorman), self_.control_port,
+                   caf::actor_cast<caf::strong_actor_ptr>(gateway_), std::set<std::string>{});
 }
 
 void node::impl::spawn_lookups() {

@@ -16,6 +16,7 @@
 #include "link/protocol/message_types.hpp"
 #include "link/system_config.hpp"
 #include "metrics/http_server.hpp"
+#include "net/host_socket.hpp"
 #include "net/socket.hpp"
 #include "net/tls_context.hpp"
 #include "rdma/verbs/rail_servers.hpp"
@@ -76,7 +77,9 @@ private:
   result<std::unique_ptr<rdma::rail_servers>> open_rails(const rdma::rail_choice& choice);
   result<void> open_ports();
   result<void> open_http();
-  result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option);
+  result<caf::io::doorman_ptr> listen(std::uint16_t port, const char* option,
+                                      net::tls_peers members);
+  result<void> open_host_socket();
   void spawn_actors();
   void spawn_rails();
   void spawn_pool();
@@ -114,7 +117,8 @@ private:
   std::shared_ptr<net::tls_context> tls_; ///< Null: the ports are plain.
   std::unique_ptr<system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
-  caf::io::doorman_ptr doorman_, lookup_doorman_;
+  caf::io::doorman_ptr doorman_, host_doorman_, lookup_doorman_;
+  std::optional<net::host_socket> host_socket_;
   caf::actor lookups_;
   connector_actor connector_;
   directory_actor directory_;

@@ -1,6 +1,7 @@
 #include "actors/node_impl.hpp"
 
 #include "common/log.hpp"
+#include "link/node_middleman.hpp"
 
 #include <fmt/format.h>
 
@@ -25,9 +26,10 @@ result<void> node::impl::open_tls() {
   if (!tls_)
     return {};
   if (tls_->self().role != net::tls_role::node)
-    return {errc::invalid_argument, "TLS: " + config_.tls.certificate +
-                                        " is a client's; `peercache ca issue node NAME` makes one "
-                                        "for a node"};
+    return {errc::invalid_argument,
+            "TLS: " + config_.tls.certificate +
+                " is not a node's; `peercache ca issue node NAME` makes one "
+                "for a node"};
   if (tls_->self().name != config_.node.name)
     return {errc::invalid_argument,
             fmt::format("TLS: {} is that of the node '{}', and this is '{}', whom no member would "
@@ -40,6 +42,23 @@ result<void> node::impl::open_tls() {
       "the bytes of pages travel {} TLS; {} may read metrics and status at the HTTP port",
       config_.cluster.name, tls_->self().name, pages_in_tls() ? "inside" : "past",
       config_.metrics.readers == config::http_readers::anyone ? "anyone" : "members alone");
+  return {};
+}
+
+/// Opens the Unix socket at which clients of this host speak with the node.
+result<void> node::impl::open_host_socket() {
+  PEERCACHE_ASSERT(self_.control_port != 0); // The socket's name has the port.
+  const auto bind = net::resolve_host(config_.net.bind);
+  if (!bind)
+    return bind.error();
+  auto opened = net::host_socket::listen(
+      {config_.net.socket_folder, *bind, self_.host, self_.control_port, {}});
+  if (!opened)
+    return opened.error();
+  host_socket_ = std::move(*opened);
+  host_doorman_ = link::new_host_doorman(*system_, host_socket_->take(), self_.control_port,
+                                         net::host_users({}));
+  log::info("clients of this host connect at {}", host_socket_->path());
   return {};
 }
 

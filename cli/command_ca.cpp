@@ -15,7 +15,7 @@ constexpr std::uint64_t days_max = 3650;
 
 struct ca_arguments {
   std::string folder = "ca"; ///< Folder of the CA.
-  std::string name;          ///< Name of the node or client.
+  std::string name;          ///< Name of the member.
   std::string out = ".";     ///< Folder for the certificate and its key.
   std::uint64_t days = net::tls_authority::usual_lifetime / std::chrono::days(1);
 };
@@ -81,7 +81,9 @@ void add_ca_command(command_line& line) {
   auto* next = command->add_subcommand("issue", "Make a member's certificate and its key");
   next->require_subcommand(1);
   add_issue(line, *next, net::tls_role::node, "For a node; serves its host's clients, too");
-  add_issue(line, *next, net::tls_role::client, "For engines and the command line");
+  add_issue(line, *next, net::tls_role::operating, "For the command line, about nodes of any host");
+  add_issue(line, *next, net::tls_role::client,
+            "For engines, and the command line on a node's host");
 }
 
 } // namespace peercache::cli

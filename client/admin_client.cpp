@@ -61,7 +61,8 @@ admin_client::connect(const std::string& host, std::uint16_t port, const std::st
   auto body = std::make_unique<impl>(std::move(*context));
   body->timeout = timeout;
   auto& system = body->system;
-  auto connector = system.spawn(run_connector, std::min(timeout, milliseconds(1000)));
+  auto connector =
+      system.spawn(run_connector, std::min(timeout, milliseconds(1000)), reach::host_socket);
   result<void> outcome;
   auto failed = [&](const caf::error& why) { outcome = connect_fault(host, port, fault_of(why)); };
   caf::scoped_actor self{system};

@@ -158,7 +158,7 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
   board_->set_topology(std::make_shared<link::topology>());
   unmapping_thread_ =
       link::spawn_thread_actor(*system_, [unmapper = board_->unmapper] { unmapper->run(); });
-  connector_ = system_->spawn(link::run_connector, dial_timeout);
+  connector_ = system_->spawn(link::run_connector, dial_timeout, link::reach::host_socket);
   auto name = "client-" + std::to_string(::getpid()) + "/" PEERCACHE_VERSION;
   link::links_options links;
   links.cluster = options.cluster;

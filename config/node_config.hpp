@@ -100,6 +100,8 @@ struct node_config {
     std::uint16_t lookup_port = 0;
     std::uint16_t data_port = 0;
     std::uint16_t http_port = 0;
+    /// Where clients of this host find the node's Unix socket; empty: a usual place.
+    std::string socket_folder;
     bool operator==(const net_section&) const = default;
   } net;
 

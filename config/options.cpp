@@ -4,6 +4,7 @@
 #include "config/directory_options.hpp"
 #include "config/disk_options.hpp"
 #include "config/metrics_options.hpp"
+#include "config/net_options.hpp"
 #include "config/option_store.hpp"
 #include "config/rdma_options.hpp"
 #include "config/size_units.hpp"
@@ -55,52 +56,6 @@ void add_identity(std::vector<option>& table) {
                  .default_value = "peercache",
                  .meaning = "Nodes and clients of another cluster name are refused.",
                  .store = into([](node_config & c) -> auto& { return c.cluster.name; })}});
-}
-
-void add_net(std::vector<option>& table) {
-  table.insert(
-      table.end(),
-      {{.name = "net.bind",
-        .type = type::text,
-        .default_value = "127.0.0.1",
-        .meaning = "Address that the control, look-up and data ports listen on; anything but "
-                   "loopback needs `tls.*` or `insecure_cluster`.",
-        .store = into([](node_config & c) -> auto& { return c.net.bind; })},
-       {.name = "net.advertise",
-        .type = type::text,
-        .default_value = "",
-        .meaning = "Address that other nodes and clients connect to.",
-        .empty_means = "the value of `net.bind`",
-        .store = into([](node_config & c) -> auto& { return c.net.advertise; })},
-       {.name = "net.control_port",
-        .type = type::integer,
-        .default_value = 31998ul,
-        .min = 0ul,
-        .max = 65535ul,
-        .meaning = "Port of the actors and of discovery; 0 takes any free port.",
-        .store = into([](node_config & c) -> auto& { return c.net.control_port; })},
-       {.name = "net.lookup_port",
-        .type = type::integer,
-        .default_value = 0ul,
-        .min = 0ul,
-        .max = 65535ul,
-        .meaning = "Port where clients ask the directory; others learn it by themselves, 0 takes "
-                   "any free port.",
-        .store = into([](node_config & c) -> auto& { return c.net.lookup_port; })},
-       {.name = "net.data_port",
-        .type = type::integer,
-        .default_value = 31999ul,
-        .min = 0ul,
-        .max = 65535ul,
-        .meaning = "Port of TCP reads and of the queue-pair handshake; 0 takes any free port.",
-        .store = into([](node_config & c) -> auto& { return c.net.data_port; })},
-       {.name = "net.http_port",
-        .type = type::integer,
-        .default_value = 31997ul,
-        .min = 0ul,
-        .max = 65535ul,
-        .meaning = "Port of metrics and health checks; 0 takes any free port.",
-        .store = into([](node_config & c) -> auto& { return c.net.http_port; })}});
 }
 
 void add_discovery(std::vector<option>& table) {

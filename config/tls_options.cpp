@@ -10,9 +10,9 @@ void add_tls(std::vector<option>& table) {
       {{.name = "tls.cert",
         .type = option_type::text,
         .default_value = "",
-        .meaning = "File with the certificate of this node or client, whose URI "
-                   "`peercache://CLUSTER/node/NAME` or `peercache://CLUSTER/client/NAME` says who "
-                   "it is (`peercache ca issue`); given with `tls.key` and `tls.ca`, it puts all "
+        .meaning = "File with the certificate of this node, operator or client, whose URI "
+                   "`peercache://CLUSTER/ROLE/NAME` says who it is (`peercache ca issue ROLE "
+                   "NAME`); given with `tls.key` and `tls.ca`, it puts all "
                    "ports under TLS 1.3. The files are read again when they have changed, and at "
                    "SIGHUP.",
         .empty_means = "no TLS",

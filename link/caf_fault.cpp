@@ -19,7 +19,7 @@ std::string words_in(const caf::error& why) {
 error fault_of(const caf::error& why) {
   constexpr const char* no_node =
       "what listens there is no control port of a peercache-node, or one that takes other "
-      "certificates (tls.*)";
+      "certificates (tls.*) or users (node.group)";
   auto said = words_in(why);
   if (why == caf::sec::request_timeout || why == caf::sec::connection_timeout)
     return {errc::timed_out, "no answer in time"};

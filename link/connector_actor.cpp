@@ -6,6 +6,7 @@
 #include "link/caf_fault.hpp"
 #include "link/node_middleman.hpp"
 #include "link/system_config.hpp"
+#include "net/host_socket.hpp"
 
 #include <caf/io/basp_broker.hpp>
 
@@ -59,7 +60,7 @@ bool go_on(connector_pointer self, connector_state::dial& one) {
       one.promise.deliver(cannot_connect(std::strerror(failure)));
       return true;
     }
-    if (!self->state.tls) {
+    if (!self->state.tls || one.on_host) {
       give_socket(self, one);
       return true;
     }
@@ -130,6 +131,43 @@ bool begins_beats(const connector_state& state) {
   return state.dials.size() + state.trials.size() == 1;
 }
 
+/// Begins to connect: to the socket of a node on this host, if that is wanted and there is one.
+result<void> begin_connect(const connector_state& state, const std::string& host,
+                           connector_state::dial& one) {
+  if (state.by == reach::host_socket)
+    one.socket = net::connect_on_host(host, one.port);
+  one.on_host = static_cast<bool>(one.socket);
+  if (one.on_host)
+    return {};
+  if (state.by == reach::host_socket && state.tls &&
+      state.tls->self().role == net::tls_role::client)
+    return {errc::unreachable,
+            "there is no Unix socket of it that this user may use, and a client's certificate is "
+            "good for that alone (net.socket_folder); another host's node takes an operator's "
+            "(`peercache ca issue operator NAME`)"};
+  auto socket = net::start_connect(host, one.port, {.user_timeout = {}});
+  if (!socket)
+    return socket.error();
+  one.socket = std::move(*socket);
+  return {};
+}
+
+caf::result<gateway_actor> dial_node(connector_pointer self, const std::string& host,
+                                     std::uint16_t port, const std::string& name) {
+  connector_state::dial started;
+  started.name = name;
+  started.port = port;
+  started.until = steady_clock::now() + self->state.timeout;
+  if (auto begun = begin_connect(self->state, host, started); !begun)
+    return cannot_connect(begun.error().message);
+  started.promise = self->make_response_promise<gateway_actor>();
+  auto promise = started.promise;
+  self->state.dials.push_back(std::move(started));
+  if (begins_beats(self->state))
+    self->send(self, beat_atom_v, from_here{});
+  return promise;
+}
+
 caf::result<std::string> try_port(connector_pointer self, const std::string& host,
                                   std::uint16_t port) {
   auto socket = net::start_connect(host, port, {.user_timeout = {}});
@@ -155,27 +193,14 @@ std::string tls_fault_of(const caf::error& why) {
                                            : std::string();
 }
 
-connector_actor::behavior_type run_connector(connector_pointer self, milliseconds timeout) {
+connector_actor::behavior_type run_connector(connector_pointer self, milliseconds timeout,
+                                             reach by) {
   self->state.timeout = timeout;
+  self->state.by = by;
   self->state.tls = tls_of(self->system());
   return {
       [self](dial_atom, const std::string& host, std::uint16_t port, const std::string& name,
-             from_here) -> caf::result<gateway_actor> {
-        connector_state::dial started;
-        started.name = name;
-        started.port = port;
-        started.until = steady_clock::now() + self->state.timeout;
-        auto socket = net::start_connect(host, port, {.user_timeout = {}});
-        if (!socket)
-          return cannot_connect(socket.error().message);
-        started.socket = std::move(*socket);
-        started.promise = self->make_response_promise<gateway_actor>();
-        auto promise = started.promise;
-        self->state.dials.push_back(std::move(started));
-        if (begins_beats(self->state))
-          self->send(self, beat_atom_v, from_here{});
-        return promise;
-      },
+             from_here) { return dial_node(self, host, port, name); },
       [self](try_atom, const std::string& host, std::uint16_t port, from_here) {
         return try_port(self, host, port);
       },

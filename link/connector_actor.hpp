@@ -19,6 +19,14 @@ inline constexpr const char* no_tls_with_it = "no TLS with it: ";
 /// Whether a dial has failed since TLS has, and why, in words; empty when it has failed otherwise.
 std::string tls_fault_of(const caf::error& why);
 
+/// The way by which a connector reaches a node.
+enum class reach : std::uint8_t {
+  port, ///< The control port.
+  /// The Unix socket of a node of this host (net/host_socket.hpp), otherwise the control
+  /// port. A client's certificate is good for the socket alone.
+  host_socket,
+};
+
 /// Dials all addresses at once, so that an address out of reach holds up no other, and shakes hands
 /// if the actor system has TLS. CAF's own connect would block the one middleman actor for as long
 /// as the kernel likes. Only numeric addresses: names are resolved where they are configured. Never
@@ -34,7 +42,8 @@ struct connector_state {
     net::unique_fd socket;
     std::optional<net::tls_session> tls; ///< None until the socket is connected, or without TLS.
     std::uint16_t port = 0;
-    std::string name; ///< Name of the node that is meant; empty: any.
+    std::string name;     ///< Name of the node that is meant; empty: any.
+    bool on_host = false; ///< Whether this is a Unix socket, which is never under TLS.
     std::chrono::steady_clock::time_point until;
     caf::typed_response_promise<gateway_actor> promise;
   };
@@ -47,6 +56,7 @@ struct connector_state {
   };
 
   std::chrono::milliseconds timeout{300};
+  reach by = reach::port;
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
   std::list<dial> dials;
   std::list<trial> trials;
@@ -55,6 +65,6 @@ struct connector_state {
 
 connector_actor::behavior_type
 run_connector(connector_actor::stateful_pointer<connector_state> self,
-              std::chrono::milliseconds timeout);
+              std::chrono::milliseconds timeout, reach by);
 
 } // namespace peercache::link

@@ -157,8 +157,15 @@ private:
   std::thread thread_;
 };
 
+/// What is different about a node's Unix socket.
+struct host_door {
+  net::host_users users;
+  std::uint16_t port; ///< The port whose actor is found there.
+};
+
 /// CAF's own doorman, except that it accepts connections by `accepting`, and lets those in whose
-/// handshake of TLS is over, if there is TLS.
+/// handshake of TLS is over, if there is TLS. At a Unix socket it lets in whom the kernel calls one
+/// of its users.
 class doorman final : public caf::io::doorman {
 public:
   /// @param strangers null: connections are plain; outlives the loop otherwise
@@ -166,20 +173,30 @@ public:
           net::tls_handshakes* strangers)
       : caf::io::doorman(network::accept_hdl_from_socket(listener)), acceptor_(loop, listener),
         strangers_(strangers) {}
+  doorman(network::default_multiplexer& loop, network::native_socket listener, host_door door)
+      : caf::io::doorman(network::accept_hdl_from_socket(listener)), acceptor_(loop, listener),
+        strangers_(nullptr), door_(door) {}
+
+  /// Lets in these members alone. Must run before the doorman is launched.
+  void keep_to(net::tls_peers members) noexcept { members_ = members; }
 
   bool new_connection() override {
     net::unique_fd accepted(acceptor_.accepted_socket());
+    if (door_ && !admits(accepted.get()))
+      return true;
     if (strangers_ == nullptr)
       return let_in(std::move(accepted), std::nullopt);
     if (detached())
       return false; // The broker has ended, and the socket is still in the event loop.
-    strangers_->add(std::move(accepted), [self = caf::intrusive_ptr<doorman>(this)](
-                                             net::unique_fd socket, net::tls_session tls) {
-      self->acceptor_.backend().post(
-          [self, socket = std::move(socket), tls = std::move(tls)]() mutable {
-            self->let_in(std::move(socket), std::move(tls));
-          });
-    });
+    strangers_->add(
+        std::move(accepted),
+        [self = caf::intrusive_ptr<doorman>(this)](net::unique_fd socket, net::tls_session tls) {
+          self->acceptor_.backend().post(
+              [self, socket = std::move(socket), tls = std::move(tls)]() mutable {
+                self->let_in(std::move(socket), std::move(tls));
+              });
+        },
+        members_);
     return true;
   }
   void graceful_shutdown() override {
@@ -192,6 +209,8 @@ public:
     return known ? std::move(*known) : "";
   }
   std::uint16_t port() const override {
+    if (door_)
+      return door_->port;
     const auto known = network::local_port_of_fd(acceptor_.fd());
     return known ? *known : std::uint16_t{0};
   }
@@ -199,6 +218,14 @@ public:
   void remove_from_loop() override { acceptor_.passivate(); }
 
 private:
+  /// Whether the process at the other end of a Unix socket is of a user who is served.
+  bool admits(int accepted) {
+    const auto judged = door_->users.judge(accepted);
+    if (!judged && lines_.allows(judged.error().message, std::chrono::steady_clock::now()))
+      log::warn("actors: refused a process at the Unix socket: {}", judged.error().message);
+    return static_cast<bool>(judged);
+  }
+
   /// Gives a connection to the broker. False: the broker has ended.
   bool let_in(net::unique_fd accepted, std::optional<net::tls_session> tls) {
     if (detached())
@@ -220,6 +247,8 @@ private:
 
   network::acceptor_impl<accepting> acceptor_;
   net::tls_handshakes* const strangers_;
+  const std::optional<host_door> door_; ///< None: a port.
+  net::tls_peers members_ = net::tls_peers::members;
   log_limit lines_;
 };
 
@@ -317,6 +346,19 @@ multiplexer& loop_of(caf::actor_system& system) {
 caf::io::scribe_ptr new_scribe(caf::actor_system& system, net::unique_fd connected,
                                std::optional<net::tls_session> tls) {
   return loop_of(system).new_scribe(std::move(connected), std::move(tls));
+}
+
+caf::expected<caf::io::doorman_ptr> new_doorman(caf::actor_system& system, const std::string& host,
+                                                std::uint16_t port, net::tls_peers members) {
+  auto made = loop_of(system).new_tcp_doorman(port, host.c_str(), true);
+  if (made)
+    dynamic_cast<doorman&>(**made).keep_to(members);
+  return made;
+}
+
+caf::io::doorman_ptr new_host_doorman(caf::actor_system& system, net::unique_fd listening,
+                                      std::uint16_t port, net::host_users users) {
+  return caf::make_counted<doorman>(loop_of(system), listening.release(), host_door{users, port});
 }
 
 result<net::tls_handshakes*> handshakes_of(caf::actor_system& system) {

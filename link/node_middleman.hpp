@@ -1,14 +1,18 @@
 #pragma once
 
 #include "common/result.hpp"
+#include "net/host_socket.hpp"
 #include "net/socket.hpp"
 #include "net/tls_handshakes.hpp"
 #include "net/tls_session.hpp"
 
 #include <caf/actor_system.hpp>
+#include <caf/io/doorman.hpp>
 #include <caf/io/scribe.hpp>
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 namespace peercache::link {
 
@@ -34,6 +38,19 @@ caf::actor_system::module* make_node_middleman(caf::actor_system& system);
 /// none: the connection is plain @pre the system's configuration is a system_config
 caf::io::scribe_ptr new_scribe(caf::actor_system& system, net::unique_fd connected,
                                std::optional<net::tls_session> tls);
+
+/// A port at which a broker of this system listens. @param host numeric @param port 0: any free one
+/// @param members those who may come in by TLS, if the system has it. Errors: CAF's @pre the
+/// system's configuration is a system_config
+caf::expected<caf::io::doorman_ptr> new_doorman(caf::actor_system& system, const std::string& host,
+                                                std::uint16_t port, net::tls_peers members);
+
+/// A Unix socket at which a broker of this system listens. Connections are plain: the kernel says
+/// whose the other end is, and all but `users` are turned away, with one line of the log per
+/// minute for each user. @param listening the socket, which this object closes @param port the port
+/// whose actor is found at the socket, too @pre the system's configuration is a system_config
+caf::io::doorman_ptr new_host_doorman(caf::actor_system& system, net::unique_fd listening,
+                                      std::uint16_t port, net::host_users users);
 
 /// Where strangers shake hands before a port of this system hears of them, for ports outside CAF,
 /// too; null when the system has no TLS. Lives as long as the system, whose end ends its thread.

@@ -32,7 +32,7 @@ public:
     std::string key;         ///< Path of its key.
     std::string uri;         ///< URI of the identity that it stands for.
   };
-  /// Makes key and certificate of a node or client as `FOLDER/NAME.crt` and `FOLDER/NAME.key`; a
+  /// Makes key and certificate of a member as `FOLDER/NAME.crt` and `FOLDER/NAME.key`; a
   /// node's name serves for a client, too. @param lifetime from now on
   result<issued> issue(tls_role role, const std::string& name, const std::string& folder,
                        std::chrono::seconds lifetime = usual_lifetime) const;

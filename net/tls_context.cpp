@@ -97,7 +97,7 @@ result<read_files> read(const tls_files& files) {
   auto self = identity_in(*SSL_CTX_get0_certificate(made.get()), files.cluster);
   if (!self)
     return {errc::invalid_argument,
-            fmt::format("{} is of no node or client of the cluster `{}`; it needs a URI such as {} "
+            fmt::format("{} is of no member of the cluster `{}`; it needs a URI such as {} "
                         "in its subject alternative name (`peercache ca issue` writes it)",
                         files.certificate, files.cluster,
                         uri_of({files.cluster, tls_role::node, "NAME"}))};
@@ -128,7 +128,7 @@ result<std::shared_ptr<tls_context>> tls_context::open(tls_files files) {
 std::shared_ptr<tls_context> tls_context::among_engines() {
   const std::lock_guard guard(lock_);
   return std::shared_ptr<tls_context>(
-      new tls_context(files_, self_, context_, seen_, tls_peers::nodes_and_clients));
+      new tls_context(files_, self_, context_, seen_, tls_peers::members));
 }
 
 result<std::shared_ptr<tls_context>> tls_context::open_if_given(const tls_paths& paths,
@@ -146,7 +146,7 @@ bool tls_context::look_again() {
   auto next = read(files_);
   if (next && next->self.role != self_.role)
     next = error{errc::invalid_argument,
-                 fmt::format("{} is a {}'s, and was a {}'s", files_.certificate,
+                 fmt::format("{} is of the role `{}`, and was of the role `{}`", files_.certificate,
                              word_of(next->self.role), word_of(self_.role))};
   if (!next) {
     // These files are tried again: what was wrong may be the time, or a lack of descriptors.
@@ -178,9 +178,8 @@ tls_session tls_context::dialled(int fd) {
   return {current().get(), fd, tls_session::side::dials, files_.cluster, dialled_};
 }
 
-tls_session tls_context::accepted(int fd) {
-  return {current().get(), fd, tls_session::side::accepts, files_.cluster,
-          tls_peers::nodes_and_clients};
+tls_session tls_context::accepted(int fd, tls_peers wanted) {
+  return {current().get(), fd, tls_session::side::accepts, files_.cluster, wanted};
 }
 
 tls_session tls_context::accepted_from_anyone(int fd) {

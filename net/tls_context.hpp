@@ -32,12 +32,12 @@ public:
   static result<std::shared_ptr<tls_context>> open_if_given(const tls_paths& paths,
                                                             const std::string& cluster);
 
-  /// A context of the same files for connections to engines: `dialled` takes clients' certificates
-  /// as well.
+  /// A context of the same files for connections to engines: `dialled` takes certificates of any
+  /// role.
   std::shared_ptr<tls_context> among_engines();
 
   tls_session dialled(int fd);
-  tls_session accepted(int fd);
+  tls_session accepted(int fd, tls_peers wanted = tls_peers::members);
   /// As `accepted`, for a port at which those without a certificate may ask something as well.
   tls_session accepted_from_anyone(int fd);
 

@@ -25,7 +25,7 @@ tls_handshakes::create(std::shared_ptr<tls_context> context) {
       new tls_handshakes(std::move(context), std::move(*events)));
 }
 
-void tls_handshakes::add(unique_fd socket, on_established done) {
+void tls_handshakes::add(unique_fd socket, on_established done, tls_peers wanted) {
   const auto now = clock::now();
   auto address = address_of_peer(socket.get());
   {
@@ -38,8 +38,8 @@ void tls_handshakes::add(unique_fd socket, on_established done) {
       return;
     }
     ++open_;
-    new_.push_back(
-        {std::move(socket), std::move(address), std::move(done), now + patience, std::nullopt});
+    new_.push_back({std::move(socket), std::move(address), std::move(done), now + patience, wanted,
+                    std::nullopt});
   }
   events_.wake();
 }
@@ -95,7 +95,7 @@ void tls_handshakes::go_on(std::uint64_t id, clock::time_point now) {
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
       return;
     if (got > 0)
-      known.session.emplace(context_->accepted(known.socket.get()));
+      known.session.emplace(context_->accepted(known.socket.get(), known.wanted));
   }
   const auto step = known.session ? known.session->shake_hands() : tls_session::step::refused;
   if (step == tls_session::step::working)

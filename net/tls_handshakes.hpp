@@ -37,7 +37,8 @@ public:
   /// Fails only when the process may have no more descriptors.
   static result<std::unique_ptr<tls_handshakes>> create(std::shared_ptr<tls_context> context);
 
-  void add(unique_fd socket, on_established done);
+  /// @param wanted the members that may come in
+  void add(unique_fd socket, on_established done, tls_peers wanted = tls_peers::members);
   /// Shakes hands until `stop`.
   void run();
   /// Does what can be done without blocking, after a sleep of at most `at_most` for something to
@@ -53,6 +54,7 @@ private:
     std::string address; ///< Address of the other side, for the log.
     on_established done;
     clock::time_point until;
+    tls_peers wanted;
     std::optional<tls_session> session; ///< None until the other side has sent a byte.
   };
 

@@ -8,7 +8,7 @@ namespace peercache::net {
 namespace {
 
 constexpr std::string_view scheme = "peercache://";
-constexpr std::array roles{tls_role::node, tls_role::client};
+constexpr std::array roles{tls_role::node, tls_role::operating, tls_role::client};
 
 bool stays(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -51,7 +51,7 @@ std::optional<std::string> decoded(std::string_view text) {
 } // namespace
 
 std::string_view word_of(tls_role role) noexcept {
-  return role == tls_role::node ? "node" : "client";
+  return role == tls_role::node ? "node" : role == tls_role::client ? "client" : "operator";
 }
 
 std::string uri_of(const tls_identity& who) {

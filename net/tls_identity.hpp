@@ -9,13 +9,14 @@ namespace peercache::net {
 
 /// What a certificate lets its holder be.
 enum class tls_role : std::uint8_t {
-  node,   ///< A node; may ask what clients ask, too.
-  client, ///< An engine's client or the command line.
+  node,      ///< A node; may ask what all others ask, too.
+  operating, ///< The command line of people who operate nodes of other hosts, too.
+  client,    ///< An engine's client, or the command line on a node's own host.
 };
 
 /// The holder of a certificate, as its subject alternative name says: the URI
-/// `peercache://CLUSTER/node/NAME` or `peercache://CLUSTER/client/NAME`. In cluster and name, bytes
-/// other than letters, digits, `.`, `_`, `~` and `-` are percent-encoded.
+/// `peercache://CLUSTER/ROLE/NAME`, where the role is `node`, `operator` or `client`. In cluster
+/// and name, bytes other than letters, digits, `.`, `_`, `~` and `-` are percent-encoded.
 struct tls_identity {
   std::string cluster;
   tls_role role = tls_role::client;

@@ -29,6 +29,21 @@ struct tls_session::state {
 
 namespace {
 
+bool is_wanted(tls_role role, tls_peers wanted) noexcept {
+  if (wanted == tls_peers::nodes)
+    return role == tls_role::node;
+  return wanted != tls_peers::nodes_and_operators || role != tls_role::client;
+}
+
+/// Why a member of this role is refused.
+std::string words_of(tls_peers wanted, tls_role role) {
+  return fmt::format("its certificate is of the role `{}`, and {}", word_of(role),
+                     wanted == tls_peers::nodes
+                         ? "only nodes have ports"
+                         : "the control port takes nodes and operators; "
+                           "clients use the Unix socket of their host's node");
+}
+
 int clamped(std::size_t count) noexcept {
   return static_cast<int>(std::min<std::size_t>(count, INT_MAX));
 }
@@ -94,12 +109,12 @@ struct tls_socket {
     if (X509_STORE_CTX_get_error_depth(chain) != 0)
       return 1;
     auto who = identity_in(*X509_STORE_CTX_get_current_cert(chain), whose.cluster);
-    if (who && (whose.wanted != tls_peers::nodes || who->role == tls_role::node)) {
+    if (who && is_wanted(who->role, whose.wanted)) {
       whose.peer = std::move(*who);
       return 1;
     }
-    whose.refusal = who ? "its certificate is a client's, and nodes have ports alone"
-                        : "its certificate is of no node or client of this cluster";
+    whose.refusal =
+        who ? words_of(whose.wanted, who->role) : "its certificate is of no member of this cluster";
     X509_STORE_CTX_set_error(chain, X509_V_ERR_APPLICATION_VERIFICATION);
     return 0;
   }
@@ -146,7 +161,7 @@ tls_session::tls_session(SSL_CTX* context, int fd, side which, std::string clust
                                              : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
                  &tls_socket::judge);
   // Engines, which have clients' certificates, accept one another's connections.
-  if (which == side::dials && wanted == tls_peers::nodes_and_clients)
+  if (which == side::dials && wanted == tls_peers::members)
     SSL_set_purpose(own.ssl.get(), X509_PURPOSE_SSL_CLIENT);
   if (which == side::dials)
     SSL_set_connect_state(own.ssl.get());

@@ -14,9 +14,10 @@ namespace peercache::net {
 
 /// The peers that one side of a connection lets in.
 enum class tls_peers : std::uint8_t {
-  nodes,             ///< For the side that dials a node: only nodes have its ports.
-  nodes_and_clients, ///< For the side that accepts, and for engines that dial one another.
-  anyone,            ///< For the side that accepts: also peers that show no certificate.
+  nodes,               ///< For the side that dials a node: only nodes have its ports.
+  nodes_and_operators, ///< For the side that accepts at a control port.
+  members, ///< For the side that accepts elsewhere, and for engines that dial one another.
+  anyone,  ///< For the side that accepts: also peers that show no certificate.
 };
 
 /// The TLS of one connection over a non-blocking socket. Both sides show a certificate. The

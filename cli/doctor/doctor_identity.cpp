@@ -23,7 +23,7 @@ check judge_files(const config::node_config& config,
   const auto& who = **shown;
   if (who.role != net::tls_role::node)
     return {name, verdict::fail,
-            config.tls.certificate + " is a client's: the node would not start", fix};
+            config.tls.certificate + " is not a node's: the node would not start", fix};
   if (who.name != config.node.name)
     return {name, verdict::fail,
             fmt::format("{} is that of the node '{}', and this is '{}': the node would not start",

@@ -105,7 +105,8 @@ reporter::behavior_type run_reporter(reporter_pointer self, const node_reporter_
 
 node_reporter::node_reporter(link::thread_actors& threads, node_reporter_options options)
     : system_(threads.system()),
-      connector_(system_.spawn(link::run_connector, reporter_dial_timeout)),
+      connector_(
+          system_.spawn(link::run_connector, reporter_dial_timeout, link::reach::host_socket)),
       actor_(system_.spawn(run_reporter, std::move(options), connector_)) {
   link::leave_actor_system();
 }

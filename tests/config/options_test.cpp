@@ -89,6 +89,7 @@ control_port = 1001
 lookup_port = 1004
 data_port = 1002
 http_port = 1003
+socket_folder = "/sockets"
 [tls]
 cert = "/tls/n1.crt"
 key = "/tls/n1.key"
@@ -205,7 +206,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
   node_config expected;
   expected.node = {"n1"};
   expected.cluster = {.name = "c1", .insecure = true};
-  expected.net = {"10.0.0.1", "host1", 1001, 1004, 1002, 1003};
+  expected.net = {"10.0.0.1", "host1", 1001, 1004, 1002, 1003, "/sockets"};
   expected.tls = {"/tls/n1.crt", "/tls/n1.key", "/tls/ca.crt"};
   expected.tls_data = tls_data_mode::full;
   expected.discovery = {.seeds = {{"a", 1}, {"fd00::1", 2}},

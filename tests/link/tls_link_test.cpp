@@ -1,9 +1,8 @@
 // The control port's protocol under TLS: which peers are let in, and that bytes arrive.
-#include "link/connector_actor.hpp"
 #include "link/node_middleman.hpp"
-#include "link/protocol/internal.hpp"
 #include "link/system_config.hpp"
 #include "net/socket.hpp"
+#include "tests/link/dialling.hpp"
 #include "tests/support/certificates.hpp"
 
 #include <caf/all.hpp>
@@ -15,7 +14,6 @@
 #include <poll.h>
 #include <string>
 #include <sys/socket.h>
-#include <thread>
 #include <vector>
 
 namespace peercache::link::tls_link_test {
@@ -23,46 +21,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-
-/// An actor system that dials, as a client's does.
-class dialling {
-public:
-  explicit dialling(std::shared_ptr<net::tls_context> tls) : config_(1, std::move(tls)) {}
-  ~dialling() {
-    caf::anon_send_exit(connector_, caf::exit_reason::user_shutdown);
-    connector_ = nullptr;
-    system_.await_actors_before_shutdown(false);
-    leave_actor_system();
-  }
-  dialling(const dialling&) = delete;
-  dialling& operator=(const dialling&) = delete;
-
-  /// Dials a port, where the node of this name is to be if one is given. Returns what went wrong;
-  /// nothing when it is connected.
-  std::string dial(std::uint16_t port, const std::string& name = {}) {
-    std::string fault;
-    caf::scoped_actor self{system_};
-    self->request(connector_, 30s, dial_atom_v, std::string("127.0.0.1"), port, name, from_here{})
-        .receive([&](gateway_actor& found) { found_ = caf::actor_cast<caf::actor>(found); },
-                 [&](const caf::error& why) { fault = system_.render(why); });
-    return fault;
-  }
-  /// Sends a text to whom it has dialled, and returns the answer.
-  std::string ask(const std::string& text) {
-    std::string answer;
-    caf::scoped_actor self{system_};
-    self->request(found_, 30s, text)
-        .receive([&](std::string& said) { answer = std::move(said); },
-                 [&](const caf::error& why) { ADD_FAILURE() << system_.render(why); });
-    return answer;
-  }
-
-private:
-  system_config config_;
-  caf::actor_system system_{config_};
-  connector_actor connector_ = system_.spawn(run_connector, 2000ms);
-  caf::actor found_;
-};
 
 /// A process that publishes an actor under TLS, as a node publishes its gateway.
 class tls_link_test : public testing::Test {

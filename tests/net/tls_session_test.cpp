@@ -100,7 +100,7 @@ TEST_F(tls_session_test, another_cluster_of_the_same_ca_is_refused) {
   tls_pair named(*context_of(files), *context_of(there));
   named.shake_hands();
   EXPECT_FALSE(named.accepted == step::established);
-  EXPECT_THAT(named.dials.refusal(), HasSubstr("of no node or client of this cluster"));
+  EXPECT_THAT(named.dials.refusal(), HasSubstr("of no member of this cluster"));
 }
 
 TEST_F(tls_session_test, a_certificate_of_another_ca_is_refused_by_either_side) {

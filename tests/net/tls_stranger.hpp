@@ -39,6 +39,13 @@ public:
     return SSL_read(ssl, &byte, 1) == 1;
   }
 
+  /// The bytes that have come inside the session since the last call. @pre the socket does not
+  /// block
+  std::string hears_some() {
+    char piece[4096];
+    const int got = SSL_read(ssl, piece, sizeof piece);
+    return {piece, static_cast<std::size_t>(got > 0 ? got : 0)};
+  }
   /// All bytes that come inside the session until its end. @pre the socket blocks
   std::string hears_all() {
     std::string all;

@@ -43,7 +43,7 @@ std::set<std::uint16_t> connected_ports() {
 
 class client_ports : public local_ring {};
 
-TEST_F(client_ports, a_client_speaks_with_other_nodes_at_their_look_up_and_data_ports_alone) {
+TEST_F(client_ports, a_client_speaks_with_nodes_at_their_look_up_and_data_ports_alone) {
   const auto writer = client_of(1);
   const auto reader = client_of(0);
   ASSERT_TRUE(writer && reader);
@@ -61,9 +61,8 @@ TEST_F(client_ports, a_client_speaks_with_other_nodes_at_their_look_up_and_data_
   });
   ASSERT_NE(third, view.members.end());
   const auto ports = connected_ports();
-  EXPECT_THAT(ports, Contains(node(0).ports().control_port)) << "the session of either client";
-  EXPECT_THAT(ports, Contains(node(1).ports().control_port));
-  EXPECT_THAT(ports, Not(Contains(node(2).ports().control_port)));
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_THAT(ports, Not(Contains(node(i).ports().control_port))) << "node " << i;
   EXPECT_THAT(ports, Contains(third->lookup_port));
 }
 

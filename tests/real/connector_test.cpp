@@ -45,7 +45,7 @@ TEST(connector, addresses_that_do_not_answer_hold_up_no_other) {
   system_config config{2};
   caf::actor_system system{config};
   constexpr auto patience = 1000ms;
-  auto connector = system.spawn(run_connector, patience);
+  auto connector = system.spawn(run_connector, patience, reach::port);
   std::vector<silent_port> ports(10);
   auto begin = std::chrono::steady_clock::now();
   {

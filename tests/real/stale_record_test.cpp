@@ -18,7 +18,7 @@ protected:
   void SetUp() override {
     local_ring::SetUp();
     caf::scoped_actor self{system_};
-    auto connector = system_.spawn(run_connector, milliseconds(300));
+    auto connector = system_.spawn(run_connector, milliseconds(300), reach::port);
     auto failed = [&](const caf::error& why) { ADD_FAILURE() << system_.render(why); };
     for (std::size_t i = 0; i < 3; ++i) {
       gateway_actor gateway;

@@ -45,7 +45,7 @@ TEST(doctor_identity, only_the_certificate_of_this_very_node_is_fit) {
   EXPECT_TRUE(contains(others.fix, "node.name = \"host8\"")) << others.fix;
   const auto client = judged({"c", net::tls_role::client, "host7"});
   EXPECT_EQ(client.given, verdict::fail);
-  EXPECT_TRUE(contains(client.found, "is a client's")) << client.found;
+  EXPECT_TRUE(contains(client.found, "is not a node's")) << client.found;
 }
 
 TEST(doctor_identity, an_advertised_name_without_an_address_fails) {

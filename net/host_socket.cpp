@@ -1,0 +1,271 @@
+#include "net/host_socket.hpp"
+
+#include "common/loopback.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <memory>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <utility>
+
+namespace peercache::net {
+
+namespace {
+
+constexpr const char* system_folder = "/run/peercache";
+constexpr int waiting_max = 1024;
+
+std::string text_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? "" : value;
+}
+
+bool is_any(const std::string& host) {
+  return host == "0.0.0.0" || host == "::";
+}
+
+std::string name_of(const std::string& host, std::uint16_t port) {
+  return fmt::format("{}-{}.sock", is_any(host) ? "any" : host, port);
+}
+
+std::optional<sockaddr_un> address_of(const std::string& path) {
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  if (path.size() >= sizeof at.sun_path)
+    return std::nullopt;
+  std::memcpy(at.sun_path, path.c_str(), path.size() + 1);
+  return at;
+}
+
+unique_fd new_socket() {
+  return unique_fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+unique_fd connect_to(const std::string& path) {
+  const auto at = address_of(path);
+  auto fd = at ? new_socket() : unique_fd();
+  if (fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*at), sizeof *at) == 0)
+    return fd;
+  return {};
+}
+
+/// Whether somebody listens at this name, even if he accepts nobody at the moment.
+bool is_served(const std::string& path) {
+  return static_cast<bool>(connect_to(path)) || errno == EAGAIN;
+}
+
+/// Whether an interface of this host has the address.
+bool is_of_this_host(const std::string& host) {
+  if (is_loopback(host))
+    return true;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0)
+    return false;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> held(all, &freeifaddrs);
+  for (const auto* each = all; each != nullptr; each = each->ifa_next) {
+    const auto family = each->ifa_addr == nullptr ? 0 : each->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6)
+      continue;
+    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::array<char, NI_MAXHOST> text{};
+    if (::getnameinfo(each->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
+            0 &&
+        host == text.data())
+      return true;
+  }
+  return false;
+}
+
+error no_host_socket(const std::string& path, const std::string& why) {
+  return {errc::io_failed, fmt::format("cannot make the Unix socket for clients of this host at {} "
+                                       "(net.socket_folder): {}; name a folder of the node's user",
+                                       path, why)};
+}
+
+/// Makes the folder if it is missing. @param own whether it has to be this user's
+result<void> prepare(const std::string& folder, std::optional<gid_t> group, bool own) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return no_host_socket(folder, std::strerror(errno));
+  struct stat found {};
+  if (::lstat(folder.c_str(), &found) != 0)
+    return no_host_socket(folder, std::strerror(errno));
+  if (!S_ISDIR(found.st_mode))
+    return no_host_socket(folder, "it is not a folder");
+  if ((found.st_mode & S_IWOTH) != 0 || (own && found.st_uid != ::geteuid()))
+    return no_host_socket(folder, "other users may write to it");
+  if (!group || found.st_uid != ::geteuid())
+    return {};
+  if (::lchown(folder.c_str(), static_cast<uid_t>(-1), *group) != 0 ||
+      ::chmod(folder.c_str(), (found.st_mode & 0777) | S_IRGRP | S_IXGRP) != 0)
+    return no_host_socket(
+        folder, fmt::format("it cannot be opened to node.group: {}", std::strerror(errno)));
+  return {};
+}
+
+/// The first folder in which this process may make sockets.
+result<std::string> folder_for(const host_socket_options& options) {
+  result<void> first;
+  for (const auto& folder : host_socket_folders(options.folder)) {
+    const auto ready = prepare(folder, options.group, options.folder.empty());
+    if (ready)
+      return folder;
+    if (first)
+      first = ready;
+  }
+  return first.error();
+}
+
+/// Whether a socket in this folder is that of a node which this user may believe.
+bool is_believed(const std::string& folder, bool chosen) {
+  struct stat found {};
+  return ::lstat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+         (found.st_mode & S_IWOTH) == 0 &&
+         // Only root makes folders in /run.
+         (chosen || folder == system_folder || found.st_uid == ::geteuid() || found.st_uid == 0);
+}
+
+/// The groups of the process at the other end.
+std::vector<gid_t> groups_of(int fd, gid_t first) {
+  std::vector<gid_t> groups(64);
+  for (;;) {
+    auto bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    const bool done = ::getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes) == 0;
+    const bool more = !done && errno == ERANGE && bytes > groups.size() * sizeof(gid_t);
+    groups.resize(done || more ? bytes / sizeof(gid_t) : 0);
+    if (!more)
+      break;
+  }
+  groups.push_back(first);
+  return groups;
+}
+
+} // namespace
+
+std::vector<std::string> host_socket_folders(const std::string& chosen) {
+  if (!chosen.empty())
+    return {chosen};
+  std::vector<std::string> folders{system_folder};
+  if (const auto runtime = text_of("XDG_RUNTIME_DIR"); !runtime.empty())
+    folders.push_back(runtime + "/peercache");
+  folders.push_back(fmt::format("/tmp/peercache-{}", ::geteuid()));
+  return folders;
+}
+
+result<void> host_users::judge(int fd) const {
+  ucred who{};
+  socklen_t size = sizeof who;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
+    return {errc::refused,
+            fmt::format("the kernel does not say whose it is: {}", std::strerror(errno))};
+  if (who.uid == 0 || who.uid == ::geteuid())
+    return {};
+  if (group_) {
+    const auto groups = groups_of(fd, who.gid);
+    if (std::find(groups.begin(), groups.end(), *group_) != groups.end())
+      return {};
+  }
+  return {errc::refused,
+          fmt::format("it is of the user {}, and the node is of the user {} and serves {}", who.uid,
+                      ::geteuid(),
+                      group_ ? fmt::format("besides root the members of the group {}", *group_)
+                             : std::string("nobody else but root (node.group)"))};
+}
+
+/// A name in the file system, removed with this object if it is still the same.
+class host_socket::name {
+public:
+  explicit name(std::string path) : path_(std::move(path)) { ::lstat(path_.c_str(), &made_); }
+  ~name() {
+    struct stat found {};
+    if (::lstat(path_.c_str(), &found) == 0 && found.st_dev == made_.st_dev &&
+        found.st_ino == made_.st_ino)
+      ::unlink(path_.c_str());
+  }
+  name(const name&) = delete;
+  name& operator=(const name&) = delete;
+
+private:
+  const std::string path_;
+  struct stat made_ {};
+};
+
+/// Gives the file `from` the name `to`, unless a living node has it.
+result<void> host_socket::claim(const std::string& from, const std::string& to) {
+  if (is_served(to)) {
+    ::unlink(from.c_str());
+    return no_host_socket(to,
+                          "another node serves there, in another network namespace; each needs a "
+                          "folder of its own");
+  }
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    const int why = errno;
+    ::unlink(from.c_str());
+    return no_host_socket(to, std::strerror(why));
+  }
+  names_.push_back(std::make_shared<const name>(to));
+  return {};
+}
+
+result<host_socket> host_socket::listen(const host_socket_options& options) {
+  const auto folder = folder_for(options);
+  if (!folder)
+    return folder.error();
+  const auto own_name = name_of(options.bind, options.port);
+  const auto path = *folder + '/' + own_name;
+  // The file gets its place only when its mode is right and it is listened at.
+  const auto fresh = fmt::format("{}/.{}.{}", *folder, options.port, ::getpid());
+  const auto at =
+      address_of(path.size() > fresh.size() ? path : fresh) ? address_of(fresh) : std::nullopt;
+  if (!at)
+    return no_host_socket(path, "the path is longer than a socket's may be");
+  ::unlink(fresh.c_str());
+  host_socket made(new_socket(), path);
+  const int fd = made.listening_.get();
+  if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&*at), sizeof *at) != 0)
+    return no_host_socket(path, std::strerror(errno));
+  if ((options.group && ::lchown(fresh.c_str(), static_cast<uid_t>(-1), *options.group) != 0) ||
+      ::chmod(fresh.c_str(), options.group ? 0660 : 0600) != 0 || ::listen(fd, waiting_max) != 0) {
+    const int why = errno;
+    ::unlink(fresh.c_str());
+    return no_host_socket(path, std::strerror(why));
+  }
+  if (auto done = made.claim(fresh, path); !done)
+    return done.error();
+  const auto other_name = name_of(options.advertised, options.port);
+  if (other_name == own_name)
+    return made;
+  if (::symlink(own_name.c_str(), fresh.c_str()) != 0)
+    return no_host_socket(*folder + '/' + other_name, std::strerror(errno));
+  if (auto done = made.claim(fresh, *folder + '/' + other_name); !done)
+    return done.error();
+  return made;
+}
+
+unique_fd connect_on_host(const std::string& host, std::uint16_t port) {
+  const auto chosen = text_of(host_socket_variable);
+  const bool is_here = is_of_this_host(host);
+  if (chosen.empty() && !is_here)
+    return {};
+  for (const auto& folder : host_socket_folders(chosen)) {
+    if (!is_believed(folder, !chosen.empty()))
+      continue;
+    if (auto found = connect_to(folder + '/' + name_of(host, port)))
+      return found;
+    if (is_here)
+      if (auto found = connect_to(folder + '/' + name_of("::", port)))
+        return found;
+  }
+  return {};
+}
+
+} // namespace peercache::net

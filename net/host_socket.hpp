@@ -1,0 +1,79 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "net/socket.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+// The Unix socket at which a node serves processes of its own host. Its name is the node's address
+// (`ADDRESS-PORT.sock`, or `any-PORT.sock` of a node that listens on all addresses), so a client
+// that was given the address finds the socket, too.
+namespace peercache::net {
+
+/// The environment variable by which clients and nodes take the folder of their sockets.
+inline constexpr const char* host_socket_variable = "PEERCACHE_NET_SOCKET_FOLDER";
+
+/// The folders that may hold sockets, in the order in which they are tried: `chosen` alone if it is
+/// not empty; otherwise /run/peercache, `peercache` in $XDG_RUNTIME_DIR, /tmp/peercache-UID.
+std::vector<std::string> host_socket_folders(const std::string& chosen);
+
+/// The users whose processes a node serves at its socket.
+class host_users {
+public:
+  /// @param group a group whose members are served, besides this process's user and root
+  explicit host_users(std::optional<gid_t> group) : group_(group) {}
+
+  /// Whether the process that connected may be served, as the kernel tells of it. An error says who
+  /// asked and who may.
+  result<void> judge(int fd) const;
+
+private:
+  std::optional<gid_t> group_;
+};
+
+struct host_socket_options {
+  std::string folder;     ///< Where the socket is made; empty: see `host_socket_folders`.
+  std::string bind;       ///< The numeric address that the node's ports listen on.
+  std::string advertised; ///< The numeric address that others know the node by.
+  std::uint16_t port = 0; ///< The node's control port.
+  std::optional<gid_t> group;
+};
+
+/// A node's listening Unix socket, and its names in the file system: mode 0600, or 0660 with a
+/// group, in a folder of the node's user that is made if it is missing (0700, or 0750).
+///
+/// Threads: one. Ownership: the names are removed with this object, unless another node has taken
+/// them; the socket is handed to whoever accepts. Errors: the folder is others' to write, or a node
+/// that lives has a socket of that name. A name that a dead node has left is taken over.
+class host_socket {
+public:
+  static result<host_socket> listen(const host_socket_options& options);
+  host_socket(host_socket&&) noexcept = default;
+  host_socket& operator=(host_socket&&) noexcept = default;
+
+  unique_fd take() noexcept { return std::move(listening_); }
+  const std::string& path() const noexcept { return path_; }
+
+private:
+  class name;
+  host_socket(unique_fd listening, std::string path) noexcept
+      : listening_(std::move(listening)), path_(std::move(path)) {}
+  result<void> claim(const std::string& from, const std::string& to);
+
+  unique_fd listening_;
+  std::string path_;
+  std::vector<std::shared_ptr<const name>> names_;
+};
+
+/// Connects to the socket of the node that is known by this numeric address, if it runs on this
+/// host. Does not block. No descriptor: there is none that this process may use. An address of
+/// another host is looked for only in a folder that `host_socket_variable` names, since a container
+/// may share its node's folder and not its network.
+unique_fd connect_on_host(const std::string& host, std::uint16_t port);
+
+} // namespace peercache::net

@@ -1,0 +1,215 @@
+#include "net/host_socket.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <grp.h>
+#include <optional>
+#include <string>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace peercache::net::host_socket_test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr uid_t somebody = 65534;
+constexpr gid_t a_group = 54321;
+
+/// A folder for sockets that nodes and clients of this process are told of.
+class host_socket_test : public testing::Test {
+protected:
+  void SetUp() override {
+    std::string name = "/tmp/peercache-sock-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder = name;
+    ::setenv(host_socket_variable, sockets().c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv(host_socket_variable);
+    fs::remove_all(folder);
+  }
+
+  std::string sockets() const { return folder + "/sockets"; }
+  result<host_socket> node_at(const std::string& bind, std::uint16_t port,
+                              const std::string& advertised = {},
+                              std::optional<gid_t> group = {}) const {
+    return host_socket::listen(
+        {sockets(), bind, advertised.empty() ? bind : advertised, port, group});
+  }
+  static bool reaches(const std::string& host, std::uint16_t port) {
+    return static_cast<bool>(connect_on_host(host, port));
+  }
+  static unsigned mode_of(const std::string& path) {
+    struct stat found {};
+    return ::stat(path.c_str(), &found) == 0 ? found.st_mode & 07777 : 0;
+  }
+
+  std::string folder;
+};
+
+TEST_F(host_socket_test, a_node_is_found_by_its_address_and_port) {
+  const auto node = node_at("127.0.0.2", 7001);
+  ASSERT_TRUE(node) << node.error().message;
+  EXPECT_TRUE(reaches("127.0.0.2", 7001));
+  EXPECT_FALSE(reaches("127.0.0.2", 7002));
+  EXPECT_FALSE(reaches("127.0.0.3", 7001));
+}
+
+TEST_F(host_socket_test, a_node_on_all_addresses_is_found_by_each_of_this_host) {
+  const auto node = node_at("0.0.0.0", 7001, "192.0.2.7");
+  ASSERT_TRUE(node) << node.error().message;
+  EXPECT_TRUE(reaches("127.0.0.1", 7001));
+  EXPECT_TRUE(reaches("::1", 7001));
+  EXPECT_TRUE(reaches("192.0.2.7", 7001)) << "by what it advertises, from another network";
+  EXPECT_FALSE(reaches("192.0.2.8", 7001)) << "another host";
+}
+
+TEST_F(host_socket_test, another_hosts_address_is_looked_for_only_in_a_folder_that_was_named) {
+  ::setenv("XDG_RUNTIME_DIR", folder.c_str(), 1);
+  const auto usual = folder + "/peercache";
+  const auto here = host_socket::listen({usual, "127.0.0.1", "127.0.0.1", 7001, {}});
+  const auto there = host_socket::listen({usual, "192.0.2.7", "192.0.2.7", 7001, {}});
+  ASSERT_TRUE(here && there);
+  ::unsetenv(host_socket_variable);
+  EXPECT_TRUE(reaches("127.0.0.1", 7001));
+  EXPECT_FALSE(reaches("192.0.2.7", 7001));
+  ::setenv(host_socket_variable, usual.c_str(), 1);
+  EXPECT_TRUE(reaches("192.0.2.7", 7001));
+  ::unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST_F(host_socket_test, socket_and_folder_are_open_to_the_nodes_user_alone) {
+  const auto mask = ::umask(0);
+  const auto node = node_at("127.0.0.1", 7001);
+  ::umask(mask);
+  ASSERT_TRUE(node) << node.error().message;
+  EXPECT_EQ(mode_of(sockets()), 0700u);
+  EXPECT_EQ(mode_of(node->path()), 0600u);
+}
+
+TEST_F(host_socket_test, a_group_that_is_named_gets_in_and_nobody_else) {
+  const auto node = node_at("127.0.0.1", 7001, {}, ::getegid());
+  ASSERT_TRUE(node) << node.error().message;
+  EXPECT_EQ(mode_of(sockets()), 0750u);
+  EXPECT_EQ(mode_of(node->path()), 0660u);
+}
+
+TEST_F(host_socket_test, what_a_dead_node_has_left_is_taken_over) {
+  auto dead = node_at("127.0.0.1", 7001);
+  ASSERT_TRUE(dead);
+  dead->take(); // The kernel closes it; the name stays.
+  EXPECT_FALSE(reaches("127.0.0.1", 7001));
+  const auto next = node_at("127.0.0.1", 7001);
+  ASSERT_TRUE(next) << next.error().message;
+  EXPECT_TRUE(reaches("127.0.0.1", 7001));
+  dead = error{errc::closed, ""};
+  EXPECT_TRUE(reaches("127.0.0.1", 7001)) << "the end of the first has removed the second's name";
+}
+
+TEST_F(host_socket_test, what_a_living_node_has_stays_its_own) {
+  const auto node = node_at("127.0.0.1", 7001);
+  ASSERT_TRUE(node);
+  const auto second = node_at("127.0.0.1", 7001);
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("another node serves there"));
+  EXPECT_THAT(second.error().message, HasSubstr("net.socket_folder"));
+  EXPECT_TRUE(reaches("127.0.0.1", 7001));
+}
+
+TEST_F(host_socket_test, nothing_is_left_of_a_node_that_ends) {
+  { ASSERT_TRUE(node_at("0.0.0.0", 7001, "192.0.2.7")); }
+  EXPECT_TRUE(fs::is_empty(sockets()));
+}
+
+TEST_F(host_socket_test, a_folder_that_others_may_write_to_is_neither_used_nor_believed) {
+  const auto node = node_at("127.0.0.1", 7001);
+  ASSERT_TRUE(node);
+  ASSERT_EQ(::chmod(sockets().c_str(), 0777), 0);
+  EXPECT_FALSE(reaches("127.0.0.1", 7001));
+  const auto second = node_at("127.0.0.1", 7002);
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("other users may write to it"));
+}
+
+TEST_F(host_socket_test, a_link_in_the_place_of_the_folder_is_not_followed) {
+  fs::create_directory(folder + "/elsewhere");
+  fs::create_directory_symlink(folder + "/elsewhere", sockets());
+  const auto node = node_at("127.0.0.1", 7001);
+  ASSERT_FALSE(node);
+  EXPECT_THAT(node.error().message, HasSubstr("it is not a folder"));
+}
+
+TEST_F(host_socket_test, another_users_folder_in_tmp_is_not_believed) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root can give a folder to another user";
+  ::setenv("XDG_RUNTIME_DIR", folder.c_str(), 1);
+  ::unsetenv(host_socket_variable);
+  const auto usual = folder + "/peercache";
+  const auto node = host_socket::listen({usual, "127.0.0.1", "127.0.0.1", 7001, {}});
+  ASSERT_TRUE(node);
+  EXPECT_TRUE(reaches("127.0.0.1", 7001));
+  ASSERT_EQ(::chown(usual.c_str(), somebody, somebody), 0);
+  EXPECT_FALSE(reaches("127.0.0.1", 7001));
+  ::unsetenv("XDG_RUNTIME_DIR");
+}
+
+/// What is said about a process of this user and these groups that connects, by a node of this
+/// process's user. Nothing: it is served.
+std::string judged(const host_users& users, uid_t user, const std::vector<gid_t>& groups) {
+  const std::string name = "/tmp/peercache-judge-" + std::to_string(::getpid());
+  const unique_fd listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  name.copy(at.sun_path, sizeof at.sun_path - 1);
+  ::unlink(name.c_str());
+  EXPECT_EQ(::bind(listening.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  EXPECT_EQ(::chmod(name.c_str(), 0666), 0);
+  EXPECT_EQ(::listen(listening.get(), 1), 0);
+  const auto child = ::fork();
+  if (child == 0) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    const bool other = user != ::geteuid();
+    if ((other && (::setgroups(groups.size(), groups.data()) != 0 || ::setgid(user) != 0 ||
+                   ::setuid(user) != 0)) ||
+        ::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0)
+      ::_exit(1);
+    char end;
+    ::_exit(::read(fd, &end, 1) == 0 ? 0 : 2);
+  }
+  unique_fd accepted(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const auto verdict = users.judge(accepted.get());
+  accepted.reset();
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::unlink(name.c_str());
+  return verdict ? "" : verdict.error().message;
+}
+
+TEST(host_users, the_nodes_own_user_is_served) {
+  EXPECT_EQ(judged(host_users({}), ::geteuid(), {}), "");
+}
+
+TEST(host_users, another_user_is_served_only_as_a_member_of_the_group) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root can become another user";
+  EXPECT_THAT(judged(host_users({}), somebody, {a_group}), HasSubstr("of the user 65534"));
+  EXPECT_THAT(judged(host_users(a_group), somebody, {a_group + 1}), HasSubstr("group 54321"));
+  EXPECT_EQ(judged(host_users(a_group), somebody, {a_group}), "");
+  std::vector<gid_t> many;
+  for (gid_t i = 0; i < 300; ++i)
+    many.push_back(a_group + 1 + i);
+  EXPECT_NE(judged(host_users(a_group), somebody, many), "");
+  many.push_back(a_group);
+  EXPECT_EQ(judged(host_users(a_group), somebody, many), "") << "the last of many groups";
+}
+
+} // namespace
+} // namespace peercache::net::host_socket_test

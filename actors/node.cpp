@@ -5,6 +5,7 @@
 #include "actors/node_options.hpp"
 #include "common/assert.hpp"
 #include "common/log.hpp"
+#include "common/user_group.hpp"
 #include "link/node_middleman.hpp"
 #include "link/rail_settings.hpp"
 #include "link/thread_actor.hpp"
@@ -25,6 +26,10 @@ result<void> node::impl::start() {
   if (!advertised)
     return error{advertised.error().code, "net.advertise: " + advertised.error().message};
   self_.host = std::move(*advertised);
+  auto group = group_named(config_.node.group);
+  if (!group)
+    return error{group.error().code, "node.group: " + group.error().message};
+  group_ = *group;
   auto seeds = resolve_seeds(config_.discovery.seeds);
   if (!seeds)
     return seeds.error();
@@ -73,7 +78,8 @@ result<void> cut_devices_off(storage::pool_memory& memory, const storage::pool_r
 /// Takes the pool of the process before over, with its pages, or makes a new one. Must run before
 /// any device registers the memory.
 result<void> node::impl::open_pool() {
-  const auto options = memory_options(config_, self_);
+  auto options = memory_options(config_, self_);
+  options.group = group_;
   if (config_.pool.keep) {
     auto left = storage::pool_memory::take_over(options);
     auto why = left ? error{} : left.error();

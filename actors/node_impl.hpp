@@ -100,6 +100,7 @@ private:
   const home_process home_;
   discovery::member self_;
   std::vector<discovery::endpoint> seeds_;
+  std::optional<gid_t> group_; ///< The group that shares socket and pool; none: nobody else.
   /// Sockets bound from the start of the node until it listens at their ports.
   std::vector<net::unique_fd> held_ports_;
   std::optional<storage::pool_memory> memory_;

@@ -52,12 +52,12 @@ result<void> node::impl::open_host_socket() {
   if (!bind)
     return bind.error();
   auto opened = net::host_socket::listen(
-      {config_.net.socket_folder, *bind, self_.host, self_.control_port, {}});
+      {config_.net.socket_folder, *bind, self_.host, self_.control_port, group_});
   if (!opened)
     return opened.error();
   host_socket_ = std::move(*opened);
   host_doorman_ = link::new_host_doorman(*system_, host_socket_->take(), self_.control_port,
-                                         net::host_users({}));
+                                         net::host_users(group_));
   log::info("clients of this host connect at {}", host_socket_->path());
   return {};
 }

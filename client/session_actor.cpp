@@ -6,6 +6,7 @@
 #include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
+#include "common/user_group.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/protocol/pool_wire.hpp"
 
@@ -14,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -37,7 +39,12 @@ result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_acto
   auto node = discovery::decode_member(welcome.member);
   if (!node)
     return node.error();
-  auto memory = storage::pool_memory::attach(welcome.pool_name, node->inc);
+  const char* shared = std::getenv(node_group_variable);
+  const auto group = group_named(shared == nullptr ? "" : shared);
+  if (!group)
+    return error{group.error().code,
+                 std::string(node_group_variable) + ": " + group.error().message};
+  auto memory = storage::pool_memory::attach(welcome.pool_name, node->inc, *group);
   if (!memory)
     return memory.error();
   if (auto locked = memory->lock_session(welcome.lock_index); !locked)

@@ -84,6 +84,7 @@ struct host_port {
 struct node_config {
   struct node_section {
     std::string name;
+    std::string group; ///< A group that shares socket and pool; empty: none.
     bool operator==(const node_section&) const = default;
   } node;
 

@@ -51,6 +51,14 @@ void add_identity(std::vector<option>& table) {
                  .meaning = "Name of this node, unique in the cluster.",
                  .empty_means = "the host name",
                  .store = into([](node_config & c) -> auto& { return c.node.name; })},
+                {.name = "node.group",
+                 .type = type::text,
+                 .default_value = "",
+                 .meaning = "Group whose members use this host's pool and socket as clients, "
+                            "besides the node's own user, who has to be in it; they need "
+                            "`PEERCACHE_NODE_GROUP` in their environment.",
+                 .empty_means = "nobody else",
+                 .store = into([](node_config & c) -> auto& { return c.node.group; })},
                 {.name = "cluster.name",
                  .type = type::text,
                  .default_value = "peercache",

@@ -107,6 +107,7 @@ pool_memory& pool_memory::operator=(pool_memory&& other) noexcept {
   std::swap(mapped_bytes_, other.mapped_bytes_);
   std::swap(layout_, other.layout_);
   std::swap(first_session_, other.first_session_);
+  std::swap(group_, other.group_);
   std::swap(file_, other.file_);
   std::swap(is_owner_, other.is_owner_);
   std::swap(outlives_, other.outlives_);
@@ -161,6 +162,9 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
   pool.is_owner_ = true;
   pool.owner_ = options.owner;
   pool.layout_ = *plan;
+  pool.group_ = options.group;
+  if (auto shared = shared_object::share_with(pool.file_, pool.name_, options.group); !shared)
+    return shared.error();
   if (::ftruncate(pool.file_, static_cast<off_t>(plan->object_bytes)) != 0)
     return shared_object::failed("cannot size", pool.name_);
   if (auto mapped = pool.map(plan->object_bytes); !mapped)
@@ -183,7 +187,21 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
   return pool;
 }
 
-result<pool_memory> pool_memory::attach(const std::string& name, const incarnation& expected) {
+namespace {
+
+/// Whether a client may believe that an object is a pool: its own user's, or shared with its group.
+bool may_be_mapped(const struct stat& found, std::optional<gid_t> group) {
+  if (group && shared_object::is_shared_with(found, group))
+    return true;
+  // Nobody but this user can have shared what is its own.
+  return found.st_uid == ::geteuid() && (shared_object::is_shared_with(found, {}) ||
+                                         shared_object::is_shared_with(found, found.st_gid));
+}
+
+} // namespace
+
+result<pool_memory> pool_memory::attach(const std::string& name, const incarnation& expected,
+                                        std::optional<gid_t> group) {
   if (name.empty() || name.front() != '/')
     return {errc::invalid_argument, "a pool's name starts with a slash"};
   pool_memory pool;
@@ -195,9 +213,11 @@ result<pool_memory> pool_memory::attach(const std::string& name, const incarnati
   struct stat status {};
   if (::fstat(pool.file_, &status) != 0)
     return shared_object::failed("cannot stat", name);
-  if (status.st_uid != ::geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    return {errc::refused, name + " is another user's, or others may use it: who has it reads and "
-                                  "changes all pages; run node and client as the same user"};
+  if (!may_be_mapped(status, group))
+    return {errc::refused, name +
+                               " is another user's, or others may use it: who has it reads and "
+                               "changes all pages; run node and client as the same user, or give "
+                               "node.group and, to clients, PEERCACHE_NODE_GROUP"};
   auto object_bytes = static_cast<std::uint64_t>(status.st_size);
   if (object_bytes < pool_header_bytes)
     return {errc::incompatible, name + " is not a PeerCache pool, or not ready yet"};

@@ -14,8 +14,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <sys/types.h>
 
 namespace peercache::storage {
 
@@ -31,6 +33,8 @@ struct pool_memory_options {
   std::uint64_t size_bytes = 0;
   /// A mounted hugetlbfs folder, such as /dev/hugepages; empty: normal pages in /dev/shm.
   std::string huge_page_directory;
+  /// A group whose members may map the pool, besides the owner's user.
+  std::optional<gid_t> group;
   /// How many threads touch the pages before `create` returns. 0 leaves each page to its first
   /// writer, who dies of SIGBUS if the host has run out of memory.
   std::uint32_t prefault_threads = 1;
@@ -49,8 +53,8 @@ struct pool_memory_options {
 /// (`pool_header.hpp` has the layout).
 ///
 /// The node makes it with `create`; engines on the same host `attach` to it by name and
-/// incarnation. The file mode is 0600: every process of the same user may read and write the pool,
-/// and is trusted.
+/// incarnation. The file mode is 0600, or 0660 with a group: every process of the same user, or of
+/// the group, may read and write the pool, and is trusted.
 ///
 /// Threads: after construction all methods may be called from any thread. `create` touches the
 /// pages with `prefault_threads` threads, itself one of them, and has joined the others when it
@@ -80,9 +84,11 @@ public:
 
   /// Maps the pool called `name`. Errors: `incompatible` when the object is not a pool of this
   /// layout, `not_found` when it is gone or belongs to another incarnation than the expected one,
-  /// `refused` when it is another user's or others than its user may use it: only the node's word
-  /// says whose pool a name is.
-  static result<pool_memory> attach(const std::string& name, const incarnation& expected);
+  /// `refused` when it is another user's or others than its user may use it, except that it may be
+  /// any user's who shares it with `group`, and nobody else: only the node's word says whose pool a
+  /// name is.
+  static result<pool_memory> attach(const std::string& name, const incarnation& expected,
+                                    std::optional<gid_t> group = {});
 
   /// Removes all pools of exactly this prefix and of this user whose owner is gone, in /dev/shm and
   /// in the huge-page folder, and frees their memory at once. A process that still maps such a pool
@@ -158,6 +164,7 @@ private:
   pool_layout layout_;
   std::uint32_t first_session_ = 0;
   int file_ = -1;
+  std::optional<gid_t> group_; ///< The group that shares the object; none in attached processes.
   bool is_owner_ = false;
   bool outlives_ = false;
   home_process home_;

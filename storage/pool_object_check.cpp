@@ -42,10 +42,10 @@ result<void> pool_memory::check_object() const {
     return {errc::incompatible, name_ + " was made shorter by another program; restart the node"};
   if (!leads_to(name_, own))
     return gone(name_);
-  if (own.st_uid != ::geteuid() || (own.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+  if (own.st_uid != ::geteuid() || !shared_object::is_shared_with(own, group_))
     return {errc::refused, name_ +
-                               " has another owner or mode than 0600 now, so clients refuse it; "
-                               "restart the node"};
+                               " has another owner or mode now than the node gave it, so clients "
+                               "refuse it; restart the node"};
   const auto& header = *std::launder(reinterpret_cast<const pool_header*>(base_));
   const auto layout = read_layout(header, layout_.object_bytes, name_);
   if (!layout || *layout != layout_ || header.owner != owner_ ||

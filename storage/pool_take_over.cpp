@@ -97,6 +97,9 @@ result<void> pool_memory::change_owner(const pool_memory_options& options) {
   name_ = std::move(name);
   is_owner_ = true;
   owner_ = options.owner;
+  group_ = options.group;
+  if (auto shared = shared_object::share_with(file_, name_, group_); !shared)
+    return shared;
   reached(take_over_step::renamed);
   auto& header = *std::launder(reinterpret_cast<pool_header*>(base_));
   first_session_ = (header.first_session + sessions_per_owner) % sessions_max;

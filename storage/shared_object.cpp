@@ -72,6 +72,19 @@ result<int> create_locked(const std::string& name) {
   return file;
 }
 
+result<void> share_with(int file, const std::string& name, std::optional<gid_t> group) {
+  if (group && ::fchown(file, static_cast<uid_t>(-1), *group) != 0)
+    return failed("its user has to be in node.group to share", name);
+  return ::fchmod(file, group ? 0660 : 0600) == 0
+             ? result<void>()
+             : result<void>(failed("cannot set the mode of", name));
+}
+
+bool is_shared_with(const struct stat& found, std::optional<gid_t> group) noexcept {
+  const auto others = found.st_mode & (S_IRWXG | S_IRWXO);
+  return group ? others == (S_IRGRP | S_IWGRP) && found.st_gid == *group : others == 0;
+}
+
 bool try_lock(int file, std::uint64_t byte) {
   auto lock = exclusive(byte);
   return ::fcntl(file, F_OFD_SETLK, &lock) == 0;

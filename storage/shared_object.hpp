@@ -3,7 +3,9 @@
 #include "common/result.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <sys/stat.h>
 
 namespace peercache::storage {
 
@@ -24,6 +26,12 @@ void unlink(const std::string& name);
 
 /// Creates a new object with mode 0600 and locks the owner's byte. Returns its file descriptor.
 result<int> create_locked(const std::string& name);
+
+/// Opens the object to its owner and, if one is named, a group: mode 0600 or 0660. Errors: the
+/// owner is not a member of the group.
+result<void> share_with(int file, const std::string& name, std::optional<gid_t> group);
+/// Whether the object is open to its owner and this group alone, as `share_with` leaves it.
+bool is_shared_with(const struct stat& found, std::optional<gid_t> group) noexcept;
 
 /// Locks a byte for this open file description: the lock ends with that description, hence with the
 /// only process that has it open. False: another has the byte locked.

@@ -80,6 +80,7 @@ data_plane = "tcp"
 dev = true
 [node]
 name = "n1"
+group = "engines"
 [cluster]
 name = "c1"
 [net]
@@ -204,7 +205,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
   for (const auto& value : loaded->values)
     EXPECT_EQ(value.from.kind, origin_kind::file) << value.opt->name << " is missing above";
   node_config expected;
-  expected.node = {"n1"};
+  expected.node = {"n1", "engines"};
   expected.cluster = {.name = "c1", .insecure = true};
   expected.net = {"10.0.0.1", "host1", 1001, 1004, 1002, 1003, "/sockets"};
   expected.tls = {"/tls/n1.crt", "/tls/n1.key", "/tls/ca.crt"};

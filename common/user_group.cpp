@@ -1,0 +1,25 @@
+#include "common/user_group.hpp"
+
+#include <charconv>
+#include <grp.h>
+#include <vector>
+
+namespace peercache {
+
+result<std::optional<gid_t>> group_named(const std::string& name) {
+  if (name.empty())
+    return std::optional<gid_t>();
+  gid_t number = 0;
+  const auto* end = name.data() + name.size();
+  if (const auto read = std::from_chars(name.data(), end, number);
+      read.ec == std::errc() && read.ptr == end)
+    return std::optional<gid_t>(number);
+  std::vector<char> text(1u << 16);
+  group entry{};
+  group* found = nullptr;
+  if (::getgrnam_r(name.c_str(), &entry, text.data(), text.size(), &found) != 0 || found == nullptr)
+    return {errc::invalid_argument, "this host has no group `" + name + "`"};
+  return std::optional<gid_t>(found->gr_gid);
+}
+
+} // namespace peercache

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "common/result.hpp"
+
+#include <optional>
+#include <string>
+#include <sys/types.h>
+
+namespace peercache {
+
+/// The environment variable by which clients learn the group that shares the pool of their host's
+/// node (`node.group`).
+inline constexpr const char* node_group_variable = "PEERCACHE_NODE_GROUP";
+
+/// The number of a group of this host, given by its name or number; nothing for an empty name.
+/// Errors: there is no such group. Blocks in the resolver of names.
+result<std::optional<gid_t>> group_named(const std::string& name);
+
+} // namespace peercache

@@ -46,6 +46,7 @@ constexpr std::array all{
     example{"ca init", "ca --cluster prod", "the CA of a cluster with TLS"},
     example{"ca issue node", "host7 --out /etc/peercache", "a node's certificate"},
     example{"ca issue client", "engine", "an engine's certificate"},
+    example{"ca issue operator", "anna", "the certificate of one who operates nodes of any host"},
     example{"bench", "--only exists", "how fast calls are on this machine"},
     example{"bench rdma", "", "READs beside those of perftest"},
     example{"bench disk", "", "the disk tier beside fio"},

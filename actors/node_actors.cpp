@@ -270,8 +270,9 @@ void node::impl::spawn_gateway(peer& own) {
   own.membership = membership_;
   auto basp = system_->middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   for (auto* doorman : {&doorman_, &host_doorman_})
-    caf::anon_send(basp, caf::publish_atom_v, std::move(*doorman), self_.control_port,
-                   caf::actor_cast<caf::strong_actor_ptr>(gateway_), std::set<std::string>{});
+    if (*doorman != nullptr)
+      caf::anon_send(basp, caf::publish_atom_v, std::move(*doorman), self_.control_port,
+                     caf::actor_cast<caf::strong_actor_ptr>(gateway_), std::set<std::string>{});
 }
 
 void node::impl::spawn_lookups() {

@@ -45,7 +45,8 @@ result<void> node::impl::open_tls() {
   return {};
 }
 
-/// Opens the Unix socket at which clients of this host speak with the node.
+/// Opens the Unix socket at which clients of this host speak with the node. Where nobody depends on
+/// it, a node goes on without one.
 result<void> node::impl::open_host_socket() {
   PEERCACHE_ASSERT(self_.control_port != 0); // The socket's name has the port.
   const auto bind = net::resolve_host(config_.net.bind);
@@ -53,6 +54,10 @@ result<void> node::impl::open_host_socket() {
     return bind.error();
   auto opened = net::host_socket::listen(
       {config_.net.socket_folder, *bind, self_.host, self_.control_port, group_});
+  if (!opened && !tls_ && !group_ && config_.net.socket_folder.empty()) {
+    log::warn("{}; clients of this host come by the control port", opened.error().message);
+    return {};
+  }
   if (!opened)
     return opened.error();
   host_socket_ = std::move(*opened);

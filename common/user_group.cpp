@@ -12,7 +12,7 @@ result<std::optional<gid_t>> group_named(const std::string& name) {
   gid_t number = 0;
   const auto* end = name.data() + name.size();
   if (const auto read = std::from_chars(name.data(), end, number);
-      read.ec == std::errc() && read.ptr == end)
+      read.ec == std::errc() && read.ptr == end && number != static_cast<gid_t>(-1))
     return std::optional<gid_t>(number);
   std::vector<char> text(1u << 16);
   group entry{};

@@ -12,6 +12,7 @@
 #include <memory>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <random>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -59,9 +60,15 @@ unique_fd connect_to(const std::string& path) {
   return {};
 }
 
-/// Whether somebody listens at this name, even if he accepts nobody at the moment.
+/// Whether somebody may listen at this name, be it that he accepts nobody at the moment, or not
+/// this user.
 bool is_served(const std::string& path) {
-  return static_cast<bool>(connect_to(path)) || errno == EAGAIN;
+  const auto at = address_of(path);
+  const auto fd = new_socket();
+  if (!at || !fd)
+    return true;
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*at), sizeof *at) == 0 ||
+         (errno != ECONNREFUSED && errno != ENOENT);
 }
 
 /// Whether an interface of this host has the address.
@@ -92,8 +99,8 @@ error no_host_socket(const std::string& path, const std::string& why) {
                                        path, why)};
 }
 
-/// Makes the folder if it is missing. @param own whether it has to be this user's
-result<void> prepare(const std::string& folder, std::optional<gid_t> group, bool own) {
+/// Makes the folder if it is missing.
+result<void> prepare(const std::string& folder, std::optional<gid_t> group) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return no_host_socket(folder, std::strerror(errno));
   struct stat found {};
@@ -101,7 +108,8 @@ result<void> prepare(const std::string& folder, std::optional<gid_t> group, bool
     return no_host_socket(folder, std::strerror(errno));
   if (!S_ISDIR(found.st_mode))
     return no_host_socket(folder, "it is not a folder");
-  if ((found.st_mode & S_IWOTH) != 0 || (own && found.st_uid != ::geteuid()))
+  if ((found.st_mode & (S_IWOTH | S_IWGRP)) != 0 ||
+      (found.st_uid != ::geteuid() && found.st_uid != 0))
     return no_host_socket(folder, "other users may write to it");
   if (!group || found.st_uid != ::geteuid())
     return {};
@@ -114,22 +122,25 @@ result<void> prepare(const std::string& folder, std::optional<gid_t> group, bool
 
 /// The first folder in which this process may make sockets.
 result<std::string> folder_for(const host_socket_options& options) {
-  result<void> first;
-  for (const auto& folder : host_socket_folders(options.folder)) {
-    const auto ready = prepare(folder, options.group, options.folder.empty());
+  auto folders = host_socket_folders(options.folder);
+  // Clients of other users look in no folder that is named after the node's user.
+  if (options.group && options.folder.empty())
+    folders = {system_folder};
+  std::string faults;
+  for (const auto& folder : folders) {
+    const auto ready = prepare(folder, options.group);
     if (ready)
       return folder;
-    if (first)
-      first = ready;
+    faults += (faults.empty() ? "" : "; ") + ready.error().message;
   }
-  return first.error();
+  return error{errc::io_failed, faults};
 }
 
 /// Whether a socket in this folder is that of a node which this user may believe.
 bool is_believed(const std::string& folder, bool chosen) {
   struct stat found {};
   return ::lstat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
-         (found.st_mode & S_IWOTH) == 0 &&
+         (found.st_mode & (S_IWOTH | S_IWGRP)) == 0 &&
          // Only root makes folders in /run.
          (chosen || folder == system_folder || found.st_uid == ::geteuid() || found.st_uid == 0);
 }
@@ -155,8 +166,11 @@ std::vector<std::string> host_socket_folders(const std::string& chosen) {
   if (!chosen.empty())
     return {chosen};
   std::vector<std::string> folders{system_folder};
+  const auto usual = fmt::format("/run/user/{}/peercache", ::geteuid());
   if (const auto runtime = text_of("XDG_RUNTIME_DIR"); !runtime.empty())
     folders.push_back(runtime + "/peercache");
+  if (folders.back() != usual)
+    folders.push_back(usual); // A login has the variable, and a service of the same user has not.
   folders.push_back(fmt::format("/tmp/peercache-{}", ::geteuid()));
   return folders;
 }
@@ -223,12 +237,11 @@ result<host_socket> host_socket::listen(const host_socket_options& options) {
   const auto own_name = name_of(options.bind, options.port);
   const auto path = *folder + '/' + own_name;
   // The file gets its place only when its mode is right and it is listened at.
-  const auto fresh = fmt::format("{}/.{}.{}", *folder, options.port, ::getpid());
+  const auto fresh = fmt::format("{}/.{}.{:08x}", *folder, options.port, std::random_device{}());
   const auto at =
       address_of(path.size() > fresh.size() ? path : fresh) ? address_of(fresh) : std::nullopt;
   if (!at)
     return no_host_socket(path, "the path is longer than a socket's may be");
-  ::unlink(fresh.c_str());
   host_socket made(new_socket(), path);
   const int fd = made.listening_.get();
   if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&*at), sizeof *at) != 0)
@@ -259,9 +272,12 @@ unique_fd connect_on_host(const std::string& host, std::uint16_t port) {
   for (const auto& folder : host_socket_folders(chosen)) {
     if (!is_believed(folder, !chosen.empty()))
       continue;
-    if (auto found = connect_to(folder + '/' + name_of(host, port)))
+    const auto exact = folder + '/' + name_of(host, port);
+    if (auto found = connect_to(exact))
       return found;
-    if (is_here)
+    // A node of that address that has ended is not another one that listens on all addresses.
+    struct stat left {};
+    if (is_here && ::lstat(exact.c_str(), &left) != 0)
       if (auto found = connect_to(folder + '/' + name_of("::", port)))
         return found;
   }

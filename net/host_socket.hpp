@@ -19,7 +19,8 @@ namespace peercache::net {
 inline constexpr const char* host_socket_variable = "PEERCACHE_NET_SOCKET_FOLDER";
 
 /// The folders that may hold sockets, in the order in which they are tried: `chosen` alone if it is
-/// not empty; otherwise /run/peercache, `peercache` in $XDG_RUNTIME_DIR, /tmp/peercache-UID.
+/// not empty; otherwise /run/peercache, `peercache` in $XDG_RUNTIME_DIR and in /run/user/UID,
+/// /tmp/peercache-UID.
 std::vector<std::string> host_socket_folders(const std::string& chosen);
 
 /// The users whose processes a node serves at its socket.
@@ -45,7 +46,8 @@ struct host_socket_options {
 };
 
 /// A node's listening Unix socket, and its names in the file system: mode 0600, or 0660 with a
-/// group, in a folder of the node's user that is made if it is missing (0700, or 0750).
+/// group, in a folder of the node's user or of root, to which nobody else may write, and which is
+/// made if it is missing (0700, or 0750). With a group, and no folder chosen, in /run/peercache.
 ///
 /// Threads: one. Ownership: the names are removed with this object, unless another node has taken
 /// them; the socket is handed to whoever accepts. Errors: the folder is others' to write, or a node

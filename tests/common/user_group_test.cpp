@@ -15,6 +15,7 @@ TEST(user_group, that_this_host_does_not_have_is_an_error) {
   const auto found = group_named("peercache-no-such-group");
   ASSERT_FALSE(found);
   EXPECT_NE(found.error().message.find("peercache-no-such-group"), std::string::npos);
+  EXPECT_FALSE(group_named("4294967295")) << "to the kernel this number is no group";
 }
 
 } // namespace

@@ -1,8 +1,10 @@
 #include "chaos_cluster.hpp"
 
+#include "net/host_socket.hpp"
 #include "net/tls_authority.hpp"
 
 #include <csignal>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
 #include <sys/resource.h>
@@ -30,6 +32,11 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+/// The folder of the nodes' Unix sockets: labs have the same addresses, and share the file system.
+std::string sockets_in(const std::filesystem::path& folder) {
+  return (folder / "sockets").string();
+}
+
 cli::node_launch launch_of(const chaos_plan& plan, const std::filesystem::path& folder,
                            std::uint32_t host) {
   cli::node_launch launch;
@@ -46,8 +53,9 @@ cli::node_launch launch_of(const chaos_plan& plan, const std::filesystem::path& 
   for (std::uint32_t other = 0; other < plan.hosts(); ++other)
     launch.seeds.push_back(
         fmt::format("{}:{}", real::net_lab::address(other), chaos_cluster::control_port));
-  launch.flags = {"--pool-name-prefix", fmt::format("peercache-chaos-{}", ::getpid()),
-                  "--drain-timeout", "3s"};
+  launch.flags = {"--pool-name-prefix",  fmt::format("peercache-chaos-{}", ::getpid()),
+                  "--drain-timeout",     "3s",
+                  "--net-socket-folder", sockets_in(folder)};
   if (!plan.repairs)
     launch.flags.insert(launch.flags.end(), {"--directory-repair-rate", "0"});
   if (plan.disk_bytes > 0)
@@ -69,6 +77,7 @@ result<chaos_cluster> chaos_cluster::make(const chaos_plan& plan, const cli::run
   auto net = real::net_lab::make(plan.hosts());
   if (!net)
     return net.error();
+  ::setenv(net::host_socket_variable, sockets_in(folder.path()).c_str(), 1); // For the clients.
   chaos_cluster cluster(std::move(*net));
   cluster.nodes_priority_ = plan.nodes_priority;
   for (std::uint32_t host = 0; host < plan.hosts(); ++host) {

@@ -51,7 +51,6 @@ public:
   void touch(slot_id slot) override;
   void erase(slot_id slot) override;
   std::optional<slot_id> victim() override;
-  std::optional<slot_id> untouched_victim() override;
 
   adaptive_stats stats() const noexcept;
   std::size_t memory_bytes() const noexcept;

@@ -39,10 +39,6 @@ public:
 
   /// Removes and returns the page that should be evicted next; nothing when no page is resident.
   virtual std::optional<slot_id> victim() = 0;
-
-  /// Removes and returns the page that is first in the order if it was not touched since it was
-  /// inserted; nothing otherwise.
-  virtual std::optional<slot_id> untouched_victim() = 0;
 };
 
 enum class eviction_kind : std::uint8_t {

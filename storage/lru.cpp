@@ -19,7 +19,6 @@ void lru::touch(slot_id slot) {
   PEERCACHE_ASSERT(node != node_index::none);
   queue_.unlink(table_, node);
   queue_.push_back(table_, node);
-  table_[node].touched = 1;
 }
 
 void lru::erase(slot_id slot) {
@@ -38,13 +37,6 @@ std::optional<slot_id> lru::victim() {
   queue_.unlink(table_, node);
   table_.remove(node);
   return slot;
-}
-
-std::optional<slot_id> lru::untouched_victim() {
-  const node_index node = queue_.front();
-  if (node == node_index::none || table_[node].touched != 0)
-    return std::nullopt;
-  return victim();
 }
 
 resident_pages lru::release() noexcept {

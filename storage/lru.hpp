@@ -21,7 +21,6 @@ public:
   void touch(slot_id slot) override;
   void erase(slot_id slot) override;
   std::optional<slot_id> victim() override;
-  std::optional<slot_id> untouched_victim() override;
 
   /// Inserts as the public `insert` does, for callers that have only the key's digest.
   void insert_digest(slot_id slot, std::uint64_t key_digest, std::uint32_t length_bytes);

@@ -26,7 +26,6 @@ struct page_node {
   std::uint32_t uses : 2 = 0; ///< Saturated count of touches, for policies that count.
   /// Whether the page is in the small one of two queues, for policies that have two.
   std::uint32_t small : 1 = 0;
-  std::uint32_t touched : 1 = 0; ///< Whether it was touched, for policies that do not count.
 };
 static_assert(sizeof(page_node) == 24);
 static_assert(limits::page_bytes_max < (1u << 27));

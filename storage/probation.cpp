@@ -28,10 +28,8 @@ probation::page probation::take(place at) {
 
 void probation::touch(slot_id slot, std::uint32_t times) {
   const auto found = places_.find(slot.value);
-  if (found == places_.end()) {
-    was_read_ = was_read_ || slot == offered_;
+  if (found == places_.end())
     return policy_->touch(slot);
-  }
   auto& its = *found->second;
   its.reads += times;
   if (its.reads < reads_to_stay)
@@ -50,15 +48,7 @@ void probation::erase(slot_id slot) {
 }
 
 std::optional<probation::choice> probation::victim() {
-  const auto unread =
-      bytes_ > bytes_max_ && !was_read_ ? policy_->untouched_victim() : std::nullopt;
-  was_read_ = false;
-  offered_ = unread;
-  if (unread)
-    return choice{*unread, 1, false};
-  if (bytes_ > bytes_max_)
-    return take_oldest();
-  if (!order_.empty() && ++victims_ >= share)
+  if (bytes_ > bytes_max_ || (!order_.empty() && ++victims_ >= share))
     return take_oldest();
   if (const auto slot = policy_->victim())
     return choice{*slot, 1, false};

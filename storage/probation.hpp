@@ -12,10 +12,9 @@ namespace peercache::storage {
 
 /// The eviction order of a pool into which pages are also promoted from disk. Promoted pages are on
 /// probation until they are read a second time (the first read is what they were promoted for).
-/// When the pages on probation have more than an eighth of the pool, pages that nobody has ever
-/// read are evicted before them, and then they are, in the order in which they came, before pages
-/// that were read; when they have less, they are every eighth victim. So a scan of cold pages
-/// flushes that eighth and what was never read, and not the pages that are read again and again.
+/// When the pages on probation have more than an eighth of the pool, they are evicted first, in the
+/// order in which they came; when they have less, they are every eighth victim. So a scan of cold
+/// pages flushes that eighth, and not the pages that are read again and again.
 ///
 /// Threads: one. Ownership: owns the policy that orders all other pages. Errors, units: as
 /// eviction_policy. Invariant: a resident page is on probation or with the policy.
@@ -64,10 +63,8 @@ private:
   const std::unique_ptr<eviction_policy> policy_;
   const std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;
-  std::optional<slot_id> offered_; ///< The last victim, if it seemed unread.
-  bool was_read_ = false;          ///< `offered_` came back, because it had been read meanwhile.
-  std::uint32_t victims_ = 0;      ///< Victims since the last one that was on probation.
-  std::list<page> order_;          ///< Pages on probation, the oldest first.
+  std::uint32_t victims_ = 0; ///< Victims since the last one that was on probation.
+  std::list<page> order_;     ///< Pages on probation, the oldest first.
   /// The places of pages on probation in `order_`, by slot.
   std::unordered_map<std::uint32_t, place> places_;
 };

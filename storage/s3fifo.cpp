@@ -69,25 +69,14 @@ std::optional<slot_id> s3fifo::victim() {
   return victim_of_main();
 }
 
-std::optional<slot_id> s3fifo::untouched_victim() {
-  // Pages of the main queue were touched, lately or before they became ghosts.
-  if (small_.empty() || table_[small_.front()].uses != 0)
-    return std::nullopt;
-  return drop_ghost(small_.front());
-}
-
-/// Drops a page of the small queue, whose key becomes a ghost.
-slot_id s3fifo::drop_ghost(node_index node) {
-  ghosts_.remember(table_[node].key_digest, table_.size());
-  return drop(node);
-}
-
 std::optional<slot_id> s3fifo::victim_of_small() {
   while (!small_.empty()) {
     const node_index node = small_.front();
     page_node& page = table_[node];
-    if (page.uses == 0)
-      return drop_ghost(node);
+    if (page.uses == 0) {
+      ghosts_.remember(page.key_digest, table_.size());
+      return drop(node);
+    }
     small_.unlink(table_, node);
     page.uses = 0;
     page.small = 0;

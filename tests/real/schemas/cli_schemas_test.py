@@ -115,6 +115,7 @@ class Schemas(unittest.TestCase):
         self.fits("ca init", f"{self.folder.name}/ca")
         self.fits("ca issue node", "host7", "--ca", f"{self.folder.name}/ca", "--out", self.folder.name)
         self.fits("ca issue client", "engine", "--ca", f"{self.folder.name}/ca", "--out", self.folder.name)
+        self.fits("ca issue operator", "anna", "--ca", f"{self.folder.name}/ca", "--out", self.folder.name)
         self.fits("key explain", schema=named("error"))
 
     def test_a_bundle(self):

@@ -61,6 +61,7 @@ void note_call(client::cache_client& cache, link::call_kind kind, const key_stri
                const std::vector<key_space>& in, const std::vector<page_key>& digests,
                const std::vector<client::page_result>& results) {
   std::vector<page_key> spaces;
+  spaces.reserve(in.size());
   for (const auto& space : in)
     spaces.push_back(id_of(space));
   cache.calls().note({kind, spaces, digests, results, [&](std::size_t key) { return keys[key]; }},

@@ -24,7 +24,9 @@ error lookup_port_fault(const std::string& host, std::uint16_t port, const disco
   return {why.code, "the peercache-node at " + address_of(host, port) +
                         " answers, but not at its look-up port " +
                         address_of(node.host, node.lookup_port) +
-                        " (net.lookup_port): " + why.message};
+                        " (net.lookup_port; one that asks for other certificates, tls.*, is silent "
+                        "too): " +
+                        why.message};
 }
 
 } // namespace peercache::client

@@ -60,9 +60,10 @@ TEST(connect_fault, a_closed_look_up_port_is_named) {
   const auto fault =
       lookup_port_fault("near", 31'998, node, {errc::timed_out, "no answer in time"});
   EXPECT_EQ(fault.code, errc::timed_out);
-  EXPECT_EQ(fault.message, "the peercache-node at near:31998 answers, but not at its look-up port "
-                           "[fd00::1]:31999 (net.lookup_port; one that asks for other certificates, "
-                           "tls.*, is silent too): no answer in time");
+  EXPECT_EQ(fault.message,
+            "the peercache-node at near:31998 answers, but not at its look-up port "
+            "[fd00::1]:31999 (net.lookup_port; one that asks for other certificates, "
+            "tls.*, is silent too): no answer in time");
 }
 
 } // namespace peercache::client

@@ -112,21 +112,38 @@ std::vector<std::string> survival_ring::all_addresses() const {
   return all;
 }
 
-std::optional<discovery::view> survival_ring::view_of(std::size_t index) {
+client::admin_client* survival_ring::admin_of(std::size_t index) {
   admins_.resize(std::max(admins_.size(), index + 1));
   auto& admin = admins_[index];
   if (!admin) {
     auto& node = nodes_[index];
     auto made = client::admin_client::connect(node.launch().host, node.ports().control_port,
                                               cluster(), patience);
-    if (!made)
-      return std::nullopt;
-    admin = std::move(*made);
+    if (made)
+      admin = std::move(*made);
   }
+  return admin.get();
+}
+
+std::optional<discovery::view> survival_ring::view_of(std::size_t index) {
+  auto* admin = admin_of(index);
+  if (admin == nullptr)
+    return std::nullopt;
   auto view = admin->view();
   if (view)
     return std::move(*view);
-  admin.reset();
+  admins_[index].reset();
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> survival_ring::records_of(std::size_t index) {
+  auto* admin = admin_of(index);
+  if (admin == nullptr)
+    return std::nullopt;
+  const auto status = admin->status();
+  if (status)
+    return status->count(metrics::metric::directory_records);
+  admins_[index].reset();
   return std::nullopt;
 }
 

@@ -52,6 +52,9 @@ protected:
 
   /// Returns the node's view; nothing when the node does not answer within `patience`.
   std::optional<discovery::view> view_of(std::size_t index);
+  /// Returns the number of records in the node's directory shard; nothing when the node does not
+  /// answer within `patience`.
+  std::optional<std::uint64_t> records_of(std::size_t index);
   /// Returns the node's view, however late the node answers: versions only grow, so no change is
   /// missed.
   std::optional<discovery::view> wait_for_view(std::size_t index);
@@ -89,6 +92,10 @@ protected:
 
 private:
   static constexpr milliseconds patience{500};
+
+  /// Returns the connection to the node, which is made if there is none; null when the node does
+  /// not answer within `patience`.
+  client::admin_client* admin_of(std::size_t index);
 
   plan plan_;
   std::optional<net_lab> lab_;

@@ -23,8 +23,7 @@ bool directory_state::adopt(const topology_ptr& next) {
   living.reserve(next->view.members.size());
   for (const auto& member : next->view.members)
     living.push_back(member.inc);
-  if (auto dropped = shard.set_members(living); dropped > 0)
-    log::info("directory: forgot {} records of nodes that are gone", dropped);
+  shard.follow(living);
   std::vector<incarnation> away;
   for (const auto& peer : next->peers)
     if (peer.tried && !peer.linked())
@@ -37,6 +36,11 @@ void directory_state::leave(const discovery::view& without) {
   left_at = std::max(left_at, without.stamp());
   if (auto dropped = shard.set_members({}); dropped > 0)
     log::info("directory: forgot all {} records, the cluster goes on without this node", dropped);
+}
+
+void directory_state::forget_gone() {
+  if (auto dropped = shard.forget_gone(); dropped > 0)
+    log::info("directory: forgot {} records of nodes that are gone", dropped);
 }
 
 void directory_state::forget_foreign_keys() {
@@ -267,10 +271,12 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       },
       [self](beat_atom, from_here) {
         self->state.sweep_is_due = false;
-        // Keys that the last view took away are kept for `grace` after that view, however many
-        // views came shortly before it.
-        if (self->clock().now() - self->state.changed_at >= self->state.options.grace)
-          self->state.forget_foreign_keys();
+        // Keys that the last view took away, and records of nodes that it lacks, are kept for
+        // `grace` after that view, however many views came shortly before it.
+        if (self->clock().now() - self->state.changed_at < self->state.options.grace)
+          return;
+        self->state.forget_gone();
+        self->state.forget_foreign_keys();
       },
   };
 }

@@ -16,8 +16,8 @@ struct directory_options {
   node_id self;
   std::uint32_t replicas = 2;
   std::uint64_t records_max = 64u << 20; ///< Records beyond this number are refused.
-  /// Time for which the shard keeps keys that a new view gives to other nodes: readers with the
-  /// older view still ask here.
+  /// Time for which the shard keeps keys that a new view gives to other nodes (readers with the
+  /// older view still ask here), and the hidden records of nodes that a new view lacks.
   std::chrono::milliseconds grace = discovery::foreign_keys_kept;
   storage::epoch_table epochs; ///< Tells which keys' pages are too old to be found.
   /// Longest wait for another shard to take one batch.
@@ -42,11 +42,13 @@ struct directory_state {
   std::uint64_t forwarded_bytes = 0; ///< Withdrawals that new owners have not answered yet.
   static inline const char* name = "directory";
 
-  /// Takes a new view; forgets the records of nodes that are gone. Returns false when the cluster
+  /// Takes a new view; hides the records of nodes that are gone. Returns false when the cluster
   /// went on without this node since that view: the records would get old unnoticed.
   bool adopt(const topology_ptr& next);
   /// Forgets all members and records until a view newer than this one comes.
   void leave(const discovery::view& without);
+  /// Forgets the records of nodes that are gone.
+  void forget_gone();
   /// Forgets keys that this node does not own.
   void forget_foreign_keys();
   bool owns(const page_key& key) const;

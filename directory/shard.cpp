@@ -47,6 +47,8 @@ publish_outcome shard::publish(const page_key& key, const page_location& locatio
   if (holder == no_holder)
     return publish_outcome::unknown_holder;
   auto& entry = holders_[holder];
+  if (entry.gone)
+    return publish_outcome::unknown_holder;
   if (entry.records > 0 && entry.node != location.node)
     return publish_outcome::refused;
   auto hash = hash_of(key);
@@ -125,24 +127,32 @@ publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t 
 }
 
 bool shard::within_reach_in_memory(const record& rec) const noexcept {
-  return rec.where == tier::memory && !holders_[rec.holder].out_of_reach;
+  return rec.where == tier::memory && !holders_[rec.holder].out_of_reach && !hidden(rec);
 }
 
-/// Makes room for one more location of the key. At the limit, a page that was put displaces the
-/// oldest location on disk, else the oldest that is a mirror or unreachable.
+/// Makes room for one more location of the key. At the limit, any page displaces a hidden location,
+/// and a page that was put displaces the oldest location on disk, else the oldest that is a mirror
+/// or unreachable.
 publish_outcome shard::make_room(std::size_t position, const page_location& wanted) noexcept {
   std::size_t there = 0;
   auto on_disk = no_record;
   auto spare = no_record;
+  auto of_gone = no_record;
   for (auto i = index_[position].head; i != no_record; i = at(i).next) {
     ++there;
-    if (at(i).where == tier::disk)
+    if (hidden(at(i)))
+      of_gone = i;
+    else if (at(i).where == tier::disk)
       on_disk = i;
     else if (at(i).mirrored || !within_reach_in_memory(at(i)))
       spare = i;
   }
   if (there < limits::locations_per_key_max)
     return publish_outcome::accepted;
+  if (of_gone != no_record) {
+    unlink(of_gone);
+    return publish_outcome::accepted;
+  }
   if (wanted.where == tier::disk)
     return publish_outcome::refused;
   const auto displaced = on_disk != no_record ? on_disk : spare;
@@ -157,7 +167,7 @@ std::size_t shard::lookup(const page_key& key, std::span<page_location> out) con
   std::size_t written = 0;
   for (auto wanted : {tier::memory, tier::disk})
     for (auto i = head; i != no_record && written < out.size(); i = at(i).next)
-      if (at(i).where == wanted)
+      if (at(i).where == wanted && !hidden(at(i)))
         out[written++] = location_of(at(i));
   return written;
 }
@@ -182,8 +192,10 @@ std::size_t shard::set_members(std::span<const incarnation> members) {
   PEERCACHE_ASSERT(members.size() <= limits::members_max);
   std::vector<bool> stays(holders_.size(), !guard_on(guard::purge));
   for (const auto& inc : members)
-    if (auto known = find_holder(inc); known != no_holder)
+    if (auto known = find_holder(inc); known != no_holder) {
       stays[known] = true;
+      holders_[known].gone = false;
+    }
   bool records_go = false;
   for (std::size_t i = 0; i < holders_.size(); ++i)
     records_go = records_go || (!stays[i] && holders_[i].records > 0);
@@ -205,6 +217,29 @@ std::size_t shard::set_members(std::span<const incarnation> members) {
   return dropped;
 }
 
+void shard::follow(std::span<const incarnation> members) {
+  // Views that follow each other fast must not fill the table of holders.
+  const bool crowded = holder_indices_.size() + members.size() > 2 * limits::members_max;
+  if (crowded || !guard_on(guard::purge)) {
+    set_members(members);
+    return;
+  }
+  for (auto& holder : holders_)
+    holder.gone = holder.inc != incarnation{};
+  for (const auto& inc : members) {
+    auto known = find_holder(inc);
+    holders_[known != no_holder ? known : add_holder(inc)].gone = false;
+  }
+}
+
+std::size_t shard::forget_gone() {
+  std::vector<incarnation> members;
+  for (const auto& holder : holders_)
+    if (holder.inc != incarnation{} && !holder.gone)
+      members.push_back(holder.inc);
+  return members.size() == holder_indices_.size() ? 0 : set_members(members);
+}
+
 void shard::set_out_of_reach(std::span<const incarnation> members) {
   for (auto& holder : holders_)
     holder.out_of_reach = false;
@@ -223,7 +258,7 @@ shard::walk(std::uint32_t from, std::uint32_t places,
   auto end = static_cast<record_index>(
       std::min<std::uint64_t>(records_made_, std::uint64_t{from} + places));
   for (record_index i = from; i < end; ++i)
-    if (at(i).holder != no_holder)
+    if (at(i).holder != no_holder && !hidden(at(i)))
       show(at(i).key, location_of(at(i)));
   return end < records_made_ ? end : 0;
 }

@@ -44,8 +44,8 @@ enum class publish_outcome : std::uint8_t {
 /// that is 40 % to 80 % full: 74 to 84 bytes per location. While the index doubles, the old half
 /// exists too: 94 for a moment. Records never move. Errors: outcomes; only lack of memory throws.
 /// Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases while
-/// the location exists; 2. each record's incarnation is in the current member set; 3. a key in the
-/// index has a record.
+/// the location exists; 2. each record's incarnation is a member, or one that is gone and may come
+/// back (`follow`), whose records nobody sees; 3. a key in the index has a record.
 class shard {
 public:
   /// @param locations_max records beyond this number are refused
@@ -70,6 +70,15 @@ public:
   /// publishes from now on. Walks all records, but only when a member with records is gone. Returns
   /// how many records were forgotten. @pre at most `members_max`, all different.
   std::size_t set_members(std::span<const incarnation> members);
+
+  /// Sets the members of the cluster too, and hides the records of everyone else until
+  /// `forget_gone`. A hidden record is told to nobody, keeps no put from being recorded, and makes
+  /// room for others first; it can be withdrawn. When its holder is a member again, it is there
+  /// again: two views of parts of the cluster may follow one another here, and a holder that has
+  /// not seen the view without it tells this shard nothing. @pre as `set_members`
+  void follow(std::span<const incarnation> members);
+  /// Forgets the hidden records. Returns how many.
+  std::size_t forget_gone();
 
   /// Sets the members that this process cannot reach now; it can reach all others. Readers are told
   /// of their pages too, for a reader may reach them, but these pages make no put of another member
@@ -135,6 +144,7 @@ private:
     std::uint64_t records = 0;
     std::unique_ptr<holder_digest> digest; ///< Null before the holder's first record.
     bool out_of_reach = false;
+    bool gone = false; ///< Was a member before; its records are hidden.
   };
 
   static std::uint32_t hash_of(const page_key& key) noexcept;
@@ -158,6 +168,7 @@ private:
   publish_outcome add(const page_key& key, std::uint32_t hash, std::size_t position,
                       holder_index holder, const page_location& location);
   bool within_reach_in_memory(const record& rec) const noexcept;
+  bool hidden(const record& rec) const noexcept { return holders_[rec.holder].gone; }
   publish_outcome make_room(std::size_t position, const page_location& wanted) noexcept;
   record_index take_record();
   void give_record(record_index i) noexcept;

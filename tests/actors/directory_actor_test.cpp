@@ -59,6 +59,21 @@ TEST_F(directory_actor_test, forgets_the_records_of_a_member_that_is_gone) {
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
 }
 
+/// Two views of parts of the cluster may follow one another here; the holder, which is in the views
+/// before and after, does not publish its pages again.
+TEST_F(directory_actor_test, has_the_records_again_of_a_member_that_one_view_lacked) {
+  tell_everyone(both(1));
+  ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
+  tell_everyone(topology_of({{here, shard_here}}, 2));
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
+  tell_everyone(both(3));
+  EXPECT_EQ(locations(shard_here, key_named("a")).size(), 1u);
+  tell_everyone(topology_of({{here, shard_here}}, 4));
+  pass(directory_options{}.grace);
+  tell_everyone(both(5));
+  EXPECT_TRUE(locations(shard_here, key_named("a")).empty()) << "it was away for long";
+}
+
 TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it) {
   using directory::publish_outcome;
   auto outcome_of_publish = [&] {

@@ -110,7 +110,7 @@ void process::shard_learns(const known_cluster_ptr& next) {
   std::vector<incarnation> living;
   for (const auto& m : next->view.members)
     living.push_back(m.inc);
-  shard_.set_members(living);
+  shard_.follow(living);
   cluster_.later(*this, discovery::foreign_keys_kept, [of = next->view.stamp()](process& self) {
     if (self.shard_knows(of))
       self.forget_foreign_keys();
@@ -148,6 +148,7 @@ void process::tell_clients(const std::string& view) {
 }
 
 void process::forget_foreign_keys() {
+  shard_.forget_gone();
   if (joined())
     shard_.retain([this](const page_key& key) { return shard_owns(key); });
 }

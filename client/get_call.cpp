@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <utility>
 
 namespace peercache::client {
 namespace {
@@ -40,8 +41,13 @@ void get_call::run() {
     find_on_own_host();
     client_.totals.location_cache_hits.fetch_add(plan_.take_remembered(),
                                                  std::memory_order_relaxed);
-    auto holders = ask(plan_.ask_holders());
+    ask_for_cold();
+    std::optional<promote_call> holders;
+    if (auto pages = plan_.ask_holders(); !pages.empty())
+      holders.emplace(client_.session.members(), client_.session.closing(), *cluster_,
+                      std::move(pages), until_);
     look_up();
+    ask_for_cold();
     read(holders);
     client_.totals.retries.fetch_add(plan_.missing(), std::memory_order_relaxed);
     if (plan_.missing() > 0)
@@ -89,31 +95,34 @@ void get_call::look_up() {
   plan_.looked_up(answers, place_of(client_, own_));
 }
 
-std::optional<promote_call> get_call::ask(promote_plan pages) {
-  if (pages.empty())
-    return std::nullopt;
-  return std::optional<promote_call>(std::in_place, client_.session, *cluster_, std::move(pages),
-                                     until_);
+void get_call::ask_for_cold() {
+  if (auto pages = plan_.take_cold(); !pages.empty())
+    cold_.emplace_back(client_.session.members(), client_.session.closing(), *cluster_,
+                       std::move(pages), until_);
 }
 
 void get_call::read(std::optional<promote_call>& holders) {
-  auto cold = ask(plan_.take_cold());
   read_from_memory();
-  if (cold) {
-    const auto places = cold->take();
+  for (auto& asked : std::exchange(cold_, {}))
+    read_when_told(asked, &read_plan::promoted);
+  if (holders)
+    read_when_told(*holders, &read_plan::told_by_holder);
+}
+
+void get_call::read_when_told(promote_call& asked,
+                              void (read_plan::*told)(const promote_plan::place&, bool late)) {
+  for (auto places = asked.take_next(); !places.empty(); places = asked.take_next()) {
     const bool late = is_late();
     for (const auto& place : places)
-      plan_.promoted(place, late);
-  }
-  if (holders)
-    for (const auto& place : holders->take())
-      plan_.told_by_holder(place, is_late());
-  if (cold || holders)
+      (plan_.*told)(place, late);
     read_from_memory();
+  }
 }
 
 void get_call::read_from_memory() {
   const auto pages = plan_.take_round();
+  if (pages.empty())
+    return;
   for (const auto& page : pages)
     if (!plan_.is_own(page))
       add_to_batch(page);

@@ -7,6 +7,7 @@
 #include "rdma/data_plane.hpp"
 #include "rdma/striped_read.hpp"
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,10 +38,14 @@ private:
   /// Takes the pages that lie in this host's pool; no message is sent.
   void find_on_own_host();
   void look_up();
-  std::optional<promote_call> ask(promote_plan pages);
-  /// Reads the pages that were located. Pages that are on a disk only are promoted meanwhile and
-  /// read then, and so are the pages that `holders` were asked for.
+  /// Asks for the pages that are on a disk only, as far as they are known by now.
+  void ask_for_cold();
+  /// Reads the pages that were located; those on a disk, and those that `holders` were asked for,
+  /// as soon as a node says that it has them in memory.
   void read(std::optional<promote_call>& holders);
+  /// Reads pages as their nodes answer. @param told takes the answer about each page
+  void read_when_told(promote_call& asked,
+                      void (read_plan::*told)(const promote_plan::place&, bool late));
   void read_from_memory();
   /// Copies one page, unless the deadline has passed, or passes while a large page is copied.
   void read_own_host(const read_plan::page& page);
@@ -58,6 +63,7 @@ private:
   const bool may_hold_; ///< Whether this client may hold pages, whose holds a hit ends.
   own_pool_ptr own_;
   link::topology_ptr cluster_;
+  std::deque<promote_call> cold_; ///< What nodes are asked for in this look.
   std::vector<std::unique_ptr<peer_read>> batches_;
 };
 

@@ -22,6 +22,7 @@ std::size_t member_answers::ask(const incarnation& whom, link::member_question k
                            PEERCACHE_ASSERT(!state->outcomes[index].ended);
                            auto& outcome = state->outcomes[index];
                            outcome.ended = true;
+                           state->ended.push_back(index);
                            outcome.how = answer.how;
                            if (answer.how == question_end::answered)
                              outcome.body = std::move(answer.body);
@@ -32,7 +33,8 @@ std::size_t member_answers::ask(const incarnation& whom, link::member_question k
   return index;
 }
 
-void member_answers::wait(member_channel::time_point until) {
+template <class Enough>
+void member_answers::wait_for(member_channel::time_point until, Enough enough) {
   const close_signal::waiter at_close(closing_, [state = state_] {
     {
       std::lock_guard guard{state->lock};
@@ -42,7 +44,17 @@ void member_answers::wait(member_channel::time_point until) {
   });
   std::unique_lock guard{state_->lock};
   wait_interruptibly(guard, state_->changed, until,
-                     [this] { return state_->open == 0 || state_->closed; });
+                     [&] { return state_->closed || enough(*state_); });
+}
+
+void member_answers::wait(member_channel::time_point until) {
+  wait_for(until, [](const shared_state& now) { return now.open == 0; });
+}
+
+std::vector<std::size_t> member_answers::next_ended(member_channel::time_point until) {
+  wait_for(until, [](const shared_state& now) { return !now.ended.empty() || now.open == 0; });
+  std::lock_guard guard{state_->lock};
+  return std::exchange(state_->ended, {});
 }
 
 member_answers::outcome member_answers::take(std::size_t index) {

@@ -28,7 +28,11 @@ public:
   /// Waits until each question has ended.
   void wait(member_channel::time_point until);
 
-  /// How a question stands after `wait`.
+  /// Waits until a question has ended whose index was not returned before. Returns the indices of
+  /// all such questions; none when there are none, the deadline has passed or the client is closed.
+  std::vector<std::size_t> next_ended(member_channel::time_point until);
+
+  /// How a question stands after `wait` or `next_ended`.
   struct outcome {
     bool ended = false;                    ///< An answer came, or it is certain that none will.
     question_end how = question_end::late; ///< Why there is no answer; `late` unless `ended`.
@@ -41,10 +45,15 @@ private:
   struct shared_state {
     std::mutex lock;
     std::condition_variable changed;
-    std::vector<outcome> outcomes; ///< Guarded by `lock`, as are the two below.
+    std::vector<outcome> outcomes;  ///< Guarded by `lock`, as are the three below.
+    std::vector<std::size_t> ended; ///< Indices that `next_ended` has not returned.
     std::size_t open = 0;
     bool closed = false;
   };
+
+  /// Waits until `enough` holds of the state, the deadline has passed or the client is closed.
+  template <class Enough>
+  void wait_for(member_channel::time_point until, Enough enough);
 
   member_channels& channels_;
   close_signal& closing_;

@@ -26,34 +26,41 @@ void warm(const promote_plan& pages, const link::topology& cluster, const member
                          [](const member_answer&) {}});
 }
 
-promote_call::promote_call(session& with, const link::topology& cluster, promote_plan pages,
-                           deadline until)
-    : pages_(std::move(pages)), until_(until), answers_(with.members(), with.closing()) {
+promote_call::promote_call(member_channels& members, close_signal& closing,
+                           const link::topology& cluster, promote_plan pages, deadline until)
+    : pages_(std::move(pages)), until_(until), answers_(members, closing) {
   const auto left = duration_cast<milliseconds>(until - steady_clock::now());
   const auto within = promote_plan::patience(left);
-  for (const auto& share : pages_.shares()) {
+  placed_.resize(pages_.shares().size());
+  for (std::size_t i = 0; i < placed_.size(); ++i) {
+    const auto& share = pages_.shares()[i];
     const auto* holder = cluster.find(share.holder);
     if (holder == nullptr || !holder->linked() || within <= 0ms)
-      asked_.emplace_back();
-    else
-      asked_.emplace_back(
-          // The time that it may take is written when it is sent.
-          answers_.ask(share.holder, member_question::promote, link::promote_body(0, share.request),
-                       until));
+      continue;
+    // The time that it may take is written when it is sent.
+    answers_.ask(share.holder, member_question::promote, link::promote_body(0, share.request),
+                 until);
+    share_of_.push_back(i);
   }
 }
 
-std::vector<promote_plan::place> promote_call::take() {
-  answers_.wait(until_);
-  PEERCACHE_ASSERT(asked_.size() == pages_.shares().size());
+void promote_call::add_places(std::size_t share, std::string_view answer,
+                              std::vector<promote_plan::place>& places) {
+  if (placed_[share]) // The question ended after the deadline.
+    return;
+  placed_[share] = true;
+  const auto its = promote_plan::places(pages_.shares()[share], answer);
+  places.insert(places.end(), its.begin(), its.end());
+}
+
+std::vector<promote_plan::place> promote_call::take_next() {
   std::vector<promote_plan::place> places;
-  for (std::size_t i = 0; i < asked_.size(); ++i) {
-    std::string answer;
-    if (asked_[i])
-      answer = answers_.take(*asked_[i]).body.value_or(std::string());
-    for (auto& place : promote_plan::places(pages_.shares()[i], answer))
-      places.push_back(place);
-  }
+  for (const auto question : answers_.next_ended(until_))
+    add_places(share_of_[question], answers_.take(question).body.value_or(std::string()), places);
+  if (!places.empty())
+    return places;
+  for (std::size_t share = 0; share < placed_.size(); ++share)
+    add_places(share, {}, places);
   return places;
 }
 

@@ -5,7 +5,7 @@
 #include "client/session.hpp"
 
 #include <functional>
-#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace peercache::client {
@@ -18,21 +18,30 @@ using member_asker = std::function<void(const incarnation&, member_request)>;
 void warm(const promote_plan& pages, const link::topology& cluster, const member_asker& ask);
 
 /// Asks the nodes to bring pages into their pools, all at once; the caller reads other pages
-/// meanwhile. The plan (client/promote_plan.hpp) makes the questions and interprets the answers.
-/// Threads: one object per call. Bound: `take` returns by the deadline.
+/// meanwhile, and then each as its question is answered. The plan (client/promote_plan.hpp) makes
+/// the questions and interprets the answers. Threads: one object per call. Bound: `take_next`
+/// returns by the deadline.
 class promote_call {
 public:
-  promote_call(session& with, const link::topology& cluster, promote_plan pages, deadline until);
+  promote_call(member_channels& members, close_signal& closing, const link::topology& cluster,
+               promote_plan pages, deadline until);
 
-  /// Waits for the answers; returns one place for each page.
-  std::vector<promote_plan::place> take();
+  /// Waits for answers that were not returned before, and returns one place for each of their
+  /// pages. When the deadline has passed or the client is closed, the places of all other pages
+  /// follow, without a location; answers that come later change nothing. Empty: each page has had
+  /// its place.
+  std::vector<promote_plan::place> take_next();
 
 private:
+  /// Adds the places of one share's pages, unless they were returned before.
+  void add_places(std::size_t share, std::string_view answer,
+                  std::vector<promote_plan::place>& places);
+
   const promote_plan pages_;
   const deadline until_;
   member_answers answers_;
-  /// The index in `answers_` of the question for each share of the plan; none: not asked.
-  std::vector<std::optional<std::size_t>> asked_;
+  std::vector<std::size_t> share_of_; ///< The share of each question in `answers_`.
+  std::vector<bool> placed_;          ///< Whether the pages of a share have had their places.
 };
 
 } // namespace peercache::client

@@ -7,24 +7,33 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace peercache::client {
 
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-promote_plan::share& promote_plan::share_of(const incarnation& holder) {
-  const auto found = std::find_if(shares_.begin(), shares_.end(),
-                                  [&](const auto& share) { return share.holder == holder; });
-  if (found != shares_.end())
-    return *found;
-  shares_.push_back({holder, {}, {}});
-  return shares_.back();
+promote_plan::share& promote_plan::share_of(const incarnation& holder, std::uint32_t length_bytes) {
+  const auto last = std::find_if(shares_.rbegin(), shares_.rend(),
+                                 [&](const auto& share) { return share.holder == holder; });
+  const bool known = last != shares_.rend();
+  if (known && (ask_ == questions::one || last->bytes < last->bytes_max))
+    return *last;
+  share next{holder, 0, 0, length_bytes, {}, {}};
+  if (known) {
+    next.before = last->before + 1;
+    next.bytes_max = 2 * last->bytes_max;
+    if (next.before < small_questions)
+      next.bytes_max = std::min(next.bytes_max, small_bytes_max);
+  }
+  return shares_.emplace_back(std::move(next));
 }
 
 void promote_plan::add(std::uint32_t index, const page_key& key,
                        const directory::page_location& at) {
-  auto& share = share_of(at.holder);
+  auto& share = share_of(at.holder, at.length_bytes);
+  share.bytes += at.length_bytes;
   link::append_record(share.request, link::promoted_page{key, at.length_bytes, 0});
   share.indices.push_back(index);
   PEERCACHE_ASSERT(share.request.size() == share.indices.size() * sizeof(link::promoted_page));

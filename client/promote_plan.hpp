@@ -13,13 +13,29 @@
 
 namespace peercache::client {
 
-/// Pages that nodes are asked to bring into their pools, sorted into one question for each node;
+/// Pages that nodes are asked to bring into their pools, sorted into questions to each node;
 /// interprets the answers. Threads: one. No clock, no I/O.
 class promote_plan {
 public:
-  /// The question to one node: the pages that it should bring into its pool.
+  /// How many questions a node is asked.
+  enum class questions : std::uint8_t {
+    one, ///< All pages in a single question: nobody waits for them.
+    /// The first has a single page, each other one twice the bytes of the question before it; pages
+    /// can be read as their question is answered. The first `small_questions` have up to
+    /// `small_bytes_max`; later ones grow without bound, so that 8,192 pages are at most
+    /// `questions_max` questions.
+    growing
+  };
+  static constexpr std::uint32_t small_questions = 8;
+  static constexpr std::uint64_t small_bytes_max = 8u << 20;
+  static constexpr std::uint32_t questions_max = 26;
+
+  /// One question to one node: the pages that it should bring into its pool.
   struct share {
     incarnation holder;
+    std::uint32_t before = 0;           ///< Number of earlier questions to this node.
+    std::uint64_t bytes = 0;            ///< Lengths of the pages together.
+    std::uint64_t bytes_max = 0;        ///< With as many, the next page is in another question.
     std::string request;                ///< Packed `promoted_page`s.
     std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in the same order.
   };
@@ -28,6 +44,8 @@ public:
     /// Where the page is in memory now; nothing: it could not be had.
     std::optional<directory::page_location> location;
   };
+
+  explicit promote_plan(questions ask = questions::one) : ask_(ask) {}
 
   /// @param index the caller's name for the page @param at names the holder that is asked, and the
   /// length of the page
@@ -43,8 +61,9 @@ public:
   static std::vector<place> places(const share& asked, std::string_view answer);
 
 private:
-  share& share_of(const incarnation& holder);
+  share& share_of(const incarnation& holder, std::uint32_t length_bytes);
 
+  questions ask_;
   std::vector<share> shares_;
 };
 

@@ -105,7 +105,7 @@ std::size_t read_plan::take_remembered() {
 }
 
 promote_plan read_plan::ask_holders() {
-  promote_plan asked;
+  promote_plan asked(promote_plan::questions::growing);
   if (pasts_.empty())
     return asked;
   for (const auto index : missing_) {
@@ -162,7 +162,7 @@ void read_plan::looked_up(std::span<const lookup_answer> answers, reader_place r
 
 promote_plan read_plan::take_cold() {
   const auto is_cold = [](const page& one) { return one.location.where == directory::tier::disk; };
-  promote_plan cold;
+  promote_plan cold(promote_plan::questions::growing);
   for (const auto& one : located_)
     if (is_cold(one)) {
       if (one.location.length_bytes == results_[one.index].length_bytes)

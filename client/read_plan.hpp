@@ -31,10 +31,12 @@ struct readers_cluster {
 ///   follow            the newest view
 ///   take_missing      → looked_at_own_host for each
 ///   take_remembered   places of earlier calls, in the first look
-///   ask_holders       in the second look; the answers go to `told_by_holder`, after the reads
+///   take_cold         remembered pages that are on a disk → `promoted` for each, after looked_up
+///   ask_holders       in the second look; the answers go to `told_by_holder`, after looked_up
 ///   keys_missing      → looked_up
-///   take_cold         pages on a disk → `promoted` for each, after the reads
-///   take_round        → may_copy and copied, or was_read; once more for pages that were promoted
+///   take_cold         other pages on a disk → `promoted` for each
+///   take_round        → may_copy and copied, or was_read; once more after answers of `promoted`
+///                     and `told_by_holder`, in any pieces
 ///   look_again        true: all of it once more, for places that were out of date
 ///
 /// A holder that denies a page for which the directory names it is asked itself in the second look:

@@ -1,5 +1,6 @@
 #include "client/promote_plan.hpp"
 
+#include "common/limits.hpp"
 #include "directory/wire.hpp"
 #include "link/protocol/disk_wire.hpp"
 
@@ -62,6 +63,43 @@ TEST_F(promote_plan_test, each_node_is_asked_once_for_its_pages_and_their_length
   EXPECT_EQ(asked.length_bytes, 64u);
   EXPECT_EQ(link::record_at<link::promoted_page>(first.request, 1).key, key(7));
   EXPECT_EQ(plan.shares()[1].holder, far);
+}
+
+TEST_F(promote_plan_test, pages_that_somebody_waits_for_are_asked_for_in_growing_questions) {
+  promote_plan plan(promote_plan::questions::growing);
+  constexpr std::uint32_t page_bytes = 1u << 20;
+  std::uint32_t index = 0;
+  for (; index < 32; ++index)
+    plan.add(index, key(index), at(near, page_bytes));
+  plan.add(index, key(index), at(far, page_bytes));
+  std::vector<std::size_t> pages;
+  std::uint32_t next = 0;
+  for (const auto& share : plan.shares()) {
+    pages.push_back(share.indices.size());
+    EXPECT_LE(share.bytes, promote_plan::small_bytes_max);
+    for (const auto asked : share.indices)
+      EXPECT_EQ(asked, next++) << "the first pages are asked for first";
+  }
+  EXPECT_EQ(pages, (std::vector<std::size_t>{1, 2, 4, 8, 8, 8, 1, 1}));
+  EXPECT_EQ(plan.shares().back().holder, far);
+}
+
+TEST_F(promote_plan_test, a_batch_of_8192_pages_is_a_bounded_number_of_questions) {
+  for (const std::uint32_t page_bytes : {4096u, 1u << 20, limits::page_bytes_max}) {
+    promote_plan plan(promote_plan::questions::growing);
+    for (std::uint32_t index = 0; index < limits::batch_pages_max; ++index)
+      plan.add(index, key(index), at(near, page_bytes));
+    EXPECT_LE(plan.shares().size(), promote_plan::questions_max) << page_bytes;
+    EXPECT_GE(plan.shares().size(), promote_plan::small_questions) << page_bytes;
+    EXPECT_EQ(plan.shares().front().indices.size(), 1u);
+  }
+}
+
+TEST_F(promote_plan_test, a_page_above_the_size_of_a_question_has_one_of_its_own) {
+  promote_plan plan(promote_plan::questions::growing);
+  for (std::uint32_t index = 0; index < 3; ++index)
+    plan.add(index, key(index), at(near, 64u << 20));
+  EXPECT_EQ(plan.shares().size(), 3u);
 }
 
 TEST_F(promote_plan_test, a_node_answers_before_its_reader_gives_up) {

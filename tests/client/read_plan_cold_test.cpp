@@ -51,13 +51,15 @@ TEST_F(read_plan_cold_test, a_page_on_the_own_disk_is_promoted_too) {
   expect_end(0, hit, page_origin::disk);
 }
 
-TEST_F(read_plan_cold_test, pages_of_one_disk_are_one_question_and_of_two_are_two) {
-  begin(3);
-  look_up({found({on_disk(near)}), found({on_disk(far)}), found({on_disk(near)})});
+TEST_F(read_plan_cold_test, each_disk_is_asked_in_growing_questions) {
+  begin(4);
+  look_up({found({on_disk(near)}), found({on_disk(far)}), found({on_disk(near)}),
+           found({on_disk(near)})});
   const auto asked = plan->take_cold();
-  ASSERT_EQ(asked.shares().size(), 2u);
-  EXPECT_EQ(asked.shares()[0].indices, (std::vector<std::uint32_t>{0, 2}));
+  ASSERT_EQ(asked.shares().size(), 3u);
+  EXPECT_EQ(asked.shares()[0].indices, std::vector<std::uint32_t>{0});
   EXPECT_EQ(asked.shares()[1].indices, std::vector<std::uint32_t>{1});
+  EXPECT_EQ(asked.shares()[2].indices, (std::vector<std::uint32_t>{2, 3}));
 }
 
 TEST_F(read_plan_cold_test, pages_in_memory_are_read_while_others_are_promoted) {

@@ -85,7 +85,10 @@ void get_call::look() {
   for (const auto index : plan_.take_missing())
     plan_.looked_at_own_host(index, by_.on_own_host(pages_[index].key, plan_.length_of(index)));
   plan_.take_remembered();
+  reads_ = false;
+  next_ = &get_call::take_told;
   expect(); // Counts the directory's answers as one message on its way.
+  ask(plan_.take_cold(), cold_);
   ask(plan_.ask_holders(), holders_);
   auto keys = plan_.keys_missing();
   if (keys.empty())
@@ -101,15 +104,22 @@ void get_call::look() {
 }
 
 void get_call::read() {
-  next_ = &get_call::take_promoted;
+  reads_ = true;
   ask(plan_.take_cold(), cold_);
   read_round();
+  read_promoted();
   arrived();
 }
 
-void get_call::take_promoted() {
+void get_call::read_promoted() {
+  if (!reads_)
+    return;
   for (const auto& place : std::exchange(cold_, {}))
     plan_.promoted(place, is_late());
+  read_round();
+}
+
+void get_call::take_told() {
   for (const auto& place : std::exchange(holders_, {}))
     plan_.told_by_holder(place, is_late());
   next_ = &get_call::end_look;
@@ -143,6 +153,7 @@ void get_call::ask(const client::promote_plan& pages, places& answers) {
         [self = shared_from_this(), share, &answers](const cluster::answer& said) {
           for (const auto& place : client::promote_plan::places(share, said.value_or("")))
             answers.push_back(place);
+          self->read_promoted();
           self->arrived();
         });
   }

@@ -37,7 +37,9 @@ private:
 
   void look();
   void read();
-  void take_promoted();
+  /// Reads the pages that nodes have brought into memory by now, once the directory has answered.
+  void read_promoted();
+  void take_told();
   void end_look();
   void judge();
   void ask(const client::promote_plan& pages, places& answers);
@@ -66,6 +68,7 @@ private:
   int looks_ = 0;
   std::size_t open_ = 0; ///< Messages that are on their way.
   void (get_call::*next_)() = nullptr;
+  bool reads_ = false; ///< The directory has answered in this look.
   places cold_;
   places holders_;
 };

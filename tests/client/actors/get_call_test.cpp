@@ -42,6 +42,13 @@ protected:
       return said;
     };
   }
+  /// Waits until the condition holds; false when it does not within 20 s.
+  static bool comes_true(const std::function<bool()>& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!condition() && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    return condition();
+  }
   void spoil(const played_node& holder, const directory::page_location& page) {
     holder.memory.slots().bytes(page.slot, page_bytes)[page_bytes / 2] ^= std::byte{1};
   }
@@ -169,6 +176,48 @@ TEST_F(get_call_test, a_page_on_a_disk_is_brought_into_memory_and_read) {
   EXPECT_EQ(asked.length_bytes, page_bytes);
   expect_hit(1, page_origin::other_host);
   EXPECT_EQ(far.says.promoted.size(), 1u) << "its new place is remembered";
+}
+
+TEST_F(get_call_test, a_page_from_a_disk_is_read_while_others_are_still_on_theirs) {
+  start();
+  record_on_disk(1);
+  record_on_disk(2);
+  bool first_was_read = false;
+  far.says.promotes = [&](const std::string& asked) {
+    const std::size_t i = link::record_at<link::promoted_page>(asked, 0).key == key(1) ? 1 : 2;
+    if (i == 2)
+      first_was_read = comes_true([this] { return serving->latest().stats.bytes_sent > 0; });
+    const auto place = far.hold(key(i), bytes_of(i));
+    std::string said;
+    directory::append_answer(said, {&place, 1});
+    return said;
+  };
+  const auto results = get({1, 2});
+  EXPECT_TRUE(first_was_read) << "the second page comes from its disk after that";
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i].status, status::hit);
+    EXPECT_EQ(results[i].origin, page_origin::disk);
+    EXPECT_EQ(got[i], bytes_of(i + 1));
+  }
+}
+
+TEST_F(get_call_test, a_node_that_answers_for_some_pages_only_costs_the_others_alone) {
+  start();
+  record_on_disk(1);
+  record_on_disk(2);
+  far.says.promotes = [this](const std::string& asked) {
+    std::string said;
+    if (link::record_at<link::promoted_page>(asked, 0).key != key(1))
+      return said; // Malformed: as if the node had not brought the page.
+    const auto place = far.hold(key(1), bytes_of(1));
+    directory::append_answer(said, {&place, 1});
+    return said;
+  };
+  const auto results = get({1, 2});
+  EXPECT_EQ(results[0].status, status::hit);
+  EXPECT_EQ(got[0], bytes_of(1));
+  EXPECT_EQ(results[1].status, status::stale);
+  EXPECT_EQ(far.says.promoted.size(), 3u) << "each page, and the second one again";
 }
 
 TEST_F(get_call_test, a_disk_that_has_its_page_no_more_is_asked_twice) {

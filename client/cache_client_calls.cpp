@@ -1,0 +1,117 @@
+// The calls of cache_client: set, get, exists and remove.
+
+#include "client/call_pieces.hpp"
+#include "client/client_impl.hpp"
+#include "client/exists_call.hpp"
+#include "client/get_call.hpp"
+#include "client/remove_call.hpp"
+#include "client/set_call.hpp"
+
+#include <algorithm>
+
+namespace peercache::client {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+/// Whether the call may begin; if not, each result gets the reason. A call with another number of
+/// results than of pages does not begin: nothing is written beyond the results.
+template <class Page>
+bool may_begin(bool open, std::span<const Page> pages, std::span<page_result> results) {
+  if (open && pages.size() == results.size())
+    return true;
+  const auto why_not = open ? page_status::bad_size : page_status::closed;
+  std::fill(results.begin(), results.end(), page_result{why_not, page_origin::none, 0});
+  return false;
+}
+
+/// Ends all pages of a piece whose epochs are not known (dated_pages::known).
+void fill_unreachable(std::span<page_result> results) {
+  std::fill(results.begin(), results.end(),
+            page_result{page_status::unreachable, page_origin::none, 0});
+}
+
+} // namespace
+
+void cache_client::set(std::span<const set_page> pages, std::span<page_result> results,
+                       std::optional<deadline> until) {
+  if (!may_begin(is_open(), pages, results))
+    return;
+  auto started = steady_clock::now();
+  auto limit = impl_->deadline_of(until);
+  in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
+    auto start = impl_->session.board().start_call();
+    const dated_pages now{start.epochs, pages.subspan(done, count)};
+    if (!now.known())
+      return fill_unreachable(results.subspan(done, count));
+    set_call{*impl_, now.pages(), results.subspan(done, count), limit, std::move(start.own)}.run();
+  });
+  impl_->settle_closed(results);
+  counters::count_statuses(results, impl_->totals.set_status);
+  impl_->totals.set_latency.record(steady_clock::now() - started);
+}
+
+void cache_client::get(std::span<const get_page> pages, std::span<page_result> results,
+                       std::optional<deadline> until) {
+  if (!may_begin(is_open(), pages, results))
+    return;
+  auto started = steady_clock::now();
+  auto limit = impl_->deadline_of(until);
+  in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
+    auto start = impl_->session.board().start_call();
+    const dated_pages now{start.epochs, pages.subspan(done, count)};
+    if (!now.known())
+      return fill_unreachable(results.subspan(done, count));
+    get_call{*impl_, now.pages(), results.subspan(done, count), limit, std::move(start)}.run();
+  });
+  impl_->settle_closed(results);
+  impl_->totals.count_get(results);
+  impl_->totals.get_latency.record(steady_clock::now() - started);
+}
+
+void cache_client::exists(std::span<const page_key> keys, std::span<page_result> results,
+                          std::optional<deadline> until, const exists_hold& hold) {
+  if (!may_begin(is_open(), keys, results))
+    return;
+  auto started = steady_clock::now();
+  const auto limit = impl_->deadline_of(until);
+  hold_call holds{*impl_, hold, results, limit};
+  exists_call call{*impl_, holds, limit};
+  in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
+    const auto start = impl_->session.board().start_call();
+    const dated_pages now{start.epochs, keys.subspan(done, count)};
+    if (!now.known())
+      return fill_unreachable(results.subspan(done, count));
+    call.run(now.pages(), results.subspan(done, count), start.own);
+  });
+  holds.settle();
+  impl_->settle_closed(results);
+  counters::count_statuses(results, impl_->totals.exists_status);
+  impl_->totals.exists_latency.record(steady_clock::now() - started);
+}
+
+void cache_client::remove(std::span<const page_key> keys, std::span<page_result> results,
+                          std::optional<deadline> until, remove_scope scope) {
+  if (!may_begin(is_open(), keys, results))
+    return;
+  const auto limit = impl_->deadline_of(until);
+  auto lookup = impl_->lookup();
+  std::vector<silent_holder> silent;
+  in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
+    const bool is_last = done + count == keys.size();
+    const auto start = impl_->session.board().start_call();
+    const dated_pages now{start.epochs, keys.subspan(done, count)};
+    if (!now.known())
+      return fill_unreachable(results.subspan(done, count));
+    remove_call call{*impl_, now.pages(), results.subspan(done, count), limit};
+    call.leave_out(silent, is_last);
+    if (scope == remove_scope::every_node)
+      call.run_everywhere();
+    else
+      call.run(lookup);
+  });
+  impl_->settle_closed(results);
+}
+
+} // namespace peercache::client

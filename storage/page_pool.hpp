@@ -10,6 +10,7 @@
 #include "storage/hold_table.hpp"
 #include "storage/host_index.hpp"
 #include "storage/page_index.hpp"
+#include "storage/page_survey.hpp"
 #include "storage/pool_remains.hpp"
 #include "storage/probation.hpp"
 #include "storage/slot_table.hpp"
@@ -213,8 +214,8 @@ public:
 
   /// Turns reads counted in the slot table into touches, for the next `pages_max` pages of a scan
   /// that goes round the pool from the end to the start, so that a chain's tail is touched before
-  /// its head.
-  void fold_uses(std::uint32_t pages_max);
+  /// its head. Tells `survey`, where there is one, each of these pages and the end of each round.
+  void fold_uses(std::uint32_t pages_max, page_survey* survey = nullptr);
 
   /// Calls `visit(const resident_page&)` for each readable page in address order. @pre `visit` does
   /// not change the pool

@@ -120,18 +120,27 @@ void page_pool::reclaim() {
   });
 }
 
-void page_pool::fold_uses(std::uint32_t pages_max) {
+void page_pool::fold_uses(std::uint32_t pages_max, page_survey* survey) {
   // The scan goes round the pool at most once, and does not look long at granules where no page
   // begins.
   auto steps_left = std::min<std::uint64_t>(pages_.size(), std::uint64_t{pages_max} * 16);
   for (std::uint32_t seen = 0; seen < pages_max && steps_left > 0; --steps_left) {
-    fold_cursor_ =
-        (fold_cursor_ == 0 ? static_cast<std::uint32_t>(pages_.size()) : fold_cursor_) - 1;
+    if (fold_cursor_ == 0) {
+      fold_cursor_ = static_cast<std::uint32_t>(pages_.size());
+      if (survey != nullptr)
+        survey->begin_walk();
+    }
+    --fold_cursor_;
     slot_id slot{fold_cursor_};
     if (!is(slot, slot_state::readable))
       continue;
     ++seen;
-    if (auto uses = slots_.take_uses(slot); uses > 0) {
+    const auto uses = slots_.take_uses(slot);
+    if (survey != nullptr) {
+      const auto page = slots_.contents(slot);
+      survey->saw(page.key, page.length_bytes, uses);
+    }
+    if (uses > 0) {
       stats_.uses += uses;
       order_.touch(slot, uses);
     }

@@ -1,5 +1,8 @@
 #include "actors/client_calls.hpp"
 
+#include "common/page_status.hpp"
+
+#include <algorithm>
 #include <utility>
 
 namespace peercache::actors {
@@ -28,7 +31,17 @@ std::size_t bytes_of(const call_report& report) {
   std::size_t bytes = element_bytes;
   for (const auto& space : report.spaces)
     bytes += bytes_of(space);
-  return bytes;
+  for (const auto& call : report.slow)
+    bytes += element_bytes + call.peer.size() + call.digest.size();
+  for (const auto& use : report.uses)
+    bytes += element_bytes + use.pages.size() * sizeof(std::uint64_t);
+  return bytes + report.data_plane.size();
+}
+
+/// The pages of a space by kind of call; `pages` has `width` numbers for each kind.
+void add_pages(session_space& to, const std::vector<std::uint64_t>& pages, std::size_t width) {
+  for (std::size_t i = 0; i < pages.size(); ++i)
+    (static_cast<call_kind>(i / width) == call_kind::set ? to.stored : to.asked) += pages[i];
 }
 
 } // namespace
@@ -61,7 +74,37 @@ void client_calls::end(std::uint64_t session, time_point now) {
   ended_.push_back(std::move(found->second));
   open_.erase(found);
   if (ended_.size() > ended_max)
-    drop_oldest();
+    drop_least();
+}
+
+std::vector<session_space> client_calls::spaces_of(std::uint64_t session) const {
+  std::vector<session_space> spaces;
+  const auto known = open_.find(session);
+  if (known == open_.end())
+    return spaces;
+  const auto& report = known->second.report;
+  for (const auto& each : report.spaces) {
+    auto& row = spaces.emplace_back();
+    row.space = each.space;
+    row.door = each.door;
+    row.fields = each.fields;
+    add_pages(row, each.pages, page_status_count);
+  }
+  const auto described = spaces.size();
+  for (const auto& use : report.uses) {
+    const auto end = spaces.begin() + static_cast<std::ptrdiff_t>(described);
+    if (std::any_of(spaces.begin(), end, [&](auto& row) { return row.space == use.space; }))
+      continue;
+    auto& row = spaces.emplace_back();
+    row.space = use.space;
+    add_pages(row, use.pages, 1);
+  }
+  return spaces;
+}
+
+std::string client_calls::data_plane_of(std::uint64_t session) const {
+  const auto known = open_.find(session);
+  return known == open_.end() ? std::string{} : known->second.report.data_plane;
 }
 
 void client_calls::forget_old(time_point now) {
@@ -72,6 +115,15 @@ void client_calls::forget_old(time_point now) {
 void client_calls::drop_oldest() {
   bytes_ -= bytes_of(ended_.front().report);
   ended_.pop_front();
+}
+
+void client_calls::drop_least() {
+  const auto least = std::find_if(ended_.begin(), ended_.end(),
+                                  [](const told& one) { return one.report.spaces.empty(); });
+  if (least == ended_.end())
+    return drop_oldest();
+  bytes_ -= bytes_of(least->report);
+  ended_.erase(least);
 }
 
 calls_report client_calls::all(time_point now) const {

@@ -2,6 +2,7 @@
 
 #include "actors/link_names.hpp"
 #include "link/protocol/calls.hpp"
+#include "link/protocol/reports.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace peercache::actors {
 
@@ -29,6 +31,11 @@ public:
   bool take(std::uint64_t session, const std::string& client, call_report report, time_point now);
   /// The session has ended.
   void end(std::uint64_t session, time_point now);
+  /// Returns the key spaces that a session's client told of, however long ago: those that their
+  /// makers have described, and the spaces of all other keys.
+  std::vector<session_space> spaces_of(std::uint64_t session) const;
+  /// How the client of this session said that it reads from other hosts; empty: it has not said.
+  std::string data_plane_of(std::uint64_t session) const;
   /// Returns the reports that are younger than the window.
   calls_report all(time_point now) const;
 
@@ -40,6 +47,9 @@ private:
 
   void forget_old(time_point now);
   void drop_oldest();
+  /// Drops the oldest ended client that described no key space, such as a call of `peercache`; if
+  /// there is none, the oldest one.
+  void drop_least();
 
   std::map<std::uint64_t, told> open_; ///< By session.
   std::deque<told> ended_;             ///< The oldest one first.

@@ -169,6 +169,11 @@ void close_session(gateway_pointer self, std::uint64_t id) {
     self->send(self->state.options.pool, abandon_atom_v, std::move(slots), from_here{});
 }
 
+void client_leaves(gateway_pointer self, std::uint64_t id) {
+  note_unmapped(self, id);
+  close_session(self, id);
+}
+
 /// Frees the slots of silent sessions whose process is dead, which the kernel tells. A lost
 /// connection does not prove that: the process may only sleep.
 void bury_dead_sessions(gateway_pointer self) {
@@ -321,7 +326,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
              const std::string& next_lengths) {
         return commit_for(self, id, filled, mode, next_lengths);
       },
-      [self](leave_atom, std::uint64_t id) { close_session(self, id); },
+      [self](leave_atom, std::uint64_t id) { client_leaves(self, id); },
       [self](abandon_atom, std::uint64_t id, const std::string& slots) {
         abandon_for(self, id, slots);
       },
@@ -341,9 +346,10 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](history_atom, std::uint64_t after_point, std::uint64_t after_event) {
         return self->state.options.history(after_point, after_event);
       },
-      [self](list_atom) { return self->state.sessions.list(); },
+      [self](list_atom) { return list_sessions(self); },
       [self](calls_atom) { return calls_of_clients(self); },
       [self](lost_atom, const std::string& prefixes) { return lost_of_pool(self, prefixes); },
+      [self](census_atom) { return census_of_pool(self); },
       [](log_atom, const std::string& level) { return change_log_level(level); },
       [self](view_atom) { return self->state.view; },
       [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone) {

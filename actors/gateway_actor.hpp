@@ -3,6 +3,7 @@
 #include "actors/client_calls.hpp"
 #include "actors/link_names.hpp"
 #include "actors/session_table.hpp"
+#include "actors/unmapped_clients.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/view.hpp"
 #include "link/links_actor.hpp"
@@ -77,6 +78,7 @@ struct gateway_state {
   gateway_options options;
   session_table sessions;
   client_calls calls;
+  unmapped_clients unmapped;
   std::vector<early_client> early;
   std::string view; ///< The newest view, encoded.
   bool in_view = false;

@@ -15,5 +15,10 @@ void take_calls(gateway_pointer self, std::uint64_t id, call_report& calls);
 calls_report calls_of_clients(gateway_pointer self);
 /// Asks the pool how these pages left it.
 caf::result<lost_report> lost_of_pool(gateway_pointer self, const std::string& prefixes);
+caf::result<page_census> census_of_pool(gateway_pointer self);
+
+/// Notes that the client of a session which ends now has never mapped the pool, if so.
+void note_unmapped(gateway_pointer self, std::uint64_t id);
+sessions_report list_sessions(gateway_pointer self);
 
 } // namespace peercache::actors

@@ -96,6 +96,33 @@ void pool_state::evict_ahead(lost_pages::time_point now) {
   publishing->left(victims);
 }
 
+page_census pool_state::census(lost_pages::time_point now) {
+  survey.tell_time(now);
+  const auto counted = [](const page_key& key, std::uint64_t bytes) {
+    counted_page page;
+    page.digest.assign(reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size());
+    page.bytes = bytes;
+    return page;
+  };
+  page_census said;
+  said.age_ms = static_cast<std::uint64_t>(survey.age().count());
+  said.window_ms = static_cast<std::uint64_t>(survey.counted_for().count());
+  for (const auto& one : survey.hottest()) {
+    auto& page = said.hot.emplace_back(counted(one.key, one.bytes));
+    page.reads = one.reads;
+    page.reads_over = one.over;
+  }
+  for (const auto& one : survey.largest())
+    said.big.push_back(counted(one.key, one.bytes));
+  for (const auto& one : survey.spaces()) {
+    auto& space = said.spaces.emplace_back();
+    space.space = one.space.value;
+    space.pages = one.pages;
+    space.bytes = one.bytes;
+  }
+  return said;
+}
+
 metrics::samples pool_state::samples() const {
   metrics::samples now;
   const auto stats = pool->stats();
@@ -175,8 +202,9 @@ void beat(pool_pointer self) {
   state.pool->reclaim();
   free_former_fills(state);
   scrub(self);
-  state.pool->fold_uses(folds_per_beat);
   const auto now = self->clock().now();
+  state.survey.tell_time(now);
+  state.pool->fold_uses(folds_per_beat, &state.survey);
   state.evict_ahead(now);
   catch_up(self);
   state.publishing->tick(now);
@@ -264,6 +292,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](lost_atom, const std::string& prefixes, from_here) {
         return self->state.lost.find(prefixes, self->clock().now());
       },
+      [self](census_atom, from_here) { return self->state.census(self->clock().now()); },
       [self](stats_atom) { return self->state.samples(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },
       [self](adopt_atom, const std::string& compared, from_here) {

@@ -11,6 +11,7 @@
 #include "link/protocol/pool_wire.hpp"
 #include "link/protocol/topology.hpp"
 #include "storage/page_pool.hpp"
+#include "storage/page_survey.hpp"
 
 #include <chrono>
 #include <map>
@@ -61,6 +62,7 @@ struct pool_state {
   recent_demand demand; ///< Bytes that `reserve` was asked for.
   pool_clear clearing;
   lost_pages lost;
+  storage::page_survey survey;
   static inline const char* name = "pool";
 
   /// Reserves slots for `lengths` (packed u32); `no_slot` where no room can be made.
@@ -80,6 +82,8 @@ struct pool_state {
   bool mostly_on_disk() const {
     return 2 * publishing->marks().kept_count() >= pool->stats().pages;
   }
+  /// What lies in the pool, and what of it is read most.
+  page_census census(lost_pages::time_point now);
   metrics::samples samples() const; ///< The pool's numbers and those of its publisher.
 };
 

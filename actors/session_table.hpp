@@ -31,6 +31,7 @@ public:
     std::unordered_set<std::uint32_t> slots;
     metrics::samples totals; ///< What the client has counted since its start; see `report`.
     bool mapped = false; ///< The process was seen to hold its lock, so it has had the pool mapped.
+    bool told = false;   ///< The client has told its totals, which it does when it has the pool.
     bool silent = false; ///< The connection is lost; the process may live.
   };
 
@@ -68,7 +69,7 @@ public:
   /// Returns the ids of the sessions whose connection is gone.
   std::vector<std::uint64_t> silent() const;
 
-  /// Returns a row for each session.
+  /// Returns a row for each session, in the order of `all`.
   sessions_report list() const;
 
   const std::map<std::uint64_t, session>& all() const noexcept { return sessions_; }

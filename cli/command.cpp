@@ -137,14 +137,15 @@ exit_code after_output(exit_code code) {
 
 void add_commands(command_line& line) {
   for (auto* add :
-       {add_demo_command,      add_ping_command,   add_status_command,   add_nodes_command,
-        add_top_command,       add_events_command, add_sessions_command, add_why_command,
-        add_log_level_command, add_ring_command,   add_shard_command,    add_key_command,
-        add_put_command,       add_get_command,    add_exists_command,   add_rm_command,
-        add_clear_command,     add_disk_command,   add_drain_command,    add_undrain_command,
-        add_forget_command,    add_bundle_command, add_handoff_command,  add_ca_command,
-        add_bench_command,     add_doctor_command, add_config_command,   add_completion_command,
-        add_cheat_command,     add_help_command,   add_version_command})
+       {add_demo_command,   add_ping_command,    add_status_command,     add_nodes_command,
+        add_top_command,    add_events_command,  add_sessions_command,   add_why_command,
+        add_slow_command,   add_hotkeys_command, add_bigkeys_command,    add_log_level_command,
+        add_ring_command,   add_shard_command,   add_key_command,        add_put_command,
+        add_get_command,    add_exists_command,  add_rm_command,         add_clear_command,
+        add_disk_command,   add_drain_command,   add_undrain_command,    add_forget_command,
+        add_bundle_command, add_handoff_command, add_ca_command,         add_bench_command,
+        add_doctor_command, add_config_command,  add_completion_command, add_cheat_command,
+        add_help_command,   add_version_command})
     add(line);
 }
 

@@ -45,6 +45,7 @@ exit_code show_sessions(const global_options& globals, const std::string& name) 
                     {"MISSES", side::right},
                     {"SETS", side::right}});
   auto list = nlohmann::json::array(), silent = nlohmann::json::array();
+  std::string lines;
   for (const auto& answer : *answers) {
     if (!answer.said) {
       silent.push_back(answer.member.name);
@@ -53,9 +54,11 @@ exit_code show_sessions(const global_options& globals, const std::string& name) 
     for (const auto& row : answer.said->rows) {
       table.add_row(session_cells(answer.member.name, row));
       list.push_back(session_json(answer.member.name, row));
+      lines += session_lines(answer.member.name, row);
     }
   }
-  print(globals, {{"sessions", list}, {"silent", silent}}, table.to_string(colour_allowed(stdout)));
+  print(globals, {{"sessions", list}, {"silent", silent}},
+        table.to_string(colour_allowed(stdout)) + (lines.empty() ? "" : "\n") + lines);
   return silent.empty() ? exit_code::ok : exit_code::degraded;
 }
 
@@ -64,8 +67,9 @@ exit_code show_sessions(const global_options& globals, const std::string& name) 
 void add_sessions_command(command_line& line) {
   auto name = std::make_shared<std::string>();
   auto* command = line.app.add_subcommand(
-      "sessions", "The clients of all nodes, or of one: process, version, what they got and stored "
-                  "(3: some nodes do not answer)");
+      "sessions",
+      "The clients of all nodes, or of one: process, version, what they got and stored, "
+      "in which key spaces, and who is on a slow path (3: some nodes do not answer)");
   command->add_option("NODE", *name, "Its name, as `peercache nodes` lists it [default: all]");
   command->callback([&line, name] {
     line.action = [name](const global_options& globals) { return show_sessions(globals, *name); };

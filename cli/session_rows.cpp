@@ -1,12 +1,13 @@
 #include "cli/session_rows.hpp"
 
+#include "cli/key_spaces.hpp"
 #include "cli/output.hpp"
-#include "common/log_limit.hpp"
 #include "link/cluster_health.hpp"
 #include "metrics/metric_table.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <fmt/format.h>
 #include <optional>
 #include <string_view>
 
@@ -35,13 +36,6 @@ client_name parts_of(const std::string& name) {
   return {pid, name.substr(slash + 1)};
 }
 
-std::string printable(std::string_view said) {
-  std::string text(peer_text(said));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
-}
-
 /// The sum of the metric over its labels; of those series only whose first word is `word`, unless
 /// that is empty.
 std::uint64_t sum_of(const metrics::samples& totals, metric which, std::string_view word = {}) {
@@ -60,6 +54,17 @@ nlohmann::json session_json(const std::string& node, const link::session_row& ro
   for (const auto& [series, value] : row.totals.values())
     if (series.id == metric::misses_total && value > 0)
       misses[series.words[0]] = static_cast<std::uint64_t>(value);
+  auto spaces = nlohmann::json::array();
+  for (const auto& each : row.spaces) {
+    auto fields = nlohmann::json::array();
+    for (const auto& field : each.fields)
+      fields.push_back(printable(field));
+    spaces.push_back({{"space", to_string(space_id{each.space})},
+                      {"door", printable(each.door)},
+                      {"fields", fields},
+                      {"asked", each.asked},
+                      {"stored", each.stored}});
+  }
   return {{"node", node},
           {"client", row.client},
           {"pid", name.pid ? nlohmann::json(*name.pid) : nlohmann::json()},
@@ -70,6 +75,8 @@ nlohmann::json session_json(const std::string& node, const link::session_row& ro
           {"hits", sum_of(row.totals, metric::hits_total)},
           {"misses", misses},
           {"sets", sum_of(row.totals, metric::pages_total, "set")},
+          {"slow_path", row.slow_path},
+          {"spaces", spaces},
           {"get_bytes", sum_of(row.totals, metric::bytes_total, "get")},
           {"set_bytes", sum_of(row.totals, metric::bytes_total, "set")}};
 }
@@ -80,11 +87,26 @@ std::vector<std::string> session_cells(const std::string& node, const link::sess
           name.pid ? std::to_string(*name.pid) : printable(row.client),
           printable(name.version),
           link::time_text(row.opened_ms),
-          row.silent ? "silent" : "connected",
+          row.silent              ? "silent"
+          : row.slow_path.empty() ? "connected"
+                                  : "slow path",
           human_count(row.slots),
           human_count(sum_of(row.totals, metric::hits_total)),
           human_count(sum_of(row.totals, metric::misses_total)),
           human_count(sum_of(row.totals, metric::pages_total, "set"))};
+}
+
+std::string session_lines(const std::string& node, const link::session_row& row) {
+  const auto name = parts_of(row.client);
+  const auto who =
+      fmt::format("{} {}", node, name.pid ? std::to_string(*name.pid) : printable(row.client));
+  std::string text;
+  if (!row.slow_path.empty())
+    text += fmt::format("{}: slow path: {}\n", who, printable(row.slow_path));
+  for (const auto& each : row.spaces)
+    text += fmt::format("{}: {}: asked for {} pages, stored {}\n", who, space_text(each),
+                        human_count(each.asked), human_count(each.stored));
+  return text;
 }
 
 } // namespace peercache::cli

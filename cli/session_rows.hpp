@@ -17,4 +17,8 @@ nlohmann::json session_json(const std::string& node, const link::session_row& ro
 /// printable ASCII, with a question mark for each other byte.
 std::vector<std::string> session_cells(const std::string& node, const link::session_row& row);
 
+/// What a session's row has no room for, a line each: why the client is on a slow path, and its key
+/// spaces.
+std::string session_lines(const std::string& node, const link::session_row& row);
+
 } // namespace peercache::cli

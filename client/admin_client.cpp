@@ -98,6 +98,10 @@ result<link::calls_report> admin_client::calls() {
   return impl_->ask<calls_report>(calls_atom_v);
 }
 
+result<link::page_census> admin_client::census() {
+  return impl_->ask<page_census>(census_atom_v);
+}
+
 result<link::lost_report> admin_client::lost_pages(std::span<const page_key> keys) {
   std::string prefixes;
   for (const auto& key : keys)

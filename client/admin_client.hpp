@@ -42,6 +42,8 @@ public:
   result<link::calls_report> calls();
   /// How these pages left the node, as far as it remembers.
   result<link::lost_report> lost_pages(std::span<const page_key> keys);
+  /// The largest and most-read pages of the node's pool, and its spaces.
+  result<link::page_census> census();
   /// Lets the node log from this level on (a word of log.level) until its process ends; an empty
   /// word only asks. Returns the level in force.
   result<std::string> log_level(const std::string& level);

@@ -63,7 +63,9 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
           [this](const page_key& key, const directory::page_location& location) {
             remember(key, location);
           }),
-      read_threads_(spawn_read_threads(session.system(), *reads)) {}
+      read_threads_(spawn_read_threads(session.system(), *reads)) {
+  calls.watch().set_data_plane(reads->choice());
+}
 
 cache_client::impl::~impl() {
   reads->stop();
@@ -104,9 +106,11 @@ void cache_client::impl::remember(const page_key& key,
     locations.store(key, location);
 }
 
-void cache_client::impl::look_up(std::span<const page_key> keys, std::span<lookup_answer> answers,
-                                 deadline until) {
-  lookup().run(keys, answers, until);
+longest_wait cache_client::impl::look_up(std::span<const page_key> keys,
+                                         std::span<lookup_answer> answers, deadline until) {
+  auto asked = lookup();
+  asked.run(keys, answers, until);
+  return asked.slowest();
 }
 
 bool cache_client::impl::verify(verify_mode mode) noexcept {

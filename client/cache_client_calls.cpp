@@ -34,22 +34,41 @@ void fill_unreachable(std::span<page_result> results) {
 
 } // namespace
 
+void cache_client::impl::note_call(link::call_kind kind, const page_key& first,
+                                   std::span<const page_result> results, call_watch::duration took,
+                                   const longest_wait& wait) {
+  auto& watch = calls.watch();
+  watch.count(kind, first, results.size());
+  if (!watch.is_slow(took))
+    return;
+  call_watch::call slow{kind, first, results.size(), 0, took, wait};
+  slow.failed = static_cast<std::size_t>(std::ranges::count_if(
+      results, [](const page_result& page) { return !is_success(page.status); }));
+  watch.keep(std::move(slow), steady_clock::now());
+}
+
 void cache_client::set(std::span<const set_page> pages, std::span<page_result> results,
                        std::optional<deadline> until) {
   if (!may_begin(is_open(), pages, results))
     return;
   auto started = steady_clock::now();
   auto limit = impl_->deadline_of(until);
+  longest_wait wait;
   in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
     auto start = impl_->session.board().start_call();
     const dated_pages now{start.epochs, pages.subspan(done, count)};
     if (!now.known())
       return fill_unreachable(results.subspan(done, count));
-    set_call{*impl_, now.pages(), results.subspan(done, count), limit, std::move(start.own)}.run();
+    set_call call{*impl_, now.pages(), results.subspan(done, count), limit, std::move(start.own)};
+    call.run();
+    wait.add(call.wait());
   });
   impl_->settle_closed(results);
   counters::count_statuses(results, impl_->totals.set_status);
-  impl_->totals.set_latency.record(steady_clock::now() - started);
+  const auto took = steady_clock::now() - started;
+  impl_->totals.set_latency.record(took);
+  if (!pages.empty())
+    impl_->note_call(link::call_kind::set, pages.front().key, results, took, wait);
 }
 
 void cache_client::get(std::span<const get_page> pages, std::span<page_result> results,
@@ -58,16 +77,22 @@ void cache_client::get(std::span<const get_page> pages, std::span<page_result> r
     return;
   auto started = steady_clock::now();
   auto limit = impl_->deadline_of(until);
+  longest_wait wait;
   in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
     auto start = impl_->session.board().start_call();
     const dated_pages now{start.epochs, pages.subspan(done, count)};
     if (!now.known())
       return fill_unreachable(results.subspan(done, count));
-    get_call{*impl_, now.pages(), results.subspan(done, count), limit, std::move(start)}.run();
+    get_call call{*impl_, now.pages(), results.subspan(done, count), limit, std::move(start)};
+    call.run();
+    wait.add(call.wait());
   });
   impl_->settle_closed(results);
   impl_->totals.count_get(results);
-  impl_->totals.get_latency.record(steady_clock::now() - started);
+  const auto took = steady_clock::now() - started;
+  impl_->totals.get_latency.record(took);
+  if (!pages.empty())
+    impl_->note_call(link::call_kind::get, pages.front().key, results, took, wait);
 }
 
 void cache_client::exists(std::span<const page_key> keys, std::span<page_result> results,
@@ -88,7 +113,10 @@ void cache_client::exists(std::span<const page_key> keys, std::span<page_result>
   holds.settle();
   impl_->settle_closed(results);
   counters::count_statuses(results, impl_->totals.exists_status);
-  impl_->totals.exists_latency.record(steady_clock::now() - started);
+  const auto took = steady_clock::now() - started;
+  impl_->totals.exists_latency.record(took);
+  if (!keys.empty())
+    impl_->note_call(link::call_kind::exists, keys.front(), results, took, call.slowest());
 }
 
 void cache_client::remove(std::span<const page_key> keys, std::span<page_result> results,

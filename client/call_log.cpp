@@ -1,5 +1,7 @@
 #include "client/call_log.hpp"
 
+#include "common/key_epoch.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -125,8 +127,9 @@ void call_log::add_rows(link::space_calls& to, const std::deque<failed>& pages, 
   }
 }
 
-link::space_calls call_log::report_of(const space& one, time_point now) {
+link::space_calls call_log::report_of(const page_key& id, const space& one, time_point now) {
   link::space_calls said;
+  said.space = space_of(id).value;
   said.door = one.what.door;
   said.fields = one.what.fields;
   said.facts = one.what.facts;
@@ -146,18 +149,19 @@ link::space_calls call_log::report_of(const space& one, time_point now) {
 }
 
 std::optional<link::call_report> call_log::take_report(time_point now) {
-  std::vector<const space*> all; // Spaces stay where they are until the log ends.
+  link::call_report said;
+  const bool seen = watch_.take(said, now);
+  std::vector<std::pair<page_key, const space*>> all; // Spaces stay where they are.
   {
     std::lock_guard guard{lock_};
-    if (!std::exchange(changed_, false))
+    if (!std::exchange(changed_, false) && !seen)
       return std::nullopt;
     for (const auto& [id, one] : spaces_)
-      all.push_back(&one);
+      all.emplace_back(id, &one);
   }
-  link::call_report said;
-  for (const auto* one : all) {
+  for (const auto& [id, one] : all) {
     std::lock_guard guard{lock_};
-    said.spaces.push_back(report_of(*one, now));
+    said.spaces.push_back(report_of(id, *one, now));
   }
   return said;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/cache_client.hpp"
+#include "client/call_watch.hpp"
 #include "common/page_key.hpp"
 #include "common/page_status.hpp"
 #include "link/protocol/calls.hpp"
@@ -66,7 +67,10 @@ public:
   void note_unasked(const page_key& space, const std::string& reason, std::uint64_t pages,
                     time_point now);
 
-  /// Returns the calls of the window. Nothing when the log is as it was when last taken.
+  /// What is noted of all calls, whoever made their keys.
+  call_watch& watch() noexcept { return watch_; }
+
+  /// Returns the calls of the window. Nothing when log and watch are as they were when last taken.
   std::optional<link::call_report> take_report(time_point now);
 
 private:
@@ -106,8 +110,9 @@ private:
   static failed failed_at(const call& pages, std::size_t index, time_point now);
   static void add_share(space& to, link::call_kind kind, share&& of, time_point now);
   static void add_rows(link::space_calls& to, const std::deque<failed>& pages, time_point now);
-  static link::space_calls report_of(const space& one, time_point now);
+  static link::space_calls report_of(const page_key& id, const space& one, time_point now);
 
+  call_watch watch_;
   std::mutex lock_; // Any thread of the engine calls, the session's actor reports.
   std::unordered_map<page_key, space> spaces_; ///< Guarded by lock_.
   bool changed_ = false;                       ///< Guarded by lock_.

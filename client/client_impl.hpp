@@ -54,8 +54,12 @@ public:
   /// Stores the location in the cache, unless the page lies in this host's pool, where it is looked
   /// up directly.
   void remember(const page_key& key, const directory::page_location& location) noexcept;
-  /// Asks the directory, with one message to each owner.
-  void look_up(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
+  /// Asks the directory, with one message to each owner. Returns the longest wait.
+  longest_wait look_up(std::span<const page_key> keys, std::span<lookup_answer> answers,
+                       deadline until);
+  /// Notes a call that has ended, for `peercache slow` and `peercache sessions`.
+  void note_call(link::call_kind kind, const page_key& first, std::span<const page_result> results,
+                 call_watch::duration took, const longest_wait& wait);
   /// Whether to compare the checksum of the next page that is read.
   bool verify(verify_mode mode) noexcept;
 

@@ -68,7 +68,15 @@ void directory_lookup::advance(conversation& with) {
 }
 
 void directory_lookup::drop_ended() {
-  std::erase_if(running_, [](const auto& with) { return !with.question->open; });
+  std::erase_if(running_, [this](const auto& with) {
+    const auto& asked = *with.question;
+    if (asked.open)
+      return false;
+    const auto* owner = cluster_->find(asked.owner);
+    slowest_.add(link::call_wait::directory, owner == nullptr ? "" : owner->self.name,
+                 steady_clock::now() - asked.asked_at);
+    return true;
+  });
 }
 
 void directory_lookup::end_all(page_status reason) {

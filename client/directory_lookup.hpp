@@ -1,6 +1,7 @@
 #pragma once
 
 #include "client/cache_client.hpp"
+#include "client/call_watch.hpp"
 #include "client/counters.hpp"
 #include "client/lookup_channels.hpp"
 #include "client/lookup_course.hpp"
@@ -25,6 +26,8 @@ public:
 
   /// @pre answers.size() == keys.size()
   void run(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
+  /// The longest wait for an owner, over all pieces.
+  const longest_wait& slowest() const noexcept { return slowest_; }
 
 private:
   /// One owner that is being asked.
@@ -54,6 +57,7 @@ private:
   lookup_course course_;
   counters& counters_;
   std::vector<conversation> running_;
+  longest_wait slowest_;
   own_pool_ptr own_;
   link::topology_ptr cluster_;
 };

@@ -20,6 +20,8 @@ public:
 
   /// @param own null: no pool of this host is searched @pre keys.size() == results.size()
   void run(std::span<const page_key> keys, std::span<page_result> results, const own_pool_ptr& own);
+  /// The longest wait for an owner of the keys.
+  const longest_wait& slowest() const noexcept { return lookup_.slowest(); }
 
 private:
   void ask_directory(std::span<const page_key> keys, std::span<page_result> results);

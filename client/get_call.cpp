@@ -90,7 +90,7 @@ void get_call::look_up() {
   if (keys.empty())
     return;
   std::vector<lookup_answer> answers(keys.size());
-  client_.look_up(keys, answers, until_);
+  wait_.add(client_.look_up(keys, answers, until_));
   swap_locations(answers);
   plan_.looked_up(answers, place_of(client_, own_));
 }
@@ -111,12 +111,19 @@ void get_call::read(std::optional<promote_call>& holders) {
 
 void get_call::read_when_told(promote_call& asked,
                               void (read_plan::*told)(const promote_plan::place&, bool late)) {
-  for (auto places = asked.take_next(); !places.empty(); places = asked.take_next()) {
+  for (auto places = take_next(asked); !places.empty(); places = take_next(asked)) {
     const bool late = is_late();
     for (const auto& place : places)
       (plan_.*told)(place, late);
     read_from_memory();
   }
+}
+
+std::vector<promote_plan::place> get_call::take_next(promote_call& from) {
+  const auto begun = std::chrono::steady_clock::now();
+  auto places = from.take_next();
+  wait_.add(link::call_wait::disk, "", std::chrono::steady_clock::now() - begun);
+  return places;
 }
 
 void get_call::read_from_memory() {
@@ -136,7 +143,9 @@ void get_call::read_from_memory() {
       read_own_host(page);
   mirror_call mirrors{client_, own_, until_};
   for (auto& read : batches_) {
+    const auto begun = std::chrono::steady_clock::now();
     read->over->finish();
+    wait_.add(link::call_wait::peer, read->name, std::chrono::steady_clock::now() - begun);
     client_.load.end(read->batch.peer.inc, read->bytes);
     take_batch(*read, mirrors);
   }
@@ -223,6 +232,7 @@ get_call::peer_read& get_call::read_of(const incarnation& holder) {
   fresh.batch.peer = {peer->self.id,        peer->self.inc,          peer->self.host,
                       peer->self.data_port, client_.options.cluster, peer->self.rails};
   fresh.batch.deadline = until_;
+  fresh.name = peer->self.name;
   return fresh;
 }
 

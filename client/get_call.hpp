@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace peercache::client {
@@ -22,11 +23,13 @@ public:
   get_call(cache_client::impl& client, std::span<const get_page> pages,
            std::span<page_result> results, deadline until, call_start start);
   void run();
+  const longest_wait& wait() const noexcept { return wait_; }
 
 private:
   /// Pages of one peer, with the indices of their results.
   struct peer_read {
     rdma::read_batch batch;
+    std::string name; ///< Name of the peer.
     std::vector<std::uint32_t> indices;
     std::uint64_t bytes = 0;
     std::optional<rdma::striped_read> over; ///< Reads the pages over all lanes; empty before.
@@ -47,6 +50,8 @@ private:
   void read_when_told(promote_call& asked,
                       void (read_plan::*told)(const promote_plan::place&, bool late));
   void read_from_memory();
+  /// Waits for the next places of pages that peers bring into their memory; empty: there are no more.
+  std::vector<promote_plan::place> take_next(promote_call& from);
   /// Copies one page, unless the deadline has passed, or passes while a large page is copied.
   void read_own_host(const read_plan::page& page);
   page_status copy_out(const read_plan::page& page, bool verify);
@@ -65,6 +70,7 @@ private:
   link::topology_ptr cluster_;
   std::deque<promote_call> cold_; ///< What nodes are asked for in this look.
   std::vector<std::unique_ptr<peer_read>> batches_;
+  longest_wait wait_;
 };
 
 } // namespace peercache::client

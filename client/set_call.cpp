@@ -41,7 +41,10 @@ void set_call::run() {
   // A late call takes no slots: it would fill none of them, and other pages could use them.
   if (is_late())
     return plan_.fail(page_status::timed_out);
-  if (!client_.session.board().window.enter(bytes_, until_))
+  const auto begun = std::chrono::steady_clock::now();
+  const bool entered = client_.session.board().window.enter(bytes_, until_);
+  waited_since(begun);
+  if (!entered)
     return plan_.fail(page_status::refused);
   take_leases();
   // The leased slots are filled while the node finds slots for the rest.
@@ -98,18 +101,26 @@ slot_request_ptr set_call::ask_for_slots(std::string lengths) {
 void set_call::take_answer(slot_request& request) {
   const close_signal::waiter at_close{client_.closing,
                                       [&request] { request.answer({}, page_status::closed); }};
+  const auto begun = std::chrono::steady_clock::now();
   const auto answer = request.wait(until_);
+  waited_since(begun);
   plan_.take_slots(answer.slots, answer.why_not);
 }
 
+void set_call::waited_since(std::chrono::steady_clock::time_point begun) {
+  wait_.add(link::call_wait::room, pool_->node.name, std::chrono::steady_clock::now() - begun);
+}
+
 void set_call::wait_for_space() {
-  const auto patience = std::min(until_, std::chrono::steady_clock::now() + space_patience);
+  const auto begun = std::chrono::steady_clock::now();
+  const auto patience = std::min(until_, begun + space_patience);
   for (auto pause = first_pause; plan_.lacks_space(); pause *= 2) {
     const auto again = std::chrono::steady_clock::now() + pause;
     if (again >= patience || client_.closing.given() || interruption::look())
       return;
     std::this_thread::sleep_until(again);
     take_answer(*ask_for_slots(plan_.ask_again()));
+    waited_since(begun);
     copy_in();
   }
 }

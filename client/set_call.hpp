@@ -16,6 +16,7 @@ public:
   set_call(cache_client::impl& client, std::span<const set_page> pages,
            std::span<page_result> results, deadline until, own_pool_ptr pool);
   void run();
+  const longest_wait& wait() const noexcept { return wait_; }
 
 private:
   void leave_out_those_here();
@@ -23,6 +24,8 @@ private:
   void take_leases();
   /// Asks the node for slots of these lengths, packed. Null when there are none to ask for.
   slot_request_ptr ask_for_slots(std::string lengths);
+  /// Notes a wait for room in the pool, which began at `begun`.
+  void waited_since(std::chrono::steady_clock::time_point begun);
   /// Waits for the slots of `request`: afterwards each page has a slot, or its reason.
   void take_answer(slot_request& request);
   /// Asks again, a few times, for pages that the pool had no space for.
@@ -42,6 +45,7 @@ private:
   own_pool_ptr pool_;
   set_plan plan_;
   std::uint64_t bytes_ = 0; ///< Bytes of this call in the set window.
+  longest_wait wait_;
 };
 
 } // namespace peercache::client

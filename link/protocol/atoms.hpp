@@ -55,5 +55,6 @@ CAF_ADD_ATOM(peercache_atoms, peercache::link, log_atom, "log")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, hold_atom, "hold")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, calls_atom, "calls")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, lost_atom, "lost")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, census_atom, "census")
 
 CAF_END_TYPE_ID_BLOCK(peercache_atoms)

@@ -8,8 +8,9 @@
 
 namespace peercache::link {
 
-// What a client notes of its calls, and what a node remembers of pages that left it. `peercache
-// why` joins them to the cause of each miss. Times travel as ages, since clocks of hosts differ.
+// What a client notes of its calls, and what a node knows of the pages that it has and of those
+// that left it. `peercache why` joins them to the cause of each miss; `slow`, `hotkeys`, `bigkeys`,
+// `sessions` and `key explain` show them. Times travel as ages, since clocks of hosts differ.
 // Another field is another `wire_version`.
 
 /// The calls that a client notes. The numbers travel.
@@ -32,6 +33,7 @@ struct failed_page {
 /// The calls of one client in one key space, over the window.
 struct space_calls {
   space_calls() = default;
+  std::uint64_t space = 0;                  ///< The space_id of the key space.
   std::string door;                         ///< Maker of the space: "sglang", "vllm", "lmcache".
   std::vector<std::string> fields;          ///< Fields of the key space; none: nobody told them.
   std::map<std::string, std::string> facts; ///< Settings of the engine that decide what it asks.
@@ -42,6 +44,37 @@ struct space_calls {
   std::vector<failed_page> failed; ///< The newest pages that failed.
 };
 
+/// What a call can wait for besides its own work. The numbers travel.
+enum class call_wait : std::uint8_t {
+  nothing,   ///< The call's own work: copies and checksums.
+  directory, ///< The answer of a directory owner.
+  peer,      ///< Bytes of pages from another node's memory.
+  disk,      ///< A node that brings pages from its disk into its pool.
+  room,      ///< Slots in the pool of the client's host.
+};
+inline constexpr std::size_t call_wait_kinds = 5;
+
+/// A call that took long.
+struct slow_call {
+  slow_call() = default;
+  std::uint8_t call = 0;       ///< A call_kind.
+  std::uint8_t waited_for = 0; ///< A call_wait: the longest wait of the call.
+  std::uint32_t pages = 0;
+  std::uint32_t failed = 0; ///< Pages that were not found, or not stored.
+  std::uint64_t age_ms = 0; ///< Since the end of the call, when the client said this.
+  std::uint64_t took_us = 0;
+  std::uint64_t waited_us = 0; ///< How long the longest wait took.
+  std::string peer;            ///< Name of the node that was waited for; empty: several, or none.
+  std::string digest;          ///< The call's first page_key, packed.
+};
+
+/// Pages that a client has named in one space since its start, whoever made their keys.
+struct space_use {
+  space_use() = default;
+  std::uint64_t space = 0;          ///< A space_id.
+  std::vector<std::uint64_t> pages; ///< By call_kind.
+};
+
 /// The calls of one client.
 struct call_report {
   call_report() = default;
@@ -49,6 +82,9 @@ struct call_report {
   bool ended = false;       ///< Whether the session has ended; set by the node.
   std::uint64_t age_ms = 0; ///< How long ago the client said this; set by the node.
   std::vector<space_calls> spaces;
+  std::vector<slow_call> slow; ///< The slowest calls of the window.
+  std::vector<space_use> uses;
+  std::string data_plane; ///< How the client reads from other hosts: "verbs" or "tcp: REASON".
 };
 
 /// The calls of all clients of a node.
@@ -83,6 +119,45 @@ struct lost_report {
   template <class Inspector>
   friend auto inspect(Inspector& f, lost_report& x) {
     return f(x.pages);
+  }
+};
+
+/// A page of a node's pool.
+struct counted_page {
+  counted_page() = default;
+  std::string digest; ///< The page_key, packed.
+  std::uint64_t bytes = 0;
+  std::uint64_t reads = 0;      ///< Over `page_census::window_ms`, at most this many.
+  std::uint64_t reads_over = 0; ///< By how much `reads` may be too high.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, counted_page& x) {
+    return f(x.digest, x.bytes, x.reads, x.reads_over);
+  }
+};
+
+/// The pages of one space in a node's pool.
+struct counted_space {
+  counted_space() = default;
+  std::uint64_t space = 0; ///< A space_id; 0: the spaces beyond those that are counted each.
+  std::uint64_t pages = 0;
+  std::uint64_t bytes = 0;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, counted_space& x) {
+    return f(x.space, x.pages, x.bytes);
+  }
+};
+
+/// What lies in a node's pool, and what of it is read most.
+struct page_census {
+  page_census() = default;
+  std::uint64_t age_ms = 0;    ///< Age of `big` and `spaces`, which a walk through the pool finds.
+  std::uint64_t window_ms = 0; ///< For how long the reads of `hot` were counted.
+  std::vector<counted_page> hot; ///< The most-read pages, the first one most.
+  std::vector<counted_page> big; ///< The largest pages, the first one largest.
+  std::vector<counted_space> spaces;
+  template <class Inspector>
+  friend auto inspect(Inspector& f, page_census& x) {
+    return f(x.age_ms, x.window_ms, x.hot, x.big, x.spaces);
   }
 };
 

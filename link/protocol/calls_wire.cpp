@@ -48,6 +48,7 @@ failed_page read_failed(byte_reader& in) {
 }
 
 void write(byte_writer& out, const space_calls& space) {
+  out.number(space.space);
   write(out, space.door);
   write_all(out, space.fields, [&](const std::string& field) { write(out, field); });
   write_all(out, space.facts, [&](const auto& fact) {
@@ -64,6 +65,7 @@ void write(byte_writer& out, const space_calls& space) {
 
 space_calls read_space(byte_reader& in) {
   space_calls space;
+  space.space = in.number<std::uint64_t>();
   space.door = read_text(in);
   read_all(in, [&] { space.fields.push_back(read_text(in)); });
   read_all(in, [&] {
@@ -77,6 +79,39 @@ space_calls read_space(byte_reader& in) {
   });
   read_all(in, [&] { space.failed.push_back(read_failed(in)); });
   return space;
+}
+
+void write(byte_writer& out, const slow_call& call) {
+  out.number(call.call);
+  out.number(call.waited_for);
+  out.number(call.pages);
+  out.number(call.failed);
+  out.number(call.age_ms);
+  out.number(call.took_us);
+  out.number(call.waited_us);
+  write(out, call.peer);
+  write(out, call.digest);
+}
+
+slow_call read_slow(byte_reader& in) {
+  slow_call call;
+  call.call = in.number<std::uint8_t>();
+  call.waited_for = in.number<std::uint8_t>();
+  call.pages = in.number<std::uint32_t>();
+  call.failed = in.number<std::uint32_t>();
+  call.age_ms = in.number<std::uint64_t>();
+  call.took_us = in.number<std::uint64_t>();
+  call.waited_us = in.number<std::uint64_t>();
+  call.peer = read_text(in);
+  call.digest = read_text(in);
+  return call;
+}
+
+space_use read_use(byte_reader& in) {
+  space_use use;
+  use.space = in.number<std::uint64_t>();
+  read_all(in, [&] { use.pages.push_back(in.number<std::uint64_t>()); });
+  return use;
 }
 
 } // namespace
@@ -97,6 +132,36 @@ bool decode_spaces(std::string_view bytes, std::vector<space_calls>& into) {
   if (!in.finished())
     into.clear();
   return in.finished();
+}
+
+std::string encode_watch(const call_report& from) {
+  std::string bytes;
+  byte_writer out(bytes);
+  write_all(out, from.slow, [&](const slow_call& call) { write(out, call); });
+  write_all(out, from.uses, [&](const space_use& use) {
+    out.number(use.space);
+    write_all(out, use.pages, [&](std::uint64_t pages) { out.number(pages); });
+  });
+  write(out, from.data_plane);
+  return bytes;
+}
+
+bool decode_watch(std::string_view bytes, call_report& into) {
+  into.slow.clear();
+  into.uses.clear();
+  into.data_plane.clear();
+  if (bytes.size() > watch_bytes_max)
+    return false;
+  byte_reader in(bytes);
+  read_all(in, [&] { into.slow.push_back(read_slow(in)); });
+  read_all(in, [&] { into.uses.push_back(read_use(in)); });
+  into.data_plane = read_text(in);
+  if (in.finished())
+    return true;
+  into.slow.clear();
+  into.uses.clear();
+  into.data_plane.clear();
+  return false;
 }
 
 } // namespace peercache::link

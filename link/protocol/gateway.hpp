@@ -8,7 +8,7 @@
 namespace peercache::link {
 
 /// Changes with any change of the messages between processes.
-inline constexpr std::uint32_t wire_version = 22;
+inline constexpr std::uint32_t wire_version = 23;
 
 /// What a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
@@ -100,6 +100,8 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<calls_atom>::with<calls_report>,
     // CLI: asks how pages with these prefixes (packed u64) left this node.
     caf::replies_to<lost_atom, std::string>::with<lost_report>,
+    // CLI: asks for the largest and most-read pages of this node's pool, and for its spaces.
+    caf::replies_to<census_atom>::with<page_census>,
     // CLI: log from this level on (log.level); empty: only asks. Answers the level in force; an
     // unknown word changes nothing.
     caf::replies_to<log_atom, std::string>::with<std::string>,

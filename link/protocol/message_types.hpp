@@ -33,5 +33,6 @@ CAF_ADD_TYPE_ID(peercache, (peercache::link::sessions_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::call_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::calls_report))
 CAF_ADD_TYPE_ID(peercache, (peercache::link::lost_report))
+CAF_ADD_TYPE_ID(peercache, (peercache::link::page_census))
 
 CAF_END_TYPE_ID_BLOCK(peercache)

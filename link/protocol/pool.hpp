@@ -61,6 +61,8 @@ using pool_actor = caf::typed_actor<
     caf::replies_to<stats_atom>::with<metrics::samples>,
     // Gateway: asks how pages with these prefixes (packed u64) left this node.
     caf::replies_to<lost_atom, std::string, from_here>::with<lost_report>,
+    // Gateway: asks for the pool's largest and most-read pages, and for its spaces.
+    caf::replies_to<census_atom, from_here>::with<page_census>,
     // This node's membership: tells the members and the owners of each key; publish again the pages
     // that changed owner.
     caf::reacts_to<topology_atom, topology_ptr>,

@@ -122,6 +122,20 @@ struct node_report {
   }
 };
 
+/// The pages that a client has named in one key space.
+struct session_space {
+  session_space() = default;
+  std::uint64_t space = 0;         ///< The space_id.
+  std::string door;                ///< Maker of the key space: "sglang", ...; empty: not told.
+  std::vector<std::string> fields; ///< Fields of the key space; none: not told.
+  std::uint64_t asked = 0;         ///< Pages of exists and get.
+  std::uint64_t stored = 0;        ///< Pages of set.
+  template <class Inspector>
+  friend auto inspect(Inspector& f, session_space& x) {
+    return f(x.space, x.door, x.fields, x.asked, x.stored);
+  }
+};
+
 /// One client of a node, as `peercache sessions` shows it.
 struct session_row {
   session_row() = default;
@@ -130,9 +144,12 @@ struct session_row {
   bool silent = false;         ///< The connection is lost; the process may live.
   std::uint32_t slots = 0;     ///< Slots that the client is filling, or may fill.
   metrics::samples totals;     ///< What the client has counted since its start.
+  /// Why the client is slower than it could be, in words; empty: it is not.
+  std::string slow_path;
+  std::vector<session_space> spaces;
   template <class Inspector>
   friend auto inspect(Inspector& f, session_row& x) {
-    return f(x.client, x.opened_ms, x.silent, x.slots, x.totals);
+    return f(x.client, x.opened_ms, x.silent, x.slots, x.totals, x.slow_path, x.spaces);
   }
 };
 

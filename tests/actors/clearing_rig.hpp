@@ -55,6 +55,7 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           [](clear_atom, std::uint32_t, from_here) {},
           [](drain_atom, from_here) { return true; },
           [](lost_atom, const std::string&, from_here) { return lost_report{}; },
+          [](census_atom, from_here) { return page_census{}; },
           [](stats_atom) { return metrics::samples{}; },
           [pool](topology_atom, const topology_ptr&) { ++pool->views; },
           [](adopt_atom, const std::string&, from_here) {},

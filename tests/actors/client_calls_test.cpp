@@ -55,6 +55,21 @@ TEST(client_calls, keep_no_more_ended_clients_than_a_limit) {
   EXPECT_EQ(all.front().spaces.at(0).door, "5");
 }
 
+TEST(client_calls, of_clients_without_key_spaces_push_no_engines_out) {
+  client_calls calls;
+  calls.take(1, "engine", report_of(1, "sglang"), start);
+  calls.end(1, start);
+  for (std::uint64_t i = 0; i < 2 * client_calls::ended_max; ++i) {
+    call_report short_lived;
+    short_lived.slow.resize(1);
+    calls.take(100 + i, "peercache", std::move(short_lived), start);
+    calls.end(100 + i, start);
+  }
+  const auto all = calls.all(start).clients;
+  ASSERT_EQ(all.size(), client_calls::ended_max);
+  EXPECT_EQ(all.front().client, "engine");
+}
+
 /// A report that takes about this share of what one client may tell.
 call_report large_report(double share) {
   auto made = report_of(0);

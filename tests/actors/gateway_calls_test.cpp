@@ -15,6 +15,7 @@ class gateway_with_clients : public cluster_fixture {
 protected:
   int unused = 0;
   session_listener client = system.spawn(deaf_client, &unused);
+  bool held = true; ///< Whether the clients have the pool mapped.
   gateway_actor gateway = spawn_gateway();
 
   ~gateway_with_clients() override {
@@ -28,7 +29,9 @@ protected:
     options.pool = pool;
     options.ready = [](bool, const std::string&) {};
     options.session_is_dead = [](std::uint32_t) { return false; };
-    options.session_is_held = [](std::uint32_t) { return false; };
+    options.session_is_held = [this](std::uint32_t) { return held; };
+    options.directory = shard_here;
+    options.data_plane = "verbs: rxe0";
     return system.spawn(run_gateway, std::move(options));
   }
 
@@ -43,6 +46,12 @@ protected:
     settle();
   }
 
+  void leave(std::uint64_t session) {
+    caf::anon_send(gateway, leave_atom_v, session);
+    settle();
+  }
+
+  std::vector<session_row> sessions() { return ask<sessions_report>(gateway, list_atom_v)->rows; }
   std::vector<call_report> told() { return ask<calls_report>(gateway, calls_atom_v)->clients; }
 };
 
@@ -70,6 +79,63 @@ TEST_F(gateway_with_clients, asks_the_pool_how_pages_left) {
   const auto lost = ask<lost_report>(gateway, lost_atom_v, prefixes);
   ASSERT_TRUE(lost);
   EXPECT_TRUE(lost->pages.empty());
+}
+
+TEST_F(gateway_with_clients, lists_their_key_spaces_also_those_that_no_door_has_described) {
+  call_report report;
+  auto& described = report.spaces.emplace_back();
+  described.space = 7;
+  described.door = "sglang";
+  described.fields = {"llama", "bf16"};
+  described.pages.assign(call_kinds * page_status_count, 0);
+  described.pages[0] = 3;                     // exists
+  described.pages[page_status_count] = 4;     // get
+  described.pages[2 * page_status_count] = 5; // set
+  report.uses.resize(2);
+  report.uses[0].space = 7;
+  report.uses[0].pages = {3, 4, 5};
+  report.uses[1].space = 8;
+  report.uses[1].pages = {1, 0, 2};
+  caf::anon_send(gateway, calls_atom_v, open(), std::move(report));
+  settle();
+  const auto rows = sessions();
+  ASSERT_EQ(rows.size(), 1u);
+  ASSERT_EQ(rows[0].spaces.size(), 2u);
+  EXPECT_EQ(rows[0].spaces[0].door, "sglang");
+  EXPECT_EQ(rows[0].spaces[0].fields.at(1), "bf16");
+  EXPECT_EQ(rows[0].spaces[0].asked, 7u);
+  EXPECT_EQ(rows[0].spaces[0].stored, 5u);
+  EXPECT_EQ(rows[0].spaces[1].space, 8u);
+  EXPECT_TRUE(rows[0].spaces[1].fields.empty());
+  EXPECT_EQ(rows[0].spaces[1].asked, 1u);
+  EXPECT_EQ(rows[0].spaces[1].stored, 2u);
+  EXPECT_TRUE(rows[0].slow_path.empty());
+}
+
+TEST_F(gateway_with_clients, says_who_reads_by_tcp_beside_rdma) {
+  call_report report;
+  report.data_plane = "tcp: no libibverbs";
+  caf::anon_send(gateway, calls_atom_v, open(), std::move(report));
+  settle();
+  ASSERT_EQ(sessions().size(), 1u);
+  EXPECT_NE(sessions()[0].slow_path.find("no libibverbs"), std::string::npos);
+}
+
+TEST_F(gateway_with_clients, lists_for_a_while_who_could_not_map_the_pool) {
+  leave(open());
+  EXPECT_TRUE(sessions().empty()) << "it had the pool mapped";
+  held = false;
+  const auto told = open();
+  caf::anon_send(gateway, report_atom_v, told, metrics::samples{});
+  settle();
+  leave(told);
+  EXPECT_TRUE(sessions().empty()) << "it had told its totals; its lock went with its end";
+  leave(open());
+  ASSERT_EQ(sessions().size(), 1u);
+  EXPECT_EQ(sessions()[0].client, "client");
+  EXPECT_NE(sessions()[0].slow_path.find("map the pool"), std::string::npos);
+  pass(std::chrono::seconds(11));
+  EXPECT_TRUE(sessions().empty());
 }
 
 } // namespace peercache::actors::gateway_calls_test

@@ -337,5 +337,26 @@ TEST_F(pool_actor_test, remembers_how_pages_left_it) {
   EXPECT_EQ(lost->pages[0].how, static_cast<std::uint8_t>(page_loss::removed));
 }
 
+TEST_F(pool_actor_test, tells_what_lies_in_it_and_what_is_read_most) {
+  tell_everyone(both());
+  put(key_named("a"));
+  const auto slot = reserve(8192);
+  commit(key_named("b"), slot, commit_mode::skip, 8192);
+  memory.slots().count_use(slot);
+  for (int beat = 0; beat < 3; ++beat) // The walk goes round the small pool in each.
+    pass(std::chrono::milliseconds(50));
+  const auto census = ask<page_census>(pool, census_atom_v, from_here{});
+  ASSERT_TRUE(census);
+  ASSERT_EQ(census->hot.size(), 1u);
+  EXPECT_EQ(census->hot[0].reads, 1u);
+  EXPECT_EQ(census->hot[0].bytes, 8192u);
+  ASSERT_EQ(census->big.size(), 2u);
+  EXPECT_EQ(census->big[0].digest, census->hot[0].digest);
+  EXPECT_EQ(census->big[1].bytes, 4096u);
+  ASSERT_EQ(census->spaces.size(), 1u);
+  EXPECT_EQ(census->spaces[0].pages, 2u);
+  EXPECT_EQ(census->spaces[0].bytes, 12288u);
+}
+
 } // namespace
 } // namespace peercache::actors

@@ -46,5 +46,37 @@ TEST(calls_on_the_wire, are_refused_when_they_are_too_long_or_name_more_than_the
   EXPECT_FALSE(decode_spaces(std::string("\xff\xff\xff\xff", 4), read));
 }
 
+call_report some_watch() {
+  call_report report;
+  report.slow.resize(2);
+  report.slow[1].took_us = 250'000;
+  report.slow[1].peer = "node-2";
+  report.uses.resize(1);
+  report.uses[0].space = 7;
+  report.uses[0].pages = {1, 2, 3};
+  report.data_plane = "tcp: no device";
+  return report;
+}
+
+TEST(the_watch_on_the_wire, is_what_was_told) {
+  call_report read;
+  ASSERT_TRUE(decode_watch(encode_watch(some_watch()), read));
+  EXPECT_EQ(encode_watch(read), encode_watch(some_watch()));
+  EXPECT_EQ(read.slow.at(1).peer, "node-2");
+  EXPECT_EQ(read.uses.at(0).pages.at(2), 3u);
+  EXPECT_EQ(read.data_plane, "tcp: no device");
+}
+
+TEST(the_watch_on_the_wire, is_refused_when_it_is_cut_short_or_goes_on_or_is_too_long) {
+  const auto whole = encode_watch(some_watch());
+  call_report read;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_FALSE(decode_watch(std::string_view(whole).substr(0, length), read)) << length;
+    EXPECT_TRUE(read.slow.empty() && read.uses.empty() && read.data_plane.empty()) << length;
+  }
+  EXPECT_FALSE(decode_watch(whole + '\0', read));
+  EXPECT_FALSE(decode_watch(std::string(watch_bytes_max + 1, '\0'), read));
+}
+
 } // namespace
 } // namespace peercache::link

@@ -34,14 +34,20 @@ FIELDS_OF(node_fault, a, b, c, d)
 FIELDS_OF(links_report, a)
 FIELDS_OF(node_event, a, b, c, d, e, f)
 FIELDS_OF(history_report, a, b)
-FIELDS_OF(session_row, a, b, c, d, e)
+FIELDS_OF(session_space, a, b, c, d, e)
+FIELDS_OF(session_row, a, b, c, d, e, f, g)
 FIELDS_OF(sessions_report, a)
 FIELDS_OF(failed_page, a, b, c, d, e)
-FIELDS_OF(space_calls, a, b, c, d, e, f)
-FIELDS_OF(call_report, a, b, c, d)
+FIELDS_OF(space_calls, a, b, c, d, e, f, g)
+FIELDS_OF(slow_call, a, b, c, d, e, f, g, h, i)
+FIELDS_OF(space_use, a, b)
+FIELDS_OF(call_report, a, b, c, d, e, f, g)
 FIELDS_OF(calls_report, a)
 FIELDS_OF(lost_page, a, b, c)
 FIELDS_OF(lost_report, a)
+FIELDS_OF(counted_page, a, b, c, d)
+FIELDS_OF(counted_space, a, b, c)
+FIELDS_OF(page_census, a, b, c, d, e)
 FIELDS_OF(node_report, a, b, c, d, e, f, g, h, i, j, k, l)
 #undef FIELDS_OF
 
@@ -144,7 +150,7 @@ class message_type : public test::actor_fixture {};
 using types =
     testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report, node_report,
                    disk_report, clear_report, membership_report, links_report, history_report,
-                   sessions_report, call_report, calls_report, lost_report>;
+                   sessions_report, call_report, calls_report, lost_report, page_census>;
 template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);

@@ -167,6 +167,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [node](calls_atom, std::uint64_t, const call_report& said) { node->calls.push_back(said); },
       [](calls_atom) { return calls_report{}; },
       [](lost_atom, const std::string&) { return lost_report{}; },
+      [](census_atom) { return page_census{}; },
       [](log_atom, const std::string& level) { return level; },
       [node](view_atom) { return node->view ? node->view() : std::string{}; },
       [node](clear_atom, std::uint64_t space, std::uint32_t, const std::string& gone) {

@@ -49,10 +49,62 @@ TEST_F(operator_commands, sessions_list_each_client_with_its_process_and_what_it
   EXPECT_EQ(row["sets"], 3);
   EXPECT_EQ(row["misses"]["not_found"], 1);
   EXPECT_FALSE(row["silent"]);
+  EXPECT_EQ(row["slow_path"], "");
+  ASSERT_TRUE(within(milliseconds(15'000), [this] {
+    const auto spaces = sessions()[0]["spaces"];
+    return spaces.size() == 1 && spaces[0]["stored"] == 3 && spaces[0]["asked"] == 2;
+  })) << last_.output;
   EXPECT_TRUE(sessions({"node-1"}).empty());
   EXPECT_EQ(sessions({"node-2"}).size(), 1u);
   client.reset();
   EXPECT_TRUE(within(milliseconds(15'000), [this] { return sessions().empty(); })) << last_.output;
+}
+
+TEST_F(operator_commands, slow_names_the_node_that_a_call_waited_for) {
+  start({.count = 2});
+  if (HasFatalFailure())
+    return;
+  auto client = client_of(0);
+  put(*client, 0, 3);
+  auto far = client_of(1);
+  get(*far, 0);
+  freeze(0);
+  get(*far, 1); // The page's node does not answer: the call ends at its deadline.
+  node(0).process().signal(SIGCONT);
+  const auto slowest = [this] {
+    last_ = ask_at(address(1), {"slow", "node-2"});
+    const auto calls = last_.json()["calls"];
+    return calls.empty() ? nlohmann::json() : calls[0];
+  };
+  EXPECT_TRUE(within(milliseconds(15'000), [&] {
+    const auto call = slowest();
+    return !call.is_null() && call["call"] == "get" && call["peer"] == "node-1" &&
+           call["waited_us"] > 100'000 && call["waited_us"] <= call["took_us"];
+  })) << last_.output;
+}
+
+TEST_F(operator_commands, hot_and_big_keys_are_those_of_the_pools) {
+  start({.count = 2});
+  if (HasFatalFailure())
+    return;
+  auto client = client_of(0);
+  put(*client, 0, 3);
+  for (int i = 0; i < 20; ++i)
+    get(*client, 1);
+  EXPECT_TRUE(within(milliseconds(15'000), [this] {
+    last_ = ask_at(address(0), {"hotkeys"});
+    const auto pages = last_.json()["pages"];
+    return last_.exit_code == 0 && !pages.empty() && pages[0]["reads"] >= 20 &&
+           pages[0]["nodes"][0] == "node-1";
+  })) << last_.output;
+  const auto digest = last_.json()["pages"][0]["digest"].get<std::string>();
+  EXPECT_EQ(ask_at(address(0), {"key", "locate", "--digest", digest}).exit_code, 0);
+  EXPECT_TRUE(within(milliseconds(15'000), [this] {
+    last_ = ask_at(address(0), {"bigkeys"});
+    const auto said = last_.json();
+    return said["pages"].size() == 3 && said["spaces"].size() == 1 &&
+           said["spaces"][0]["pages"] == 3;
+  })) << last_.output;
 }
 
 TEST_F(operator_commands, the_log_level_of_a_node_changes_while_it_runs) {

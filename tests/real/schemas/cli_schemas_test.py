@@ -82,7 +82,8 @@ class Schemas(unittest.TestCase):
         self.assertEqual(set(rows) - WITHOUT_JSON, set(SCHEMA["commands"]))
 
     def test_what_nodes_say(self):
-        for command in ("status", "nodes", "events", "ring", "shard ls", "handoff", "sessions", "why", "log-level"):
+        for command in ("status", "nodes", "events", "ring", "shard ls", "handoff", "sessions", "why", "slow", "hotkeys",
+                        "bigkeys", "log-level"):
             self.fits(command)
         self.fits("ping", "-c", "2")
         self.fits("top", "--once")
@@ -130,7 +131,8 @@ class Schemas(unittest.TestCase):
     def test_with_a_node_that_does_not_answer(self):
         self.ring[1].freeze()
         try:
-            for command in ("status", "nodes", "events", "shard ls", "handoff", "sessions", "why", "log-level"):
+            for command in ("status", "nodes", "events", "shard ls", "handoff", "sessions", "why", "slow", "hotkeys",
+                            "bigkeys", "log-level"):
                 self.fits(command)
             self.fits("top", "--once")
             self.fits("bundle", "-", schema=named("bundle"))

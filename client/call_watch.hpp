@@ -1,0 +1,100 @@
+#pragma once
+
+#include "common/key_epoch.hpp"
+#include "common/page_key.hpp"
+#include "link/protocol/calls.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::client {
+
+/// The longest wait of one call. Threads: one.
+struct longest_wait {
+  using duration = std::chrono::steady_clock::duration;
+
+  link::call_wait what = link::call_wait::nothing;
+  std::string whom; ///< Name of the node that was waited for; empty: several, or none.
+  duration lasted{};
+
+  void add(link::call_wait kind, std::string_view node, duration waited) {
+    if (waited <= lasted)
+      return;
+    what = kind;
+    whom = node;
+    lasted = waited;
+  }
+  void add(const longest_wait& other) { add(other.what, other.whom, other.lasted); }
+};
+
+/// The slowest calls of a client over the last minutes, and the spaces that its calls name: what
+/// `peercache slow` and `peercache sessions` tell of it. The client tells it to its node.
+///
+/// Threads: any. A call that is not among the slowest costs one atomic addition and two loads; the
+/// mutex is held while a slow call is put in its place, and while the calls are reported. Bounds:
+/// `slow_max` calls of the window, and `spaces_max` spaces; uses of further spaces are not counted.
+class call_watch {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+  using duration = std::chrono::steady_clock::duration;
+
+  static constexpr std::size_t slow_max = 32;
+  static constexpr std::size_t spaces_max = 64;
+
+  /// A call that has ended.
+  struct call {
+    link::call_kind kind;
+    page_key first; ///< The call's first key.
+    std::size_t pages = 0;
+    std::size_t failed = 0;
+    duration took{};
+    longest_wait wait;
+  };
+
+  /// Counts the pages of a call, all of which are taken to be of the first one's space.
+  void count(link::call_kind kind, const page_key& first, std::size_t pages) noexcept;
+  /// Whether a call that took this long is among the slowest: if so, call `keep`.
+  bool is_slow(duration took) const noexcept {
+    return took.count() > floor_.load(std::memory_order_relaxed);
+  }
+  void keep(call slow, time_point now);
+
+  /// Tells how the client reads from other hosts.
+  void set_data_plane(std::string words);
+
+  /// Adds the slowest calls of the window, the slowest one first, the spaces and the data plane.
+  /// Returns whether there were calls since it was last called.
+  bool take(link::call_report& into, time_point now);
+
+private:
+  struct kept {
+    call what;
+    time_point at;
+  };
+  struct cell {
+    std::atomic<std::uint64_t> space{0}; ///< 0: free.
+    std::array<std::atomic<std::uint64_t>, link::call_kinds> pages{};
+  };
+
+  cell* cell_of(space_id space) noexcept; ///< Null: there are too many spaces.
+  /// Forgets calls that are older than the window; the caller holds lock_.
+  void forget_old(time_point now);
+  void set_floor(); ///< The caller holds lock_.
+
+  std::array<cell, spaces_max> cells_;
+  std::atomic<bool> counted_{false}; ///< Something was counted since the last `take`.
+  /// What a call must exceed to be kept, in ticks of `duration`.
+  std::atomic<duration::rep> floor_{0};
+  std::mutex lock_;        // Any thread of the engine calls, the session's actor reports.
+  std::vector<kept> slow_; ///< Guarded by lock_. In no order.
+  std::string data_plane_; ///< Guarded by lock_.
+};
+
+} // namespace peercache::client

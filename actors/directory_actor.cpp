@@ -39,7 +39,10 @@ void directory_state::leave(const discovery::view& without) {
 }
 
 void directory_state::forget_gone() {
-  if (auto dropped = shard.forget_gone(); dropped > 0)
+  const auto forgotten = [this](const page_key& key) {
+    lost.note(key, page_loss::holder_gone, changed_at);
+  };
+  if (auto dropped = shard.forget_gone(forgotten); dropped > 0)
     log::info("directory: forgot {} records of nodes that are gone", dropped);
 }
 
@@ -218,6 +221,10 @@ void forward_withdrawals(directory_pointer self, const std::string& batch) {
     forward(self, std::move(order));
 }
 
+lost_report lost_of(directory_pointer self, const std::string& prefixes) {
+  return self->state.lost.find(prefixes, self->clock().now());
+}
+
 } // namespace
 
 directory_actor::behavior_type
@@ -258,6 +265,7 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       [&state](stats_atom) -> caf::result<metrics::samples, directory_report> {
         return {state.samples(), state.report()};
       },
+      [self](lost_atom, const std::string& prefixes, from_here) { return lost_of(self, prefixes); },
       [self](topology_atom, const topology_ptr& next) {
         auto changed = !self->state.cluster || self->state.cluster->view != next->view;
         if (!self->state.adopt(next) || !changed)

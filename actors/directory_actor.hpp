@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/link_names.hpp"
+#include "actors/lost_pages.hpp"
 #include "directory/hand_over.hpp"
 #include "directory/shard.hpp"
 #include "link/protocol/directory.hpp"
@@ -33,9 +34,10 @@ struct directory_state {
   directory::shard shard;
   topology_ptr cluster;
   caf::actor_clock::time_point changed_at{}; ///< When the last view was adopted.
-  bool sweep_is_due = false;     ///< The shard has records of keys that it does not own.
-  discovery::view_stamp left_at; ///< Stamp of the newest view without this node.
-  metrics::samples totals;       ///< Counts what this actor does.
+  bool sweep_is_due = false;             ///< The shard has records of keys that it does not own.
+  discovery::view_stamp left_at;         ///< Stamp of the newest view without this node.
+  metrics::samples totals;               ///< Counts what this actor does.
+  lost_pages lost{std::size_t{1} << 16}; ///< Pages whose holders are gone.
   std::optional<directory::hand_over> giving; ///< Set while the node drains or leaves.
   /// Requests that are answered at the end of `giving`.
   std::vector<caf::typed_response_promise<std::uint64_t>> given;

@@ -348,7 +348,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       },
       [self](list_atom) { return list_sessions(self); },
       [self](calls_atom) { return calls_of_clients(self); },
-      [self](lost_atom, const std::string& prefixes) { return lost_of_pool(self, prefixes); },
+      [self](lost_atom, const std::string& prefixes) { return lost_here(self, prefixes); },
       [self](census_atom) { return census_of_pool(self); },
       [](log_atom, const std::string& level) { return change_log_level(level); },
       [self](view_atom) { return self->state.view; },

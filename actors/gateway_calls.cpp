@@ -35,6 +35,9 @@ calls_report calls_of_clients(gateway_pointer self) {
 
 namespace {
 
+/// How long the actors of this node are waited for.
+constexpr std::chrono::seconds patience{1};
+
 /// How long a client may take to map the pool before it counts as one that has not.
 constexpr std::chrono::milliseconds time_to_map{1000};
 
@@ -57,8 +60,28 @@ std::string slow_path_of(const gateway_state& state, std::uint64_t id,
 
 } // namespace
 
-caf::result<lost_report> lost_of_pool(gateway_pointer self, const std::string& prefixes) {
-  return self->delegate(self->state.options.pool, lost_atom_v, prefixes, from_here{});
+caf::result<lost_report> lost_here(gateway_pointer self, const std::string& prefixes) {
+  const auto& options = self->state.options;
+  if (!options.directory)
+    return self->delegate(options.pool, lost_atom_v, prefixes, from_here{});
+  auto promise = self->make_response_promise<lost_report>();
+  self->request(options.pool, patience, lost_atom_v, prefixes, from_here{})
+      .then(
+          [self, promise, prefixes](lost_report& of_pool) mutable {
+            self->request(self->state.options.directory, patience, lost_atom_v, prefixes,
+                          from_here{})
+                .then(
+                    [promise, all = of_pool](const lost_report& of_shard) mutable {
+                      all.pages.insert(all.pages.end(), of_shard.pages.begin(),
+                                       of_shard.pages.end());
+                      promise.deliver(std::move(all));
+                    },
+                    [promise, all = of_pool](const caf::error&) mutable {
+                      promise.deliver(std::move(all));
+                    });
+          },
+          [promise](caf::error& why) mutable { promise.deliver(std::move(why)); });
+  return promise;
 }
 
 caf::result<page_census> census_of_pool(gateway_pointer self) {

@@ -13,8 +13,9 @@ void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& total
 
 void take_calls(gateway_pointer self, std::uint64_t id, call_report& calls);
 calls_report calls_of_clients(gateway_pointer self);
-/// Asks the pool how these pages left it.
-caf::result<lost_report> lost_of_pool(gateway_pointer self, const std::string& prefixes);
+/// Asks the pool how these pages left it, and the shard which of them it has forgotten because
+/// their holders are gone.
+caf::result<lost_report> lost_here(gateway_pointer self, const std::string& prefixes);
 caf::result<page_census> census_of_pool(gateway_pointer self);
 
 /// Notes that the client of a session which ends now has never mapped the pool, if so.

@@ -118,8 +118,11 @@ commit_mode mode_of(std::uint8_t number) noexcept {
 caf::result<std::string, std::string> commit(pool_pointer self, const std::string& filled,
                                              commit_mode mode, const std::string& next_lengths) {
   auto& state = self->state;
-  const auto put = state.publishing->put(fills_of(filled), mode, self->clock().now());
-  state.evict_ahead(self->clock().now());
+  const auto now = self->clock().now();
+  const auto put = state.publishing->put(fills_of(filled), mode, now);
+  for (const auto& key : state.publishing->take_replaced())
+    state.lost.note(key, page_loss::replaced, now);
+  state.evict_ahead(now);
   auto promise = self->make_response_promise<std::string, std::string>();
   const bool is_new =
       state.committing.emplace(put, pool_state::open_commit{promise, next_lengths}).second;

@@ -1,5 +1,6 @@
 #include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "cli/page_losses.hpp"
 #include "discovery/hash_ring.hpp"
 #include "metrics/metric_table.hpp"
 
@@ -83,6 +84,7 @@ struct explanation {
   double fetch_us = 0;
   /// Ports of other nodes that the node of this host cannot connect to, a sentence each.
   std::vector<std::string> closed_ports;
+  std::vector<page_loss_row> losses; ///< How the page left nodes of late, the last time first.
 };
 
 void fetch(client::cache_client& from, const page_key& key, explanation& told) {
@@ -103,8 +105,10 @@ std::string advice(const explanation& told) {
     return fmt::format("a get is a hit: {} in {:.0f} us", to_string(told.fetched.origin),
                        told.fetch_us);
   case page_status::not_found:
-    return "a get is a miss: no directory owner knows the key; it was never put, was evicted, or "
-           "its namespace differs; see peercache sessions for who stores and who misses";
+    if (!told.losses.empty())
+      return "a get is a miss: the page is gone: " + text_of(told.losses.front());
+    return "a get is a miss: no directory owner knows the key; it was never put, was evicted long "
+           "ago, or its namespace differs; see peercache sessions for who stores and who misses";
   case page_status::stale:
     return "a get is a miss: the record names a page that was evicted meanwhile; its directory "
            "owners are asked to forget it";
@@ -167,6 +171,11 @@ void print_explanation(const global_options& globals, const std::string& key_tex
                           location.slot.value, location.gen.value));
     found.push_back(std::move(fields));
   }
+  auto losses = nlohmann::json::array();
+  for (const auto& loss : told.losses) {
+    facts.add("left", text_of(loss));
+    losses.push_back(to_json(loss));
+  }
   facts.add("verdict", advice(told));
   print(globals,
         {{"key", key_text},
@@ -179,6 +188,7 @@ void print_explanation(const global_options& globals, const std::string& key_tex
          {"origin", to_string(told.fetched.origin)},
          {"fetch_us", told.fetch_us},
          {"closed_ports", told.closed_ports},
+         {"losses", losses},
          {"verdict", advice(told)}},
         facts.to_string());
 }
@@ -196,6 +206,8 @@ exit_code explain(const global_options& globals, const key_arguments& arguments)
   if (!locations->empty())
     told.locations = locations->front();
   fetch(*cache, keys.front(), told);
+  if (told.fetched.status != page_status::hit)
+    told.losses = ask_losses(cache->view(), globals, keys.front());
   print_explanation(globals, arguments.keys[0], keys.front(), cache->view(), told);
   return told.fetched.status == page_status::hit ? exit_code::ok : exit_code::failed;
 }

@@ -86,6 +86,15 @@ worded_cause words_of_loss(link::page_loss how, std::uint64_t ms) {
     return {"cleared",
             fmt::format("the space was cleared {} before the page was asked for", before),
             "find who clears the space: an engine's flush of its cache, or peercache clear"};
+  case link::page_loss::replaced:
+    return {"replaced",
+            fmt::format("a page of another length took its key {} before it was asked for", before),
+            "find which engines share the namespace with chunks of different sizes"};
+  case link::page_loss::holder_gone:
+    return {
+        "node_gone",
+        fmt::format("the process that had the page was gone {} before it was asked for", before),
+        "see peercache events for why; with a disk tier (disk.path) pages outlive their node"};
   }
   return {"evicted", "the page left its node", "make the pool larger (pool.size)"};
 }

@@ -137,6 +137,8 @@ public:
   /// The pool has given up these pages: they are on disk only, or gone. @pre nothing was put or
   /// restored into the slots of these pages since
   void left(std::span<const storage::evicted> pages);
+  /// Returns the keys of pages that gave way to pages of another length since the last call.
+  std::vector<page_key> take_replaced() { return std::exchange(replaced_, {}); }
   /// Gives up the pages of these keys (packed), whether they are on disk or not, and zeroes their
   /// bytes. Returns one page_status byte per key.
   std::string remove(const std::string& keys);
@@ -341,6 +343,7 @@ private:
   tag last_tag_ = 0;
 
   std::map<tag, put_job> puts_; ///< Puts in the order of their calls.
+  std::vector<page_key> replaced_;
   mirror_share mirrors_;
   std::vector<pending_withdrawal> withdrawals_;
   std::map<tag, farewell> farewells_;

@@ -25,8 +25,10 @@ void publisher::take_in(put_job& job) {
     return take_in_mirrors(job);
   pool_.commit(job.fills, job.outcomes);
   for (const auto& outcome : job.outcomes)
-    if (outcome.replaced)
+    if (outcome.replaced) {
       left({&*outcome.replaced, 1});
+      replaced_.push_back(outcome.replaced->key);
+    }
 }
 
 /// Takes mirrored pages up to their share of the pool, and frees the slots of the others.

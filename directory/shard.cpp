@@ -188,7 +188,8 @@ bool shard::withdraw(const page_key& key, const incarnation& holder, generation 
   return false;
 }
 
-std::size_t shard::set_members(std::span<const incarnation> members) {
+std::size_t shard::set_members(std::span<const incarnation> members,
+                               const std::function<void(const page_key&)>& forgotten) {
   PEERCACHE_ASSERT(members.size() <= limits::members_max);
   std::vector<bool> stays(holders_.size(), !guard_on(guard::purge));
   for (const auto& inc : members)
@@ -201,7 +202,11 @@ std::size_t shard::set_members(std::span<const incarnation> members) {
     records_go = records_go || (!stays[i] && holders_[i].records > 0);
   std::size_t dropped = 0;
   if (records_go)
-    dropped = drop_records([&stays](const record& rec) { return !stays[rec.holder]; });
+    dropped = drop_records([&](const record& rec) {
+      if (!stays[rec.holder] && forgotten)
+        forgotten(rec.key);
+      return !stays[rec.holder];
+    });
   for (std::size_t i = 0; i < stays.size(); ++i) {
     if (stays[i] || holders_[i].inc == incarnation{})
       continue;
@@ -232,12 +237,12 @@ void shard::follow(std::span<const incarnation> members) {
   }
 }
 
-std::size_t shard::forget_gone() {
+std::size_t shard::forget_gone(const std::function<void(const page_key&)>& forgotten) {
   std::vector<incarnation> members;
   for (const auto& holder : holders_)
     if (holder.inc != incarnation{} && !holder.gone)
       members.push_back(holder.inc);
-  return members.size() == holder_indices_.size() ? 0 : set_members(members);
+  return members.size() == holder_indices_.size() ? 0 : set_members(members, forgotten);
 }
 
 void shard::set_out_of_reach(std::span<const incarnation> members) {

@@ -68,8 +68,10 @@ public:
 
   /// Sets the members of the cluster. Forgets the records of everyone else and refuses their
   /// publishes from now on. Walks all records, but only when a member with records is gone. Returns
-  /// how many records were forgotten. @pre at most `members_max`, all different.
-  std::size_t set_members(std::span<const incarnation> members);
+  /// how many records were forgotten. @param forgotten hears the key of each of them @pre at most
+  /// `members_max`, all different.
+  std::size_t set_members(std::span<const incarnation> members,
+                          const std::function<void(const page_key&)>& forgotten = nullptr);
 
   /// Sets the members of the cluster too, and hides the records of everyone else until
   /// `forget_gone`. A hidden record is told to nobody, keeps no put from being recorded, and makes
@@ -77,8 +79,8 @@ public:
   /// again: two views of parts of the cluster may follow one another here, and a holder that has
   /// not seen the view without it tells this shard nothing. @pre as `set_members`
   void follow(std::span<const incarnation> members);
-  /// Forgets the hidden records. Returns how many.
-  std::size_t forget_gone();
+  /// Forgets the hidden records. Returns how many. @param forgotten hears the key of each of them
+  std::size_t forget_gone(const std::function<void(const page_key&)>& forgotten = nullptr);
 
   /// Sets the members that this process cannot reach now; it can reach all others. Readers are told
   /// of their pages too, for a reader may reach them, but these pages make no put of another member

@@ -98,7 +98,15 @@ struct calls_report {
 };
 
 /// The way in which a page left a node. The numbers travel.
-enum class page_loss : std::uint8_t { evicted, disk_evicted, removed, cleared };
+enum class page_loss : std::uint8_t {
+  evicted,
+  disk_evicted,
+  removed,
+  cleared,
+  replaced,    ///< By a page of another length under the same key.
+  holder_gone, ///< The process that had the page is gone; an owner of the key remembers it.
+};
+inline constexpr std::size_t page_losses = 6;
 
 /// A page that left a node.
 struct lost_page {

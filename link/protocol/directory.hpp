@@ -1,6 +1,7 @@
 #pragma once
 
 #include "link/protocol/atoms.hpp"
+#include "link/protocol/calls.hpp"
 #include "link/protocol/internal.hpp"
 #include "link/protocol/reports.hpp"
 #include "link/protocol/samples_wire.hpp"
@@ -35,6 +36,9 @@ using directory_actor = caf::typed_actor<
     caf::replies_to<drain_atom, bool, std::uint32_t, from_here>::with<std::uint64_t>,
     // Gateway: asks for the shard's numbers, and for its state that metrics do not show.
     caf::replies_to<stats_atom>::with<metrics::samples, directory_report>,
+    // Gateway of this node: asks which pages with these prefixes (packed u64) the shard has
+    // forgotten because their holder is gone.
+    caf::replies_to<lost_atom, std::string, from_here>::with<lost_report>,
     // Only this node's membership: tells the members of the cluster. The shard forgets the records
     // of nodes that are gone.
     caf::reacts_to<topology_atom, topology_ptr>,

@@ -98,7 +98,8 @@ using gateway_actor = caf::typed_actor<
     // CLI: asks what the clients of this node have asked for and stored lately, also those that
     // ended since.
     caf::replies_to<calls_atom>::with<calls_report>,
-    // CLI: asks how pages with these prefixes (packed u64) left this node.
+    // CLI: asks how pages with these prefixes (packed u64) left this node, and which of them its
+    // shard has forgotten because their holder is gone.
     caf::replies_to<lost_atom, std::string>::with<lost_report>,
     // CLI: asks for the largest and most-read pages of this node's pool, and for its spaces.
     caf::replies_to<census_atom>::with<page_census>,

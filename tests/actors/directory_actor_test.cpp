@@ -74,6 +74,24 @@ TEST_F(directory_actor_test, has_the_records_again_of_a_member_that_one_view_lac
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty()) << "it was away for long";
 }
 
+TEST_F(directory_actor_test, remembers_the_pages_whose_holder_is_gone) {
+  tell_everyone(both(1));
+  ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
+  ask<std::string>(shard_here, publish_atom_v, publication(key_named("b"), here));
+  pass(std::chrono::seconds(1));
+  tell_everyone(topology_of({{here, shard_here}}, 2));
+  pass(std::chrono::seconds(6));
+  std::string prefixes;
+  for (const auto* name : {"a", "b"})
+    append_record(prefixes, key_named(name).prefix());
+  const auto lost = ask<lost_report>(shard_here, lost_atom_v, prefixes, from_here{});
+  ASSERT_TRUE(lost);
+  ASSERT_EQ(lost->pages.size(), 1u);
+  EXPECT_EQ(lost->pages[0].prefix, key_named("a").prefix());
+  EXPECT_EQ(lost->pages[0].how, static_cast<std::uint8_t>(page_loss::holder_gone));
+  EXPECT_EQ(lost->pages[0].age_ms, 6000u);
+}
+
 TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it) {
   using directory::publish_outcome;
   auto outcome_of_publish = [&] {

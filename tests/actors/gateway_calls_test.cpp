@@ -73,12 +73,21 @@ TEST_F(gateway_with_clients, has_what_they_told_last_also_when_they_have_ended) 
   EXPECT_TRUE(told()[0].ended);
 }
 
-TEST_F(gateway_with_clients, asks_the_pool_how_pages_left) {
-  std::string prefixes;
-  append_record(prefixes, key_named("a").prefix());
+TEST_F(gateway_with_clients, asks_pool_and_shard_how_pages_left) {
+  tell_everyone(both(1));
+  put(key_named("a"));
+  ask<std::string>(shard_here, publish_atom_v, publication(key_named("b"), there));
+  tell_everyone(topology_of({{here, shard_here}}, 2));
+  std::string removed, prefixes;
+  append_record(removed, key_named("a"));
+  ask<std::string>(pool, remove_atom_v, removed, from_here{});
+  for (const auto* name : {"a", "b", "c"})
+    append_record(prefixes, key_named(name).prefix());
   const auto lost = ask<lost_report>(gateway, lost_atom_v, prefixes);
   ASSERT_TRUE(lost);
-  EXPECT_TRUE(lost->pages.empty());
+  ASSERT_EQ(lost->pages.size(), 2u);
+  EXPECT_EQ(lost->pages[0].how, static_cast<std::uint8_t>(page_loss::removed));
+  EXPECT_EQ(lost->pages[1].how, static_cast<std::uint8_t>(page_loss::holder_gone));
 }
 
 TEST_F(gateway_with_clients, lists_their_key_spaces_also_those_that_no_door_has_described) {

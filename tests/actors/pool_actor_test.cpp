@@ -337,6 +337,18 @@ TEST_F(pool_actor_test, remembers_how_pages_left_it) {
   EXPECT_EQ(lost->pages[0].how, static_cast<std::uint8_t>(page_loss::removed));
 }
 
+TEST_F(pool_actor_test, remembers_that_a_page_of_another_length_took_a_key) {
+  tell_everyone(both());
+  put(key_named("a"));
+  EXPECT_EQ(commit(key_named("a"), reserve(8192), commit_mode::skip, 8192), page_status::stored);
+  std::string prefixes;
+  append_record(prefixes, key_named("a").prefix());
+  const auto lost = ask<lost_report>(pool, lost_atom_v, prefixes, from_here{});
+  ASSERT_TRUE(lost);
+  ASSERT_EQ(lost->pages.size(), 1u);
+  EXPECT_EQ(lost->pages[0].how, static_cast<std::uint8_t>(page_loss::replaced));
+}
+
 TEST_F(pool_actor_test, tells_what_lies_in_it_and_what_is_read_most) {
   tell_everyone(both());
   put(key_named("a"));

@@ -59,5 +59,18 @@ TEST_F(key_explain, says_why_a_get_misses) {
   EXPECT_NE(verdict.find("see peercache status"), std::string::npos) << "what to do";
 }
 
+TEST_F(key_explain, says_how_a_page_left_and_when) {
+  const auto removed = run_cli({"rm", "page", "--cluster", cluster(), "--node", address(1)});
+  ASSERT_EQ(removed.exit_code, 0) << removed.output;
+  const auto told = explain("page");
+  EXPECT_EQ(told.exit_code, 1);
+  const auto losses = told.json()["losses"];
+  ASSERT_EQ(losses.size(), 1u) << told.output;
+  EXPECT_EQ(losses[0]["how"], "removed");
+  EXPECT_EQ(losses[0]["node"], node(1).launch().name);
+  EXPECT_LT(losses[0]["age_ms"], 60'000);
+  EXPECT_NE(told.json()["verdict"].get<std::string>().find("removed from"), std::string::npos);
+}
+
 } // namespace
 } // namespace peercache::real

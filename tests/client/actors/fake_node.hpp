@@ -208,6 +208,7 @@ inline link::directory_actor::behavior_type run_fake_shard(link::directory_actor
       [](list_atom, const std::string&) { return std::string{}; },
       [](drain_atom, bool, std::uint32_t, from_here) { return std::uint64_t{0}; },
       [](pump_atom, from_here) {},
+      [](lost_atom, const std::string&, from_here) { return lost_report{}; },
       [](stats_atom) -> caf::result<metrics::samples, directory_report> {
         return {metrics::samples{}, directory_report{}};
       },

@@ -149,7 +149,7 @@ void dial(membership_pointer self, const discovery::endpoint& to) {
       .then(
           [self, to, failed](const gateway_actor& gateway) {
             auto& own = self->state.options;
-            self->request(gateway, 1s, hello_atom_v, wire_version, own.cluster, own.self.name)
+            self->request(gateway, 1s, hello_atom_v, own.speaks, own.cluster, own.self.name)
                 .then([self, to](const peer_welcome& welcome) { connected(self, to, welcome); },
                       failed);
           },

@@ -19,6 +19,8 @@ struct membership_actor_options {
   discovery::membership_options machine;
   discovery::member self;
   std::string cluster;
+  /// The wire version of its hellos; tests give it another one.
+  std::uint32_t speaks = wire_version;
   connector_actor connector;
   links_actor links; ///< Receives each adopted view.
   /// Called in this actor when the cluster goes on without this process, in that view: this node

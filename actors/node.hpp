@@ -26,6 +26,8 @@ struct node_decorators {
   /// Sets the faults of the page server. May be empty.
   std::function<void(rdma::tcp_server_faults&)> pages;
   std::string version; ///< The version that the node says it has; empty: its own.
+  /// By how much the wire version is higher that the node names to those whom it wants to join.
+  std::uint32_t speaks_newer = 0;
 };
 
 /// One node: pool memory, directory shard, discovery, page server, metrics. The composition root:

@@ -172,6 +172,7 @@ void node::impl::spawn_membership(const std::shared_ptr<peer>& own) {
   membership.machine = machine_options(config_, seeds_);
   membership.self = self_;
   membership.cluster = config_.cluster.name;
+  membership.speaks += decorators_.speaks_newer;
   membership.connector = connector_;
   membership.links = links_;
   membership.on_expelled = [directory = directory_](const discovery::view& without) {

@@ -103,7 +103,7 @@ std::string rate_of(std::uint64_t bits_per_second) {
              : fmt::format("{:g} Gbit/s", static_cast<double>(bits_per_second) / 1e9);
 }
 
-std::string port_fix(const port_facts& port) {
+std::string port_fix(const rdma_facts& facts, const port_facts& port) {
   const auto& report = port.report;
   bool ethernet = report.layer == link_layer::ethernet;
   if (report.state == "unknown")
@@ -111,6 +111,9 @@ std::string port_fix(const port_facts& port) {
   if (report.state != "active")
     return ethernet ? fmt::format("ip link set {} up", interface_of(port))
                     : "systemctl start opensm on one host of the fabric";
+  if (facts.wanted.gid_index >= 0)
+    return "set rdma.gid_index = 255, with which the node chooses the entry, or to one that "
+           "`show_gids` lists as RoCE v2";
   return ethernet ? fmt::format("ip address add ADDRESS/PREFIX dev {}", interface_of(port))
                   : "choose another device";
 }
@@ -120,7 +123,8 @@ check judge_port(const rdma_facts& facts, const port_facts& port) {
   if (!is_wanted(facts, report))
     return {port_name(port), verdict::info, "not asked for by rdma.devices and rdma.port", ""};
   if (!report.usable)
-    return {port_name(port), unless_tcp(facts, verdict::warn), report.why_not, port_fix(port)};
+    return {port_name(port), unless_tcp(facts, verdict::warn), report.why_not,
+            port_fix(facts, port)};
   auto layer = report.layer == link_layer::ethernet ? "Ethernet" : "InfiniBand";
   auto numa = report.numa_node < 0 ? std::string("NUMA node unknown")
                                    : fmt::format("NUMA node {}", report.numa_node);

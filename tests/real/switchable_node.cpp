@@ -1,6 +1,7 @@
 // The program peercache-node with guards that can be switched off, a device that fails, and a page
 // server that sends wrong bytes or slowly, as the environment says (common/guards.hpp). With
-// PEERCACHE_TEST_VERSION it says that it is of that version.
+// PEERCACHE_TEST_VERSION it says that it is of that version, with PEERCACHE_TEST_SPEAKS_NEWER that
+// it speaks a wire version that is higher by this number.
 
 #include "cli/node_program.hpp"
 #include "common/guards.hpp"
@@ -33,6 +34,8 @@ int main(int argc, char** argv) {
   decorators.pages = spoil;
   if (const char* version = std::getenv("PEERCACHE_TEST_VERSION"))
     decorators.version = version;
+  if (const char* more = std::getenv("PEERCACHE_TEST_SPEAKS_NEWER"))
+    decorators.speaks_newer = static_cast<std::uint32_t>(std::strtoul(more, nullptr, 10));
   if (const auto faults = storage::disk_faults::wanted(); faults.any())
     decorators.disk = [faults](std::unique_ptr<storage::disk_io> real) {
       return std::make_unique<storage::faulty_disk_io>(std::move(real), faults);

@@ -108,6 +108,24 @@ TEST(doctor, a_port_that_is_down_is_named_with_its_interface) {
       << "nothing to say of it while down";
 }
 
+TEST(doctor, an_index_of_the_gid_table_that_fits_no_port_is_named_with_the_option) {
+  auto facts = healthy_host();
+  for (auto& port : facts.ports) {
+    port.report.usable = false;
+    port.report.why_not = "GID 9 was asked for, but the port has 4 entries";
+  }
+  facts.wanted.gid_index = 9;
+  facts.wanted.mode = rdma::plane_mode::verbs;
+  auto group = judge_rdma(facts);
+  EXPECT_EQ(named(group, "data plane").given, verdict::fail);
+  EXPECT_EQ(named(group, "mlx5_0/1").given, verdict::warn);
+  EXPECT_NE(named(group, "mlx5_0/1").found.find("GID 9"), std::string::npos);
+  EXPECT_NE(named(group, "mlx5_0/1").fix.find("rdma.gid_index = 255"), std::string::npos);
+  facts.wanted.gid_index = -1;
+  EXPECT_EQ(named(judge_rdma(facts), "mlx5_0/1").fix, "ip address add ADDRESS/PREFIX dev eth4")
+      << "the node chose, and found none";
+}
+
 TEST(doctor, a_device_takes_part_with_one_port) {
   auto facts = healthy_host();
   facts.ports.push_back(healthy_port("mlx5_1"));

@@ -89,7 +89,8 @@ protected:
 
   /// Starts one more node with these seeds, which need not let it in. Returns its address.
   std::string spawn_outsider(std::vector<std::string> seeds, const std::string& name = "outsider",
-                             const std::string& host = "127.0.0.1") {
+                             const std::string& host = "127.0.0.1",
+                             std::uint32_t speaks_newer = 0) {
     auto launch = launch_of(node_count());
     launch.host = host;
     launch.name = name;
@@ -98,6 +99,10 @@ protected:
     launch.control_port = free_port();
     if (!asked_cluster_.empty())
       launch.cluster = asked_cluster_;
+    if (speaks_newer > 0) {
+      launch.program = PEERCACHE_NODE_SWITCHABLE;
+      launch.environment = {{"PEERCACHE_TEST_SPEAKS_NEWER", std::to_string(speaks_newer)}};
+    }
     spawn_node(launch);
     return host + ":" + std::to_string(launch.control_port);
   }

@@ -31,6 +31,9 @@ public:
     asked_cluster_ = name;
     return spawn_outsider({seed});
   }
+  std::string spawn_of_newer_wire() {
+    return spawn_outsider({address(0)}, "outsider", "127.0.0.1", /*speaks_newer=*/1);
+  }
   const cli::ready_line& ports() { return node(0).ports(); }
   std::string head() const { return address(0); }
   static std::string nobody() { return at_port(free_port()); }
@@ -79,6 +82,10 @@ const std::vector<row> rows{
      [](auto& ring) { return ring.spawn_of_cluster("elsewhere"); },
      fault_ids::seed_other_cluster,
      {"'elsewhere'", "cluster.name"}},
+    {"a_seed_of_another_wire_version",
+     [](auto& ring) { return ring.spawn_of_newer_wire(); },
+     fault_ids::seed_speaks_other,
+     {"speaks wire version", "install the same version of PeerCache on both sides"}},
 };
 
 } // namespace

@@ -42,15 +42,17 @@ void ask_for_status(overview_pointer self, const incarnation& who) {
           });
 }
 
+/// Shares what nodes remember with who looks: once a turn, since it is a copy of all of it.
 void share_history(overview_state& state) {
-  state.options.board->history.store(state.history.memory(state.options.self.inc));
+  if (std::exchange(state.heard_history, false))
+    state.options.board->history.store(state.history.memory(state.options.self.inc));
 }
 
 void ask_for_history(overview_pointer self, const cluster_history::question& what) {
   auto& state = self->state;
   const auto failed = [self, who = what.whom] {
     self->state.history.failed(who);
-    share_history(self->state);
+    self->state.heard_history = true;
   };
   const auto whom = gateway_of(state, what.whom);
   if (!whom)
@@ -60,7 +62,7 @@ void ask_for_history(overview_pointer self, const cluster_history::question& wha
       .then(
           [self, who = what.whom](const history_report& said) {
             self->state.history.answered(who, said);
-            share_history(self->state);
+            self->state.heard_history = true;
           },
           [failed](const caf::error&) { failed(); });
 }
@@ -136,6 +138,7 @@ std::optional<std::chrono::milliseconds> pace(const overview_state& state, time_
 void forget(overview_state& state) {
   state.seen.forget();
   state.history.forget();
+  state.heard_history = false;
   if (const auto told = state.options.board->history.load();
       told->complete || !told->points.empty())
     state.options.board->history.store({});
@@ -160,6 +163,7 @@ void look_at_cluster(overview_pointer self) {
     return forget(state);
   const bool is_looked_at = *every == cluster_overview::ask_every;
   if (is_looked_at) {
+    share_history(state);
     state.history.take(state.seen.shown(), state.options.self.inc);
     for (const auto& what : state.history.due(now))
       ask_for_history(self, what);

@@ -53,6 +53,7 @@ struct overview_state {
   overview_options options;
   cluster_overview seen;
   cluster_history history;
+  bool heard_history = false; ///< A node has answered for `history` since it was shared last.
   std::map<std::string, key_search> searches; ///< By the text of the key without an epoch.
   static inline const char* name = "overview";
 };

@@ -97,6 +97,21 @@ TEST_F(overview_actor_test, the_leader_tells_faults_to_who_collects_metrics) {
   EXPECT_TRUE(board->history.load()->points.empty()) << "the history is for those who look";
 }
 
+TEST_F(overview_actor_test, what_nodes_remember_is_shared_once_a_turn_and_only_when_it_changed) {
+  lead(a);
+  wait(250ms);
+  look();
+  const auto before = board->history.load();
+  pass(250ms); // `a` answers, and `b` cannot be asked.
+  EXPECT_EQ(board->history.load(), before);
+  pass(250ms);
+  const auto shared = board->history.load();
+  EXPECT_NE(shared, before);
+  EXPECT_TRUE(shared->complete);
+  pass(250ms);
+  EXPECT_EQ(board->history.load(), shared) << "nobody has answered since";
+}
+
 TEST_F(overview_actor_test, a_fault_that_is_over_is_told_no_more) {
   ready = false;
   lead(a);

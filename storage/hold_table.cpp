@@ -3,6 +3,7 @@
 #include "common/assert.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace peercache::storage {
 namespace {
@@ -35,6 +36,10 @@ static_assert(live_buckets < hold_block::bucket_count / 2 + hold_block::bucket_c
 std::uint64_t floor_ms(time_point at) {
   const auto ms = std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count();
   return static_cast<std::uint64_t>(std::max<decltype(ms)>(ms, 0));
+}
+
+std::size_t bucket_of(std::uint64_t end_ms) {
+  return end_ms / bucket_ms % hold_block::bucket_count;
 }
 
 std::uint64_t end_of(word_type word) {
@@ -95,7 +100,7 @@ void hold_table::close_anyway(slot_id slot, std::uint32_t granules, time_point n
     return;
   const auto before = word.exchange(closed_word, memory_order_acq_rel);
   if (is_live(before, floor_ms(now)))
-    uncount(end_of(before), granules);
+    uncount(end_of(before), {1, granules});
 }
 
 hold_table::sums hold_table::sweep(time_point now) noexcept {
@@ -120,30 +125,7 @@ bool hold_table::is_held(slot_id slot, time_point now) const noexcept {
 
 hold_outcome hold_table::hold(slot_id slot, std::uint32_t granules, holder_tag who, time_point now,
                               time_point until) noexcept {
-  if (block_ == nullptr)
-    return hold_outcome::refused;
-  if (slot.value >= words_.size())
-    return hold_outcome::gone;
-  const auto now_ms = floor_ms(now);
-  const auto end_ms = floor_ms(std::min(until, now + duration_max)) + 1;
-  auto& word = words_[slot.value];
-  auto before = word.load(memory_order_acquire);
-  for (;;) {
-    if (before == closed_word)
-      return hold_outcome::gone;
-    const bool live = is_live(before, now_ms);
-    if (!live && !has_room(granules, now_ms))
-      return hold_outcome::refused;
-    const auto wanted = next_word(before, live, end_ms, who);
-    if (!word.compare_exchange_weak(before, wanted, memory_order_acq_rel))
-      continue;
-    if (!live || end_of(wanted) != end_of(before)) {
-      if (live)
-        uncount(end_of(before), granules);
-      count(end_of(wanted), granules);
-    }
-    return hold_outcome::held;
-  }
+  return hold_course{*this, who, now, until}.hold(slot, granules);
 }
 
 bool hold_table::release(slot_id slot, std::uint32_t granules, holder_tag who,
@@ -155,7 +137,7 @@ bool hold_table::release(slot_id slot, std::uint32_t granules, holder_tag who,
   const bool mine = is_live(before, floor_ms(now)) && before == word_of(end_of(before), who);
   if (!mine || !word.compare_exchange_strong(before, open_word, memory_order_acq_rel))
     return false;
-  uncount(end_of(before), granules);
+  uncount(end_of(before), {1, granules});
   return true;
 }
 
@@ -181,27 +163,91 @@ std::uint64_t hold_table::granules_max() const noexcept {
   return block_ == nullptr ? 0 : block_->granules_max.load(memory_order_relaxed);
 }
 
-bool hold_table::has_room(std::uint32_t granules, std::uint64_t now_ms) const noexcept {
+std::uint64_t hold_table::taken(std::uint64_t now_ms) const noexcept {
   const auto first = now_ms / bucket_ms;
-  std::uint64_t taken = granules;
+  std::uint64_t sum = 0;
   for (auto at = first; at < first + live_buckets; ++at)
-    taken +=
+    sum +=
         block_->buckets[at % hold_block::bucket_count].load(memory_order_relaxed) & granules_mask;
-  return taken <= granules_max();
+  return sum;
 }
 
-void hold_table::count(std::uint64_t end_ms, std::uint32_t granules) noexcept {
-  block_->buckets[end_ms / bucket_ms % hold_block::bucket_count].fetch_add(one_page + granules,
-                                                                           memory_order_relaxed);
+void hold_table::count(std::uint64_t end_ms, const sums& pages) noexcept {
+  block_->buckets[bucket_of(end_ms)].fetch_add(pages.pages * one_page + pages.granules,
+                                               memory_order_relaxed);
 }
 
-void hold_table::uncount(std::uint64_t end_ms, std::uint32_t granules) noexcept {
-  auto& bucket = block_->buckets[end_ms / bucket_ms % hold_block::bucket_count];
+void hold_table::uncount(std::uint64_t end_ms, const sums& pages) noexcept {
+  auto& bucket = block_->buckets[bucket_of(end_ms)];
   auto before = bucket.load(memory_order_relaxed);
   // `sweep` may have emptied the bucket of a hold that is over by now.
-  while (before >= one_page + granules && (before & granules_mask) >= granules)
-    if (bucket.compare_exchange_weak(before, before - one_page - granules, memory_order_relaxed))
+  while (before >> pages_shift >= pages.pages && (before & granules_mask) >= pages.granules)
+    if (bucket.compare_exchange_weak(before, before - pages.pages * one_page - pages.granules,
+                                     memory_order_relaxed))
       return;
+}
+
+hold_course::hold_course(const hold_table& table, holder_tag who, time_point now,
+                         time_point until) noexcept
+    : table_(table), who_(who), now_(now), now_ms_(floor_ms(now)),
+      end_ms_(floor_ms(std::min(until, now + hold_table::duration_max)) + 1) {}
+
+hold_outcome hold_course::hold(slot_id slot, std::uint32_t granules) noexcept {
+  if (table_.block_ == nullptr)
+    return hold_outcome::refused;
+  if (slot.value >= table_.words_.size())
+    return hold_outcome::gone;
+  auto& word = table_.words_[slot.value];
+  auto before = word.load(memory_order_acquire);
+  for (;;) {
+    if (before == closed_word)
+      return hold_outcome::gone;
+    const bool live = is_live(before, now_ms_);
+    if (!live && !has_room(granules))
+      return hold_outcome::refused;
+    const auto wanted = next_word(before, live, end_ms_, who_);
+    // A word that says it already is left alone: writing it would cost as much as the look-up.
+    if (wanted != before && !word.compare_exchange_weak(before, wanted, memory_order_acq_rel))
+      continue;
+    count(end_of(before), live, end_of(wanted), granules);
+    return hold_outcome::held;
+  }
+}
+
+bool hold_course::has_room(std::uint32_t granules) noexcept {
+  if (knows_room_ && granules <= room_)
+    return true;
+  settle();
+  const auto max = table_.granules_max();
+  room_ = max - std::min(max, table_.taken(now_ms_));
+  knows_room_ = true;
+  return granules <= room_;
+}
+
+/// Notes a hold that has ended at `before` if it was `live`, and ends at `end_ms` now.
+void hold_course::count(std::uint64_t before, bool live, std::uint64_t end_ms,
+                        std::uint32_t granules) noexcept {
+  if (!live) {
+    room_ -= granules;
+    ++pending_.pages;
+    pending_.granules += granules;
+    if (pending_.granules * hold_table::course_parts > table_.granules_max())
+      settle();
+  } else if (bucket_of(before) != bucket_of(end_ms)) {
+    table_.uncount(before, {1, granules});
+    table_.count(end_ms, {1, granules});
+  }
+}
+
+bool hold_course::release(slot_id slot, std::uint32_t granules) noexcept {
+  settle();
+  return table_.release(slot, granules, who_, now_);
+}
+
+void hold_course::settle() noexcept {
+  knows_room_ = false;
+  if (const auto pages = std::exchange(pending_, {}); pages.pages > 0)
+    table_.count(end_ms_, pages);
 }
 
 } // namespace peercache::storage

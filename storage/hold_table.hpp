@@ -60,13 +60,18 @@ inline constexpr std::size_t hold_outcome_count = 3;
 /// Threads: only the pool's owner calls the owner's half, one thread at a time; the other half is
 /// safe from any thread of any process that maps the pool. Units: time is the steady clock's, which
 /// the processes of a host share. Bound: `duration_max` for a hold, and the limit for all of them,
-/// which each thread that holds at the same moment may overstep by one page. Invariants: (1) a word
-/// that is closed or over never keeps a page; (2) a process that dies between a word and its bucket
-/// leaves a wrong account until that bucket is over.
+/// which each thread that holds at the same moment may overstep by one page, and a `hold_course` by
+/// one part in `course_parts`. Invariants: (1) a word that is closed or over never keeps a page;
+/// (2) a process that dies between a word and its bucket, and a hold that another thread ends
+/// before its course was settled, leave a wrong account until that bucket is over.
 class hold_table {
+  friend class hold_course;
+
 public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::milliseconds duration_max{10'000};
+  /// A course is settled when it has held this part of what may be held.
+  static constexpr std::uint64_t course_parts = 64;
 
   struct sums {
     std::uint64_t pages = 0;
@@ -110,12 +115,46 @@ public:
   std::uint64_t granules_max() const noexcept;
 
 private:
-  bool has_room(std::uint32_t granules, std::uint64_t now_ms) const noexcept;
-  void count(std::uint64_t end_ms, std::uint32_t granules) noexcept;
-  void uncount(std::uint64_t end_ms, std::uint32_t granules) noexcept;
+  std::uint64_t taken(std::uint64_t now_ms) const noexcept;
+  void count(std::uint64_t end_ms, const sums& pages) noexcept;
+  void uncount(std::uint64_t end_ms, const sums& pages) noexcept;
 
   hold_block* block_ = nullptr;
   std::span<std::atomic<std::uint64_t>> words_;
+};
+
+/// The holds that one call makes, one after the other and all until the same time: a page costs one
+/// word, and the account is looked at and changed once for many pages. Threads: one. Lifetime: the
+/// table's memory outlives it; the account is complete after `settle`, which the end does too.
+class hold_course {
+public:
+  using time_point = hold_table::time_point;
+
+  /// Lasts until `until`, at most for `hold_table::duration_max`.
+  hold_course(const hold_table& table, holder_tag who, time_point now, time_point until) noexcept;
+  ~hold_course() { settle(); }
+  hold_course(const hold_course&) = delete;
+  hold_course& operator=(const hold_course&) = delete;
+
+  /// Does as `hold_table::hold` does.
+  hold_outcome hold(slot_id slot, std::uint32_t granules) noexcept;
+  /// Takes a hold of this course back, as `hold_table::release` does.
+  bool release(slot_id slot, std::uint32_t granules) noexcept;
+  void settle() noexcept;
+
+private:
+  bool has_room(std::uint32_t granules) noexcept;
+  void count(std::uint64_t before, bool live, std::uint64_t end_ms,
+             std::uint32_t granules) noexcept;
+
+  hold_table table_;
+  const holder_tag who_;
+  const time_point now_;
+  const std::uint64_t now_ms_;
+  const std::uint64_t end_ms_;
+  hold_table::sums pending_; ///< Holds that are not in the account yet.
+  std::uint64_t room_ = 0;   ///< Granules that may be held besides, where `knows_room_`.
+  bool knows_room_ = false;
 };
 
 } // namespace peercache::storage

@@ -146,6 +146,49 @@ TEST_F(holds_of_a_pool, an_owner_that_takes_the_pool_over_has_room_for_holds) {
       << "no more than the limit counts as free";
 }
 
+TEST_F(holds_of_a_pool, the_account_of_a_course_is_complete_when_it_is_settled) {
+  table.limit(1024);
+  {
+    hold_course course{table, anna, now, now + 2s};
+    for (std::uint32_t slot = 0; slot < 10; ++slot)
+      ASSERT_EQ(course.hold({slot}, 1), hold_outcome::held);
+    EXPECT_EQ(course.hold({3}, 1), hold_outcome::held) << "the same page counts once";
+    course.settle();
+    EXPECT_EQ(table.held(now).pages, 10u);
+    EXPECT_TRUE(course.release({4}, 1));
+    EXPECT_EQ(table.held(now).pages, 9u);
+    ASSERT_EQ(course.hold({20}, 3), hold_outcome::held);
+  }
+  EXPECT_EQ(table.held(now).pages, 10u);
+  EXPECT_EQ(table.held(now).granules, 12u);
+}
+
+TEST_F(holds_of_a_pool, a_course_ends_at_the_limit_and_others_overstep_it_by_one_part_of_it) {
+  table.limit(128);
+  hold_course of_anna{table, anna, now, now + 2s};
+  hold_course of_bert{table, bert, now, now + 2s};
+  std::uint64_t held = 0;
+  for (std::uint32_t slot = 0; slot < 256; ++slot) {
+    auto& by = slot % 2 == 0 ? of_anna : of_bert;
+    held += by.hold({slot}, 1) == hold_outcome::held ? 1 : 0;
+  }
+  EXPECT_GE(held, 128u);
+  EXPECT_LE(held, 128u + 2 * 128 / hold_table::course_parts);
+}
+
+TEST_F(holds_of_a_pool, a_hold_of_a_course_that_ends_later_moves_the_pages_account) {
+  ASSERT_EQ(hold(7, anna, 1s, 4), hold_outcome::held);
+  {
+    hold_course course{table, anna, now, now + 5s};
+    ASSERT_EQ(course.hold({7}, 4), hold_outcome::held);
+  }
+  EXPECT_EQ(table.held(now).granules, 4u);
+  now += 2s;
+  table.sweep(now);
+  EXPECT_EQ(table.held(now).granules, 4u);
+  EXPECT_TRUE(held(7));
+}
+
 TEST_F(holds_of_a_pool, a_hold_and_a_close_that_meet_do_not_both_succeed) {
   constexpr int rounds = 20'000;
   std::atomic<int> turn{0};

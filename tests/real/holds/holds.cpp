@@ -9,7 +9,7 @@
 // counts as JSON. Exit code 1: pages were lost though they were held (with --without-hold: no more
 // than 1 % of the pages were lost). --price compares the rates of look-ups with and without holds.
 // --die kills a client that holds a quarter of the pool, and takes the time until its pages may be
-// evicted.
+// evicted. PEERCACHE_HOLD_ANSWERS in the environment replaces the number of --answers.
 
 #include "bench/page_content.hpp"
 #include "cli/node_process.hpp"
@@ -36,6 +36,8 @@ using std::chrono::steady_clock;
 constexpr std::uint32_t page_bytes = 4096;
 constexpr std::uint64_t pool_bytes = 16u << 20;
 constexpr std::uint32_t pool_pages = pool_bytes / page_bytes;
+/// For the price: a round over a fifth of its pages takes longer than the shortest hold.
+constexpr std::uint64_t price_pool_bytes = 512u << 20;
 constexpr std::uint32_t filler_pages = 10 * pool_pages;
 constexpr std::uint32_t batch_pages = 256;
 constexpr client::exists_hold two_seconds{2s};
@@ -182,23 +184,31 @@ double keys_per_second(client::cache_client& reader, const std::vector<page_key>
 }
 
 /// The rates with and without holds are measured in turns, so that both meet the same machine.
-int tell_price(client::cache_client& reader, client::cache_client& writer) {
-  const std::uint32_t pages = pool_pages / 8;
-  set(writer, 0, pages);
-  (void)writer.flush(steady_clock::now() + 10s);
-  const auto keys = keys_of(0, pages);
+void tell_price_of(client::cache_client& reader, const std::vector<page_key>& keys,
+                   const char* which, const client::exists_hold& hold) {
   for (const std::size_t batch : {32, 128, 512}) {
     std::vector<double> plain, held, ratios;
     for (int i = 0; i < 41; ++i) {
       plain.push_back(keys_per_second(reader, keys, batch, {}));
-      held.push_back(keys_per_second(reader, keys, batch, two_seconds));
+      held.push_back(keys_per_second(reader, keys, batch, hold));
       ratios.push_back(held.back() / plain.back());
     }
     for (auto* each : {&plain, &held, &ratios})
       std::sort(each->begin(), each->end());
-    std::printf("{\"batch\":%zu,\"keys_per_s\":%.0f,\"with_holds\":%.0f,\"ratio\":%.3f}\n", batch,
-                plain[20], held[20], ratios[20]);
+    std::printf("{\"holds\":\"%s\",\"batch\":%zu,\"keys_per_s\":%.0f,\"with_holds\":%.0f,"
+                "\"ratio\":%.3f}\n",
+                which, batch, plain[20], held[20], ratios[20]);
   }
+}
+
+/// The price for pages that are held already, and for pages whose last hold is over: the second
+/// round over all of them begins more than 1 ms after the first one.
+int tell_price(client::cache_client& reader, client::cache_client& writer) {
+  const std::uint32_t pages = price_pool_bytes / page_bytes / 5;
+  set(writer, 0, pages);
+  (void)writer.flush(steady_clock::now() + 10s);
+  tell_price_of(reader, keys_of(0, pool_pages / 8), "again", two_seconds);
+  tell_price_of(reader, keys_of(0, pages), "fresh", client::exists_hold{1ms});
   return 0;
 }
 
@@ -257,7 +267,7 @@ int run(const settings& how, const char* program) {
   cli::local_cluster_options options{.count = 2, .folder = folder->path()};
   options.prototype.program = cli::node_program(how.node_program);
   options.prototype.cluster = "holds-" + std::to_string(::getpid());
-  options.prototype.pool_bytes = pool_bytes;
+  options.prototype.pool_bytes = how.price ? price_pool_bytes : pool_bytes;
   if (how.die) // With LRU a page goes as soon as it may, once the pool was filled anew.
     options.prototype.flags = {"--pool-eviction", "lru"};
   auto nodes = cli::start_local_cluster(options);
@@ -306,5 +316,7 @@ int main(int count, char** words) {
       return hold_and_wait(how, i + 2 < count ? words[i + 2] : "");
     }
   }
+  if (const char* answers = std::getenv("PEERCACHE_HOLD_ANSWERS"))
+    how.answers = std::stoull(answers);
   return run(how, words[0]);
 }

@@ -36,6 +36,7 @@ struct broker_body {
   directory_actor directory;
   gateway_actor gateway;
   lookup_connections connections;
+  std::optional<held_pool> held{};
   log_limit lines{};
 
   static lookup_connections::time_point now() { return std::chrono::steady_clock::now(); }
@@ -161,6 +162,8 @@ struct broker_body {
   }
 
   void hold(const open_question& open, const hold_wish& wish) {
+    if (held)
+      return answer_member(open, held->take(wish, now()));
     pass_on(open, gateway, hold_atom_v, std::string(wish.pages), wish.holder, wish.for_ms,
             from_here{});
   }
@@ -204,7 +207,8 @@ caf::behavior run_lookup_broker(caf::io::broker* self, lookup_broker_options opt
       self, options.directory, options.gateway,
       lookup_connections{
           frames::greeting(wire_version, options.cluster, options.inc),
-          frames::greeting(wire_version, options.cluster, options.inc, member_question_magic)}}};
+          frames::greeting(wire_version, options.cluster, options.inc, member_question_magic)},
+      options.held}};
   self->add_doorman(std::move(options.doorman));
   self->delayed_send(self, look_every, beat_atom_v, from_here{});
   return {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/held_pool.hpp"
 #include "actors/link_names.hpp"
 #include "actors/lookup_connections.hpp"
 #include "common/ids.hpp"
@@ -9,6 +10,7 @@
 #include <caf/io/broker.hpp>
 #include <caf/io/doorman.hpp>
 
+#include <optional>
 #include <string>
 
 namespace peercache::actors {
@@ -18,6 +20,8 @@ struct lookup_broker_options {
   incarnation inc; ///< Incarnation of this process.
   directory_actor directory;
   gateway_actor gateway;
+  /// Where pages are held at once, without a way through actors; none: the gateway is asked.
+  std::optional<held_pool> held;
   caf::io::doorman_ptr doorman; ///< A doorman that listens already.
 };
 

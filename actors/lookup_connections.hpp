@@ -53,8 +53,8 @@ public:
   /// Clients look whether an idle connection was closed before they use it.
   static constexpr std::chrono::seconds idle_patience{300};
   /// A thousand nodes with eight clients each, which keep a connection to each node, and as many
-  /// again for look-ups.
-  static constexpr std::size_t connections_max = 16'384;
+  /// again for look-ups and for holds.
+  static constexpr std::size_t connections_max = 24'576;
   /// Bytes for one connection: twice what the largest call of a client needs, because a client asks
   /// its next question only after the answers.
   static constexpr std::uint64_t held_bytes_max = 4u << 20;

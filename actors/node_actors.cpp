@@ -283,6 +283,7 @@ void node::impl::spawn_lookups() {
   lookups.inc = self_.inc;
   lookups.directory = directory_;
   lookups.gateway = gateway_;
+  lookups.held = held_pool{memory_->slots(), memory_->holds()};
   lookups.doorman = std::move(lookup_doorman_);
   lookups_ = system_->middleman().spawn_broker(run_lookup_broker, std::move(lookups));
 }

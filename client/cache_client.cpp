@@ -51,7 +51,7 @@ std::vector<caf::actor> spawn_read_threads(caf::actor_system& system, read_plane
 cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane> plane,
                          const std::shared_ptr<net::tls_context>& tls)
     : options(opts), locations(opts.location_cache_keys), channels(opts.cluster, tls),
-      reads(std::move(plane)),
+      hold_channels(opts.cluster, tls, link::member_question_magic), reads(std::move(plane)),
       session(
           opts, tls, closing, calls,
           [this] {

@@ -40,6 +40,8 @@ public:
   peer_load load;
   page_heat heat;
   lookup_channels channels;
+  lookup_channels hold_channels; ///< To the nodes that are asked to hold pages.
+  peer_health hold_health;       ///< Theirs.
   std::unique_ptr<read_plane> reads;
   client::session session;
 

@@ -1,8 +1,8 @@
 #include "client/hold_call.hpp"
 
-#include "client/member_answers.hpp"
+#include "client/holder_questions.hpp"
 #include "common/assert.hpp"
-#include "link/member_question.hpp"
+#include "storage/page_holds.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -13,9 +13,6 @@ using std::chrono::steady_clock;
 using storage::hold_outcome;
 
 namespace {
-
-/// How many pages ahead the memory of holds is fetched.
-constexpr std::size_t holds_ahead = 8;
 
 hold_fate fate_of(hold_outcome outcome) noexcept {
   switch (outcome) {
@@ -40,8 +37,8 @@ hold_call::hold_call(cache_client::impl& client, const exists_hold& wanted,
 
 void hold_call::begin(const own_pool_ptr& own) {
   own_ = own;
-  here_.clear();
   elsewhere_.clear();
+  found_here_ = 0;
 }
 
 void hold_call::found(std::size_t index, const directory::page_location& at) {
@@ -51,22 +48,17 @@ void hold_call::found(std::size_t index, const directory::page_location& at) {
   if (at.where == directory::tier::disk)
     return count(hold_fate::on_disk);
   const place page{at.holder, at.gen, static_cast<std::uint32_t>(index), at.slot, at.length_bytes};
-  const bool here = own_ && at.holder == own_->node.inc;
-  (here ? here_ : elsewhere_).push_back(page);
+  if (own_ && at.holder == own_->node.inc)
+    hold_soon(page);
+  else
+    elsewhere_.push_back(page);
 }
 
 void hold_call::run() {
-  if (here_.empty() && elsewhere_.empty())
-    return;
-  client_.session.board().holding.held_until(steady_clock::now() + wanted_.duration + patience);
-  hold_here();
+  for (auto next = found_here_ - std::min(found_here_, holds_ahead); next < found_here_; ++next)
+    hold_here(soon_[next % holds_ahead]);
+  course_.reset();
   ask_holders();
-  if (wanted_.group_pages <= 1)
-    return;
-  for (const auto* pages : {&here_, &elsewhere_})
-    for (const auto& page : *pages)
-      if (results_[page.index].held)
-        held_.push_back(page);
 }
 
 void hold_call::note(std::uint32_t index, hold_outcome outcome) {
@@ -74,16 +66,29 @@ void hold_call::note(std::uint32_t index, hold_outcome outcome) {
   count(fate_of(outcome));
 }
 
-void hold_call::hold_here() {
-  const auto now = steady_clock::now();
-  const auto who = client_.session.board().holder;
-  for (std::size_t i = 0; i < here_.size(); ++i) {
-    if (i + holds_ahead < here_.size())
-      own_->holds.prefetch(here_[i + holds_ahead].slot);
-    const auto& page = here_[i];
-    note(page.index,
-         own_->hold(page.slot, page.gen, page.length_bytes, who, now, now + wanted_.duration));
+void hold_call::hold_soon(const place& page) {
+  auto& board = client_.session.board();
+  if (!course_) {
+    const auto now = steady_clock::now();
+    board.holding.held_until(now + wanted_.duration);
+    course_.emplace(own_->holds, board.holder, now, now + wanted_.duration);
   }
+  own_->holds.prefetch(page.slot);
+  auto& oldest = soon_[found_here_ % holds_ahead];
+  if (found_here_++ >= holds_ahead)
+    hold_here(oldest);
+  oldest = page;
+}
+
+void hold_call::hold_here(const place& page) {
+  note(page.index,
+       storage::hold_page(*course_, own_->slots, page.slot, page.gen, page.length_bytes));
+  keep_for_group(page);
+}
+
+void hold_call::keep_for_group(const place& page) {
+  if (wanted_.group_pages > 1 && results_[page.index].held)
+    held_.push_back(page);
 }
 
 void hold_call::ask_holders() {
@@ -97,22 +102,33 @@ void hold_call::ask_holders() {
     at.slot = page.slot;
     plan.add(page.index, at);
   }
-  const auto cluster = client_.session.board().topology();
-  const auto until = std::min(until_, steady_clock::now() + patience);
-  const auto who = client_.session.board().holder.value;
-  const auto for_ms = static_cast<std::uint32_t>(wanted_.duration.count());
-  member_answers answers(client_.session.members(), client_.session.closing());
+  auto& board = client_.session.board();
+  const auto cluster = board.topology();
+  client_.hold_channels.follow(cluster->view);
+  client_.hold_health.follow(cluster->view);
+  const auto begun = steady_clock::now();
+  const auto until =
+      std::min(until_, begun + patience - std::min<steady_clock::duration>(waited_, patience));
+  board.holding.held_until(until + wanted_.duration);
+  holder_questions questions{client_.hold_channels, client_.hold_health, client_.closing,
+                             board.holder.value};
   std::vector<std::optional<std::size_t>> asked;
+  std::size_t questions_asked = 0;
   for (const auto& share : plan.shares()) {
     const auto* holder = cluster->find(share.holder);
     asked.emplace_back();
-    if (holder != nullptr && holder->linked() && steady_clock::now() < until)
-      asked.back() = answers.ask(share.holder, link::member_question::hold,
-                                 link::hold_body({who, for_ms, share.request}), until);
+    if (holder == nullptr || !holder->linked() || begun >= until)
+      continue;
+    asked.back() = questions_asked++;
+    questions.ask(*holder, board.releases.take_of(share.holder), share.request,
+                  static_cast<std::uint32_t>(wanted_.duration.count()), begun);
   }
-  answers.wait(until);
+  questions.wait(until);
+  waited_ += steady_clock::now() - begun;
   for (std::size_t i = 0; i < asked.size(); ++i)
-    take(plan.shares()[i], asked[i] ? answers.take(*asked[i]).body : std::nullopt);
+    take(plan.shares()[i], asked[i] ? questions.answer(*asked[i]) : std::nullopt);
+  for (const auto& page : elsewhere_)
+    keep_for_group(page);
 }
 
 void hold_call::take(const hold_plan::share& asked, const std::optional<std::string>& answer) {

@@ -15,9 +15,10 @@
 namespace peercache::client {
 
 /// The holds of one `exists`, which may find its pages in pieces. A page of this host's pool is
-/// held in its shared memory; the holders of other pages are asked, one message to each. Threads:
-/// one object per call. Bound: a holder is waited for until the deadline, and no longer than
-/// `patience`; pages of one that is silent are not held, as far as the caller is told.
+/// held in its shared memory as it is found; the holders of other pages are asked, one message to
+/// each. Threads: one object per call. Bound: holders are waited for until the deadline, and for
+/// all pieces of the call no longer than `patience`; pages of one that is silent are not held, and
+/// what it was asked for is taken back.
 class hold_call {
 public:
   static constexpr std::chrono::milliseconds patience{50};
@@ -36,6 +37,9 @@ public:
   void settle();
 
 private:
+  /// How many pages ahead the memory of holds is fetched.
+  static constexpr std::size_t holds_ahead = 8;
+
   struct place {
     incarnation holder;
     generation gen;
@@ -45,9 +49,11 @@ private:
   };
 
   bool wanted() const noexcept { return wanted_.duration.count() > 0; }
-  void hold_here();
+  void hold_soon(const place& page);
+  void hold_here(const place& page);
   void ask_holders();
   void take(const hold_plan::share& asked, const std::optional<std::string>& answer);
+  void keep_for_group(const place& page);
   bool group_is_held(std::size_t index) const;
   void give_back(const place& page);
   void note(std::uint32_t index, storage::hold_outcome outcome);
@@ -58,9 +64,12 @@ private:
   const std::span<page_result> results_;
   const deadline until_;
   own_pool_ptr own_;
-  std::vector<place> here_;      ///< Pages of this host's pool, of this piece.
-  std::vector<place> elsewhere_; ///< Pages of other pools, of this piece.
-  std::vector<place> held_;      ///< Held pages of the whole call, where pages have groups.
+  std::optional<storage::hold_course> course_; ///< This piece's; none: nothing is held here.
+  std::array<place, holds_ahead> soon_; ///< Found pages of this host, the next ones to be held.
+  std::size_t found_here_ = 0;          ///< In this piece; the last ones of them are in `soon_`.
+  std::chrono::steady_clock::duration waited_{0}; ///< For holders, in all pieces.
+  std::vector<place> elsewhere_;                  ///< Pages of other pools, of this piece.
+  std::vector<place> held_; ///< Held pages of the whole call, where pages have groups.
   std::array<std::uint64_t, hold_fate_count> counts_{};
 };
 

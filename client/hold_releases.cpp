@@ -33,6 +33,20 @@ std::vector<hold_releases::of_holder> hold_releases::take() {
   return all;
 }
 
+std::vector<std::string> hold_releases::take_of(const incarnation& holder) {
+  std::vector<std::string> taken;
+  std::lock_guard guard{lock_};
+  for (auto* messages : {&full_, &open_}) {
+    for (auto& [whose, pages] : *messages)
+      if (whose == holder) {
+        records_ -= pages.size() / sizeof(link::used_page);
+        taken.push_back(std::move(pages));
+      }
+    std::erase_if(*messages, [&](const of_holder& each) { return each.first == holder; });
+  }
+  return taken;
+}
+
 void hold_clock::held_until(time_point end) noexcept {
   const auto until = end.time_since_epoch().count();
   auto before = end_.load(std::memory_order_relaxed);

@@ -28,6 +28,8 @@ public:
   using of_holder = std::pair<incarnation, std::string>;
   /// Takes out the pages that were added since the last call.
   std::vector<of_holder> take();
+  /// Takes out those of this holder.
+  std::vector<std::string> take_of(const incarnation& holder);
 
 private:
   std::mutex lock_;

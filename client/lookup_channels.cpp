@@ -15,7 +15,7 @@ std::unique_ptr<net::frame_channel> lookup_channels::lease(const link::peer& own
   }
   auto opened = net::frame_channel::open(
       owner.self.host, owner.lookup_port,
-      net::frames::greeting(link::wire_version, cluster_, owner.self.inc), tls_.get());
+      net::frames::greeting(link::wire_version, cluster_, owner.self.inc, magic_), tls_.get());
   return opened ? std::move(*opened) : nullptr;
 }
 

@@ -4,6 +4,7 @@
 #include "net/frame_channel.hpp"
 #include "net/tls_context.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,14 +13,16 @@
 
 namespace peercache::client {
 
-/// Connections to the members' directory shards, under TLS if there is any, each used by one call
+/// Connections to the members' look-up ports, under TLS if there is any, each used by one call
 /// at a time. Threads: any. Bound: idle connections per member; further ones that come back are
 /// closed.
 class lookup_channels {
 public:
   /// @param tls null: the connections are plain
-  explicit lookup_channels(std::string cluster, std::shared_ptr<net::tls_context> tls = nullptr)
-      : cluster_(std::move(cluster)), tls_(std::move(tls)) {}
+  /// @param magic says what is asked: the directory's shard, or what link/member_question.hpp has
+  explicit lookup_channels(std::string cluster, std::shared_ptr<net::tls_context> tls = nullptr,
+                           std::uint32_t magic = net::frames::magic)
+      : cluster_(std::move(cluster)), tls_(std::move(tls)), magic_(magic) {}
 
   static constexpr std::size_t idle_per_member_max = 16;
 
@@ -35,6 +38,7 @@ public:
 private:
   const std::string cluster_;
   const std::shared_ptr<net::tls_context> tls_;
+  const std::uint32_t magic_;
   std::mutex lock_;
   /// Guarded by lock_.
   std::unordered_map<incarnation, std::vector<std::unique_ptr<net::frame_channel>>> idle_;

@@ -33,17 +33,6 @@ std::optional<directory::page_location> own_pool::find(const page_key& key,
   return location;
 }
 
-storage::hold_outcome own_pool::hold(slot_id slot, generation gen, std::uint32_t length_bytes,
-                                     storage::holder_tag who, storage::hold_table::time_point now,
-                                     storage::hold_table::time_point until) noexcept {
-  const auto granules = limits::granules_of(length_bytes);
-  const auto outcome = holds.hold(slot, granules, who, now, until);
-  if (outcome != storage::hold_outcome::held || slots.still_readable(slot, gen))
-    return outcome;
-  holds.release(slot, granules, who, now); // Another page's slot was held.
-  return storage::hold_outcome::gone;
-}
-
 void own_pool::end_hold(slot_id slot, std::uint32_t length_bytes, storage::holder_tag who,
                         storage::hold_table::time_point now) noexcept {
   holds.release(slot, limits::granules_of(length_bytes), who, now);

@@ -38,10 +38,6 @@ struct own_pool {
   std::optional<directory::page_location> find(const page_key& key,
                                                std::uint32_t length_bytes = 0) const noexcept;
 
-  /// Keeps the page of generation `gen` in this slot from eviction until `until`.
-  storage::hold_outcome hold(slot_id slot, generation gen, std::uint32_t length_bytes,
-                             storage::holder_tag who, storage::hold_table::time_point now,
-                             storage::hold_table::time_point until) noexcept;
   /// Ends the hold of the slot's page, if `who` alone has it.
   void end_hold(slot_id slot, std::uint32_t length_bytes, storage::holder_tag who,
                 storage::hold_table::time_point now) noexcept;

@@ -87,6 +87,12 @@ void frame_channel::ask(std::string_view question, std::size_t frame_bytes) {
   }
 }
 
+void frame_channel::add(std::string_view payload) {
+  PEERCACHE_ASSERT(!payload.empty());
+  frames::append_frame(out_, payload);
+  ++unanswered_;
+}
+
 bool frame_channel::send_some() {
   PEERCACHE_ASSERT(sent_ <= out_.size());
   while (sent_ < out_.size()) {

@@ -63,6 +63,10 @@ public:
   /// answered; frame_bytes > 0
   void ask(std::string_view question, std::size_t frame_bytes);
 
+  /// Adds one more frame to what is asked, whose answer comes after the others. @pre not empty,
+  /// and `ask` was called for this question, if only with an empty one
+  void add(std::string_view payload);
+
   /// Sends or receives what is possible without blocking. A call that has sent the end of a
   /// question receives nothing: wait for `events` before the next call.
   state advance();

@@ -41,6 +41,20 @@ TEST(hold_releases, long_messages_are_cut_and_their_number_is_bounded) {
   EXPECT_EQ(released_in(releases.take()), 1u);
 }
 
+TEST(hold_releases, those_of_one_holder_go_and_make_room) {
+  hold_releases releases;
+  releases.add({1, 2}, {5}, {2});
+  for (std::uint32_t i = 0; i < hold_releases::records_max; ++i)
+    releases.add({1, 1}, {i}, {2});
+  std::size_t records = 0;
+  for (const auto& packed : releases.take_of({1, 1}))
+    records += *link::record_count<used_page>(packed);
+  EXPECT_EQ(records, hold_releases::records_max - 1);
+  EXPECT_TRUE(releases.take_of({1, 1}).empty());
+  releases.add({1, 3}, {7}, {2});
+  EXPECT_EQ(released_in(releases.take()), 2u) << "of the other holder, and of the new one";
+}
+
 TEST(hold_clock, tells_whether_the_last_hold_may_still_be_open) {
   using namespace std::chrono_literals;
   hold_clock clock;

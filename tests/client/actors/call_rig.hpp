@@ -77,7 +77,7 @@ protected:
       auto& peer = cluster->peers.emplace_back();
       peer.self = member;
       peer.reached = true;
-      peer.lookup_port = shard.port();
+      peer.lookup_port = member.id == far.self.id ? far.self.lookup_port : shard.port();
     }
     cluster->ring = discovery::hash_ring{std::span(&near.self, 1)};
     board().set_topology(cluster);

@@ -112,7 +112,11 @@ answer_to_hold(link::gateway_actor::pointer self, fake_node& node, const std::st
   if (for_ms == 0) {
     node.released += holder == node.holder ? pages : "";
     return answer_to(
-        self, node.answers, [](const std::string&) { return std::string{}; }, pages);
+        self, node.answers,
+        [](const std::string& all) {
+          return std::string(*link::record_count<link::used_page>(all), '\2');
+        },
+        pages);
   }
   node.holder = holder;
   node.held_ms = for_ms;

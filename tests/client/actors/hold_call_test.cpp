@@ -1,5 +1,6 @@
 // An exists that holds what it finds, and the reads that end its holds.
 
+#include "storage/page_holds.hpp"
 #include "tests/client/actors/call_rig.hpp"
 
 namespace peercache::client {
@@ -137,6 +138,41 @@ TEST_F(hold_call_test, a_holder_that_is_silent_costs_no_more_than_the_patience) 
   EXPECT_LT(std::chrono::steady_clock::now() - begun, 30s) << "the deadline is 60 s";
 }
 
+TEST_F(hold_call_test, a_hold_whose_answer_is_late_is_taken_back) {
+  start();
+  const auto page = publish_far(1);
+  EXPECT_FALSE(exists({1})[0].held);
+  await(far, [&] { return !far.says.released.empty(); });
+  const auto released = link::record_at<link::used_page>(far.says.released, 0);
+  EXPECT_EQ(released.slot, page.slot);
+  EXPECT_EQ(released.gen, page.gen);
+}
+
+TEST_F(hold_call_test, a_holder_that_stays_silent_is_not_asked_by_each_call) {
+  start();
+  publish_far(1);
+  for (int i = 0; i < 40; ++i)
+    EXPECT_EQ(exists({1})[0].status, status::hit);
+  settle(far);
+  EXPECT_LT(far.says.held.size(), 20u);
+  EXPECT_EQ(counted(hold_fate::unanswered), 40u);
+}
+
+TEST_F(hold_call_test, a_read_of_before_ends_no_hold_that_follows) {
+  start();
+  publish_far(1);
+  std::size_t released_before = 0;
+  far.says.holds = [&](const std::string& pages) {
+    released_before = far.says.released.size();
+    return every(pages, hold_outcome::held);
+  };
+  ASSERT_TRUE(exists({1})[0].held);
+  expect_hit(1, page_origin::other_host);
+  ASSERT_TRUE(exists({1})[0].held);
+  settle(far);
+  EXPECT_EQ(released_before, sizeof(link::used_page)) << "the node heard of the read first";
+}
+
 TEST_F(hold_call_test, a_page_on_a_disk_is_not_held) {
   start();
   directory::page_location cold;
@@ -158,7 +194,8 @@ TEST_F(hold_call_test, a_page_that_was_evicted_since_it_was_found_is_not_held) {
   near.evict(page);
   near.memory.holds().open(page.slot);
   const auto now = std::chrono::steady_clock::now();
-  EXPECT_EQ(pool->hold(page.slot, page.gen, page_bytes, board().holder, now, now + 2s),
+  storage::hold_course course{pool->holds, board().holder, now, now + 2s};
+  EXPECT_EQ(storage::hold_page(course, pool->slots, page.slot, page.gen, page_bytes),
             hold_outcome::gone);
   EXPECT_FALSE(is_held(page));
 }

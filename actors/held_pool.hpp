@@ -1,0 +1,22 @@
+#pragma once
+
+#include "link/member_question.hpp"
+#include "storage/hold_table.hpp"
+#include "storage/slot_table.hpp"
+
+#include <string>
+
+namespace peercache::actors {
+
+/// This node's pool as far as clients of other hosts hold pages of it. Threads: any. Lifetime: the
+/// pool's memory outlives it.
+struct held_pool {
+  storage::slot_table slots;
+  storage::hold_table holds;
+
+  /// Keeps the pages of the wish from eviction; without a duration ends the holds that this client
+  /// alone has. Returns one hold_outcome byte for each page.
+  std::string take(const link::hold_wish& wish, storage::hold_table::time_point now);
+};
+
+} // namespace peercache::actors

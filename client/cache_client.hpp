@@ -1,5 +1,6 @@
 #pragma once
 
+#include "client/page_view.hpp"
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
 #include "common/page_origin.hpp"
@@ -206,6 +207,14 @@ public:
   /// hosts `bad_size`; pages of this host's pool then end the process, as any such write does.
   void get(std::span<const get_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
+
+  /// Shows a page of this host's memory where it lies, without a copy, and keeps it from eviction
+  /// for `hold` (at most 10 s) or until the view ends, if `pool.hold_share` has room. The checksum
+  /// is compared as `verify_own_host` says. Sends no message and waits for nobody. Errors:
+  /// `not_found` when the page is not in this host's memory: `get` may bring it; `io_failed` when
+  /// its bytes have another checksum; `closed`.
+  result<page_view> look_at(const page_key& key,
+                            std::chrono::milliseconds hold = std::chrono::seconds{2});
 
   /// Says which pages could be read. Pages in this host's pool are found there, whatever the
   /// directory knows. Feeds the location cache. With `hold` it keeps the pages that it finds in

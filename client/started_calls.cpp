@@ -1,11 +1,11 @@
-#include "client/c/started_calls.hpp"
+#include "client/started_calls.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <system_error>
 #include <utility>
 
-namespace peercache::c_api {
+namespace peercache::client {
 
 started_calls::~started_calls() {
   {
@@ -69,4 +69,4 @@ bool started_calls::is_caller() const {
   });
 }
 
-} // namespace peercache::c_api
+} // namespace peercache::client

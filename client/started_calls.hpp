@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-namespace peercache::c_api {
+namespace peercache::client {
 
-/// The threads that make the calls of peercache_start. Each running call has a thread at once, so
-/// that it ends by its deadline whatever the others wait for; the threads are made as they are
-/// needed and wait for the next call then.
+/// The threads that make the calls of peercache_start, or those whose outcome is a future. Each
+/// running call has a thread at once, so that it ends by its deadline whatever the others wait for;
+/// the threads are made as they are needed and wait for the next call then.
 ///
 /// Threads: any. Destruction: waits until all calls have returned; not by one of these threads, and
 /// not in a forked child, where these threads do not exist.
@@ -44,4 +44,4 @@ private:
   const std::uint32_t running_max_;
 };
 
-} // namespace peercache::c_api
+} // namespace peercache::client

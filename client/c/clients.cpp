@@ -87,7 +87,7 @@ int open(const peercache_settings* given, peercache_client** wanted, bool embedd
   options.wait_for_node = (settings.flags & PEERCACHE_DO_NOT_WAIT) == 0;
   auto made = std::make_unique<peercache_client>();
   made->default_timeout = options.timeout;
-  made->calls = std::make_unique<started_calls>(settings.calls_max);
+  made->calls = std::make_unique<client::started_calls>(settings.calls_max);
   auto cache = embedded ? embed(loaded->config) : connect(options);
   if (!cache)
     return fail(cache.error());

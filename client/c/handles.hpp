@@ -2,8 +2,8 @@
 
 #include "client/c/failure.hpp"
 #include "client/c/peercache.h"
-#include "client/c/started_calls.hpp"
 #include "client/cache_client.hpp"
+#include "client/started_calls.hpp"
 #include "common/forks.hpp"
 #include "common/page_key.hpp"
 
@@ -21,7 +21,7 @@ struct peercache_client {
   peercache::home_process home;
   std::atomic<bool> closed{false}; ///< Whether `peercache_close` was called.
   /// Destroyed first, since running calls use the client.
-  std::unique_ptr<peercache::c_api::started_calls> calls;
+  std::unique_ptr<peercache::client::started_calls> calls;
 };
 
 /// What the opaque handle of a space stands for. Immutable; any thread.

@@ -1,6 +1,7 @@
 // A client, used only by its public methods, connected over loopback to a node that is a fake
 // gateway with a real, small pool, and to that node's shard.
 
+#include "client/async_calls.hpp"
 #include "client/cache_client.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/system_config.hpp"
@@ -10,6 +11,7 @@
 
 #include <caf/io/all.hpp>
 
+#include <algorithm>
 #include <array>
 #include <thread>
 
@@ -162,6 +164,62 @@ TEST_F(connected_client_test, a_page_of_before_a_clear_is_a_miss_and_can_be_set_
   EXPECT_EQ(get(), status::hit);
   const auto told = link::record_at<link::filled_slot>(node.says.committed.back(), 0);
   EXPECT_EQ(epoch_of(told.key), 3u);
+}
+
+TEST_F(connected_client_test, shows_a_page_in_place_until_it_is_cleared) {
+  connect();
+  EXPECT_EQ(client->look_at(key).error().code, errc::not_found);
+  EXPECT_EQ(set(), status::stored);
+  const auto seen = client->look_at(key);
+  ASSERT_TRUE(seen) << seen.error().message;
+  EXPECT_TRUE(std::ranges::equal(seen->bytes(), bytes));
+  EXPECT_TRUE(seen->intact());
+  node.memory.epochs().raise(space_named(space), 3);
+  EXPECT_FALSE(seen->intact());
+  EXPECT_EQ(client->look_at(key).error().code, errc::not_found) << "the page of before the clear";
+}
+
+TEST_F(connected_client_test, a_view_outlives_its_client) {
+  connect();
+  EXPECT_EQ(set(), status::stored);
+  auto seen = client->look_at(key);
+  ASSERT_TRUE(seen);
+  client.reset();
+  const auto moved = *std::move(seen);
+  EXPECT_TRUE(std::ranges::equal(moved.bytes(), bytes));
+  EXPECT_TRUE(moved.intact());
+}
+
+TEST_F(connected_client_test, calls_have_futures) {
+  connect();
+  async_calls calls{*client};
+  EXPECT_EQ(calls.set({set_page{key, from}}).get().at(0).status, status::stored);
+  const std::array<page_part, 1> parts{page_part{to.data(), 4096}};
+  auto got = calls.get({get_page{key, parts}});
+  auto found = calls.exists({key});
+  EXPECT_EQ(got.get().at(0).status, status::hit);
+  EXPECT_TRUE(std::ranges::equal(to, bytes));
+  EXPECT_EQ(found.get().at(0).status, status::hit);
+}
+
+TEST_F(connected_client_test, a_call_beyond_the_limit_is_refused_at_once) {
+  connect();
+  async_calls calls{*client, 0};
+  const auto refused = calls.exists({key, key}).get();
+  ASSERT_EQ(refused.size(), 2u);
+  EXPECT_EQ(refused[1].status, status::refused);
+}
+
+TEST_F(connected_client_test, calls_end_before_the_object_that_began_them) {
+  connect();
+  std::future<async_calls::results> got;
+  const std::array<page_part, 1> parts{page_part{to.data(), 4096}};
+  EXPECT_EQ(set(), status::stored);
+  {
+    async_calls calls{*client};
+    got = calls.get({get_page{key, parts}});
+  }
+  EXPECT_EQ(got.wait_for(0s), std::future_status::ready);
 }
 
 TEST_F(connected_client_test, a_node_of_another_cluster_is_not_waited_for) {

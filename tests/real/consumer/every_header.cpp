@@ -3,7 +3,9 @@
 // with.
 #include <cstdio>
 #include <peercache/client/admin_client.hpp>
+#include <peercache/client/async_calls.hpp>
 #include <peercache/client/cache_client.hpp>
+#include <peercache/client/page_view.hpp>
 #include <peercache/common/assert.hpp>
 #include <peercache/common/hash_seed.hpp>
 #include <peercache/common/page_key.hpp>
@@ -26,13 +28,18 @@ bool all_there(Function... functions) {
 
 bool calls_of_clients() {
   using client::admin_client;
+  using client::async_calls;
   using client::cache_client;
+  using client::page_view;
   return all_there(&cache_client::connect, &cache_client::set, &cache_client::get,
                    &cache_client::exists, &cache_client::remove, &cache_client::prefetch,
-                   &cache_client::flush, &cache_client::locate, &cache_client::clear,
-                   &cache_client::stats, &cache_client::view, &cache_client::close,
-                   &cache_client::data_plane, &cache_client::nodes_gone,
+                   &cache_client::look_at, &cache_client::flush, &cache_client::locate,
+                   &cache_client::clear, &cache_client::stats, &cache_client::view,
+                   &cache_client::close, &cache_client::data_plane, &cache_client::nodes_gone,
                    &cache_client::register_buffer, &cache_client::unregister_buffer) &&
+         all_there(&page_view::bytes, &page_view::held, &page_view::intact) &&
+         all_there(&async_calls::set, &async_calls::get, &async_calls::exists,
+                   &async_calls::remove) &&
          all_there(&admin_client::connect, &admin_client::status, &admin_client::view,
                    &admin_client::history, &admin_client::drain, &admin_client::set_drained,
                    &admin_client::forget, &admin_client::clear, &admin_client::verify_disk,

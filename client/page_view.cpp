@@ -1,0 +1,128 @@
+#include "client/page_view.hpp"
+#include "client/call_start.hpp"
+#include "client/client_impl.hpp"
+#include "client/viewed_page.hpp"
+#include "common/assert.hpp"
+#include "common/checksum.hpp"
+#include "common/guards.hpp"
+#include "storage/page_holds.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace peercache::client {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+/// A name for the hold of one view: with the client's own, its gets would end the hold.
+storage::holder_tag tag_of_a_view(storage::holder_tag client) noexcept {
+  static std::atomic<std::uint32_t> views{0};
+  constexpr std::uint32_t spread = 0x9e3779b1; // 2^32 divided by the golden ratio
+  return {client.value ^ (views.fetch_add(1, std::memory_order_relaxed) + 1) * spread};
+}
+
+} // namespace
+
+result<std::unique_ptr<viewed_page>> viewed_page::find(const own_pool_ptr& pool,
+                                                       const page_key& key,
+                                                       std::chrono::milliseconds hold,
+                                                       storage::holder_tag holder, bool verify) {
+  const auto found = pool ? pool->find(key) : std::nullopt;
+  if (!found)
+    return {errc::not_found, "this host's pool has no such page in memory"};
+  auto made = std::make_unique<viewed_page>();
+  made->pool = pool;
+  made->key = key;
+  made->at = *found;
+  made->holder = holder;
+  if (hold.count() > 0) {
+    const auto now = steady_clock::now();
+    storage::hold_course one{pool->holds, holder, now, now + hold};
+    made->held = storage::hold_page(one, pool->slots, found->slot, found->gen,
+                                    found->length_bytes) == storage::hold_outcome::held;
+  }
+  const auto status = pool->slots.check(found->slot, found->gen, key, found->length_bytes);
+  std::uint64_t digest = found->checksum;
+  if (status == page_status::hit && verify)
+    digest = checksum_of(pool->slots.bytes(found->slot, found->length_bytes));
+  if (status != page_status::hit || !made->intact()) {
+    made->release();
+    return {errc::not_found, "this host's pool has just given the page up"};
+  }
+  if (digest != found->checksum && guard_on(guard::checksum)) {
+    made->release();
+    return {errc::io_failed, "the page's bytes do not have its checksum"};
+  }
+  return made;
+}
+
+bool viewed_page::intact() const noexcept {
+  return pool->slots.still_readable(at.slot, at.gen) && !pool->epochs.is_old(key);
+}
+
+void viewed_page::release() noexcept {
+  if (std::exchange(held, false))
+    pool->end_hold(at.slot, at.length_bytes, holder, steady_clock::now());
+}
+
+result<page_view> cache_client::look_at(const page_key& key, std::chrono::milliseconds hold) {
+  if (!is_open())
+    return {errc::closed, "the client is closed, as each is in a forked child"};
+  const auto start = impl_->session.board().start_call();
+  const dated_pages now{start.epochs, std::span{&key, 1}};
+  if (!now.known())
+    return {errc::not_found, "the node repairs the epochs of its spaces"};
+  const auto wanted = std::clamp(hold, std::chrono::milliseconds{0}, exists_hold::duration_max);
+  auto found = viewed_page::find(start.own, now.pages().front(), wanted,
+                                 tag_of_a_view(impl_->session.board().holder),
+                                 impl_->verify(impl_->options.verify_own_host));
+  if (!found)
+    return found.error();
+  return page_view{*std::move(found)};
+}
+
+page_view::page_view(std::unique_ptr<viewed_page> page) noexcept : page_(std::move(page)) {}
+
+page_view::page_view(page_view&&) noexcept = default;
+
+page_view& page_view::operator=(page_view&& other) noexcept {
+  if (this != &other) {
+    end();
+    page_ = std::move(other.page_);
+  }
+  return *this;
+}
+
+page_view::~page_view() {
+  end();
+}
+
+void page_view::end() noexcept {
+  if (!page_)
+    return;
+  if (page_->home.is_here())
+    page_->release();
+  else
+    (void)page_.release(); // The mapping is the parent's.
+  page_.reset();
+}
+
+std::span<const std::byte> page_view::bytes() const noexcept {
+  PEERCACHE_ASSERT(page_ != nullptr);
+  return page_->pool->slots.bytes(page_->at.slot, page_->at.length_bytes);
+}
+
+bool page_view::held() const noexcept {
+  PEERCACHE_ASSERT(page_ != nullptr);
+  return page_->held;
+}
+
+bool page_view::intact() const noexcept {
+  PEERCACHE_ASSERT(page_ != nullptr);
+  return page_->intact();
+}
+
+} // namespace peercache::client

@@ -1,5 +1,6 @@
 #include "net/host_socket.hpp"
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -10,7 +11,9 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace peercache::net::host_socket_test {
@@ -43,12 +46,23 @@ protected:
     return host_socket::listen(
         {sockets(), bind, advertised.empty() ? bind : advertised, port, group});
   }
+  static unique_fd connected_to(const std::string& host, std::uint16_t port) {
+    return connect_on_host(host, port);
+  }
   static bool reaches(const std::string& host, std::uint16_t port) {
-    return static_cast<bool>(connect_on_host(host, port));
+    return static_cast<bool>(connected_to(host, port));
   }
   static unsigned mode_of(const std::string& path) {
     struct stat found {};
     return ::stat(path.c_str(), &found) == 0 ? found.st_mode & 07777 : 0;
+  }
+
+  /// The names in the folder of the sockets.
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& each : fs::directory_iterator(sockets()))
+      names.push_back(each.path().filename());
+    return names;
   }
 
   std::string folder;
@@ -121,6 +135,84 @@ TEST_F(host_socket_test, what_a_living_node_has_stays_its_own) {
   EXPECT_THAT(second.error().message, HasSubstr("another node serves there"));
   EXPECT_THAT(second.error().message, HasSubstr("net.socket_folder"));
   EXPECT_TRUE(reaches("127.0.0.1", 7001));
+  EXPECT_EQ(files(), std::vector<std::string>{"127.0.0.1-7001.sock"}) << "the second left nothing";
+}
+
+TEST_F(host_socket_test, a_name_is_that_of_a_living_node_while_nobody_is_accepted_there) {
+  // A node that is stopped, or has much to do, accepts nobody: connecting fails then, too.
+  ASSERT_EQ(::mkdir(sockets().c_str(), 0700), 0);
+  const auto path = sockets() + "/127.0.0.1-7001.sock";
+  const unique_fd stopped(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  path.copy(at.sun_path, sizeof at.sun_path - 1);
+  ASSERT_EQ(::bind(stopped.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+  ASSERT_EQ(::listen(stopped.get(), 0), 0);
+  std::vector<unique_fd> waiting;
+  while (auto next = connected_to("127.0.0.1", 7001))
+    waiting.push_back(std::move(next));
+  ASSERT_FALSE(waiting.empty());
+  const auto second = node_at("127.0.0.1", 7001);
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("another node serves there"));
+}
+
+TEST_F(host_socket_test, a_name_is_that_of_a_living_node_where_this_user_may_not_connect) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root can become another user";
+  const auto node = node_at("127.0.0.1", 7001); // Mode 0600, of root.
+  ASSERT_TRUE(node);
+  ASSERT_EQ(::chmod(folder.c_str(), 0755), 0);
+  ASSERT_EQ(::chown(sockets().c_str(), somebody, somebody), 0);
+  const auto child = ::fork();
+  if (child == 0) {
+    if (::setgid(somebody) != 0 || ::setuid(somebody) != 0)
+      ::_exit(10);
+    const auto second = node_at("127.0.0.1", 7001);
+    ::_exit(second ? 1
+                   : second.error().message.find("another node serves there") == std::string::npos);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(host_socket_test, nodes_of_one_port_that_start_at_once_do_not_meet) {
+  // Names while a socket is made have no address, and a killed process may have left some.
+  constexpr int nodes = 8, rounds = 40;
+  std::array<std::string, nodes> faults;
+  std::vector<std::thread> all;
+  for (int i = 0; i < nodes; ++i)
+    all.emplace_back([&, i] {
+      for (int round = 0; round < rounds && faults[i].empty(); ++round)
+        if (const auto made = node_at("127.0.0." + std::to_string(i + 1), 7001); !made)
+          faults[i] = made.error().message;
+    });
+  for (auto& each : all)
+    each.join();
+  EXPECT_THAT(faults, testing::Each(""));
+  EXPECT_TRUE(fs::is_empty(sockets()));
+}
+
+TEST_F(host_socket_test, the_exact_name_is_taken_before_that_of_a_node_on_all_addresses) {
+  auto any =
+      node_at("0.0.0.0", 7001, "192.0.2.7"); // As one of another network that shares the folder.
+  auto exact = node_at("127.0.0.1", 7001);
+  ASSERT_TRUE(any && exact);
+  const auto at_any = any->take();
+  auto at_exact = exact->take();
+  const auto arrived = [](const unique_fd& at) {
+    return static_cast<bool>(
+        unique_fd(::accept4(at.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+  };
+  ASSERT_TRUE(reaches("127.0.0.1", 7001));
+  EXPECT_TRUE(arrived(at_exact));
+  EXPECT_FALSE(arrived(at_any));
+  EXPECT_TRUE(reaches("127.0.0.2", 7001));
+  EXPECT_TRUE(arrived(at_any)) << "an address without a node of its own";
+  at_exact.reset(); // The kernel's end of a node that is killed: the name stays.
+  EXPECT_FALSE(reaches("127.0.0.1", 7001)) << "the dead node's address is not another node's";
+  EXPECT_FALSE(arrived(at_any));
 }
 
 TEST_F(host_socket_test, nothing_is_left_of_a_node_that_ends) {
@@ -131,11 +223,25 @@ TEST_F(host_socket_test, nothing_is_left_of_a_node_that_ends) {
 TEST_F(host_socket_test, a_folder_that_others_may_write_to_is_neither_used_nor_believed) {
   const auto node = node_at("127.0.0.1", 7001);
   ASSERT_TRUE(node);
-  ASSERT_EQ(::chmod(sockets().c_str(), 0777), 0);
-  EXPECT_FALSE(reaches("127.0.0.1", 7001));
-  const auto second = node_at("127.0.0.1", 7002);
-  ASSERT_FALSE(second);
-  EXPECT_THAT(second.error().message, HasSubstr("other users may write to it"));
+  for (const mode_t mode : {0777, 0770, 0720, 0702}) {
+    ASSERT_EQ(::chmod(sockets().c_str(), mode), 0);
+    EXPECT_FALSE(reaches("127.0.0.1", 7001)) << std::oct << mode;
+    const auto second = node_at("127.0.0.1", 7002);
+    ASSERT_FALSE(second) << std::oct << mode;
+    EXPECT_THAT(second.error().message, HasSubstr("other users may write to it"));
+  }
+  ASSERT_EQ(::chmod(sockets().c_str(), 0755), 0);
+  EXPECT_TRUE(reaches("127.0.0.1", 7001));
+}
+
+TEST_F(host_socket_test, another_users_folder_is_not_used_even_if_it_was_named) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root can give a folder to another user";
+  ASSERT_EQ(::mkdir(sockets().c_str(), 0700), 0);
+  ASSERT_EQ(::chown(sockets().c_str(), somebody, somebody), 0);
+  const auto node = node_at("127.0.0.1", 7001);
+  ASSERT_FALSE(node);
+  EXPECT_THAT(node.error().message, HasSubstr("other users may write to it"));
 }
 
 TEST_F(host_socket_test, a_link_in_the_place_of_the_folder_is_not_followed) {

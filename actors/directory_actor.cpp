@@ -221,6 +221,17 @@ void forward_withdrawals(directory_pointer self, const std::string& batch) {
     forward(self, std::move(order));
 }
 
+void sweep(directory_pointer self) {
+  auto& state = self->state;
+  state.sweep_is_due = false;
+  // Keys that the last view took away, and records of nodes that it lacks, are kept for `grace`
+  // after that view, however many views came shortly before it.
+  if (self->clock().now() - state.changed_at < state.options.grace)
+    return;
+  state.forget_gone();
+  state.forget_foreign_keys();
+}
+
 lost_report lost_of(directory_pointer self, const std::string& prefixes) {
   return self->state.lost.find(prefixes, self->clock().now());
 }
@@ -277,15 +288,7 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
         if (auto view = discovery::decode_view(without))
           state.leave(*view);
       },
-      [self](beat_atom, from_here) {
-        self->state.sweep_is_due = false;
-        // Keys that the last view took away, and records of nodes that it lacks, are kept for
-        // `grace` after that view, however many views came shortly before it.
-        if (self->clock().now() - self->state.changed_at < self->state.options.grace)
-          return;
-        self->state.forget_gone();
-        self->state.forget_foreign_keys();
-      },
+      [self](beat_atom, from_here) { sweep(self); },
   };
 }
 

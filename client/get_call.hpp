@@ -50,7 +50,8 @@ private:
   void read_when_told(promote_call& asked,
                       void (read_plan::*told)(const promote_plan::place&, bool late));
   void read_from_memory();
-  /// Waits for the next places of pages that peers bring into their memory; empty: there are no more.
+  /// Waits for the next places of pages that peers bring into their memory; empty: there are no
+  /// more.
   std::vector<promote_plan::place> take_next(promote_call& from);
   /// Copies one page, unless the deadline has passed, or passes while a large page is copied.
   void read_own_host(const read_plan::page& page);

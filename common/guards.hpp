@@ -4,8 +4,8 @@
 
 namespace peercache {
 
-/// The checks that keep wrong bytes away. Each can be switched off in test programs, to show that
-/// it matters; programs that users run link `guards.cpp`, where no switch exists.
+/// The checks that keep wrong bytes, and harm, away. Each can be switched off in test programs, to
+/// show that it matters; programs that users run link `guards.cpp`, where no switch exists.
 enum class guard : std::uint8_t {
   generation,   ///< A slot's generation equals the record's (TCP pin, same-host re-check).
   incarnation,  ///< The record's incarnation equals that of the connection or of the mapped pool.
@@ -20,11 +20,12 @@ enum class guard : std::uint8_t {
   majority,     ///< The view that follows one of three or more masters needs most of these masters.
   /// A slot is read or published only when its filler has said that all bytes are in place.
   filled,
-  epoch,     ///< A page that was set before its space was cleared is refused.
-  adoption,  ///< A former process's page is read only when its bytes have their checksum.
-  fragment,  ///< No node makes a fragment of the cluster while enough masters answer.
-  quiet,     ///< A hand-over's room is told as failed only when nothing can write to its pages.
-  all_pieces ///< A hand-over's room succeeds only when its last piece has been judged.
+  epoch,      ///< A page that was set before its space was cleared is refused.
+  adoption,   ///< A former process's page is read only when its bytes have their checksum.
+  fragment,   ///< No node makes a fragment of the cluster while enough masters answer.
+  quiet,      ///< A hand-over's room is told as failed only when nothing can write to its pages.
+  all_pieces, ///< A hand-over's room succeeds only when its last piece has been judged.
+  frames      ///< CAF reads only messages that processes of ours send (link/basp_guard.hpp).
 };
 
 /// Whether a check is made; true in every program that users run. Threads: any.

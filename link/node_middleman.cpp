@@ -169,13 +169,15 @@ struct host_door {
 class doorman final : public caf::io::doorman {
 public:
   /// @param strangers null: connections are plain; outlives the loop otherwise
+  /// @param refused outlives the loop
   doorman(network::default_multiplexer& loop, network::native_socket listener,
-          net::tls_handshakes* strangers)
+          net::tls_handshakes* strangers, refused_messages& refused)
       : caf::io::doorman(network::accept_hdl_from_socket(listener)), acceptor_(loop, listener),
-        strangers_(strangers) {}
-  doorman(network::default_multiplexer& loop, network::native_socket listener, host_door door)
+        strangers_(strangers), refused_(refused) {}
+  doorman(network::default_multiplexer& loop, network::native_socket listener, host_door door,
+          refused_messages& refused)
       : caf::io::doorman(network::accept_hdl_from_socket(listener)), acceptor_(loop, listener),
-        strangers_(nullptr), door_(door) {}
+        strangers_(nullptr), refused_(refused), door_(door) {}
 
   /// Lets in these members alone. Must run before the doorman is launched.
   void keep_to(net::tls_peers members) noexcept { members_ = members; }
@@ -237,7 +239,8 @@ private:
       return true;
     }
     network::keepalive(accepted.get(), true);
-    auto scribe = caf::make_counted<link::scribe>(loop, accepted.release(), std::move(tls));
+    auto scribe =
+        caf::make_counted<link::scribe>(loop, accepted.release(), std::move(tls), refused_);
     const auto handle = scribe->hdl();
     parent()->add_scribe(std::move(scribe));
     if (auto* basp = dynamic_cast<forgetful_broker*>(parent()))
@@ -247,6 +250,7 @@ private:
 
   network::acceptor_impl<accepting> acceptor_;
   net::tls_handshakes* const strangers_;
+  refused_messages& refused_;
   const std::optional<host_door> door_; ///< None: a port.
   net::tls_peers members_ = net::tls_peers::members;
   log_limit lines_;
@@ -264,16 +268,17 @@ public:
   }
   caf::io::doorman_ptr new_doorman(network::native_socket listener) override {
     PEERCACHE_ASSERT(handshakes_ || !tls_of(system())); // A port under TLS never accepts plainly.
-    return caf::make_counted<doorman>(*this, listener,
-                                      handshakes_ ? &handshakes_->work() : nullptr);
+    return caf::make_counted<doorman>(*this, listener, handshakes_ ? &handshakes_->work() : nullptr,
+                                      refused_);
   }
   caf::io::scribe_ptr new_scribe(network::native_socket connected) override {
     return new_scribe(net::unique_fd(connected), std::nullopt);
   }
   caf::io::scribe_ptr new_scribe(net::unique_fd connected, std::optional<net::tls_session> tls) {
     network::keepalive(connected.get(), true);
-    return caf::make_counted<scribe>(*this, connected.release(), std::move(tls));
+    return caf::make_counted<scribe>(*this, connected.release(), std::move(tls), refused_);
   }
+  refused_messages& refused() noexcept { return refused_; }
 
   /// Ends letting peers in. Must run before the loop ends, which the thread posts to.
   void end_handshakes() {
@@ -299,6 +304,7 @@ public:
   }
 
 private:
+  refused_messages refused_;
   std::mutex lock_; ///< Guards the making of `handshakes_`: ports are opened by several threads.
   std::unique_ptr<handshake_thread> handshakes_;
 };
@@ -358,7 +364,9 @@ caf::expected<caf::io::doorman_ptr> new_doorman(caf::actor_system& system, const
 
 caf::io::doorman_ptr new_host_doorman(caf::actor_system& system, net::unique_fd listening,
                                       std::uint16_t port, net::host_users users) {
-  return caf::make_counted<doorman>(loop_of(system), listening.release(), host_door{users, port});
+  auto& loop = loop_of(system);
+  return caf::make_counted<doorman>(loop, listening.release(), host_door{users, port},
+                                    loop.refused());
 }
 
 result<net::tls_handshakes*> handshakes_of(caf::actor_system& system) {

@@ -16,7 +16,7 @@
 
 namespace peercache::link {
 
-/// CAF's middleman with four faults of 0.17 mended, by which others wear a process out:
+/// CAF's middleman with five faults of 0.17 mended, by which others wear a process out:
 ///
 /// - A server that lost a connection kept an actor and an entry for that peer for ever (1.3 KiB a
 ///   control connection). This broker forgets both with the peer.
@@ -26,6 +26,8 @@ namespace peercache::link {
 ///   ends when its peer announces more than any message of ours has: 64 KiB in the greeting, 64 MiB
 ///   later.
 /// - A connection that said nothing was kept for ever. Here it ends after 2 s without a header.
+/// - A peer could end actors of others, and by a message of a few bytes the process. Here its
+///   connection ends before CAF has read such a message (link/basp_guard.hpp).
 ///
 /// If the system has TLS (system_config), a broker hears of accepted connections whose handshake is
 /// over, and of no others: `net::tls_handshakes` has a thread for strangers.

@@ -1,8 +1,14 @@
 #include "link/scribe.hpp"
 
+#include "common/guards.hpp"
+#include "common/log.hpp"
+
+#include <caf/io/basp_broker.hpp>
 #include <caf/policy/tcp.hpp>
 
 #include <cerrno>
+#include <chrono>
+#include <span>
 #include <sys/socket.h>
 #include <utility>
 
@@ -51,10 +57,34 @@ bool connection_bytes::must_read_more(socket, std::size_t threshold) const noexc
   return tls_ && tls_->buffered_bytes() >= threshold;
 }
 
+void refused_messages::add(const std::string& peer, std::string_view why) {
+  ++count_;
+  if (lines_.allows(peer, std::chrono::steady_clock::now()))
+    log::warn("actors: ended a connection from {}, whose message no process of ours sends: {} "
+              "(number {} since the start)",
+              peer.empty() ? "a process of this host" : peer, why, count_);
+}
+
 scribe::scribe(network::default_multiplexer& loop, network::native_socket connected,
-               std::optional<net::tls_session> tls)
+               std::optional<net::tls_session> tls, refused_messages& refused)
     : caf::io::scribe(network::conn_hdl_from_socket(connected)),
-      stream_(loop, connected, std::move(tls)) {}
+      stream_(loop, connected, std::move(tls)), refused_(refused) {}
+
+bool scribe::consume(caf::execution_unit* context, const void* bytes, std::size_t count) {
+  // Other brokers have protocols of their own, which they judge themselves.
+  if (guard_on(guard::frames) && dynamic_cast<const caf::io::basp_broker*>(parent()) != nullptr) {
+    const auto why = guard_.refusal_of({static_cast<const char*>(bytes), count});
+    if (!why.empty()) {
+      refused_.add(addr(), why);
+      // As if the peer had hung up: CAF tells the broker, and closes the socket, once writes fail,
+      // too.
+      ::shutdown(stream_.fd(), SHUT_RDWR);
+      io_failure(context, network::operation::read);
+      return false;
+    }
+  }
+  return caf::io::scribe::consume(context, bytes, count);
+}
 
 void scribe::configure_read(caf::io::receive_policy::config config) {
   const auto most = reads_++ < reads_of_greeting ? greeting_bytes_max : piece_bytes_max;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "common/log_limit.hpp"
+#include "link/basp_guard.hpp"
 #include "net/tls_session.hpp"
 
 #include <caf/io/network/default_multiplexer.hpp>
@@ -8,8 +10,10 @@
 #include <caf/io/scribe.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::link {
@@ -31,17 +35,30 @@ private:
   std::optional<net::tls_session> tls_;
 };
 
+/// Tells of connections that ended because of a message, and counts them. Threads: CAF's
+/// multiplexer.
+class refused_messages {
+public:
+  /// Counts a connection. Logs at most one line a minute for each peer. @param peer its address
+  void add(const std::string& peer, std::string_view why);
+
+private:
+  std::uint64_t count_ = 0;
+  log_limit lines_;
+};
+
 /// One connection of CAF's multiplexer, as `scribe_impl` is, under TLS if it has one. A peer that
 /// announces too much to be kept loses its connection: CAF itself makes room for all of it at once,
-/// up to 4 GiB.
+/// up to 4 GiB. So does a peer that sends a broker of BASP what `basp_guard` refuses.
 ///
 /// Threads: CAF's multiplexer, except construction. Limits: 64 KiB in the greeting, 64 MiB later.
 class scribe final : public caf::io::scribe {
 public:
-  /// @param connected the socket, which this object closes
+  /// @param connected the socket, which this object closes @param refused outlives this object
   scribe(caf::io::network::default_multiplexer& loop, caf::io::network::native_socket connected,
-         std::optional<net::tls_session> tls);
+         std::optional<net::tls_session> tls, refused_messages& refused);
 
+  bool consume(caf::execution_unit* context, const void* bytes, std::size_t count) override;
   void configure_read(caf::io::receive_policy::config config) override;
   void ack_writes(bool enable) override { stream_.ack_writes(enable); }
   std::vector<char>& wr_buf() override { return stream_.wr_buf(); }
@@ -55,6 +72,8 @@ public:
 
 private:
   caf::io::network::stream_impl<connection_bytes> stream_;
+  refused_messages& refused_;
+  basp_guard guard_;
   bool launched_ = false;
   int reads_ = 0;
 };

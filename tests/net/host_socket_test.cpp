@@ -182,6 +182,7 @@ TEST_F(host_socket_test, nodes_of_one_port_that_start_at_once_do_not_meet) {
   constexpr int nodes = 8, rounds = 40;
   std::array<std::string, nodes> faults;
   std::vector<std::thread> all;
+  all.reserve(nodes);
   for (int i = 0; i < nodes; ++i)
     all.emplace_back([&, i] {
       for (int round = 0; round < rounds && faults[i].empty(); ++round)

@@ -50,7 +50,8 @@ void local_ring::SetUp() {
   cli::local_cluster_options options{.count = 3, .folder = folder_->path()};
   options.prototype = prototype_;
   options.certificate_of = certificate_of_;
-  options.prototype.program = PEERCACHE_CLI_DIR "/peercache-node";
+  if (prototype_.program.empty())
+    options.prototype.program = PEERCACHE_CLI_DIR "/peercache-node";
   auto nodes = cli::start_local_cluster(options);
   ASSERT_TRUE(nodes) << nodes.error().message;
   nodes_ = std::move(*nodes);

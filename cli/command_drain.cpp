@@ -38,6 +38,15 @@ result<bool> view_says(client::admin_client& admin, const std::string& name, boo
   }
 }
 
+/// The newer one of the views that this node and the one that --node names have. The latter knows
+/// of the drain that was ordered there before, for which this one may still wait.
+result<discovery::view> newest_view(const global_options& globals, client::admin_client& node) {
+  auto view = node.view();
+  const auto asked = connect_admin(globals);
+  auto other = asked ? (*asked)->view() : result<discovery::view>{asked.error()};
+  return view && (!other || !other->newer_than(*view)) ? std::move(view) : std::move(other);
+}
+
 /// Whether a drain should go on. A drain that leaves no other node with keys is confirmed first:
 /// nobody takes pages then. With --dry-run every drain is only told.
 result<bool> drain_confirmed(const global_options& globals, const drain_arguments& arguments,
@@ -61,7 +70,7 @@ exit_code set_drained(const global_options& globals, const drain_arguments& argu
   if (!admin)
     return fail(globals, admin.error());
   if (drained) {
-    auto view = (*admin)->view();
+    const auto view = newest_view(globals, **admin);
     if (!view)
       return fail(globals, view.error());
     const auto wanted = drain_confirmed(globals, arguments, *view);
@@ -74,6 +83,8 @@ exit_code set_drained(const global_options& globals, const drain_arguments& argu
   if (!records)
     return fail(globals, records.error());
   auto said = view_says(**admin, arguments.node, drained, until);
+  if (const auto asked = connect_admin(globals); asked && said && *said)
+    said = view_says(**asked, arguments.node, drained, until);
   if (!said)
     return fail(globals, said.error());
   auto text = drained ? fmt::format("{}: drained, {} directory records are with their new owners; "

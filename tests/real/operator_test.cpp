@@ -29,7 +29,8 @@ TEST_F(operator_ring, the_drain_of_the_last_node_that_takes_pages_asks) {
   EXPECT_TRUE(within(milliseconds(10'000), [&] {
     return ask({"drain", "node-3"}, address(0)).exit_code == 2;
   })) << "there is nobody to ask";
-  EXPECT_EQ(ask({"put", "k", "--value", "x"}, address(2)).exit_code, 0) << "it was not drained";
+  const auto put = ask({"put", "k", "--value", "x"}, address(2));
+  EXPECT_EQ(put.exit_code, 0) << "it was not drained: " << put.output;
   EXPECT_EQ(ask({"drain", "node-3", "--yes"}, address(0)).exit_code, 0);
 }
 

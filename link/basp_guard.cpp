@@ -124,7 +124,7 @@ std::string_view judge_error(reader& from) noexcept {
   return all_elements(types, is_plain) ? "" : "it has an error with a context that is not plain";
 }
 
-std::string_view judge_message(reader from, bool to_name) noexcept {
+std::string_view judge_message(reader from, bool to_name, bool answers) noexcept {
   if (from.number<std::uint8_t>() != 0)
     return "it is passed on from actor to actor";
   const auto types = types_of(from);
@@ -132,8 +132,8 @@ std::string_view judge_message(reader from, bool to_name) noexcept {
     return cut_short;
   if (to_name)
     return types == helpers_question ? "" : "it is for an actor of CAF";
-  if (types == lone_error)
-    return judge_error(from);
+  if (types == lone_error) // An error that answers nothing ends the actor that gets it.
+    return answers ? judge_error(from) : "it is an error that answers nothing";
   if (types == answer_to_helper)
     return "";
   const auto is_ours = [](std::string_view name) {
@@ -170,6 +170,7 @@ std::string_view basp_guard::judge_header(std::span<const char> piece) noexcept 
   const caf::message_id id(from.number<std::uint64_t>());
   from.number<std::uint64_t>(); // The sender.
   const auto receiver = from.number<std::uint64_t>();
+  answers_ = id.is_response();
   to_name_ = (flags & caf::io::basp::header::named_receiver_flag) != 0;
   const auto what = static_cast<operation>(operation_);
   if (!greeted_ && !is_handshake(what))
@@ -198,7 +199,7 @@ std::string_view basp_guard::judge_payload(std::span<const char> piece) noexcept
   if (is_handshake(what))
     return judge_handshake(piece);
   if (what == operation::direct_message)
-    return judge_message(reader(piece), to_name_);
+    return judge_message(reader(piece), to_name_, answers_);
   return judge_note(piece);
 }
 

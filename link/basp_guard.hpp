@@ -15,8 +15,8 @@ namespace peercache::link {
 ///
 /// Let through are: handshakes of one process, first of all; heartbeats; the notes that an actor is
 /// watched or has ended, for actors of the peer that shook hands; and direct messages of numbers,
-/// texts, atoms and the types of link/protocol/message_types.hpp. An error may be a message on its
-/// own, with a context of numbers and texts.
+/// texts, atoms and the types of link/protocol/message_types.hpp. An answer may be an error alone,
+/// with a context of numbers and texts.
 ///
 /// Threads: one. Pure. Errors: a refusal is final; the caller ends the connection.
 class basp_guard {
@@ -36,6 +36,7 @@ private:
 
   std::uint8_t operation_ = 0;
   bool to_name_ = false;            ///< The message is for an actor that is named and not numbered.
+  bool answers_ = false;            ///< The message answers a request.
   std::uint32_t payload_bytes_ = 0; ///< 0: the next piece is a header.
   bool greeted_ = false;
   node_name peer_{};

@@ -37,6 +37,11 @@ protected:
   std::string told_of(T... values) {
     return told(peer.direct(7, caf::make_message(std::move(values)...)));
   }
+  static std::uint64_t answer_id() { return caf::make_message_id(3).response_id().integer_value(); }
+  /// What is said of this error as the answer to a request.
+  std::string answered(const caf::error& why) {
+    return told(peer.direct(7, peer.written(caf::make_message(why)), answer_id()));
+  }
   template <caf::type_id_t... Offsets>
   void expect_ours_pass(std::integer_sequence<caf::type_id_t, Offsets...>) {
     constexpr auto begin = caf::id_block::peercache::begin;
@@ -70,11 +75,13 @@ TEST_F(basp_guard_test, messages_of_numbers_texts_atoms_and_our_types_pass) {
 }
 
 TEST_F(basp_guard_test, errors_with_a_plain_context_pass_and_others_do_not) {
-  EXPECT_EQ(told_of(caf::make_error(caf::sec::request_timeout)), "");
-  EXPECT_EQ(told_of(caf::make_error(caf::sec::runtime_error, std::string("why"), 7)), "");
+  EXPECT_EQ(answered(caf::make_error(caf::sec::request_timeout)), "");
+  EXPECT_EQ(answered(caf::make_error(caf::sec::runtime_error, std::string("why"), 7)), "");
   const auto deep = caf::make_error(caf::sec::runtime_error,
                                     caf::make_error(caf::sec::runtime_error, std::string("why")));
-  EXPECT_THAT(told_of(deep), testing::HasSubstr("a context that is not plain"));
+  EXPECT_THAT(answered(deep), testing::HasSubstr("a context that is not plain"));
+  EXPECT_THAT(told_of(caf::make_error(caf::sec::request_timeout)),
+              testing::HasSubstr("answers nothing"));
   EXPECT_NE(told_of(caf::make_error(caf::sec::runtime_error), std::string("text")), "")
       << "not on its own";
 }
@@ -171,7 +178,8 @@ TEST_F(basp_guard_test, whatever_is_cut_short_is_refused) {
   const auto whole = '\0' + peer.written(caf::make_message(why));
   constexpr std::size_t text_bytes = 4; // The last ones, which CAF reads with care.
   for (std::size_t bytes = 1; bytes < whole.size() - text_bytes; ++bytes)
-    EXPECT_NE(told(peer.frame(operation::direct_message, whole.substr(0, bytes), 0, 7)), "")
+    EXPECT_NE(told(peer.frame(operation::direct_message, whole.substr(0, bytes), answer_id(), 7)),
+              "")
         << bytes;
   EXPECT_NE(told(peer.frame(operation::direct_message, "", 0, 7)), "");
   EXPECT_NE(told(peer.frame(operation::heartbeat, "more", 0, 7)), "");

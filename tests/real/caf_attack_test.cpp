@@ -103,6 +103,13 @@ TEST_F(caf_attack, messages_in_messages) {
   expect_refused(say_to_all(basp_frames::nested(100'000)));
 }
 
+/// An actor that has no handler for errors ends by one.
+TEST_F(caf_attack, errors_that_answer_nothing) {
+  const auto why = message_of(caf::make_error(caf::sec::runtime_error, std::string("why")));
+  for (const auto id : {usual_id, usual_id + 1, std::uint64_t{0}})
+    expect_refused(say_to_all(why, id));
+}
+
 TEST_F(caf_attack, errors_in_errors) {
   std::string deep;
   for (int i = 0; i < 100'000; ++i)

@@ -3,6 +3,7 @@
 #include "common/page_status.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace peercache::actors {
@@ -90,10 +91,11 @@ std::vector<session_space> client_calls::spaces_of(std::uint64_t session) const 
     row.fields = each.fields;
     add_pages(row, each.pages, page_status_count);
   }
-  const auto described = spaces.size();
+  std::unordered_set<std::uint64_t> described;
+  for (const auto& row : spaces)
+    described.insert(row.space);
   for (const auto& use : report.uses) {
-    const auto end = spaces.begin() + static_cast<std::ptrdiff_t>(described);
-    if (std::any_of(spaces.begin(), end, [&](auto& row) { return row.space == use.space; }))
+    if (described.contains(use.space))
       continue;
     auto& row = spaces.emplace_back();
     row.space = use.space;

@@ -22,19 +22,19 @@ struct async_calls::in_home {
 
 template <class Page, class Call>
 std::future<async_calls::results> async_calls::in_home::begin(std::vector<Page> pages, Call call) {
+  const auto each = std::make_shared<results>(pages.size());
   const auto told = std::make_shared<std::promise<results>>();
   auto outcome = told->get_future();
-  const auto count = pages.size();
   const bool here = home.is_here();
-  const bool begun = here && calls.begin([this, told, call, pages = std::move(pages)] {
-    results each(pages.size());
-    call(client, std::span<const Page>{pages}, std::span{each});
-    told->set_value(std::move(each));
-  });
+  const bool begun = here && calls.begin(
+                                 [this, each, call, pages = std::move(pages)] {
+                                   call(client, std::span<const Page>{pages}, std::span{*each});
+                                 },
+                                 [each, told] { told->set_value(std::move(*each)); });
   if (!begun) {
     page_result why_not;
     why_not.status = here ? page_status::refused : page_status::closed;
-    told->set_value(results(count, why_not));
+    told->set_value(results(each->size(), why_not));
   }
   return outcome;
 }

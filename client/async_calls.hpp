@@ -11,8 +11,6 @@
 
 namespace peercache::client {
 
-class started_calls; // client/started_calls.hpp
-
 /// Calls of a client whose outcome comes as a future, so that one thread may have many under way.
 ///
 /// Each running call has a thread of ours, made when it is needed first and kept for later calls:

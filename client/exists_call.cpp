@@ -17,6 +17,7 @@ void exists_call::run(std::span<const page_key> keys, std::span<page_result> res
   own_ = own;
   holds_.begin(own);
   find_on_own_host(keys, results);
+  holds_.hold_found_here();
   ask_directory(keys, results);
   holds_.run();
   first_ += keys.size();

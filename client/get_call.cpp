@@ -102,20 +102,23 @@ void get_call::ask_for_cold() {
 }
 
 void get_call::read(std::optional<promote_call>& holders) {
-  read_from_memory();
+  mirror_call mirrors{client_, own_, until_};
+  read_from_memory(mirrors);
   for (auto& asked : std::exchange(cold_, {}))
-    read_when_told(asked, &read_plan::promoted);
+    read_when_told(asked, &read_plan::promoted, mirrors);
   if (holders)
-    read_when_told(*holders, &read_plan::told_by_holder);
+    read_when_told(*holders, &read_plan::told_by_holder, mirrors);
+  mirrors.run();
 }
 
 void get_call::read_when_told(promote_call& asked,
-                              void (read_plan::*told)(const promote_plan::place&, bool late)) {
+                              void (read_plan::*told)(const promote_plan::place&, bool late),
+                              mirror_call& mirrors) {
   for (auto places = take_next(asked); !places.empty(); places = take_next(asked)) {
     const bool late = is_late();
     for (const auto& place : places)
       (plan_.*told)(place, late);
-    read_from_memory();
+    read_from_memory(mirrors);
   }
 }
 
@@ -126,7 +129,7 @@ std::vector<promote_plan::place> get_call::take_next(promote_call& from) {
   return places;
 }
 
-void get_call::read_from_memory() {
+void get_call::read_from_memory(mirror_call& mirrors) {
   const auto pages = plan_.take_round();
   if (pages.empty())
     return;
@@ -141,7 +144,6 @@ void get_call::read_from_memory() {
   for (const auto& page : pages)
     if (plan_.is_own(page))
       read_own_host(page);
-  mirror_call mirrors{client_, own_, until_};
   for (auto& read : batches_) {
     const auto begun = std::chrono::steady_clock::now();
     read->over->finish();
@@ -149,7 +151,6 @@ void get_call::read_from_memory() {
     client_.load.end(read->batch.peer.inc, read->bytes);
     take_batch(*read, mirrors);
   }
-  mirrors.run();
   batches_.clear();
 }
 

@@ -48,8 +48,9 @@ private:
   void read(std::optional<promote_call>& holders);
   /// Reads pages as their nodes answer. @param told takes the answer about each page
   void read_when_told(promote_call& asked,
-                      void (read_plan::*told)(const promote_plan::place&, bool late));
-  void read_from_memory();
+                      void (read_plan::*told)(const promote_plan::place&, bool late),
+                      mirror_call& mirrors);
+  void read_from_memory(mirror_call& mirrors);
   /// Waits for the next places of pages that peers bring into their memory; empty: there are no
   /// more.
   std::vector<promote_plan::place> take_next(promote_call& from);

@@ -54,10 +54,15 @@ void hold_call::found(std::size_t index, const directory::page_location& at) {
     elsewhere_.push_back(page);
 }
 
-void hold_call::run() {
+void hold_call::hold_found_here() {
   for (auto next = found_here_ - std::min(found_here_, holds_ahead); next < found_here_; ++next)
     hold_here(soon_[next % holds_ahead]);
   course_.reset();
+  found_here_ = 0;
+}
+
+void hold_call::run() {
+  hold_found_here();
   ask_holders();
 }
 
@@ -120,7 +125,7 @@ void hold_call::ask_holders() {
     if (holder == nullptr || !holder->linked() || begun >= until)
       continue;
     asked.back() = questions_asked++;
-    questions.ask(*holder, board.releases.take_of(share.holder), share.request,
+    questions.ask(*holder, board.releases, share.request,
                   static_cast<std::uint32_t>(wanted_.duration.count()), begun);
   }
   questions.wait(until);

@@ -31,6 +31,9 @@ public:
   void begin(const own_pool_ptr& own);
   /// Notes that page `index` of the whole call was found.
   void found(std::size_t index, const directory::page_location& at);
+  /// Holds the pages of this host that were found and are not held yet. Comes before any wait,
+  /// for the time of the holds begins with the first page.
+  void hold_found_here();
   /// Holds the pages of this piece that were found.
   void run();
   /// Takes back the holds of pages whose group is not held as a whole.

@@ -22,7 +22,7 @@ std::string holder_questions::question_of(std::uint32_t number, std::uint32_t fo
   return link::encode_question({number, link::member_question::hold, body});
 }
 
-void holder_questions::ask(const link::peer& holder, const std::vector<std::string>& released,
+void holder_questions::ask(const link::peer& holder, hold_releases& released,
                            std::string_view pages, std::uint32_t for_ms, deadline now) {
   auto& asked = asked_.emplace_back();
   asked.holder = holder.self.inc;
@@ -33,7 +33,7 @@ void holder_questions::ask(const link::peer& holder, const std::vector<std::stri
   if (!asked.channel)
     return health_.on_failure(asked.holder, now);
   asked.channel->ask({}, 1);
-  for (const auto& of : released) {
+  for (const auto& of : released.take_of(asked.holder)) {
     asked.channel->add(question_of(++asked.number, 0, of));
     asked.bytes_before += link::answer_header_bytes + *link::record_count<link::used_page>(of);
   }
@@ -74,7 +74,10 @@ void holder_questions::fail(question& asked) {
 void holder_questions::take_back(question& asked) {
   asked.channel->add(question_of(asked.number + 1, 0, asked.pages));
   asked.channel->advance(); // Best effort: as far as the kernel takes it at once.
-  fail(asked);
+  if (!closing_.given())
+    return fail(asked);
+  asked.channel.reset(); // The end of the client says nothing of the peer.
+  health_.on_nothing(asked.holder, steady_clock::now());
 }
 
 void holder_questions::poll_open(deadline until) {

@@ -2,6 +2,7 @@
 
 #include "client/cache_client.hpp"
 #include "client/close_signal.hpp"
+#include "client/hold_releases.hpp"
 #include "client/lookup_channels.hpp"
 #include "client/peer_health.hpp"
 #include "link/protocol/topology.hpp"
@@ -32,10 +33,11 @@ public:
       : channels_(channels), health_(health), closing_(closing), who_(who) {}
 
   /// Asks a node to hold pages for `for_ms`. Questions count from 0.
-  /// @param released pages (packed used_page, in messages) whose holds the node ends before that
+  /// @param released has pages whose holds the node ends before that; they stay there where the
+  /// node is not asked
   /// @param pages packed used_page; borrowed until `wait` has returned
-  void ask(const link::peer& holder, const std::vector<std::string>& released,
-           std::string_view pages, std::uint32_t for_ms, deadline now);
+  void ask(const link::peer& holder, hold_releases& released, std::string_view pages,
+           std::uint32_t for_ms, deadline now);
   /// Waits until each question has ended.
   void wait(deadline until);
   /// One hold_outcome byte for each page; nothing: there is no answer.

@@ -19,9 +19,9 @@
 namespace peercache::client {
 
 /// A connection from this client to the look-up port of each member: it tells whether the member is
-/// there, and carries all questions to it but the look-ups of calls, which have connections of
-/// their own (client/lookup_channels.hpp). So clients speak no protocol of CAF's with the nodes of
-/// other hosts.
+/// there, and carries all questions to it but the look-ups and holds of calls, which have
+/// connections of their own (client/lookup_channels.hpp). So clients speak no protocol of CAF's
+/// with the nodes of other hosts.
 ///
 /// Threads: `run` has one of its own, which calls what listens and what takes answers; all else
 /// any. Errors: a question to a member without a connection ends at once. Bounds: a

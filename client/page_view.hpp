@@ -27,8 +27,8 @@ public:
 
   /// The page's bytes. Not to be written to: the page is everybody's.
   std::span<const std::byte> bytes() const noexcept;
-  /// Whether the page is kept from eviction. False: the share `pool.hold_share` is taken, or none
-  /// was wanted.
+  /// Whether the page is kept from eviction. False: the share `pool.hold_share` is taken, no hold
+  /// was wanted, or the page was set a moment ago and the node has not published it yet.
   bool held() const noexcept;
   /// Whether everything that this thread has read from `bytes` so far is the page's. Once false,
   /// always false.

@@ -10,7 +10,8 @@
 
 namespace peercache::client {
 
-/// One circuit breaker per peer for directory look-ups (the data plane has its own, for reads).
+/// One circuit breaker per peer, for directory look-ups or for holds (the data plane has its own,
+/// for reads).
 /// Threads: any. Bound: peers of the view that is followed.
 class peer_health {
 public:

@@ -23,7 +23,7 @@ promote_plan::share& promote_plan::share_of(const incarnation& holder, std::uint
   share next{holder, 0, 0, length_bytes, {}, {}};
   if (known) {
     next.before = last->before + 1;
-    next.bytes_max = 2 * last->bytes_max;
+    next.bytes_max = 2 * std::max(last->bytes_max, last->bytes);
     if (next.before < small_questions)
       next.bytes_max = std::min(next.bytes_max, small_bytes_max);
   }

@@ -17,14 +17,14 @@ started_calls::~started_calls() {
     thread.join();
 }
 
-bool started_calls::begin(std::function<void()> call) {
+bool started_calls::begin(std::function<void()> call, std::function<void()> tell) {
   {
     std::lock_guard guard{lock_};
     if (running_ >= running_max_ || ending_)
       return false;
     if (running_ == threads_.size() && !add_thread())
       return false;
-    begun_.push_back(std::move(call));
+    begun_.push_back({std::move(call), std::move(tell)});
     ++running_;
   }
   changed_.notify_one();
@@ -52,13 +52,16 @@ void started_calls::work() {
     changed_.wait(guard, [this] { return ending_ || !begun_.empty(); });
     if (begun_.empty())
       return;
-    auto call = std::move(begun_.front());
+    auto next = std::move(begun_.front());
     begun_.pop_front();
     guard.unlock();
-    call();
-    call = nullptr; // What the call holds ends outside of the lock.
+    next.call();
     guard.lock();
     --running_;
+    guard.unlock();
+    next.tell();
+    next = {}; // What the call holds ends outside of the lock.
+    guard.lock();
   }
 }
 

@@ -24,9 +24,11 @@ public:
   started_calls(const started_calls&) = delete;
   started_calls& operator=(const started_calls&) = delete;
 
-  /// Begins the call in a thread of its own. Returns false when `running_max` calls are running, or
-  /// the system has no thread.
-  bool begin(std::function<void()> call);
+  /// Begins the call in a thread of its own, and makes `tell` there when the call no longer counts
+  /// as running: who is told may begin the next one. Returns false when `running_max` calls are
+  /// running, or the system has no thread.
+  bool begin(
+      std::function<void()> call, std::function<void()> tell = [] {});
 
   /// Whether the calling thread is one of those that make calls.
   bool is_caller() const;
@@ -37,7 +39,11 @@ private:
 
   mutable std::mutex lock_; ///< A call begins in any thread, and ends in another one.
   std::condition_variable changed_;
-  std::deque<std::function<void()>> begun_; ///< Calls that no thread has taken yet.
+  struct begun_call {
+    std::function<void()> call;
+    std::function<void()> tell;
+  };
+  std::deque<begun_call> begun_; ///< Calls that no thread has taken yet.
   std::vector<std::thread> threads_;
   std::size_t running_ = 0; ///< Calls that have begun and not returned. At most as many as threads.
   bool ending_ = false;

@@ -75,9 +75,10 @@ public:
 
   /// Sets the members of the cluster too, and hides the records of everyone else until
   /// `forget_gone`. A hidden record is told to nobody, keeps no put from being recorded, and makes
-  /// room for others first; it can be withdrawn. When its holder is a member again, it is there
-  /// again: two views of parts of the cluster may follow one another here, and a holder that has
-  /// not seen the view without it tells this shard nothing. @pre as `set_members`
+  /// room for others of its key first; it counts in `locations_max`, and can be withdrawn. When its
+  /// holder is a member again, it is there again: two views of parts of the cluster may follow one
+  /// another here, and a holder that has not seen the view without it tells this shard nothing.
+  /// @pre as `set_members`
   void follow(std::span<const incarnation> members);
   /// Forgets the hidden records. Returns how many. @param forgotten hears the key of each of them
   std::size_t forget_gone(const std::function<void(const page_key&)>& forgotten = nullptr);

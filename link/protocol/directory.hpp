@@ -39,8 +39,8 @@ using directory_actor = caf::typed_actor<
     // Gateway of this node: asks which pages with these prefixes (packed u64) the shard has
     // forgotten because their holder is gone.
     caf::replies_to<lost_atom, std::string, from_here>::with<lost_report>,
-    // Only this node's membership: tells the members of the cluster. The shard forgets the records
-    // of nodes that are gone.
+    // Only this node's membership: tells the members of the cluster. The shard hides the records
+    // of nodes that are gone, and forgets them later.
     caf::reacts_to<topology_atom, topology_ptr>,
     // Only this node's membership: the cluster goes on without this node since this view (encoded).
     // The shard forgets everything, for it hears of no changes until a newer view has this node

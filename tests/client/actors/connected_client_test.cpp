@@ -190,6 +190,39 @@ TEST_F(connected_client_test, a_view_outlives_its_client) {
   EXPECT_TRUE(moved.intact());
 }
 
+/// Gets end holds of their own client, and the hold of a view is not one of these.
+TEST_F(connected_client_test, a_get_leaves_the_hold_of_a_view_alone) {
+  connect();
+  node.memory.holds().limit(16);
+  const auto other_key = key_space{}.key_of("other");
+  const auto page = node.hold(key, bytes), other = node.hold(other_key, bytes);
+  for (const auto& each : {page, other})
+    node.memory.holds().open(each.slot);
+  page_result found;
+  client->exists(std::array{other_key}, {&found, 1}, {}, {.duration = 10s});
+  EXPECT_TRUE(found.held) << "now the client looks for holds to end";
+  const auto is_held = [&] {
+    return node.memory.holds().is_held(page.slot, std::chrono::steady_clock::now());
+  };
+  {
+    const auto seen = client->look_at(key, 10s);
+    ASSERT_TRUE(seen);
+    EXPECT_TRUE(seen->held());
+    EXPECT_EQ(get(), status::hit);
+    EXPECT_TRUE(is_held());
+  }
+  EXPECT_FALSE(is_held()) << "the view has ended";
+  EXPECT_EQ(node.memory.slots().take_uses(page.slot), 2u) << "the view and the get";
+}
+
+TEST_F(connected_client_test, whoever_has_its_outcome_may_begin_the_next_call) {
+  connect();
+  async_calls calls{*client, 1};
+  node.hold(key, bytes);
+  for (int i = 0; i < 200; ++i)
+    ASSERT_EQ(calls.exists({key}).get().at(0).status, status::hit) << i;
+}
+
 TEST_F(connected_client_test, calls_have_futures) {
   connect();
   async_calls calls{*client};

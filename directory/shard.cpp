@@ -224,7 +224,8 @@ std::size_t shard::set_members(std::span<const incarnation> members,
 
 void shard::follow(std::span<const incarnation> members) {
   // Views that follow each other fast must not fill the table of holders.
-  const bool crowded = holder_indices_.size() + members.size() > 2 * limits::members_max;
+  const bool crowded =
+      holder_indices_.size() + members.size() > std::size_t{2} * limits::members_max;
   if (crowded || !guard_on(guard::purge)) {
     set_members(members);
     return;

@@ -4,6 +4,7 @@
 #include "cli/members.hpp"
 #include "cli/option_forms.hpp"
 #include "cli/usage.hpp"
+#include "common/log.hpp"
 #include "config/load.hpp"
 #include "config/process_sources.hpp"
 #include "metrics/metric_table.hpp"
@@ -171,6 +172,7 @@ exit_code run(int argc, const char* const* argv) {
     return fail(line.globals, understood.error());
   if (!line.configured)
     return fail(line.globals, line.configured.error());
+  init_log("", "error", false); // What a command prints is its answer alone.
   return after_output(line.action(line.globals));
 }
 

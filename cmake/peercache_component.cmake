@@ -66,12 +66,26 @@ foreach(ring ${PEERCACHE_RINGS})
   add_custom_target(ring_${ring})
 endforeach()
 
+# peercache_sharded_tests(<name> <ring>)
+# A sanitized program takes half a second to start, most of its tests some milliseconds: each ctest test
+# of it is a quarter of its cases in one process. The output of one that fails names the case.
+function(peercache_sharded_tests name ring)
+  set(shards 4)
+  foreach(shard RANGE 1 ${shards})
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${name}.sanitized_${shard}_of_${shards} COMMAND ${name}_tests)
+    set_tests_properties(${name}.sanitized_${shard}_of_${shards} PROPERTIES LABELS ${ring} TIMEOUT 600
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+  endforeach()
+endfunction()
+
 # peercache_test(<folder> LABEL <ring> [OPTIMIZED] [FOLDERS <folders>...] [LINK <targets>...]
 #   [WITH <files>...] [UNTIMED <suites>])
 # One test program of all *_test.cpp in tests/<folder> and in those folders of it that are named, and of
-# the files there that they share; each case is a ctest test. The tests' own code is not optimized, which halves its compile time, unless they
-# compute for long. Tests of the ring `real` run alone, because they measure time; but those of the
-# UNTIMED suites, a filter of GoogleTest, beside each other.
+# the files there that they share; each case is a ctest test, but for the sanitized ones of the rings
+# `pure` and `actor` (peercache_sharded_tests). The tests' own code is not optimized, which halves its
+# compile time, unless they compute for long. Tests of the ring `real` run alone, because they measure
+# time; but those of the UNTIMED suites, a filter of GoogleTest, beside each other.
 function(peercache_test folder)
   cmake_parse_arguments(arg "OPTIMIZED" "LABEL;UNTIMED" "FOLDERS;LINK;WITH" ${ARGN})
   if(NOT arg_LABEL IN_LIST PEERCACHE_RINGS)
@@ -108,7 +122,9 @@ function(peercache_test folder)
     set(seconds 400)
   endif()
   set(properties LABELS ${arg_LABEL} TIMEOUT ${seconds})
-  if(arg_UNTIMED)
+  if(PEERCACHE_SANITIZED AND arg_LABEL MATCHES "pure|actor")
+    peercache_sharded_tests(${name} ${arg_LABEL})
+  elseif(arg_UNTIMED)
     gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
       TEST_FILTER ${arg_UNTIMED} TEST_LIST ${name}_untimed PROPERTIES ${properties})
     gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60

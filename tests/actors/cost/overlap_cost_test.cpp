@@ -1,12 +1,14 @@
-// How many blocks of routers' queries one core answers in a second. Sanitizers and unoptimized
-// builds change it, so this test runs in the build that users have. Times are of the thread, not of
-// the clock: what else the machine does is left out.
+// How many blocks of routers' queries one core answers in a second, as a part of what the JSON
+// reader alone would allow. Sanitizers and unoptimized builds change it, so this test runs in the
+// build that users have. Times are of the thread, not of the clock: what else the machine does is
+// left out.
 
 #include "actors/overlap_json.hpp"
 #include "actors/overlap_search.hpp"
 #include "directory/shard_batch.hpp"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -23,7 +25,8 @@ namespace overlap_cost {
 constexpr std::size_t records = 1'000'000;
 constexpr std::size_t query_blocks = 4096;
 constexpr std::size_t rounds = 100;
-constexpr double blocks_per_second_min = 1e6;
+/// The least that questions may take of the rate at which their text is read and forgotten.
+constexpr double part_of_limit_min = 1.0 / 3;
 
 double thread_seconds() {
   timespec now{};
@@ -37,6 +40,26 @@ std::string hash_of(std::size_t index) {
   std::snprintf(text.data(), text.size(), "%064zx", index * 0x9e3779b97f4a7c15u);
   return text.data();
 }
+
+/// Reads JSON and keeps nothing of it.
+class forgetful_reader : public nlohmann::json_sax<nlohmann::json> {
+public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(nlohmann::json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(std::string&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+};
 
 class overlap_cost_test : public ::testing::Test {
 protected:
@@ -85,21 +108,35 @@ protected:
   std::vector<std::string> bodies;
 };
 
-TEST_F(overlap_cost_test, a_million_blocks_a_second_are_answered_on_one_core) {
-  std::vector<overlap_question> questions;
-  auto begin = thread_seconds();
-  for (const auto& body : bodies)
-    questions.push_back(*parse_overlap(body, true));
-  const auto reading = thread_seconds() - begin;
-  begin = thread_seconds();
-  for (auto& question : questions)
-    ASSERT_NE(answer(std::move(question)).find("\"longest_matched\":262144"), std::string::npos);
-  const auto answering = thread_seconds() - begin;
-  const auto blocks = static_cast<double>(rounds * query_blocks);
-  std::printf("[ measured ] blocks a second on one core: %.2f million from JSON to JSON, %.2f "
-              "million from keys to the answer, of %zu records\n",
-              blocks / (reading + answering) / 1e6, blocks / answering / 1e6, records);
-  EXPECT_GE(blocks / (reading + answering), blocks_per_second_min);
+TEST_F(overlap_cost_test, questions_are_answered_at_a_third_of_the_rate_of_reading_their_text) {
+  // The machine's speed changes between one round and the next, so each round reads and answers the
+  // same text, and the median of the rounds counts.
+  std::vector<double> parts;
+  double limit = 0, reading = 0, answering = 0;
+  for (const auto& body : bodies) {
+    forgetful_reader nothing;
+    const auto begin = thread_seconds();
+    ASSERT_TRUE(nlohmann::json::sax_parse(body.begin(), body.end(), &nothing));
+    const auto read = thread_seconds();
+    auto question = parse_overlap(body, true);
+    const auto parsed = thread_seconds();
+    ASSERT_TRUE(question);
+    ASSERT_NE(answer(*std::move(question)).find("\"longest_matched\":262144"), std::string::npos);
+    const auto end = thread_seconds();
+    parts.push_back((read - begin) / (end - read));
+    limit += read - begin;
+    reading += parsed - read;
+    answering += end - parsed;
+  }
+  std::ranges::nth_element(parts, parts.begin() + rounds / 2);
+  const auto blocks = static_cast<double>(rounds * query_blocks) / 1e6;
+  std::printf(
+      "[ measured ] blocks a second on one core: %.2f million from JSON to JSON, %.2f million "
+      "from keys to the answer, of %zu records; %.2f million where the JSON is read and "
+      "forgotten: a median of %.2f of it\n",
+      blocks / (reading + answering), blocks / answering, records, blocks / limit,
+      parts[rounds / 2]);
+  EXPECT_GE(parts[rounds / 2], part_of_limit_min);
 }
 
 } // namespace overlap_cost

@@ -3,6 +3,7 @@
 #include "client/member_answers.hpp"
 #include "client/session_actor.hpp"
 #include "common/interruption.hpp"
+#include "common/user_group.hpp"
 #include "link/connector_actor.hpp"
 #include "link/ending_system.hpp"
 #include "link/protocol/pool_wire.hpp"
@@ -177,6 +178,7 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
   committing.node_port = options.node_port;
   committing.cluster = options.cluster;
   committing.client_name = name;
+  committing.group = group_in_environment();
   committing.connector = connector_;
   committing.links = links_;
   committing.ask = [members = members_](const incarnation& whom, member_request request) {

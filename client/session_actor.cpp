@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -35,12 +34,11 @@ constexpr auto commit_timeout = 10s;
 
 /// Maps the node's pool and takes the lock that says this process lives.
 result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_actor& gateway,
-                              const std::shared_ptr<pool_unmapper>& unmapper) {
+                              const session_actor_options& options) {
   auto node = discovery::decode_member(welcome.member);
   if (!node)
     return node.error();
-  const char* shared = std::getenv(node_group_variable);
-  const auto group = group_named(shared == nullptr ? "" : shared);
+  const auto group = group_named(options.group);
   if (!group)
     return error{group.error().code,
                  std::string(node_group_variable) + ": " + group.error().message};
@@ -57,13 +55,13 @@ result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_acto
     pool->mirror = static_cast<config::mirror_mode>(welcome.mirror);
   pool->directory_replicas =
       std::clamp<std::uint32_t>(welcome.directory_replicas, 1, discovery::hash_ring::replicas_max);
-  return pool_unmapper::share(std::move(pool), unmapper);
+  return pool_unmapper::share(std::move(pool), options.board->unmapper);
 }
 
 void opened(session_pointer self, const gateway_actor& gateway, const session_welcome& welcome) {
   auto& state = self->state;
   state.connecting = false;
-  auto pool = map_pool(welcome, gateway, state.options.board->unmapper);
+  auto pool = map_pool(welcome, gateway, state.options);
   if (!pool) {
     log::warn("client: the pool of this host's node cannot be mapped: {}", to_string(pool.error()));
     state.options.board->set_fault(

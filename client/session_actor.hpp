@@ -13,6 +13,8 @@ struct session_actor_options {
   std::uint16_t node_port = 0;
   std::string cluster;
   std::string client_name;
+  /// Name or number of the group with which the node's pool may be shared; empty: with none.
+  std::string group;
   link::connector_actor connector;
   link::links_actor links;
   member_asker ask; ///< Asks members, from any thread.

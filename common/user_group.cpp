@@ -1,10 +1,16 @@
 #include "common/user_group.hpp"
 
 #include <charconv>
+#include <cstdlib>
 #include <grp.h>
 #include <vector>
 
 namespace peercache {
+
+std::string group_in_environment() {
+  const char* named = std::getenv(node_group_variable);
+  return named == nullptr ? "" : named;
+}
 
 result<std::optional<gid_t>> group_named(const std::string& name) {
   if (name.empty())

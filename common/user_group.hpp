@@ -12,6 +12,10 @@ namespace peercache {
 /// node (`node.group`).
 inline constexpr const char* node_group_variable = "PEERCACHE_NODE_GROUP";
 
+/// The value of `node_group_variable`; empty when it is not set. No other thread may change the
+/// environment during the call.
+std::string group_in_environment();
+
 /// The number of a group of this host, given by its name or number; nothing for an empty name.
 /// Errors: there is no such group. Blocks in the resolver of names.
 result<std::optional<gid_t>> group_named(const std::string& name);

@@ -46,12 +46,11 @@ std::string pool_state::reserve(const std::string& lengths, storage::hold_table:
   std::string slots;
   std::vector<storage::evicted> victims;
   auto count = record_count<std::uint32_t>(lengths);
-  storage::page_pool::kept_elsewhere on_disk;
-  if (disk.on() && mostly_on_disk())
-    on_disk = [this](slot_id slot) { return publishing->marks().kept(slot); };
+  using spare_mode = storage::page_pool::spare_mode;
+  const auto spare = disk.on() && mostly_on_disk() ? spare_mode::only_copies : spare_mode::none;
   for (std::size_t i = 0; count && i < *count; ++i) {
     const auto length_bytes = record_at<std::uint32_t>(lengths, i);
-    auto slot = pool->reserve(length_bytes, victims, on_disk);
+    auto slot = pool->reserve(length_bytes, victims, spare);
     append_record(slots, slot ? *slot : no_slot);
     demand.add(length_bytes);
   }
@@ -243,16 +242,21 @@ std::string count_uses(pool_pointer self, const std::string& pages) {
 
 } // namespace
 
+void pool_state::begin(const pool_actor_options& chosen,
+                       std::unique_ptr<storage::page_pool> pages) {
+  options = chosen;
+  pool = std::move(pages);
+  publishing = std::make_unique<directory::publisher>(publisher_options_of(options), *pool);
+  disk = pool_disk(options.disk, publishing->marks());
+  if (disk.on())
+    pool->know_kept([&marks = publishing->marks()](slot_id slot) { return marks.kept(slot); });
+}
+
 pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& options,
                                    std::unique_ptr<storage::page_pool> pool) {
-  auto& state = self->state;
   PEERCACHE_ASSERT(pool != nullptr);
-  state.options = options;
-  state.pool = std::move(pool);
-  state.publishing =
-      std::make_unique<directory::publisher>(publisher_options_of(options), *state.pool);
-  state.disk = pool_disk(options.disk, state.publishing->marks());
-  state.adoption = {.options = options.adoption, .begun = self->clock().now()};
+  self->state.begin(options, std::move(pool));
+  self->state.adoption = {.options = options.adoption, .begun = self->clock().now()};
   self->set_default_handler(caf::drop);
   self->delayed_send(self, options.beat, beat_atom_v, from_here{});
   return {

@@ -65,6 +65,8 @@ struct pool_state {
   storage::page_survey survey;
   static inline const char* name = "pool";
 
+  /// @pre This is the first call, and there is a pool in `pages`.
+  void begin(const pool_actor_options& chosen, std::unique_ptr<storage::page_pool> pages);
   /// Reserves slots for `lengths` (packed u32); `no_slot` where no room can be made.
   std::string reserve(const std::string& lengths, storage::hold_table::time_point now);
   void abandon(const std::string& slots);

@@ -47,6 +47,10 @@ std::optional<slot_id> adaptive_policy::victim() {
   return std::visit([](auto& policy) { return policy.victim(); }, active_);
 }
 
+std::optional<slot_id> adaptive_policy::untouched_victim(const slot_test& may_go) {
+  return std::visit([&](auto& policy) { return policy.untouched_victim(may_go); }, active_);
+}
+
 adaptive_stats adaptive_policy::stats() const noexcept {
   return {
       .active = std::holds_alternative<lru>(active_) ? eviction_kind::lru : eviction_kind::s3fifo,

@@ -51,6 +51,7 @@ public:
   void touch(slot_id slot) override;
   void erase(slot_id slot) override;
   std::optional<slot_id> victim() override;
+  std::optional<slot_id> untouched_victim(const slot_test& may_go) override;
 
   adaptive_stats stats() const noexcept;
   std::size_t memory_bytes() const noexcept;

@@ -4,10 +4,14 @@
 #include "common/page_key.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
 namespace peercache::storage {
+
+/// A question about the page in a slot.
+using slot_test = std::function<bool(slot_id)>;
 
 /// The order in which the resident pages of one pool are evicted when room is needed. The policy
 /// learns only of pages that were inserted and touched; the pool decides when to ask for a victim
@@ -20,7 +24,8 @@ namespace peercache::storage {
 /// Threads: one (the pool's owner). Ownership: none of the pages, only of its own lists.
 /// Units: capacity and lengths in bytes. Errors: none; a slot that is inserted twice, or touched
 /// or erased without being resident, is an assertion.
-/// Invariants: (1) a slot is resident from `insert` until `erase`, or until `victim` returned it;
+/// Invariants: (1) a slot is resident from `insert` until `erase`, or until `victim` or
+/// `untouched_victim` returned it;
 /// (2) `victim` returns nothing only when no page is resident; (3) steady state allocates nothing.
 class eviction_policy {
 public:
@@ -39,6 +44,10 @@ public:
 
   /// Removes and returns the page that should be evicted next; nothing when no page is resident.
   virtual std::optional<slot_id> victim() = 0;
+
+  /// Removes and returns a page near the front of the order that was not touched since it was
+  /// inserted and of whose slot `may_go` is true; nothing where there is none among the first few.
+  virtual std::optional<slot_id> untouched_victim(const slot_test& may_go) = 0;
 };
 
 enum class eviction_kind : std::uint8_t {

@@ -19,6 +19,7 @@ void lru::touch(slot_id slot) {
   PEERCACHE_ASSERT(node != node_index::none);
   queue_.unlink(table_, node);
   queue_.push_back(table_, node);
+  table_[node].touched = 1;
 }
 
 void lru::erase(slot_id slot) {
@@ -33,6 +34,18 @@ std::optional<slot_id> lru::victim() {
   if (node == node_index::none) {
     return std::nullopt;
   }
+  return drop(node);
+}
+
+std::optional<slot_id> lru::untouched_victim(const slot_test& may_go) {
+  const node_index node = queue_.first_untouched(table_, may_go);
+  if (node == node_index::none) {
+    return std::nullopt;
+  }
+  return drop(node);
+}
+
+slot_id lru::drop(node_index node) noexcept {
   const slot_id slot = table_[node].slot;
   queue_.unlink(table_, node);
   table_.remove(node);

@@ -21,6 +21,7 @@ public:
   void touch(slot_id slot) override;
   void erase(slot_id slot) override;
   std::optional<slot_id> victim() override;
+  std::optional<slot_id> untouched_victim(const slot_test& may_go) override;
 
   /// Inserts as the public `insert` does, for callers that have only the key's digest.
   void insert_digest(slot_id slot, std::uint64_t key_digest, std::uint32_t length_bytes);
@@ -33,6 +34,8 @@ public:
   std::size_t memory_bytes() const noexcept { return table_.memory_bytes(); }
 
 private:
+  slot_id drop(node_index node) noexcept;
+
   page_table table_;
   page_queue queue_;
 };

@@ -120,14 +120,14 @@ std::uint32_t page_pool::release(slot_id slot) {
 // -- reserve and commit
 
 result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evicted>& victims,
-                                   const kept_elsewhere& kept) {
+                                   spare_mode spare) {
   if (length_bytes == 0 || length_bytes > limits::page_bytes_max)
     return {errc::invalid_argument, "a page has 1 byte to 64 MiB"};
   auto granules = limits::granules_of(length_bytes);
   if (granules <= pages_.size()) {
     if (auto first = free_.allocate(granules))
       return start_filling(*first, granules);
-    if (auto slot = place(granules, victims, kept))
+    if (auto slot = place(granules, victims, spare))
       return *slot;
   }
   ++stats_.reserves_refused;
@@ -135,7 +135,8 @@ result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evict
 }
 
 std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evicted>& victims,
-                                        const kept_elsewhere& kept) {
+                                        spare_mode spare) {
+  const bool spares = spare == spare_mode::only_copies && kept_ != nullptr;
   reclaim();
   // Scrubs at most as many bytes as the filler of the page will write, so that a reserve does not
   // take much longer.
@@ -144,7 +145,7 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
   if (auto first = free_.allocate(granules))
     return start_filling(*first, granules);
   for (std::uint32_t i = 0; i < victims_before_window; ++i) {
-    auto victim = kept ? next_victim(kept) : next_victim();
+    auto victim = spares ? next_victim_kept_elsewhere() : next_victim();
     if (!victim)
       break;
     evict(*victim, victims);

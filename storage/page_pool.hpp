@@ -149,15 +149,18 @@ public:
   /// the slot is free only after calls of `scrub` have zeroed it.
   void give_back(slot_id slot);
 
-  /// Whether the page in this slot can be had again from elsewhere once it is given up.
-  using kept_elsewhere = std::function<bool(slot_id)>;
+  /// Tells how to see whether the page in a slot can be had again from elsewhere once it is given
+  /// up. Without it none can. @pre Nothing was reserved yet.
+  void know_kept(slot_test kept) { kept_ = std::move(kept); }
+
+  /// Whether, among the next few victims, pages that are kept elsewhere go first.
+  enum class spare_mode : bool { none, only_copies };
 
   /// Reserves a slot for a page of this length. Pages that had to go are appended to `victims`,
   /// also when the answer is an error: `invalid_argument` for a length that no page may have,
-  /// `out_of_memory` when pinned pages and slots being filled leave no room. `kept`: among the next
-  /// few victims, pages that are kept elsewhere go first.
+  /// `out_of_memory` when pinned pages and slots being filled leave no room.
   result<slot_id> reserve(std::uint32_t length_bytes, std::vector<evicted>& victims,
-                          const kept_elsewhere& kept = nullptr);
+                          spare_mode spare = spare_mode::none);
 
   /// Publishes the pages of one put. `fills` are a prefix chain, head first, and will be evicted
   /// tail first. The newest page of a key counts: a page of another length gives way to it.
@@ -291,10 +294,10 @@ private:
   commit_outcome commit_one(const fill& page, const std::optional<slot_id>& resident,
                             bool replaces);
   std::optional<slot_id> place(std::uint32_t granules, std::vector<evicted>& victims,
-                               const kept_elsewhere& kept);
+                               spare_mode spare);
   void put_in_order(slot_id slot, const page_key& key, bool promoted);
   std::optional<slot_id> next_victim();
-  std::optional<slot_id> next_victim(const kept_elsewhere& kept);
+  std::optional<slot_id> next_victim_kept_elsewhere();
   void evict(slot_id victim, std::vector<evicted>& victims);
 
   // Window eviction (page_pool_window.cpp).
@@ -311,6 +314,7 @@ private:
   host_index host_;
   page_pool_options options_;
   // Members that the owner's thread uses.
+  slot_test kept_; ///< Whether a page is kept elsewhere; nothing where none is.
   probation order_;
   extent_allocator free_;
   page_index index_;

@@ -33,7 +33,9 @@ void page_pool::put_in_order(slot_id slot, const page_key& key, bool promoted) {
 
 std::optional<slot_id> page_pool::next_victim() {
   for (std::uint32_t i = 0, passes = 0; passes <= held_passes_max;) {
-    const auto victim = order_.victim();
+    const auto victim = order_.victim([this](slot_id unread, slot_id promoted) {
+      return kept_ && kept_(unread) && slots_.contents(unread).gen < slots_.contents(promoted).gen;
+    });
     if (!victim)
       return std::nullopt;
     const auto slot = victim->slot;
@@ -59,14 +61,14 @@ std::optional<slot_id> page_pool::next_victim() {
 
 /// The next victim that is kept elsewhere; when the first few are not, the first of these. The
 /// other pages that were looked at go back into the order as new ones.
-std::optional<slot_id> page_pool::next_victim(const kept_elsewhere& kept) {
+std::optional<slot_id> page_pool::next_victim_kept_elsewhere() {
   std::vector<slot_id> spared;
   auto chosen = next_victim();
-  while (chosen && !kept(*chosen) && spared.size() < spared_max) {
+  while (chosen && !kept_(*chosen) && spared.size() < spared_max) {
     spared.push_back(*chosen);
     chosen = next_victim();
   }
-  if (!spared.empty() && (!chosen || !kept(*chosen))) {
+  if (!spared.empty() && (!chosen || !kept_(*chosen))) {
     if (chosen)
       spared.push_back(*chosen);
     chosen = spared.front();

@@ -121,4 +121,15 @@ void page_queue::append(page_table& table, page_queue& other) noexcept {
   other = page_queue{};
 }
 
+node_index page_queue::first_untouched(const page_table& table, const slot_test& may_go) const {
+  auto node = front_;
+  for (std::uint32_t looks = 0; node != node_index::none && looks < looks_max; ++looks) {
+    const auto& page = table[node];
+    if (page.touched == 0 && may_go(page.slot))
+      return node;
+    node = page.next;
+  }
+  return node_index::none;
+}
+
 } // namespace peercache::storage

@@ -3,6 +3,7 @@
 #include "common/assert.hpp"
 #include "common/ids.hpp"
 #include "common/limits.hpp"
+#include "storage/eviction_policy.hpp"
 #include "storage/probe_cells.hpp"
 
 #include <cstddef>
@@ -26,6 +27,7 @@ struct page_node {
   std::uint32_t uses : 2 = 0; ///< Saturated count of touches, for policies that count.
   /// Whether the page is in the small one of two queues, for policies that have two.
   std::uint32_t small : 1 = 0;
+  std::uint32_t touched : 1 = 0; ///< Whether it was touched since it was inserted.
 };
 static_assert(sizeof(page_node) == 24);
 static_assert(limits::page_bytes_max < (1u << 27));
@@ -91,12 +93,18 @@ public:
   /// Moves all pages of `other`, in order, behind the back of this queue.
   void append(page_table& table, page_queue& other) noexcept;
 
+  /// The first page that was not touched since it was inserted and of whose slot `may_go` is true;
+  /// `node_index::none` when none of the first `looks_max` pages is one.
+  node_index first_untouched(const page_table& table, const slot_test& may_go) const;
+
   /// The node that leaves the queue first; `node_index::none` when the queue is empty.
   node_index front() const noexcept { return front_; }
   bool empty() const noexcept { return front_ == node_index::none; }
   std::uint64_t bytes() const noexcept { return bytes_; }
 
 private:
+  static constexpr std::uint32_t looks_max = 16;
+
   node_index front_ = node_index::none;
   node_index back_ = node_index::none;
   std::uint64_t bytes_ = 0;

@@ -28,8 +28,10 @@ probation::page probation::take(place at) {
 
 void probation::touch(slot_id slot, std::uint32_t times) {
   const auto found = places_.find(slot.value);
-  if (found == places_.end())
+  if (found == places_.end()) {
+    was_read_ = was_read_ || slot == offered_;
     return policy_->touch(slot);
+  }
   auto& its = *found->second;
   its.reads += times;
   if (its.reads < reads_to_stay)
@@ -47,8 +49,17 @@ void probation::erase(slot_id slot) {
     take(found->second);
 }
 
-std::optional<probation::choice> probation::victim() {
-  if (bytes_ > bytes_max_ || (!order_.empty() && ++victims_ >= share))
+std::optional<probation::choice> probation::victim(const yield_test& may_yield) {
+  const bool too_many = bytes_ > bytes_max_;
+  std::optional<slot_id> unread;
+  if (too_many && !was_read_ && may_yield)
+    unread = policy_->untouched_victim(
+        [&](slot_id slot) { return may_yield(slot, order_.front().slot); });
+  was_read_ = false;
+  offered_ = unread;
+  if (unread)
+    return choice{*unread, 1, false};
+  if (too_many || (!order_.empty() && ++victims_ >= share))
     return take_oldest();
   if (const auto slot = policy_->victim())
     return choice{*slot, 1, false};

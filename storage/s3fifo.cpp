@@ -49,6 +49,7 @@ void s3fifo::touch(slot_id slot) {
   const node_index node = table_.find(slot);
   PEERCACHE_ASSERT(node != node_index::none);
   page_node& page = table_[node];
+  page.touched = 1;
   if (page.uses < uses_max) {
     ++page.uses;
   }
@@ -69,14 +70,26 @@ std::optional<slot_id> s3fifo::victim() {
   return victim_of_main();
 }
 
+std::optional<slot_id> s3fifo::untouched_victim(const slot_test& may_go) {
+  // Pages of the main queue were touched, or came again soon after they had been evicted.
+  const node_index node = small_.first_untouched(table_, may_go);
+  if (node == node_index::none)
+    return std::nullopt;
+  return drop_ghost(node);
+}
+
+/// Drops a page of the small queue, whose key becomes a ghost.
+slot_id s3fifo::drop_ghost(node_index node) {
+  ghosts_.remember(table_[node].key_digest, table_.size());
+  return drop(node);
+}
+
 std::optional<slot_id> s3fifo::victim_of_small() {
   while (!small_.empty()) {
     const node_index node = small_.front();
     page_node& page = table_[node];
-    if (page.uses == 0) {
-      ghosts_.remember(page.key_digest, table_.size());
-      return drop(node);
-    }
+    if (page.uses == 0)
+      return drop_ghost(node);
     small_.unlink(table_, node);
     page.uses = 0;
     page.small = 0;

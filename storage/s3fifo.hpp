@@ -36,6 +36,7 @@ public:
   void touch(slot_id slot) override;
   void erase(slot_id slot) override;
   std::optional<slot_id> victim() override;
+  std::optional<slot_id> untouched_victim(const slot_test& may_go) override;
 
   /// Inserts as the public `insert` does, for callers that have only the key's digest.
   void insert_digest(slot_id slot, std::uint64_t key_digest, std::uint32_t length_bytes);
@@ -56,6 +57,7 @@ public:
 
 private:
   page_queue& queue_of(const page_node& page) noexcept { return page.small ? small_ : main_; }
+  slot_id drop_ghost(node_index node);
   std::optional<slot_id> victim_of_small();
   std::optional<slot_id> victim_of_main();
   slot_id drop(node_index node) noexcept;

@@ -116,5 +116,26 @@ TEST_P(disk_cold, pages_that_leave_memory_while_they_are_read_are_found_on_disk)
   std::printf("[ measured ] %u of %u reads were misses\n", misses, batches * 16);
 }
 
+TEST_P(disk_cold, pages_that_fit_the_pool_are_in_memory_when_they_are_read_again) {
+  constexpr std::uint32_t cold = 256, universe = 1200; // A half and twice what the pool holds.
+  auto here = client_of(0);
+  auto there = client_of(1);
+  put_to_disk(*here, 0, 0, universe);
+  const auto from_disk = [&] {
+    std::uint32_t count = 0;
+    for (std::uint32_t id = 0; id < cold; ++id) {
+      const auto read = get(*there, id, milliseconds(10'000));
+      EXPECT_EQ(to_string(read.result.status), to_string(page_status::hit)) << id;
+      EXPECT_EQ(read.check.wrong_bytes, 0u) << id;
+      count += read.result.origin == page_origin::disk ? 1 : 0;
+    }
+    return count;
+  };
+  ASSERT_GE(from_disk(), cold * 9 / 10) << "nothing is shown if they were in memory before";
+  const auto again = from_disk();
+  EXPECT_LE(again, cold / 20) << "pages that nobody has read are to make room";
+  std::printf("[ measured ] %u of %u pages came from disk again\n", again, cold);
+}
+
 } // namespace
 } // namespace peercache::real

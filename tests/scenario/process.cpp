@@ -34,6 +34,8 @@ process::process(cluster& in, host& on)
   pool_ = std::make_unique<storage::page_pool>(slots_, std::make_unique<storage::lru>(), options,
                                                index_);
   publisher_ = std::make_unique<directory::publisher>(publisher_options(), *pool_);
+  if (cluster_.settings().disk)
+    pool_->know_kept([this](slot_id slot) { return publisher_->marks().kept(slot); });
 }
 
 void process::tick() {

@@ -18,15 +18,27 @@ constexpr std::uint32_t granule = limits::granule_bytes;
 /// A pool of 64 pages in LRU order, some of which are kept elsewhere, too.
 class page_pool_victims : public testing::Test {
 protected:
-  slot_id put(std::uint64_t number) {
-    auto slot = pool.reserve(granule, victims, kept);
+  page_pool_victims() {
+    pool.know_kept([this](slot_id slot) { return elsewhere.contains(numbers.at(slot.value)); });
+  }
+
+  slot_id put(std::uint64_t number, bool promoted = false) {
+    auto slot = pool.reserve(granule, victims, page_pool::spare_mode::only_copies);
     EXPECT_TRUE(slot);
     const fill page{*slot, key_of(number), granule, std::max<std::uint64_t>(number, 1)};
     memory.slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
     commit_outcome outcome;
-    pool.commit({&page, 1}, {&outcome, 1});
+    pool.commit({&page, 1}, {&outcome, 1}, promoted);
     numbers[outcome.slot.value] = number;
     return outcome.slot;
+  }
+  /// Promotes pages from 1000 on, and counts the read of each for which it was promoted.
+  void promote(std::uint64_t count) {
+    for (std::uint64_t cold = 1000; cold < 1000 + count; ++cold) {
+      memory.slots().count_use(put(cold, true));
+      pool.fold_uses(64);
+      pool.evict_ahead(victims, nullptr, 4 * granule);
+    }
   }
 
   bool has(std::uint64_t number) const { return pool.find(key_of(number)).has_value(); }
@@ -37,9 +49,6 @@ protected:
                  {.free_low_bytes = 1, .free_high_bytes = 1}};
   std::map<std::uint32_t, std::uint64_t> numbers; ///< The number of the page in each slot.
   std::set<std::uint64_t> elsewhere;
-  page_pool::kept_elsewhere kept = [this](slot_id slot) {
-    return elsewhere.contains(numbers.at(slot.value));
-  };
   std::vector<evicted> victims;
 };
 
@@ -72,6 +81,53 @@ TEST_F(page_pool_victims, all_pages_that_are_left_can_go_though_none_is_kept_els
     put(i);
   EXPECT_EQ(pool.stats().pages, 64u);
   EXPECT_EQ(victims.size(), 900u);
+}
+
+TEST_F(page_pool_victims, promoted_pages_push_out_what_nobody_has_read_and_is_kept_elsewhere) {
+  for (std::uint64_t i = 0; i < 40; ++i)
+    put(i);
+  for (std::uint64_t i = 0; i < 20; ++i)
+    elsewhere.insert(i);
+  promote(36);
+  for (std::uint64_t cold = 1000; cold < 1036; ++cold)
+    EXPECT_TRUE(has(cold)) << cold << ": 60 granules are theirs and those of 24 other pages";
+  for (std::uint64_t i = 20; i < 40; ++i)
+    EXPECT_TRUE(has(i)) << i << " is the only copy";
+}
+
+TEST_F(page_pool_victims, pages_that_come_after_a_scan_push_out_what_it_has_left) {
+  promote(60);
+  for (std::uint64_t i = 0; i < 32; ++i) {
+    elsewhere.insert(i);
+    put(i);
+    pool.evict_ahead(victims, nullptr, 4 * granule);
+  }
+  for (std::uint64_t i = 0; i < 32; ++i)
+    EXPECT_TRUE(has(i)) << i;
+}
+
+TEST_F(page_pool_victims, a_page_that_was_read_and_an_only_copy_do_not_keep_others_in_the_pool) {
+  for (std::uint64_t i = 0; i < 40; ++i)
+    put(i);
+  for (std::uint64_t i = 2; i < 40; ++i)
+    elsewhere.insert(i);
+  memory.slots().count_use(pool.find(key_of(0))->slot);
+  promote(50);
+  EXPECT_TRUE(has(0));
+  EXPECT_TRUE(has(1));
+  for (std::uint64_t cold = 1000; cold < 1050; ++cold)
+    EXPECT_TRUE(has(cold)) << cold;
+}
+
+TEST_F(page_pool_victims, promoted_pages_push_out_no_page_that_was_read) {
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    memory.slots().count_use(put(i));
+    elsewhere.insert(i);
+  }
+  pool.fold_uses(64);
+  promote(1000);
+  for (std::uint64_t i = 0; i < 40; ++i)
+    EXPECT_TRUE(has(i)) << i;
 }
 
 TEST_F(page_pool_victims, as_much_is_kept_free_as_is_wanted) {

@@ -2,9 +2,11 @@
 
 #include "cli/run_certificates.hpp"
 #include "common/assert.hpp"
+#include "config/units.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@ namespace peercache::cli {
 namespace {
 
 constexpr std::size_t store_batch = 32;
+constexpr std::uint64_t disk_pools = 4; ///< Bytes of a disk tier per byte of a pool.
 
 } // namespace
 
@@ -60,6 +63,13 @@ result<void> bench_setup::start() {
   // The measurements rely on finding the pages that were stored last, and LRU keeps those; other
   // policies may prefer older pages.
   cluster.prototype.flags = {"--pool-eviction", "lru"};
+  if (!options_.disk_path.empty()) {
+    disk_folder_ =
+        std::filesystem::path(options_.disk_path) / fmt::format("peercache-bench-{}", ::getpid());
+    cluster.prototype.flags.insert(cluster.prototype.flags.end(),
+                                   {"--disk-path", disk_folder_.string(), "--disk-size",
+                                    config::format_size(disk_pools * options_.pool_bytes)});
+  }
   if (options_.tls != bench_tls::off) {
     auto files = make_run_certificates(folder_.path() / "tls", cluster.prototype.cluster);
     if (!files)
@@ -88,6 +98,9 @@ result<void> bench_setup::start() {
 
 bench_setup::~bench_setup() {
   stop_nodes(nodes_, std::chrono::seconds(10));
+  std::error_code kept; // Files that cannot be removed stay where the user has put them.
+  if (!disk_folder_.empty())
+    std::filesystem::remove_all(disk_folder_, kept);
 }
 
 result<std::unique_ptr<client::cache_client>>

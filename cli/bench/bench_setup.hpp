@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +31,9 @@ struct bench_options {
   bool pin = true;
   bench_tls tls = bench_tls::off;
   std::vector<std::string> only; ///< Names of the rows to measure; empty: all.
+  /// The folder for the nodes' disk tiers, each four times as large as a pool; empty: there are
+  /// none.
+  std::string disk_path;
   std::string node_program;
 
   bool wants(const std::string& name) const;
@@ -55,6 +59,7 @@ public:
 
   std::uint16_t control_port(std::size_t node) const { return nodes_[node].ports().control_port; }
   const std::string& cluster() const { return nodes_.front().launch().cluster; }
+  const tls_paths& tls(std::size_t node) const { return nodes_[node].launch().tls; }
 
   const bench_options& options() const { return options_; }
   std::span<std::byte> own_memory() const { return own_.bytes(); }
@@ -74,6 +79,7 @@ private:
 
   bench_options options_;
   run_folder folder_;
+  std::filesystem::path disk_folder_; ///< Holds the nodes' disk tiers; removed at the end.
   bench::big_memory own_;
   bench::big_memory shared_;
   std::vector<node_process> nodes_;
@@ -160,6 +166,8 @@ result<void> bench_gets(bench_setup& setup, std::size_t page_bytes, std::vector<
 inline constexpr std::size_t copy_page_sizes[] = {1u << 20, 4u << 20, 64u << 10};
 result<void> bench_network(bench_setup& setup, std::vector<bench_row>& rows);
 result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows);
+/// @pre The options have a `disk_path`.
+result<void> bench_other_host_disk(bench_setup& setup, std::vector<bench_row>& rows);
 
 /// Puts one page for each key through `client`, with bytes from `memory` in turn, and waits until
 /// all pages are published.

@@ -24,11 +24,12 @@ struct command_options {
 struct bench_group {
   std::vector<std::string> names; ///< Names of the rows that this group adds.
   std::function<result<void>(bench_setup&, std::vector<bench_row>&)> measure;
+  bool on_disk = false; ///< Whether the nodes have disk tiers.
 };
 
 /// The groups of measurements, latencies first: these load the machine little, so that it is still
 /// cool for the copies.
-std::vector<bench_group> make_groups() {
+std::vector<bench_group> make_groups(bool with_disk) {
   std::vector<bench_group> groups = {
       {{"exists", "exists_pipelined"}, bench_exists},
       {{"get_other_host", "get_other_host_cached_location", "get_other_host_directory_lookup"},
@@ -39,6 +40,8 @@ std::vector<bench_group> make_groups() {
   for (auto bytes : copy_page_sizes)
     groups.push_back(
         {{"set"}, [bytes](auto& setup, auto& rows) { return bench_sets(setup, bytes, rows); }});
+  if (with_disk)
+    groups.push_back({{"get_other_host_disk"}, bench_other_host_disk, true});
   return groups;
 }
 
@@ -57,8 +60,9 @@ result<void> check_names(const bench_options& options, const std::vector<bench_g
     auto known = names_of(groups);
     if (std::find(known.begin(), known.end(), name) == known.end())
       return {errc::invalid_argument,
-              fmt::format("--only: there is no measurement '{}'; there are {}", name,
-                          fmt::join(known, ", "))};
+              fmt::format("--only: there is no measurement '{}'; there are {}{}", name,
+                          fmt::join(known, ", "),
+                          options.disk_path.empty() ? ", and more with --disk-path" : "")};
   }
   return {};
 }
@@ -66,7 +70,7 @@ result<void> check_names(const bench_options& options, const std::vector<bench_g
 /// Runs the groups that are wanted, each with nodes of its own, so that no group finds its pools
 /// filled by another.
 result<std::vector<bench_row>> run_bench(const bench_options& options) {
-  auto groups = make_groups();
+  auto groups = make_groups(!options.disk_path.empty());
   if (auto known = check_names(options, groups); !known)
     return known.error();
   std::vector<bench_row> rows;
@@ -78,7 +82,10 @@ result<std::vector<bench_row>> run_bench(const bench_options& options) {
                               [&](const auto& name) { return options.wants(name); });
     if (!wanted)
       continue;
-    auto setup = bench_setup::make(options);
+    auto own = options;
+    if (!group.on_disk)
+      own.disk_path.clear();
+    auto setup = bench_setup::make(own);
     if (!setup)
       return setup.error();
     if (auto measured = group.measure(**setup, rows); !measured)
@@ -134,6 +141,10 @@ void add_bench_command(command_line& line) {
   command->add_option("--only", bench.only, "Operations to measure, by their names [default: all]")
       ->type_name("NAME")
       ->delimiter(',');
+  command
+      ->add_option("--disk-path", bench.disk_path,
+                   "Folder: pages on the other node's disk, which lies there, are measured, too")
+      ->type_name("FOLDER");
   command
       ->add_option("--node-program", bench.node_program,
                    "Path of peercache-node [default: the one beside this program]")

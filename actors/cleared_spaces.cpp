@@ -19,15 +19,15 @@ namespace {
 /// (actors/life_record.hpp).
 constexpr std::uint8_t encoding_version = 2;
 
-/// Epochs count the clears of a space. No node that keeps to the protocol sends a higher epoch, and
-/// it would leave no room for later clears.
+/// Highest valid epoch. No node that keeps to the protocol sends a higher epoch, which would leave
+/// no room for later clears.
 constexpr epoch_number epoch_max = 0x7fffffff;
 
 /// Bytes of a telling before the life record: sender, five flags, stamp of a view, length.
 constexpr std::size_t head_bytes = 16 + 5 + 8 + 8 + 16 + 4;
 
-/// The clock's part of an epoch counts seconds of 2026 and the 34 years after; later times are left
-/// to counting.
+/// The epoch that the clock gives is the seconds since the beginning of 2026. After 34 years it
+/// stays at its maximum, and epochs only count up.
 constexpr std::uint64_t first_second = 1'767'225'600;
 constexpr std::uint64_t clock_epoch_max = 0x3fffffff;
 static_assert(clock_epoch_max < epoch_max && epoch_max < storage::epoch_table::no_epoch,
@@ -38,7 +38,7 @@ epoch_number clock_epoch(std::uint64_t unix_s) noexcept {
   return static_cast<epoch_number>(std::min(seconds, clock_epoch_max));
 }
 
-/// Returns the epoch of the space that the encoded bytes contain.
+/// Returns the epoch that a space has by the encoded bytes; 0 when the bytes are damaged.
 epoch_number epoch_in(std::string_view encoded, space_id wanted) {
   byte_reader in(encoded);
   in.number<std::uint8_t>();
@@ -175,7 +175,9 @@ std::string cleared_spaces::label_of(const place& at) const {
   return at.name + " at " + at.address.host + ":" + std::to_string(at.address.port);
 }
 
-/// `missing_max` departures are enough to say that no clear is certain; forgiven ones make room.
+/// Notes a former member. When `missing_max` are noted, a forgiven one makes room; if none is
+/// forgiven, the new one is left out, for the noted ones are enough to say that no clear is
+/// certain.
 void cleared_spaces::note_departure(const place& at, const departure& left) {
   if (!gone_.contains(at) && gone_.size() >= missing_max) {
     const auto forgiven = std::find_if(gone_.begin(), gone_.end(),
@@ -185,7 +187,7 @@ void cleared_spaces::note_departure(const place& at, const departure& left) {
     gone_.erase(forgiven);
   }
   gone_[at] = left;
-  PEERCACHE_ASSERT(gone_.size() <= missing_max); // Nobody tells more, whatever others remember.
+  PEERCACHE_ASSERT(gone_.size() <= missing_max); // The limit holds, whatever other nodes tell.
 }
 
 void cleared_spaces::take_departures(const departures& theirs) {
@@ -262,7 +264,7 @@ std::string cleared_spaces::tell(const incarnation& whom, bool done, bool leaves
   out.id(stamp.issuer);
   const auto record = encode_record(life_);
   out.number(static_cast<std::uint32_t>(record.size()));
-  PEERCACHE_ASSERT(bytes.size() == head_bytes); // `decode_telling` finds the rest behind it.
+  PEERCACHE_ASSERT(bytes.size() == head_bytes); // `decode_telling` looks for the life record here.
   out.text(record);
   out.text(encode());
   return bytes;

@@ -44,28 +44,29 @@ public:
 
   epoch_number epoch_of(space_id space) const noexcept { return table_.epoch_of(space); }
   /// Returns the epoch for a clear of `space` that begins now. It is above every epoch of the space
-  /// that this node knows. It is also the clock's at least, and so above the epochs of earlier
-  /// clears that only unreachable nodes know: pages that were set on those nodes after such a clear
-  /// are cleared as well.
+  /// that this node knows. It is also at least as high as the clock says, and so above the epochs
+  /// of earlier clears that only unreachable nodes know: pages that were set on those nodes after
+  /// such a clear are cleared as well.
   epoch_number next_epoch(space_id space, std::uint64_t unix_s) const noexcept;
   /// Number of spaces with an epoch of their own.
   std::size_t count() const;
-  /// Raises a space's epoch. False when the epoch was that high already, or higher.
+  /// Raises a space's epoch. False when nothing changed: the epoch was that high already, or
+  /// `epoch` is above all valid ones.
   bool raise(space_id space, epoch_number epoch);
-  /// `open`: clients of this host may read the pool. `close`: they may not, for the node leaves its
-  /// cluster.
+  /// `open`: clients of this host may read the pool. `close`: they may not, for the node has not
+  /// caught up, or leaves its cluster.
   void open() noexcept { table_.open(); }
   void close() noexcept { table_.close(); }
 
   /// Encodes all cleared spaces and departed nodes that this node knows, for other nodes.
   std::string encode() const { return encode(gone_); }
-  /// Encodes cleared spaces, departed nodes and `life`, for the disk. To a process that starts with
-  /// these bytes, today's members are missing until they are back.
+  /// Encodes cleared spaces, departed nodes and `life`, for the disk. A process that starts with
+  /// these bytes counts today's members as missing until they are back.
   std::string encode_for_disk() const;
   /// Takes in what another node has encoded. True when an epoch rose. Errors: `invalid_argument`,
   /// and nothing has changed then.
   result<bool> merge(std::string_view encoded);
-  /// Takes in the bytes that a process before has made with `encode_for_disk`. Errors: as of
+  /// Takes in the bytes that the previous process has made with `encode_for_disk`. Errors: as of
   /// `merge`.
   result<void> recall(std::string_view from_disk);
   /// Takes in the `life` of the previous process. @pre no other node was heard yet
@@ -75,8 +76,8 @@ public:
 
   void adopt(const discovery::view& view);
   /// Returns former members that did not take their leave and were not forgiven, at most
-  /// `missing_max`. As names, or as "NAME at HOST:PORT" where another member has the name now: that
-  /// member says nothing of the process that was lost.
+  /// `missing_max`. Each is a name, or "NAME at HOST:PORT" where another member has the name now:
+  /// that member says nothing of the process that was lost.
   std::vector<std::string> missing() const;
   /// Takes an operator's word that the lost processes of this name will never be back. @param name
   /// a name, or a text from `missing`
@@ -111,10 +112,10 @@ public:
   std::vector<std::string> unaware(space_id space, epoch_number epoch) const;
 
   /// True once this node has heard, since its start, from a node that had caught up, or from all
-  /// members, the nodes that a process before left behind included.
+  /// members, including the nodes that the previous process left behind.
   bool caught_up() const noexcept { return caught_up_; }
-  /// Names of nodes that a process before left behind and that keep this node from catching up; or
-  /// empty.
+  /// Names of nodes that the previous process left behind and that keep this node from catching up;
+  /// or empty.
   std::string awaited() const;
   /// Gives up waiting for nodes that were left behind. All earlier pages in every space count as
   /// old from now on, for they might have been cleared. This node has then caught up.
@@ -171,8 +172,8 @@ private:
   storage::epoch_table table_;
   incarnation self_;
   discovery::view view_;
-  departures gone_;                       ///< Lost members; later views may have them again.
-  std::map<incarnation, answer> answers_; ///< Answers of members.
+  departures gone_;                       ///< Former members, forgiven or not.
+  std::map<incarnation, answer> answers_; ///< The last telling of each member.
   std::set<incarnation> heard_;           ///< Members that this process has heard.
   std::set<incarnation> told_;            ///< Members that know all that this node knows.
   std::set<incarnation> leaving_;         ///< Members that took their leave.

@@ -27,25 +27,27 @@ void cleared_spaces::take_lineage(const incarnation& theirs) {
 }
 
 void cleared_spaces::catch_up(const incarnation& lineage) {
-  PEERCACHE_ASSERT(!caught_up_); // A second time would forget whom it leaves behind.
+  PEERCACHE_ASSERT(!caught_up_); // A second call would forget whom this node leaves behind.
   caught_up_ = true;
   take_lineage(lineage);
   if (life_.lineage == incarnation{})
     take_lineage(self_);
-  PEERCACHE_ASSERT(life_.lineage != incarnation{}); // Null says that this node has not caught up.
+  // A null lineage says that this node has not caught up.
+  PEERCACHE_ASSERT(life_.lineage != incarnation{});
   life_.process = self_;
   life_.left_behind.clear();
 }
 
-/// A node outside this lineage that has caught up may be a stranger who founded a cluster when all
-/// nodes that this node left behind were gone.
+/// Whether the sender of `said`, which has caught up, knows all clears that this node may have
+/// missed: it was left behind, or has this node's lineage, or this node left nobody behind. Any
+/// other node may have founded a new cluster when all nodes that this node left behind were gone.
 bool cleared_spaces::knows_what_was_missed(const telling& said) const {
   return life_.left_behind.empty() || life_.left_behind.contains(said.from) ||
          (said.life.lineage == life_.lineage && life_.lineage != incarnation{});
 }
 
-/// Whether all nodes that this node left behind have told it what they know; and for those of them
-/// that have not caught up, whether the nodes that they left behind have done so, too.
+/// Whether all nodes that this node left behind have told it what they know; where such a node has
+/// not caught up itself, the nodes that it left behind must have told this node as well.
 bool cleared_spaces::left_behind_have_told() const {
   auto to_hear = life_.left_behind;
   for (std::set<incarnation> done; !to_hear.empty();) {

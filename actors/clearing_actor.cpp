@@ -105,7 +105,8 @@ void settle_clears(clearing_pointer self) {
     state.totals.add(metric::clears_total, {report.certain ? "certain" : "uncertain"}, 1);
     clear.promise.deliver(std::move(report));
   }
-  PEERCACHE_ASSERT(state.open.empty()); // An answer begins no clear, which would be lost here.
+  // Delivering an answer begins no clear: a new one would be lost here.
+  PEERCACHE_ASSERT(state.open.empty());
   state.open = std::move(left);
 }
 
@@ -126,8 +127,8 @@ void finish_step(clearing_pointer self, std::size_t& steps) {
   settle_clears(self);
 }
 
-/// Keeps the cleared spaces and the members, in memory and on disk, for the next process of this
-/// node.
+/// Keeps for the next process of this node the life record, beside the pool's memory, and the
+/// cleared spaces and the members, on disk.
 void keep(clearing_pointer self) {
   auto& state = self->state;
   note_life(self);
@@ -155,8 +156,8 @@ void withdraw_old(clearing_pointer self) {
       .then([done](std::uint64_t) { done(); }, [done](const caf::error&) { done(); });
 }
 
-/// Shows the topology to the pool, which may then publish its pages, once it is certain which pages
-/// were cleared.
+/// Shows the topology to the pool, which may then publish its pages. Not while this node waits for
+/// nodes that it left behind: they may have cleared those pages.
 void show_pool(clearing_pointer self) {
   auto& state = self->state;
   if (state.cluster && state.spaces.awaited().empty())
@@ -176,10 +177,11 @@ void take_stock(clearing_pointer self, bool rose) {
   }
   if (rose) // Earlier answers do not say that the new epoch is known.
     state.asked.clear();
-  if (rose || first) // Pages of the process before may be older than the epochs.
+  if (rose || first) // Pages of the previous process may be older than the epochs.
     withdraw_old(self);
   if (first) {
-    show_pool(self); // The pool waits to be shown the view until this node has caught up.
+    // While nodes that were left behind are awaited, the pool is not shown the view.
+    show_pool(self);
     state.options.caught_up();
   }
 }
@@ -260,8 +262,8 @@ caf::result<std::string> on_tell(clearing_pointer self, const std::string& bytes
   incarnation from;
   if (auto heard = hear(self, bytes, from); !heard)
     return caf::make_error(caf::sec::runtime_error, heard.error().message);
-  // This node is ending, so its disk writes no more and no answer has to wait for it; a teller that
-  // leaves too asks only once.
+  // A node that ends answers at once: its disk writes no more, so there is nothing to wait for, and
+  // a teller that leaves as well asks only once.
   if (state.spaces.ends())
     return state.spaces.tell(from, state.done());
   auto promise = self->make_response_promise<std::string>();
@@ -296,13 +298,13 @@ caf::result<clear_report> on_clear(clearing_pointer self, std::uint64_t space,
   state.open.push_back(std::move(clear));
   take_stock(self, rose);
   tell_whom_it_concerns(self);
-  if (state.open.size() == 1) // Another open clear has started the timer.
+  if (state.open.size() == 1) // With another open clear the timer runs already.
     self->send(self, turn_atom_v, from_here{});
   settle_clears(self);
   return promise;
 }
 
-/// Leaves the cluster: from here on clients of this host read no page of its pool, whatever is
+/// Leaves the cluster: clients of this host no longer read any page of its pool, whatever is
 /// cleared later, so the other nodes need not wait for this node.
 caf::result<bool> on_leave(clearing_pointer self) {
   auto& state = self->state;

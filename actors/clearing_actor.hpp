@@ -17,7 +17,8 @@
 namespace peercache::actors {
 
 struct clearing_options {
-  cleared_spaces spaces; ///< Filled with what the disk remembers.
+  /// Filled with what the disk and the pool's memory remember of the previous process.
+  cleared_spaces spaces;
   incarnation self;
   pool_actor pool;
   /// Remembers the clears for the next process; null: no page outlives this process.

@@ -35,7 +35,7 @@ std::string keep_at_end(clearing_pointer self) {
 
 caf::result<bool> say_goodbye(clearing_pointer self) {
   auto& state = self->state;
-  PEERCACHE_ASSERT(state.left); // What is kept from here on says so.
+  PEERCACHE_ASSERT(state.left); // The record that is kept now says that this node has left.
   if (const auto why_not = keep_at_end(self); !why_not.empty()) {
     log::warn("clear: no clear is certain until this node is back, for it cannot remember that it "
               "left: {}",

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::chrono::milliseconds calls_window{calls_window_ms};
 
-/// What an element of a report costs besides its texts.
+/// Bytes of memory that an element of a report takes besides its texts.
 constexpr std::size_t element_bytes = 96;
 
 std::size_t bytes_of(const space_calls& space) {
@@ -39,7 +39,8 @@ std::size_t bytes_of(const call_report& report) {
   return bytes + report.data_plane.size();
 }
 
-/// The pages of a space by kind of call; `pages` has `width` numbers for each kind.
+/// Adds pages to the row of their key space, as stored or as asked for. `pages` has `width` numbers
+/// for each kind of call.
 void add_pages(session_space& to, const std::vector<std::uint64_t>& pages, std::size_t width) {
   for (std::size_t i = 0; i < pages.size(); ++i)
     (static_cast<call_kind>(i / width) == call_kind::set ? to.stored : to.asked) += pages[i];

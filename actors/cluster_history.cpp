@@ -12,7 +12,7 @@ namespace peercache::actors {
 
 namespace {
 
-/// Whether an event is a node's own trouble, and no change of the cluster's members.
+/// Whether an event is trouble of one node, and not a change of the cluster's members.
 bool is_incident(const node_event& event) {
   return std::any_of(fault_ids::all.begin(), fault_ids::all.end(),
                      [&](std::string_view id) { return id == event.kind; });
@@ -25,7 +25,8 @@ void keep_newest(std::deque<T>& all, std::size_t most) {
     all.pop_front();
 }
 
-/// Adds an entry unless it, or a newer one, is there: an answer may come twice.
+/// Adds an entry to `all` unless the list has it, or a newer one, already: an answer may come
+/// twice.
 template <class T>
 void add_newer(std::deque<T>& all, const T& one) {
   if (all.empty() || one.number > all.back().number)
@@ -136,11 +137,12 @@ cluster_memory cluster_history::memory(const incarnation& self) const {
 
 namespace {
 
-/// How many steps behind a node may be to be waited for: its clock is wrong when it is more.
+/// Most steps that a node may be behind for its newest step to be waited for. The clock of a node
+/// that is further behind is wrong.
 constexpr std::uint64_t steps_awaited = 3;
 
-/// The newest step of which each node that answers has told; of nodes without steps none is
-/// awaited.
+/// Returns the newest step that all answering nodes have told. Nodes without steps, and nodes more
+/// than `steps_awaited` behind, do not count.
 std::uint64_t newest_whole_step(const cluster_memory& memory, std::uint64_t unix_ms) {
   const auto now = unix_ms / history_step_ms;
   auto newest = now;

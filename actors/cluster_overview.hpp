@@ -21,14 +21,14 @@ namespace peercache::actors {
 /// What one node knows of all nodes of its cluster: the newest answer of each, and whom to ask
 /// next. The page at `/` and `/api/cluster` show it.
 ///
-/// Threads: none; time is an argument. Units: times of day in ms since 1970.
-/// Limits: one answer for each member of the view; `asked_per_turn` questions a turn, and one at a
-/// time to a node.
+/// Threads: none; time is an argument. Units: times of day in ms since 1970. Limits: one answer for
+/// each member of the view; `asked_per_turn` questions in each call of `due`, and one open question
+/// per node.
 class cluster_overview {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// A node is asked again this long after its last question.
+  /// Time between two questions to the same node.
   static constexpr std::chrono::milliseconds ask_every{1000};
   static constexpr std::size_t asked_per_turn = 64;
 
@@ -38,34 +38,37 @@ public:
     std::optional<error> fault;      ///< Why the last question got no status.
     bool asking = false;
     time_point asked{}, answered{};
-    /// When the question was asked whose answer is the newest, and when that came.
+    /// Times of day when the question that ended last was asked, and when it ended: with a status,
+    /// with an error, or because the node has no connection.
     std::uint64_t asked_ms = 0, answered_ms = 0;
-    std::uint64_t asking_ms = 0; ///< When the last question was asked.
-    /// By which view, the one and the other.
+    std::uint64_t asking_ms = 0; ///< Time of day when the newest question was asked.
+    /// Stamps of this node's view when it asked the last question that was answered, and the newest
+    /// question.
     discovery::view_stamp said_in, asking_in;
     bool untried = false; ///< Whether no attempt to connect to the node has ended yet.
-    /// Whether one question has ended, well or not.
+    /// Whether a question to the node has ever ended, with a status or not.
     bool heard() const noexcept { return last.has_value() || fault.has_value(); }
   };
 
   cluster_overview() = default;
   cluster_overview(std::string cluster, discovery::member self);
 
-  /// Takes a newer view; who is not in it is forgotten.
+  /// Takes a newer view. Answers of nodes that are not in it are forgotten, except this node's own.
   void take(topology_ptr next);
   /// Forgets all answers: nobody has looked for a while.
   void forget();
 
-  /// Names whom to ask now, and notes that they are being asked: first who was never asked, then
-  /// whose last question is the oldest. A member without a connection counts as asked in vain;
-  /// one that has just joined is asked as soon as there is one.
-  /// @param every How long after its last question a node is asked again.
+  /// Returns the nodes to ask now, and notes that they are being asked: first nodes that were never
+  /// asked, then those whose last question is the oldest. A member without a connection counts as
+  /// asked in vain; a member that has just joined is asked as soon as its connection stands.
+  /// @param every Time between two questions to the same node.
   std::vector<incarnation> due(time_point now, std::uint64_t unix_ms,
                                std::chrono::milliseconds every = ask_every);
   void answered(const incarnation& who, time_point now, std::uint64_t unix_ms,
                 result<node_status> answer);
 
-  /// Whether each node has answered, or was asked in vain, once. Only then faults can be told.
+  /// Whether each shown node has answered, or was asked in vain, at least once. Before that
+  /// `faults` must not be called.
   bool complete() const;
   /// The nodes that are shown: the members of the view, and this node.
   std::vector<discovery::member> shown() const;
@@ -74,8 +77,8 @@ public:
   std::vector<node_answer> answers() const;
   /// What keeps the cluster from being well. @pre complete()
   std::vector<cluster_fault> faults() const;
-  /// Whether this node tells the faults of the cluster to those who collect metrics: it leads, or
-  /// is in no view and so knows of itself alone.
+  /// Whether this node's metrics show the faults of the cluster: the node leads, or its view does
+  /// not contain it, so that no leader speaks for it.
   bool tells_faults() const;
 
   const std::string& cluster() const noexcept { return cluster_; }
@@ -84,7 +87,7 @@ public:
   const topology_ptr& latest() const noexcept { return topology_; }
 
 private:
-  /// Whether there is a connection to the node; to itself there always is.
+  /// Whether this node has a connection to the given one; to itself it always has.
   bool is_linked(const incarnation& who) const;
   /// Notes that a node without a connection cannot be asked.
   void note_unlinked(known_node& known, const incarnation& who, time_point now,

@@ -146,7 +146,8 @@ void give(directory_pointer self, directory::hand_over::order&& order) {
             [settled](const caf::error&) { settled(0); });
 }
 
-/// Sends the records that the hand-over gives out now. At its end answers those who wait for it.
+/// Sends the records that the hand-over gives out now. At the end of the hand-over, answers the
+/// requests that wait for it.
 void give_on(directory_pointer self) {
   auto& state = self->state;
   if (!state.giving)
@@ -216,7 +217,7 @@ void forward_withdrawals(directory_pointer self, const std::string& batch) {
   auto& state = self->state;
   if (!state.giving)
     return;
-  PEERCACHE_ASSERT(state.cluster); // Records are given by a view.
+  PEERCACHE_ASSERT(state.cluster); // A hand-over needs a view.
   for (auto& order : state.giving->forward(batch))
     forward(self, std::move(order));
 }

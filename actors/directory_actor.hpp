@@ -23,8 +23,8 @@ struct directory_options {
   storage::epoch_table epochs; ///< Tells which keys' pages are too old to be found.
   /// Longest wait for another shard to take one batch.
   std::chrono::milliseconds hand_over_timeout{1000};
-  /// Withdrawals that are on their way to new owners at once. Further ones are not passed on: such
-  /// a record is withdrawn by its next reader.
+  /// Most bytes of withdrawals that are on their way to new owners at once. Further withdrawals are
+  /// not passed on: the next reader of such a record withdraws it.
   std::uint64_t forwarded_bytes_max = 4u << 20;
 };
 
@@ -38,10 +38,11 @@ struct directory_state {
   discovery::view_stamp left_at;         ///< Stamp of the newest view without this node.
   metrics::samples totals;               ///< Counts what this actor does.
   lost_pages lost{std::size_t{1} << 16}; ///< Pages whose holders are gone.
-  std::optional<directory::hand_over> giving; ///< Set while the node drains or leaves.
+  std::optional<directory::hand_over> giving; ///< Set while records are handed over.
   /// Requests that are answered at the end of `giving`.
   std::vector<caf::typed_response_promise<std::uint64_t>> given;
-  std::uint64_t forwarded_bytes = 0; ///< Withdrawals that new owners have not answered yet.
+  /// Bytes of withdrawals that new owners have not answered yet.
+  std::uint64_t forwarded_bytes = 0;
   static inline const char* name = "directory";
 
   /// Takes a new view; hides the records of nodes that are gone. Returns false when the cluster
@@ -56,8 +57,8 @@ struct directory_state {
   bool owns(const page_key& key) const;
   /// Publishes a batch of records. Returns one publish_outcome byte per record.
   result<std::string> publish(std::string_view batch);
-  /// Publishes records of a sender that has the view of this number; `behind` for all while this
-  /// node has an older view.
+  /// Publishes records of a sender that has the view of this number. The outcome is `behind` for
+  /// all records while this node has an older view.
   result<std::string> publish(std::string_view batch, std::uint64_t term, std::uint64_t version);
   /// Returns the locations of these keys; `not_mine` for keys that this node neither knows nor
   /// owns.

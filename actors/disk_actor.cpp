@@ -110,7 +110,8 @@ disk_actor::behavior_type run_disk_actor(disk_pointer self, disk_service* disk,
         return self->state.disk->on();
       },
       [self](stats_atom) -> caf::result<metrics::samples, disk_report> {
-        auto report = self->state.disk->report(); // No newer than the numbers, which come second.
+        // Asked before the numbers, so that the report is not newer than they are.
+        auto report = self->state.disk->report();
         return {self->state.disk->samples(), std::move(report)};
       },
       [self](turn_atom, const disk_turn_ptr& turn) { take_turn(self, *turn); },

@@ -21,8 +21,8 @@ struct disk_actor_state {
 
 /// The disk tier, as the other actors see it: hands their messages to the disk's thread and its
 /// answers back. Threads: scheduler. Asks nobody; tells the pool what is on disk. Ownership:
-/// borrows the service, which ends after the actor. If the disk is off it answers that it has no
-/// pages.
+/// borrows the service, which ends after the actor. If the disk is off, the actor answers that it
+/// has no pages.
 disk_actor::behavior_type run_disk_actor(disk_actor::stateful_pointer<disk_actor_state> self,
                                          disk_service* disk, const pool_actor& pool);
 

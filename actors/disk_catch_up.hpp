@@ -18,8 +18,8 @@ public:
   static constexpr std::chrono::milliseconds failure_pause_max{30'000};
 
   /// Whether to take a step of the search now. @param idle nothing is on its way to the disk: each
-  /// page that it was given is decided @param hurried a caller waits for the end: no pause between
-  /// two rounds
+  /// page that the disk was given is decided @param hurried a caller waits for the end: no pause
+  /// between two rounds
   bool due(time_point now, bool idle, bool hurried) {
     if (idle && given_ != 0) { // The disk has taken none of the given pages.
       given_ = 0;

@@ -55,7 +55,7 @@ const char* to_string(disk_incidents::kind which) noexcept {
 }
 
 std::vector<disk_incidents::line> disk_incidents::look(time_point now, const disk_look& seen) {
-  // Totals of the tier's whole life.
+  // These totals count from the tier's start and never fall.
   PEERCACHE_ASSERT(seen.stats.checksum_failures >= rotten_told_ &&
                    seen.stats.no_space_errors >= no_space_told_);
   look_at_failures(seen);
@@ -104,8 +104,8 @@ void disk_incidents::look_at_room(const disk_look& seen) {
   }
 }
 
-/// Finds wrong bytes. That a device gave some stays true until an operator has had all of it read,
-/// and all was whole.
+/// Finds that the device gave back wrong bytes. The incident lasts until an operator has had the
+/// whole tier read and all pages were whole.
 void disk_incidents::look_at_checksums(time_point now, const disk_look& seen) {
   const auto failures = seen.stats.checksum_failures;
   if (seen.verifying && !verifying_)
@@ -185,7 +185,7 @@ void disk_incidents::is_off(const std::string& why, std::uint64_t unix_ms) {
                      "disk.path out",
                      why),
          unix_ms);
-  lines_.clear(); // Whoever finds this out says it to the log.
+  lines_.clear(); // The caller writes its own log line.
 }
 
 void disk_incidents::has_other_files(const std::string& what, std::uint64_t unix_ms) {
@@ -194,7 +194,7 @@ void disk_incidents::has_other_files(const std::string& what, std::uint64_t unix
                      "counted, and their pages are missed. Set disk.store back, or remove them",
                      path_, what),
          unix_ms);
-  lines_.clear(); // Whoever finds this out says it to the log.
+  lines_.clear(); // The caller writes its own log line.
 }
 
 std::vector<link::node_fault> disk_incidents::open() const {

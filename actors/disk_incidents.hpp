@@ -16,15 +16,15 @@ namespace peercache::actors {
 struct disk_look {
   storage::disk_tier_stats stats;
   int last_error = 0; ///< The errno of the last request that failed, or 0.
-  /// The longest time from asking to the end, of the writes and reads that ended since the look
-  /// before.
+  /// The longest time that a write or read took, from asking to its end, among those that ended
+  /// since the previous look.
   std::chrono::nanoseconds slowest{};
   bool verifying = false;    ///< The whole tier is being read because an operator asked for it.
   std::uint64_t unix_ms = 0; ///< The time of day, in ms since 1970.
 };
 
-/// Finds the moments when trouble of a disk tier begins and ends: a line for the log at each, and
-/// until the end a fault of the node, with since when.
+/// Finds the moments when trouble of a disk tier begins and ends. Each of these moments gives a
+/// line for the log. While the trouble lasts, the node has a fault that says since when.
 ///
 /// Threads: one at a time. A value. Time is an argument.
 class disk_incidents {
@@ -41,15 +41,17 @@ public:
 
   explicit disk_incidents(std::string path) : path_(std::move(path)) {}
 
-  /// The disk's thread: compares what it knows now with the look before.
+  /// Call from the disk's thread: compares the tier's state with the previous look. Returns lines
+  /// for the log.
   std::vector<line> look(time_point now, const disk_look& seen);
-  /// Any other thread, a few times within `hangs_after`: the disk's thread was last seen at work at
-  /// `turn_at`. A call to the file system can hold that thread for ever.
+  /// Finds whether the disk's thread, which began its last turn at `turn_at`, hangs: a call to the
+  /// file system can hold that thread for ever. Call from another thread, a few times within
+  /// `hangs_after`. Returns lines for the log.
   std::vector<line> look_at_thread(time_point now, time_point turn_at, std::uint64_t unix_ms);
-  /// The tier is off although it is configured, for this reason.
+  /// Call when the tier is off although it is configured, with the reason.
   void is_off(const std::string& why, std::uint64_t unix_ms);
-  /// The folder has files that other stores than the one in use have written; `what` describes
-  /// them.
+  /// Call when the folder has files that other stores than the one in use have written; `what`
+  /// describes these files.
   void has_other_files(const std::string& what, std::uint64_t unix_ms);
 
   /// A fault for each trouble that has begun and not ended.
@@ -66,8 +68,8 @@ public:
   static constexpr std::chrono::seconds slow_for{60};
   /// Shortest time between two log lines about wrong checksums.
   static constexpr std::chrono::seconds rot_pause{10};
-  /// Longest pause between two calls of `look_at_thread` after which it judges: this process may
-  /// have been stopped.
+  /// `look_at_thread` finds a hanging thread only when its previous call was no longer ago than
+  /// this: after a longer pause the whole process may have been stopped.
   static constexpr std::chrono::seconds watch_pause{3};
 
 private:

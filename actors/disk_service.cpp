@@ -158,7 +158,8 @@ void disk_service::post(command what) {
 
 void disk_service::write(std::string kept_pages) {
   post([this, batch = std::move(kept_pages)] {
-    PEERCACHE_ASSERT(record_count<kept_page>(batch)); // Pages that are skipped would stay pinned.
+    // Pages of a batch that cannot be read would stay pinned.
+    PEERCACHE_ASSERT(record_count<kept_page>(batch));
     const auto count = *record_count<kept_page>(batch);
     for (std::size_t i = 0; i < count; ++i) {
       auto page = record_at<kept_page>(batch, i);
@@ -189,7 +190,8 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
   post([this, request, batch = std::move(wanted_pages)] {
     const auto count = record_count<wanted_page>(batch).value_or(0);
     auto& open = loads_[request];
-    PEERCACHE_ASSERT(open.left == 0 && open.pages.empty()); // Requests have numbers of their own.
+    // No two loads have the same request number.
+    PEERCACHE_ASSERT(open.left == 0 && open.pages.empty());
     open.pages.resize(count);
     open.left = 1; // This call counts as one: all pages are asked for before the load is answered.
     disk_turn::left missing;

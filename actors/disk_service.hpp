@@ -44,7 +44,8 @@ public:
   void count_skip(storage::write_skip why) noexcept {
     skipped_[static_cast<std::size_t>(why)].fetch_add(1, std::memory_order_relaxed);
   }
-  /// Gives back what was claimed for a page. @pre it was, and was not given back
+  /// Gives back what was claimed for a page. @pre `enter` claimed these bytes, and they were not
+  /// given back yet
   void leave(std::uint64_t bytes) noexcept;
   void set_open(bool open) noexcept { open_.store(open, std::memory_order_relaxed); }
   bool open() const noexcept { return open_.load(std::memory_order_relaxed); }
@@ -84,7 +85,7 @@ public:
   disk_gate& gate() noexcept { return gate_; }
   /// Share of the start's scan that is done; 1: the scan is over.
   double scanned() const noexcept { return scanned_.load(std::memory_order_relaxed); }
-  /// Returns the disk's numbers: at most a tenth of a second old, or older when the device holds
+  /// Returns the disk's numbers: at most a fifth of a second old, or older when the device holds
   /// the thread up; the bytes in the queue are current.
   metrics::samples samples() const;
   /// Returns the disk's state besides its numbers. Asked before `samples`, the state is no newer
@@ -100,13 +101,13 @@ public:
   void stop() noexcept;
 
   // Commands to the disk's thread, from any thread. A command with a request number is answered in
-  // some turn.
+  // a later turn's `answers`.
   void write(std::string kept_pages);
   void load(std::uint64_t request, std::string wanted_pages);
   void walk(std::uint64_t request, std::uint64_t after, std::uint32_t count);
   void remove(std::uint64_t request, std::string keys);
   /// Keeps for the next process of this folder which spaces were cleared. The answer is empty once
-  /// they are durable, else the reason why they are not.
+  /// the bytes are durable, else the reason why they are not.
   void keep_cleared(std::uint64_t request, std::string encoded);
   /// Keeps the encoded cleared spaces at once, in the calling thread. Returns what the answer of
   /// `keep_cleared` would be. @pre `run` has come back
@@ -190,7 +191,7 @@ private:
   /// Place where the walk of `forget_old` goes on; nothing: no walk.
   std::optional<std::uint64_t> forgetting_from_;
   int last_error_ = 0; ///< The errno of the last failed request on the device.
-  /// The longest request that ended since the incidents were looked for.
+  /// The longest time of a write or read that ended since the last look for incidents.
   std::chrono::nanoseconds slowest_{};
   metrics::latency_histogram write_latency_;
   metrics::latency_histogram read_latency_;
@@ -198,7 +199,8 @@ private:
   // These members are shared between threads.
   std::atomic<bool> stop_{false};
   std::atomic<double> scanned_{0};
-  /// When the disk's thread began its last turn, as a count of `disk_clock`; 0: it makes none.
+  /// When the disk's thread began its last turn, as a count of `disk_clock`; 0: the thread makes no
+  /// turns.
   std::atomic<time_point::rep> turn_at_{0};
   mutable std::mutex lock_;
   std::vector<command> commands_; ///< Guarded by lock_.

@@ -256,7 +256,7 @@ void disk_service::finish_load(std::uint64_t request) {
 }
 
 void disk_service::let_go(const kept_page& page) {
-  // `keep` pinned the slot and entered the gate.
+  // `pool_disk::keep` pinned the slot and entered the gate.
   PEERCACHE_ASSERT(slots_.pins(page.slot) > 0 && gate_.bytes() > 0);
   slots_.unpin(page.slot);
   gate_.leave(storage::in_blocks(page.length_bytes));
@@ -268,7 +268,8 @@ void disk_service::shut_down() {
   run_commands();
   tier_->close(close_at_most, events);
   take(events);
-  PEERCACHE_ASSERT(keeping_.empty() && loading_.empty()); // Every slot that was lent is back.
+  // Every slot that was lent to the disk is back.
+  PEERCACHE_ASSERT(keeping_.empty() && loading_.empty());
   publish_report();
 }
 
@@ -277,7 +278,8 @@ void disk_service::shut_down() {
 metrics::samples disk_service::samples() const {
   const std::lock_guard hold(lock_);
   auto now = samples_;
-  now.set(metric::disk_queue_bytes, gate_.bytes()); // Pages that the thread has not seen are in it.
+  // The gate also counts pages that the disk's thread has not seen yet.
+  now.set(metric::disk_queue_bytes, gate_.bytes());
   incidents_.add_numbers(now);
   return now;
 }

@@ -13,7 +13,7 @@ std::string place_of(const discovery::member& who) {
   return who.name + " (" + who.host + ":" + std::to_string(who.control_port) + ")";
 }
 
-/// What keeps a node from being well, by its id.
+/// The texts of a node's faults, by fault id. Not being ready is one of them.
 std::map<std::string, std::string> incidents_of(const node_report& report) {
   std::map<std::string, std::string> all;
   if (report.samples.value(metrics::metric::ready) == 0)
@@ -56,7 +56,8 @@ void event_log::compare_members(const discovery::view& next, std::uint64_t unix_
 void event_log::take(const discovery::view& next, std::uint64_t unix_ms) {
   if (next.stamp() == view_.stamp())
     return;
-  // In the first view only this node is news: when the others joined is not known here.
+  // From the first view only this node's own join is an event: when the other members joined is not
+  // known here.
   if (!view_.members.empty())
     compare_members(next, unix_ms);
   else if (const auto* own = next.find_name(self_))

@@ -21,13 +21,13 @@ public:
   event_log() = default;
   explicit event_log(std::string self) : self_(std::move(self)) {}
 
-  /// Compares a view with the one before it.
+  /// Compares a view with the previous one and adds an event for each change of the members.
   void take(const discovery::view& next, std::uint64_t unix_ms);
-  /// Compares what keeps the node from being well with what did before. Faults of one id are one
-  /// incident.
+  /// Compares the faults in a node's report with those in its previous one, and adds an event for
+  /// each that began or ended. Faults of one id are one incident.
   void take(const node_report& report, std::uint64_t unix_ms);
   const std::deque<node_event>& events() const noexcept { return events_; }
-  /// How many events there ever were.
+  /// How many events there ever were, including those that are forgotten.
   std::uint64_t known() const noexcept { return numbers_; }
 
 private:
@@ -36,7 +36,7 @@ private:
 
   std::string self_;
   discovery::view view_;
-  std::map<std::string, std::string> incidents_; ///< The words of each that lasts, by its id.
+  std::map<std::string, std::string> incidents_; ///< Text of each incident that lasts, by fault id.
   std::deque<node_event> events_;
   std::uint64_t numbers_ = 0;
 };

@@ -48,16 +48,16 @@ struct gateway_options {
   std::function<double()> disk_scanned = [] { return 1.0; };
   /// Whether this node knows the clears that it missed while it was away; clients are let in then.
   std::function<bool()> caught_up = [] { return true; };
-  /// Names of the nodes, left behind at its last end, that this node waits for to catch up.
+  /// Names of the nodes that this node's previous process left behind and that the node waits for.
   std::string left_behind;
-  /// Both functions ask the kernel and no clock. `session_is_dead`: no process can still write to
-  /// the session's slots. `session_is_held`: a process that has the pool mapped holds the session's
-  /// lock.
+  /// `session_is_dead` and `session_is_held` ask the kernel and no clock. `session_is_dead`: no
+  /// process can still write to the session's slots. `session_is_held`: a process that has the pool
+  /// mapped holds the session's lock.
   std::function<bool(std::uint32_t lock_index)> session_is_dead;
   std::function<bool(std::uint32_t lock_index)> session_is_held;
   /// Why clients of this host cannot map the pool, in words; empty while they can.
   std::function<std::string()> pool_fault = [] { return std::string{}; };
-  /// What this node remembers beyond the points and events of these numbers.
+  /// Returns the points and events of this node's history that have higher numbers than these.
   std::function<history_report(std::uint64_t after_point, std::uint64_t after_event)> history =
       [](std::uint64_t, std::uint64_t) { return history_report{}; };
   /// Called in this actor when readiness changes: whether the node takes work, and if not, why.
@@ -82,8 +82,8 @@ struct gateway_state {
   std::vector<early_client> early;
   std::string view; ///< The newest view, encoded.
   bool in_view = false;
-  /// Why the others go on without this process, in words of membership; empty: it is in their view,
-  /// or membership has not said yet.
+  /// Why this process is in no view of the cluster, in words of membership; empty: it is in one, or
+  /// membership has not said yet.
   std::string outside;
   bool leaving = false;   ///< Set by `leave`, for good.
   bool withdraws = false; ///< The node's pages are leaving the directory.
@@ -92,7 +92,7 @@ struct gateway_state {
   /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};
-  log_limit refusals; ///< Lines about refused hellos and reports, by the sender's name.
+  log_limit refusals; ///< Limits log lines about refused hellos and reports, by the sender's name.
   static inline const char* name = "gateway";
 
   bool ready() const {

@@ -35,7 +35,7 @@ calls_report calls_of_clients(gateway_pointer self) {
 
 namespace {
 
-/// How long the actors of this node are waited for.
+/// Longest wait for an answer of another actor of this node.
 constexpr std::chrono::seconds patience{1};
 
 /// How long a client may take to map the pool before it counts as one that has not.

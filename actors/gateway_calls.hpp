@@ -18,7 +18,8 @@ calls_report calls_of_clients(gateway_pointer self);
 caf::result<lost_report> lost_here(gateway_pointer self, const std::string& prefixes);
 caf::result<page_census> census_of_pool(gateway_pointer self);
 
-/// Notes that the client of a session which ends now has never mapped the pool, if so.
+/// Call when a client closes its session: notes a client that has never mapped the pool and never
+/// reported its numbers.
 void note_unmapped(gateway_pointer self, std::uint64_t id);
 sessions_report list_sessions(gateway_pointer self);
 

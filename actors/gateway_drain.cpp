@@ -12,11 +12,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Writes the pages that are in memory only to disk, within this time, and then calls `done`; the
-/// node goes on serving.
+/// Writes to disk the pages that are only in memory, within this time, and then calls `done`. The
+/// node serves pages meanwhile.
 void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
                      const std::function<void()>& done) {
-  PEERCACHE_ASSERT(within.count() >= 0); // A negative number of them would travel as weeks.
+  PEERCACHE_ASSERT(within.count() >= 0); // A negative duration would become weeks in the message.
   const auto begun = self->clock().now();
   self->request(self->state.options.pool, caf::infinite, write_atom_v,
                 static_cast<std::uint32_t>(within.count()), from_here{})
@@ -50,7 +50,7 @@ void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::millisecon
 
 /// Withdraws the node's pages from the directory, then takes the node out of the cluster.
 void withdraw_and_leave(gateway_pointer self, const std::function<void()>& finish) {
-  PEERCACHE_ASSERT(self->state.leaving); // Whoever drains only keeps its pages.
+  PEERCACHE_ASSERT(self->state.leaving); // A node that drains without leaving keeps its pages.
   self->state.withdraws = true;
   self->request(self->state.options.pool, caf::infinite, drain_atom_v, from_here{})
       .then(
@@ -71,8 +71,8 @@ caf::result<bool> leave(gateway_pointer self) {
   log::info("gateway: draining");
   auto promise = self->make_response_promise<bool>();
   auto finish = [promise]() mutable { promise.deliver(true); };
-  // The disk gets seven tenths of the drain's time; the next steps, which are quick as a rule, get
-  // the remaining three.
+  // The disk gets seven tenths of the drain's time. The hand-over, which is quick as a rule, may
+  // last until nine tenths have passed; the last tenth is for withdrawing and leaving.
   const auto total = state.options.drain_timeout;
   const auto until = self->clock().now() + total * 9 / 10;
   write_out_pages(self, total * 7 / 10, [self, until, finish] {

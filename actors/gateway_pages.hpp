@@ -10,12 +10,12 @@ namespace peercache::actors {
 // What clients anywhere ask of this node's pages, which the gateway passes on to the pool, the
 // promoter and the disk. Threads: the gateway's.
 
-/// Keeps pages from eviction (POOL protocol).
+/// Keeps pages from eviction for `for_ms`; 0 ends the holds that only `who` has. The pool answers.
 caf::result<std::string> hold_for(gateway_pointer self, const std::string& pages, std::uint32_t who,
                                   std::uint32_t for_ms);
 caf::result<std::string> remove_for(gateway_pointer self, const std::string& keys);
-/// Asks the promoter for pages on disk. Without a disk tier the answer has no location for any
-/// page.
+/// Asks the promoter for pages on disk. Without a disk tier, or while the node's pages leave the
+/// directory, the answer has no location for any page.
 caf::result<std::string> promote_for(gateway_pointer self, const std::string& pages,
                                      std::uint32_t within_ms);
 /// Lets the promoter bring pages from disk into the pool ahead of need. The promoter answers, so

@@ -31,8 +31,8 @@ caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string&
 /// asks. Returns the level in force.
 std::string change_log_level(const std::string& level);
 
-/// Whether others than this node's user reach pages at a port without TLS: on loopback, where a
-/// cluster of several nodes speaks, all users of the host do.
+/// Whether others than this node's user can reach pages at a port without TLS. In a cluster of
+/// several nodes on loopback, all users of the host can.
 bool is_insecure(const gateway_state& state);
 
 } // namespace peercache::actors

@@ -8,14 +8,14 @@
 
 namespace peercache::actors {
 
-/// This node's pool as far as clients of other hosts hold pages of it. Threads: any. Lifetime: the
-/// pool's memory outlives it.
+/// Holds pages of this node's pool for clients of other hosts. Threads: any. Lifetime: the pool's
+/// memory outlives this object.
 struct held_pool {
   storage::slot_table slots;
   storage::hold_table holds;
 
-  /// Keeps the pages of the wish from eviction; without a duration ends the holds that this client
-  /// alone has. Returns one hold_outcome byte for each page.
+  /// Keeps the pages of the wish from eviction; a wish without a duration ends the holds that only
+  /// its client has. Returns one hold_outcome byte for each page.
   std::string take(const link::hold_wish& wish, storage::hold_table::time_point now);
 };
 

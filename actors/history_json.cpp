@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// One number of each point.
+/// A column of the answer: one number of each point.
 template <class Number>
 json column(const std::deque<history_point>& points, Number number) {
   auto all = json::array();
@@ -36,7 +36,7 @@ json hit_columns(const std::deque<history_point>& points) {
   return all;
 }
 
-/// The columns of those reasons that occurred.
+/// One column for each reason of misses that occurred.
 json miss_columns(const std::deque<history_point>& points) {
   auto all = json::object();
   for (std::size_t i = 0; i < page_status_count; ++i) {

@@ -44,7 +44,8 @@ result<page_key> key_of(const metrics::http_parameters& query) {
   return key_space(fields).key_of(named->second);
 }
 
-/// Where the page of a key is. The owners are asked when nobody has asked them a moment ago.
+/// Where the page of a key is. Without an answer from the last moments, the owners of the key are
+/// asked.
 metrics::api_answer key_answer(const http_board& board, const metrics::http_parameters& query,
                                std::chrono::steady_clock::time_point now) {
   const auto key = key_of(query);

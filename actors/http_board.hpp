@@ -18,7 +18,7 @@ namespace peercache::actors {
 
 /// A text, and when it was made.
 struct dated_text {
-  std::string text; ///< Empty: none was made yet.
+  std::string text; ///< Empty: no text was made yet.
   std::chrono::steady_clock::time_point made{};
 };
 
@@ -36,15 +36,14 @@ struct http_board {
       std::map<std::string, std::size_t>{}};
   /// Answers to questions about keys, by the text of the key without an epoch.
   metrics::published<std::map<std::string, dated_text>> keys{std::map<std::string, dated_text>{}};
-  /// Has the directory asked where the page of this key is; the answer comes into `keys`. Set
-  /// before the HTTP thread runs.
+  /// Asks the directory where the page of this key is; the answer comes into `keys`. Set before the
+  /// HTTP thread runs.
   std::function<void(const page_key&)> ask_for_key;
-  /// Has a router's query answered through `reply`. `by_hashes`: its body names blocks by their
-  /// hashes
-  /// (`/query_by_hash`) and not by tokens. Set before the HTTP thread runs.
+  /// Answers a router's query through `reply`. `by_hashes`: the query's body names blocks by their
+  /// hashes (`/query_by_hash`) and not by tokens. Set before the HTTP thread runs.
   std::function<void(bool by_hashes, std::string body, metrics::http_reply reply)> ask_for_overlap;
-  /// When somebody looked at the cluster last, and when somebody collected metrics; the clock's
-  /// zero: nobody has.
+  /// When somebody last looked at the cluster (`looked`), and when somebody last collected metrics
+  /// (`scraped`); the clock's zero: nobody has.
   std::atomic<std::chrono::steady_clock::time_point> looked{
       std::chrono::steady_clock::time_point{}};
   std::atomic<std::chrono::steady_clock::time_point> scraped{

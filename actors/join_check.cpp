@@ -20,9 +20,11 @@ constexpr auto reached_for = 10s;
 constexpr auto unreached_for = 2s;
 /// How long a sender whose connection stands may take for its hello. Only its own join waits.
 constexpr auto hello_timeout = 5s;
-/// Senders that are looked for at a time; joins of more are dropped, and come again.
+/// Most senders that are looked for at the same time. Joins of further senders are dropped; their
+/// senders repeat them.
 constexpr std::size_t searches_max = 64;
-/// Senders that are remembered: more than a cluster has members, so that many may join at once.
+/// Most senders that are remembered: more than a cluster has members, so that many may join at
+/// once.
 constexpr std::size_t callers_max = std::size_t{2} * limits::members_max;
 
 using membership_pointer = membership_actor::stateful_pointer<membership_state>;
@@ -127,9 +129,10 @@ void check_join(membership_pointer self, const discovery::join_packet& join,
   const auto [at, is_new] = state.callers.try_emplace(who.inc);
   auto& whom = at->second;
   if (!is_new && !at_same_address(whom.join.who, who))
-    return; // Two say that they are this process: the first one is being looked for.
+    return; // Two addresses claim this incarnation: the first one is being looked for.
   whom.join = join;
-  // A node that passes a join on is not its sender; the sender sends the same to this node as well.
+  // A node that passes a join on is not its sender. The sender sends the same join to this node as
+  // well, and can be told then.
   whom.sender = join.forwarded ? membership_actor{}
                                : caf::actor_cast<membership_actor>(self->current_sender());
   if (is_new)

@@ -4,9 +4,9 @@
 
 #include <functional>
 
-// A node that asks to come in has to answer at the address that it advertises: the others will look
-// for it there, and a member that nobody reaches could become a master whose vote is missed for
-// ever.
+// A node that asks to come in has to answer at the address that it advertises: other nodes will
+// look for it there, and a member that nobody reaches could become a master whose vote is missed
+// for ever.
 namespace peercache::actors {
 
 /// Takes a join whose sender was reached, or needs no check.

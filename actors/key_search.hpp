@@ -13,7 +13,7 @@ namespace peercache::actors {
 
 /// A question about one key: what each of its owners has answered so far.
 ///
-/// Threads: none; a value. Limits: as many answers as a key has owners, and of each
+/// Threads: none; a value. Limits: as many answers as the key has owners, each with at most
 /// `locations_per_key_max` locations.
 class key_search {
 public:

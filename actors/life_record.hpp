@@ -8,8 +8,8 @@
 
 namespace peercache::actors {
 
-/// What a process tells the next process of its node, beside the pages that outlive it, and other
-/// nodes: whether spaces may have been cleared without it since.
+/// What a process leaves to the next process of its node, beside its pages, and tells other nodes:
+/// from it they see whether spaces may have been cleared without the process.
 ///
 /// A clear is certain without nodes that left in good order. Such a node remembers the members that
 /// it left behind, which may have cleared a space since. A node that crashed left nobody behind: it
@@ -22,7 +22,8 @@ struct life_record {
   /// The newest process of this node that had heard of every clear that it could have missed
   /// ("caught up", docs/flows.md); null when there was none.
   incarnation process;
-  /// Names by process. A null process stands for nodes that are not known.
+  /// Names of the nodes that were left behind, by process. A null process stands for nodes that are
+  /// not known.
   std::map<incarnation, std::string> left_behind;
 
   bool operator==(const life_record&) const = default;

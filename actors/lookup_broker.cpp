@@ -115,12 +115,13 @@ struct broker_body {
     auto& out = self->wr_buf(handle);
     out.insert(out.end(), frame.begin(), frame.end());
     self->flush(handle);
-    // CAF has two buffers, and swaps them where it has nothing to write: this is the one before.
+    // CAF has two write buffers and swaps them when it was not writing: `wr_buf` is then the other
+    // one.
     if (auto& other = self->wr_buf(handle); other.empty())
       give_back_room(other);
   }
 
-  /// A question whose connection and number are known when its answer comes.
+  /// What is needed of a member's question when its answer comes.
   struct open_question {
     caf::io::connection_handle handle;
     std::uint64_t connection = 0;
@@ -136,7 +137,7 @@ struct broker_body {
 
   void answer_member(const open_question& open, std::string_view body) {
     if (body.size() + answer_header_bytes > frames::payload_bytes_max) {
-      // Only a view of thousands of members with the longest names is as long.
+      // Only a view of thousands of members with the longest names makes such a long answer.
       return drop(open);
     }
     std::string frame;
@@ -168,11 +169,12 @@ struct broker_body {
             from_here{});
   }
 
+  /// Answers a question that is not a look-up of a call, or passes it on to the actor that can.
   /// @pre `read_question` takes `payload`
   void ask_member(caf::io::connection_handle handle, std::uint64_t connection,
                   const std::string& payload) {
     const auto asked = read_question(payload);
-    PEERCACHE_ASSERT(asked); // `lookup_connections` lets no other pass.
+    PEERCACHE_ASSERT(asked); // `lookup_connections` lets no other payload pass.
     const open_question open{handle, connection, asked->number, asked->kind, asked->body.size()};
     std::string body(asked->body);
     switch (asked->kind) {

@@ -20,7 +20,7 @@ struct lookup_broker_options {
   incarnation inc; ///< Incarnation of this process.
   directory_actor directory;
   gateway_actor gateway;
-  /// Where pages are held at once, without a way through actors; none: the gateway is asked.
+  /// Holds pages for clients at once, without asking an actor; nothing: the gateway is asked.
   std::optional<held_pool> held;
   caf::io::doorman_ptr doorman; ///< A doorman that listens already.
 };

@@ -74,10 +74,10 @@ public:
 
   /// Whether the peer has said its whole greeting. Nothing else is read from it before that.
   bool greeted(handle which) const;
-  /// Whether it was the greeting of questions that are not look-ups.
+  /// Whether the peer's greeting was that of connections for questions other than look-ups.
   bool asks_member(handle which) const;
   /// Takes received bytes and puts the payloads of questions that are complete into `questions`;
-  /// where `asks_member`, `link::read_question` takes each of them. False: close the connection.
+  /// where `asks_member`, `link::read_question` takes each payload. False: close the connection.
   bool receive(handle from, const char* bytes, std::size_t count, time_point now,
                std::vector<std::string>& questions);
 
@@ -114,7 +114,8 @@ private:
     std::uint64_t held_bytes = 0;
   };
 
-  /// Takes the greeting off `rest`. False: it is neither of the two, and will not be.
+  /// Takes the greeting off `rest`, once it is whole. False: these bytes can become neither of the
+  /// two greetings.
   bool take_greeting(connection& known, std::string_view& rest, time_point now) const;
   bool take_question(connection& known, std::string_view payload);
   bool settle(handle which, std::uint64_t number, std::uint64_t question_bytes,

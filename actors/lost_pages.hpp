@@ -13,14 +13,14 @@
 
 namespace peercache::actors {
 
-/// The pages that left this node last, and how: `peercache why` finds the misses of evicted pages
-/// by it. A plain class. Threads: one. Bound: `pages_max`, 16 bytes each; the oldest ones are
-/// forgotten.
+/// The pages that left this node last, and how each of them left: with it `peercache why` explains
+/// misses of evicted pages. A plain class. Threads: one. Bound: `pages_max`, 16 bytes each; the
+/// oldest ones are forgotten.
 class lost_pages {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::size_t pages_max = std::size_t{1} << 17;
-  /// Pages that one question may be about; of further ones nothing is said.
+  /// Most pages that one call of `find` looks for; further prefixes are ignored.
   static constexpr std::size_t asked_max = std::size_t{1} << 16;
   /// Losses of one page that `find` returns at most: a page that was lost, missed, stored and lost
   /// again was missed because of an earlier one.
@@ -41,7 +41,7 @@ public:
 private:
   struct loss {
     std::uint64_t prefix;
-    std::uint32_t at_ms; ///< Since `begin_`; enough for 49 days.
+    std::uint32_t at_ms; ///< Time since `begin_`, in ms; enough for 49 days.
     page_loss how;
   };
   static_assert(sizeof(loss) == 16);

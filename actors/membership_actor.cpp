@@ -17,7 +17,7 @@ using metrics::metric;
 
 namespace {
 
-/// What became of this process in the view that the others go on with.
+/// Tells operators how the newest view, in which this process is missing, has pushed it out.
 std::string pushed_out_of(const discovery::membership& machine) {
   const auto& latest = machine.newest();
   const auto& self = machine.self();
@@ -198,7 +198,8 @@ void carry_out(membership_pointer self, const std::vector<discovery::action>& ac
 }
 
 /// Asks seeds at which no member is known who they are: one may be another address of a member,
-/// which only its answer tells. The machine greets seeds while it joins, and later only its leader.
+/// which only its answer tells. The membership machine itself greets seeds only while its node
+/// joins, leads the cluster, or hears no master.
 void look_for_seeds(membership_pointer self) {
   auto& state = self->state;
   const auto now = self->clock().now();

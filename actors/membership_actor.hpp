@@ -19,12 +19,13 @@ struct membership_actor_options {
   discovery::membership_options machine;
   discovery::member self;
   std::string cluster;
-  /// The wire version of its hellos; tests give it another one.
+  /// The wire version that this node's hellos name; tests set another one.
   std::uint32_t speaks = wire_version;
   connector_actor connector;
   links_actor links; ///< Receives each adopted view.
-  /// Called in this actor when the cluster goes on without this process, in that view: this node
-  /// hears of no more changes. The call comes before the cluster is asked to take the node back.
+  /// Called in this actor when the cluster goes on without this process, with the view that lacks
+  /// it: this node hears of no more changes. The call comes before the cluster is asked to take the
+  /// node back.
   std::function<void(const discovery::view& without)> on_expelled;
   /// Called in this actor when the cluster had expelled this process and took it back: no shard
   /// remembers its pages.
@@ -51,7 +52,7 @@ struct membership_state {
   /// A process that asks to come in, and whether it was reached at its address.
   struct caller {
     caller() = default;
-    discovery::join_packet join;          ///< The newest one.
+    discovery::join_packet join;          ///< The newest join that the process sent.
     membership_actor sender;              ///< Whoever sent `join`; null when nobody can be told.
     bool asking = true;                   ///< The process is being looked for.
     std::string fault;                    ///< Why it was not reached; empty when it was.
@@ -63,15 +64,15 @@ struct membership_state {
   std::map<discovery::endpoint, route> routes;
   caf::actor_clock::time_point look_for_seeds_at{}; ///< No look before this time.
   discovery::view told;                             ///< The view that the log last told of.
-  seed_answers answers;       ///< What those said whom this node asked to take it in.
+  seed_answers answers;       ///< Answers of the nodes that this node asked to take it in.
   std::string outside;        ///< Why this process is out of the view; empty while it is in.
   std::string outside_logged; ///< The reason that the log has.
-  caf::actor_clock::time_point outside_since{};    ///< Epoch: it is in.
+  caf::actor_clock::time_point outside_since{};    ///< Zero: this process is in the view.
   caf::actor_clock::time_point outside_log_next{}; ///< No log line that the process is out before
                                                    ///< this time.
   std::map<incarnation, caller> callers;
   std::size_t searches = 0; ///< How many of `callers` are being looked for.
-  log_limit refusals;       ///< Lines about callers that were not reached, by address.
+  log_limit refusals;       ///< Limits log lines about callers that were not reached, by address.
   /// Requests that are answered when this node's vote is no longer needed.
   std::vector<caf::typed_response_promise<bool>> goodbyes;
   static inline const char* name = "membership";
@@ -86,8 +87,8 @@ struct membership_state {
 
 /// Carries out what the membership machine decides: packets to addresses, views to the links. An
 /// address without a connection is dialed, and then gets the newest packet; the machine repeats
-/// older ones itself. Threads: scheduler. Asks: other nodes' membership actors, without waiting for
-/// one.
+/// older packets itself. Threads: scheduler. Asks: other nodes' membership actors, without waiting
+/// for one.
 membership_actor::behavior_type
 run_membership(membership_actor::stateful_pointer<membership_state> self,
                membership_actor_options options);

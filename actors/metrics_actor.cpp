@@ -49,7 +49,7 @@ metrics::samples samples_of(const page_server::snapshot& server) {
   return now;
 }
 
-/// A number for each id of a fault, also for those that there are none of.
+/// A number for each fault id; 0 for faults that the cluster does not have.
 metrics::samples samples_of(const std::map<std::string, std::size_t>& faults) {
   metrics::samples now;
   for (const auto* id : fault_ids::all) {

@@ -19,9 +19,10 @@
 namespace peercache::actors {
 
 using metrics_actor = caf::typed_actor<
-    // Links: tell a new view, or a change of a connection.
+    // From the links: a new view, or a change of a connection.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // Itself: asks the others for their totals and publishes the text of the next scrapes.
+    // From itself: time to ask the gateway for the node's status and to publish the text of the
+    // next scrapes.
     caf::reacts_to<beat_atom, from_here>>;
 
 struct metrics_options {
@@ -44,13 +45,14 @@ struct metrics_state {
   /// Takes the node's numbers into the registry, and those of its data planes, and publishes the
   /// texts of the next scrapes.
   void publish(const node_report& node);
-  /// Notes what the node counted and what became of it, for the last hour's history. Units: the
-  /// time of day in ms since 1970.
+  /// Notes the node's counters and faults for the history of the last hour. Units: the time of day
+  /// in ms since 1970.
   void remember(const node_report& node, node_history::time_point now, std::uint64_t unix_ms);
   void remember(const discovery::view& view, std::uint64_t unix_ms);
 };
 
-/// Threads: scheduler. Asks: the gateway, which asks the others; nobody waits for it.
+/// Publishes the node's numbers, history and events for the HTTP thread. Threads: scheduler. Asks:
+/// the gateway, which asks the other actors. No actor waits for this one.
 metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics_state> self,
                                          metrics_options options);
 

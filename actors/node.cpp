@@ -63,7 +63,7 @@ result<void> node::impl::start() {
 
 namespace {
 
-/// Replaces the memory that the process before let its disk read into, so that no device writes
+/// Replaces the memory that the previous process let its disk read into, so that no device writes
 /// into the pool on behalf of that process.
 result<void> cut_devices_off(storage::pool_memory& memory, const storage::pool_remains& remains) {
   for (const auto& extent : remains.extents)
@@ -75,7 +75,7 @@ result<void> cut_devices_off(storage::pool_memory& memory, const storage::pool_r
 
 } // namespace
 
-/// Takes the pool of the process before over, with its pages, or makes a new one. Must run before
+/// Takes over the pool of the previous process, with its pages, or makes a new one. Must run before
 /// any device registers the memory.
 result<void> node::impl::open_pool() {
   auto options = memory_options(config_, self_);
@@ -107,7 +107,7 @@ result<void> node::impl::open_pool() {
   return {};
 }
 
-/// Takes in the life record of the process that had this pool before.
+/// Takes in the life record of the process that had this pool previously.
 void node::impl::recall_last_life() {
   const auto note = memory_->note().read();
   if (note && note->empty())
@@ -176,7 +176,7 @@ node::impl::open_rails(const rdma::rail_choice& choice) {
 }
 
 result<void> node::impl::open_ports() {
-  // The page server sends from the one and hands connections over to the other.
+  // The page server sends from the memory and hands connections over to the rails.
   PEERCACHE_ASSERT(memory_ && rails_ && !pages_);
   held_ports_.clear();
   rdma::tcp_page_server_options options;
@@ -302,7 +302,7 @@ void node::impl::end_actors() {
   metrics_ = nullptr;
   overview_ = nullptr;
   overlap_ = nullptr;
-  board_->ask_for_key = {}; // Holds the overview, which holds the board.
+  board_->ask_for_key = {}; // The function holds the overview, which holds the board.
   board_->ask_for_overlap = {};
   lookups_ = nullptr;
   gateway_ = nullptr;
@@ -341,7 +341,7 @@ node::node(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
 
 node::~node() {
   if (!impl_->home().is_here())
-    (void)impl_.release(); // Threads, pool and ports of a forked child are the parent's.
+    (void)impl_.release(); // In a forked child, threads, pool and ports are the parent's.
 }
 
 result<std::unique_ptr<node>> node::start(const config::node_config& config,

@@ -26,7 +26,8 @@ struct node_decorators {
   /// Sets the faults of the page server. May be empty.
   std::function<void(rdma::tcp_server_faults&)> pages;
   std::string version; ///< The version that the node says it has; empty: its own.
-  /// By how much the wire version is higher that the node names to those whom it wants to join.
+  /// Added to the wire version that the node names to the nodes of the cluster that it wants to
+  /// join.
   std::uint32_t speaks_newer = 0;
 };
 
@@ -58,8 +59,9 @@ public:
   /// stopping such a node can take for ever. Any thread.
   std::string failure() const;
 
-  /// Reads certificate, key and CA again if their files have changed, as the next connection does,
-  /// too. True when they are in use now; otherwise those read before stay, and the log says why.
+  /// Reads certificate, key and CA again if their files have changed; without this call the next
+  /// connection does so. True when the files' contents are in use now; else the previous ones stay,
+  /// and the log says why.
   bool read_certificates_again();
 
   /// Fate of the pool's memory when the node is destroyed.

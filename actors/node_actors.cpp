@@ -47,7 +47,7 @@ void node::impl::spawn_actors() {
   links.cluster = config_.cluster.name;
   links.own_name = self_.name;
   links.connector = connector_;
-  // Both are null until all actors exist, and without an HTTP port for ever.
+  // These three handles are null until all actors exist, and for ever without an HTTP port.
   auto metrics = std::make_shared<metrics_actor>();
   auto overview = std::make_shared<overview_actor>();
   auto overlap = std::make_shared<overlap_actor>();
@@ -81,7 +81,7 @@ void node::impl::spawn_actors() {
 
 /// Watches all that was spawned. An actor that has ended already is noticed too.
 void node::impl::supervise() {
-  PEERCACHE_ASSERT(gateway_ && page_thread_); // The last one and the first one that are spawned.
+  PEERCACHE_ASSERT(gateway_ && page_thread_); // The actors are spawned already.
   using kind = supervision::kind;
   const auto watch = [this](const auto& actor, const char* name, kind how = kind::lasting) {
     if (actor)
@@ -167,7 +167,7 @@ void node::impl::spawn_adoption() {
 }
 
 void node::impl::spawn_membership(const std::shared_ptr<peer>& own) {
-  PEERCACHE_ASSERT(connector_ && links_ && directory_ && pool_); // Copied: later ones reach nobody.
+  PEERCACHE_ASSERT(connector_ && links_ && directory_ && pool_); // The handles are copied here.
   membership_actor_options membership;
   membership.machine = machine_options(config_, seeds_);
   membership.self = self_;
@@ -221,7 +221,7 @@ void node::impl::spawn_rails() {
 void node::impl::spawn_gateway(peer& own) {
   PEERCACHE_ASSERT(directory_ && membership_ && pool_ && disk_actor_ && clearing_);
   PEERCACHE_ASSERT(static_cast<bool>(promoter_) ==
-                   disk_->on()); // The promoter reads from the disk.
+                   disk_->on()); // There is a promoter exactly when there is a disk tier.
   gateway_options options;
   options.cluster = config_.cluster.name;
   options.version = decorators_.version.empty() ? PEERCACHE_VERSION : decorators_.version;
@@ -264,7 +264,7 @@ void node::impl::spawn_gateway(peer& own) {
     board->ready.store({now, reason});
   };
   gateway_ = system_->spawn(run_gateway, std::move(options));
-  // Complete before anybody can reach an actor that uses it.
+  // `own` must be complete before anybody can reach an actor that uses it.
   own.self = self_;
   own.gateway = gateway_;
   own.directory = directory_;
@@ -277,7 +277,7 @@ void node::impl::spawn_gateway(peer& own) {
 }
 
 void node::impl::spawn_lookups() {
-  PEERCACHE_ASSERT(directory_ && gateway_); // Copied: later ones reach nobody.
+  PEERCACHE_ASSERT(directory_ && gateway_); // The handles are copied here.
   lookup_broker_options lookups;
   lookups.cluster = config_.cluster.name;
   lookups.inc = self_.inc;

@@ -40,11 +40,11 @@ private:
 
 /// What one node remembers of the last hour.
 struct node_memory {
-  std::deque<history_point> points; ///< Numbers grow.
-  std::deque<node_event> events;    ///< Numbers grow.
+  std::deque<history_point> points; ///< In the order of their numbers.
+  std::deque<node_event> events;    ///< In the order of their numbers.
 };
 
-/// What is beyond the points and events of these numbers, for whoever has these already.
+/// Returns the points and events of `memory` that have higher numbers than these.
 history_report remembered_after(const node_memory& memory, std::uint64_t after_point,
                                 std::uint64_t after_event);
 

@@ -100,14 +100,15 @@ private:
   const home_process home_;
   discovery::member self_;
   std::vector<discovery::endpoint> seeds_;
-  std::optional<gid_t> group_; ///< The group that shares socket and pool; none: nobody else.
+  /// The group that shares socket and pool; nothing: only the node's user has them.
+  std::optional<gid_t> group_;
   /// Sockets bound from the start of the node until it listens at their ports.
   std::vector<net::unique_fd> held_ports_;
   std::optional<storage::pool_memory> memory_;
-  /// Pages that the process before left in the pool's memory, until the pool claims them.
+  /// Pages that the previous process left in the pool's memory, until the pool claims them.
   std::optional<storage::pool_remains> remains_;
   cleared_spaces cleared_;  ///< Held until the clearing actor takes it.
-  std::string left_behind_; ///< Names of the nodes that the process before left behind.
+  std::string left_behind_; ///< Names of the nodes that the previous process left behind.
   std::unique_ptr<disk_service> disk_;
   /// Declared before `pages_`, because the page server hands connections over to it.
   std::unique_ptr<rdma::rail_servers> rails_;

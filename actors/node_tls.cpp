@@ -45,8 +45,8 @@ result<void> node::impl::open_tls() {
   return {};
 }
 
-/// Opens the Unix socket at which clients of this host speak with the node. Where nobody depends on
-/// it, a node goes on without one.
+/// Opens the Unix socket at which clients of this host speak with the node. If that fails, a node
+/// without TLS, group and configured folder goes on without the socket.
 result<void> node::impl::open_host_socket() {
   PEERCACHE_ASSERT(self_.control_port != 0); // The socket's name has the port.
   const auto bind = net::resolve_host(config_.net.bind);

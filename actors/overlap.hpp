@@ -55,13 +55,12 @@ struct node_overlap {
   std::uint64_t disk = 0;
 };
 
-/// Counts the leading blocks of each node that has the first one. Cost: a step for each block and
-/// node whose run has not ended.
-/// @pre holders.size() == blocks * spaces
+/// Counts the leading blocks of each node that has the first block. Cost: a step for each block and
+/// node whose run has not ended. @pre holders.size() == blocks * spaces
 std::vector<node_overlap> overlaps_of(std::span<const page_holders> holders, std::uint32_t spaces);
 
-/// The hash of each full page of a prompt as SGLang makes it: SHA-256, in hex, of the hash before
-/// it and the page's tokens.
+/// The hash of each full page of a prompt as SGLang makes it: SHA-256, in hex, of the previous
+/// page's hash and this page's tokens.
 std::vector<std::string> sglang_page_hashes(std::span<const std::uint32_t> tokens,
                                             std::uint32_t page_tokens);
 

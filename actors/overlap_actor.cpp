@@ -22,7 +22,7 @@ directory_actor overlap_directory_of(const overlap_state& state, node_id id) {
   return peer == nullptr ? directory_actor{} : peer->directory;
 }
 
-/// Puts the epoch of the moment into the keys, which is one for each key space.
+/// Puts the current epoch of its key space into each key.
 void set_epochs(overlap_question& question, const storage::epoch_table& epochs) {
   if (epochs.untouched())
     return;

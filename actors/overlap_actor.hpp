@@ -21,29 +21,30 @@ struct overlap_call {
   std::string body;
   bool by_hash = false;      ///< Blocks are named by hashes, not by tokens.
   metrics::http_reply reply; ///< Called once.
-  /// When it came, by the clock of the actors.
+  /// When the query came, by the clock of the actors.
   std::chrono::steady_clock::time_point arrived{};
 };
 using overlap_call_ptr = std::shared_ptr<overlap_call>;
 
 using overlap_actor = caf::typed_actor<
-    // Links: tell a new view, or a change of a connection.
+    // From the links: a new view, or a change of a connection.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // HTTP server: a router asks how much of a prompt each node has.
+    // From the HTTP server: a router asks how much of a prompt each node has.
     caf::reacts_to<locate_atom, overlap_call_ptr>>;
 
-/// How many queries are answered at a time; more are told to come again.
+/// Most queries that are answered at the same time; further ones are told to ask again.
 inline constexpr std::size_t overlap_queries_max = 64;
-/// How many keys all of these may have; some hundred bytes are held for each.
+/// Most keys of all queries that are being answered; some hundred bytes are held for each key.
 inline constexpr std::size_t overlap_keys_open_max = 8 * overlap_question::keys_max;
 
 struct overlap_options {
   node_id own;                ///< This node.
-  directory_actor directory;  ///< The node's own.
+  directory_actor directory;  ///< The shard of this node.
   std::uint32_t replicas = 2; ///< Number of owners of each key.
   storage::epoch_table epochs;
-  /// A query is answered this long after it came with what is known by then, or refused if it was
-  /// not looked at by then; an owner gets half of it, so that another one can be asked.
+  /// Longest time from the arrival of a query to its answer, which has what is known by then. A
+  /// query that was not looked at by then is refused. An owner gets half of the time, so that
+  /// another owner can be asked.
   std::chrono::milliseconds patience{500};
 };
 
@@ -65,7 +66,8 @@ struct overlap_state {
   static inline const char* name = "overlap";
 };
 
-/// Threads: scheduler. Asks: the directories of the owners of a query's keys; nobody waits for it.
+/// Answers routers' queries how much of a prompt each node has. Threads: scheduler. Asks: the
+/// directories of the owners of a query's keys. No actor waits for this one.
 overlap_actor::behavior_type run_overlap(overlap_actor::stateful_pointer<overlap_state> self,
                                          overlap_options options);
 

@@ -14,15 +14,15 @@ using nlohmann::json;
 namespace {
 
 constexpr std::uint32_t block_tokens_max = 1u << 16;
-/// How deep values may be nested in fields of a query that nobody reads.
+/// How deep values may be nested in those fields of a query that are skipped.
 constexpr int overlap_depth_max = 8;
 
 error wrong_query(std::string what) {
   return {errc::invalid_argument, std::move(what)};
 }
 
-/// Reads a query value by value, without a tree of it: a query has tens of thousands of them.
-/// Fields of other names are skipped.
+/// Reads a query value by value, without building a tree: a query has tens of thousands of values.
+/// Fields of unknown names are skipped.
 class overlap_reader : public nlohmann::json_sax<json> {
 public:
   std::string tenant = "default", node, texts; ///< `texts`: all hashes, one after the other.
@@ -195,7 +195,8 @@ std::string overlap_json(const overlap_question& asked, std::span<const node_ove
     const auto* member = view.find(each.node);
     if (member == nullptr || (!asked.node.empty() && member->name != asked.node))
       continue;
-    // Readers of Conductor take GPU and DP for given; what GPUs hold is not known here.
+    // Routers that read Conductor's answers expect the fields GPU and DP; what GPUs hold is not
+    // known here.
     nodes[member->name] = {{"longest_matched", each.longest * asked.block_tokens},
                            {"GPU", 0},
                            {"DP", json::object()},

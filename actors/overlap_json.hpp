@@ -10,7 +10,7 @@
 
 namespace peercache::actors {
 
-/// The most key spaces of one question, and fields of one key space.
+/// The most key spaces of one question, and the most fields of one key space.
 inline constexpr std::size_t overlap_spaces_max = 256;
 inline constexpr std::size_t overlap_fields_max = 64;
 

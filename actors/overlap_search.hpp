@@ -15,10 +15,10 @@ namespace peercache::actors {
 /// One question of a router without its messages: which owner is asked for which keys, and what has
 /// been answered.
 ///
-/// An owner of each key is asked, this node's shard before others, which cost a message; another
-/// one where that one fails, or finds nothing, for it may not have been told yet. What no owner
-/// answers counts as a page that nobody has: a miss is allowed, and so is an overlap that is told
-/// too short.
+/// One owner of each key is asked first: this node's own shard if it is an owner, because other
+/// shards cost a message. If that owner fails, or finds nothing because it may not have been told
+/// yet, another owner is asked. A key that no owner answers for counts as a page that nobody has: a
+/// miss is allowed, and so is an overlap that is too short.
 ///
 /// Threads: none. No clock, no I/O. Bounds: `owners_max` owners of a key are asked.
 class overlap_search {
@@ -56,7 +56,8 @@ private:
   overlap_question question_;
   node_id own_;
   std::vector<page_holders> holders_;
-  std::vector<std::uint8_t> asked_; ///< How many owners each key was asked of.
+  /// How many of its owners were tried for each key, including owners without a connection.
+  std::vector<std::uint8_t> asked_;
   std::vector<std::uint32_t> open_; ///< Keys that are to be asked for next.
 };
 

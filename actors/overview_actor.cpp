@@ -42,7 +42,8 @@ void ask_for_status(overview_pointer self, const incarnation& who) {
           });
 }
 
-/// Shares what nodes remember with who looks: once a turn, since it is a copy of all of it.
+/// Puts the nodes' history on the board if it has changed. Once per turn, because it is copied
+/// whole.
 void share_history(overview_state& state) {
   if (std::exchange(state.heard_history, false))
     state.options.board->history.store(state.history.memory(state.options.self.inc));
@@ -99,7 +100,8 @@ void ask_owner(overview_pointer self, const std::string& text, const peer& owner
           });
 }
 
-/// Begins to ask the owners of a key for its locations, unless they are being asked.
+/// Begins to ask the owners of a key for its locations, unless they are being asked or too many
+/// searches are open.
 void search_key(overview_pointer self, const std::string& text) {
   auto& state = self->state;
   auto key = parse_page_key(text);
@@ -146,7 +148,8 @@ void forget(overview_state& state) {
     state.options.board->faults.store({});
 }
 
-/// Tells the faults of the cluster to those who collect metrics.
+/// Puts on the board how many faults of each id the cluster has, for metrics; none if this node
+/// does not tell them.
 void tell_faults(const overview_state& state) {
   std::map<std::string, std::size_t> counts;
   if (state.seen.tells_faults())

@@ -17,27 +17,27 @@
 namespace peercache::actors {
 
 using overview_actor = caf::typed_actor<
-    // Links: tell a new view, or a change of a connection.
+    // From the links: a new view, or a change of a connection.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // HTTP server: somebody asks where the page of this key is. The text is the key's, without an
-    // epoch.
+    // From the HTTP server: somebody asks where the page of this key is. The text is the key's,
+    // without an epoch.
     caf::reacts_to<locate_atom, std::string, from_here>,
-    // Itself: asks the nodes, while somebody looks or collects metrics.
+    // From itself: time to ask the nodes, while somebody looks or collects metrics.
     caf::reacts_to<beat_atom, from_here>>;
 
-/// How many keys are looked up at a time, and how many answers are kept.
+/// Most keys that are looked up at the same time, and most answers about keys that are kept.
 inline constexpr std::size_t key_searches_max = 16;
 inline constexpr std::size_t key_answers_max = 32;
 
 struct overview_options {
   std::string cluster;
   discovery::member self;
-  gateway_actor gateway; ///< The node's own.
+  gateway_actor gateway; ///< The gateway of this node.
   std::shared_ptr<http_board> board;
   std::uint32_t replicas = 2; ///< Number of owners of each key.
   storage::epoch_table epochs;
   std::chrono::milliseconds turn{250};
-  /// How long a node is waited for. The parts of its answer come within one second, or are left
+  /// Longest wait for a node's answer. The parts of its answer come within one second, or are left
   /// out.
   std::chrono::milliseconds answer_timeout{2000};
   /// The nodes are asked until nobody has looked for this time.
@@ -53,14 +53,16 @@ struct overview_state {
   overview_options options;
   cluster_overview seen;
   cluster_history history;
-  bool heard_history = false; ///< A node has answered for `history` since it was shared last.
-  std::map<std::string, key_search> searches; ///< By the text of the key without an epoch.
+  bool heard_history = false; ///< `history` has changed since it was last put on the board.
+  /// Open searches, by the text of their key without an epoch.
+  std::map<std::string, key_search> searches;
   static inline const char* name = "overview";
 };
 
-/// Threads: scheduler. Asks: the gateways of all nodes, while somebody looks at the page or at
-/// `/api/cluster`, and more rarely while somebody collects the metrics of the cluster's leader,
-/// which tells the cluster's faults; nobody waits for it.
+/// Collects the state and the history of all nodes for the HTTP thread. Threads: scheduler. Asks:
+/// the gateways of all nodes, while somebody looks at the page or at `/api/`, and more rarely while
+/// somebody collects the metrics of the cluster's leader, which tells the cluster's faults; and the
+/// directories of the owners of a key that somebody asks for. No actor waits for this one.
 overview_actor::behavior_type run_overview(overview_actor::stateful_pointer<overview_state> self,
                                            overview_options options);
 

@@ -16,10 +16,10 @@ using nlohmann::json;
 
 namespace {
 
-/// How many peers of a node are named, those with the most bytes.
+/// Most peers that are named for a node: those with the most bytes.
 constexpr std::size_t peers_shown_max = 16;
 
-/// Whole numbers stay whole: as a double they would be written as 1e+15 from there on.
+/// Returns whole numbers as integers: a double is written in the form 1e+15 from that size on.
 json number_of(double value) {
   if (value >= 0 && value < 9e15 && value == std::floor(value))
     return static_cast<std::uint64_t>(value);
@@ -110,12 +110,13 @@ json rails_of(const metrics::samples& samples) {
   return all;
 }
 
-/// "tcp" of "tcp: data_plane = tcp".
+/// Returns the first word of a text on the choice of the data plane: "tcp" of "tcp: data_plane =
+/// tcp".
 std::string first_word(const std::string& choice) {
   return choice.substr(0, choice.find_first_of(": ("));
 }
 
-/// What a node said of itself when it answered last.
+/// Adds what a node said of itself when it answered last.
 void add_status(json& node, const node_status& status) {
   node["version"] = status.version;
   node["data_plane"] = first_word(status.data_plane);
@@ -200,7 +201,8 @@ void add_ring(json& nodes, const cluster_overview& seen) {
   }
 }
 
-/// Text of a node's may be no UTF-8, at which no answer is to fail.
+/// Writes JSON as text. A node's texts may not be UTF-8: bytes that are not are replaced, so that
+/// every question gets its answer.
 std::string text_of(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -7,8 +7,8 @@
 
 namespace peercache::actors {
 
-/// Number of the form of all answers under `/api/`, their field `format`. Another meaning of a
-/// field, or one less, is another number; a new field is not.
+/// Version of the form of all answers under `/api/`, told in their field `format`. The number
+/// changes when a field gets another meaning or is left out, and not when a field is added.
 inline constexpr int api_format = 1;
 
 /// The answer of `/api/cluster`: docs/http.md describes it. Threads: any.
@@ -16,7 +16,8 @@ inline constexpr int api_format = 1;
 std::string overview_json(const cluster_overview& seen, cluster_overview::time_point now,
                           std::uint64_t unix_ms);
 
-/// The answer of `/api/` to a question without one, `why` in words.
+/// The JSON that `/api/` sends where a question cannot be answered, or not yet; `why` says the
+/// reason in words.
 std::string api_fault_json(const std::string& why);
 
 } // namespace peercache::actors

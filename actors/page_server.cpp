@@ -44,7 +44,7 @@ void page_server::publish() {
 }
 
 void page_server::run() {
-  PEERCACHE_ASSERT(server_ != nullptr); // A page server runs once.
+  PEERCACHE_ASSERT(server_ != nullptr); // A page server does not run after `close`.
   auto publish_at = clock::now();
   rdma::run_server(*server_, stop_, [&](clock::time_point now) {
     if (now < publish_at)

@@ -25,8 +25,8 @@ private:
 };
 
 /// The serving half of this node's data plane, which its data-plane actor runs. Threads: `run` in
-/// the actor's thread; `stop`, `stats`, `busy` from any. Ownership: owns the server; the pool's
-/// memory outlives it.
+/// the actor's thread; `stop` and `latest` from any. Ownership: owns the server; the pool's memory
+/// outlives it.
 class page_server {
 public:
   struct snapshot {
@@ -41,9 +41,9 @@ public:
   std::uint16_t port() const noexcept { return port_; }
   void run();
   void stop() noexcept;
-  /// Closes the connections and releases their pins. @pre `run` has returned, and `stop` too
+  /// Closes the connections and releases their pins. @pre `run` and `stop` have returned
   void close() noexcept { server_.reset(); }
-  /// Returns a snapshot of the server's state that is at most 100 ms old.
+  /// Returns a snapshot of the server's state that is at most about 200 ms old.
   snapshot latest() const { return *published_.load(); }
 
 private:

@@ -84,7 +84,8 @@ void pool_state::evict_ahead(lost_pages::time_point now) {
           ? std::min(demand_beats_ahead * demand.bytes(), pool->capacity_bytes() / parts_ahead_max)
           : 0;
   const auto look = [this](const storage::resident_page& page) {
-    if (!publishing->mirrors().contains(page.slot)) // The producer writes mirrored pages.
+    // The producer of a mirrored page writes it to its own disk.
+    if (!publishing->mirrors().contains(page.slot))
       disk.keep(page);
   };
   // Victims are written with write-through as well: the disk's queue may have been full when the
@@ -183,7 +184,7 @@ auto remove_and_scrub(pool_pointer self, const std::string& keys) {
 }
 
 void scrub_on(pool_pointer self) {
-  PEERCACHE_ASSERT(self->state.scrubbing); // One such message is on its way.
+  PEERCACHE_ASSERT(self->state.scrubbing); // `scrub` has sent the message that is being handled.
   self->state.scrubbing = false;
   scrub(self);
 }
@@ -234,7 +235,7 @@ void publish_disk(pool_pointer self) {
   carry_out_orders(self);
 }
 
-/// The answer says that all are counted.
+/// Counts one-sided reads. The empty answer says that all of them are counted.
 std::string count_uses(pool_pointer self, const std::string& pages) {
   self->state.count_uses(pages);
   return {};

@@ -55,7 +55,8 @@ struct pool_state {
     caf::typed_response_promise<std::string> promise;
     std::string statuses; ///< One page_status byte per key.
   };
-  std::map<directory::publisher::tag, open_removal> removing; ///< Owners have still to withdraw.
+  /// Removals whose records the owners have yet to withdraw.
+  std::map<directory::publisher::tag, open_removal> removing;
   std::map<directory::publisher::tag, caf::typed_response_promise<bool>> leaving;
   pool_disk disk;
   pool_adoption adoption;

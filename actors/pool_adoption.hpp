@@ -18,7 +18,7 @@
 namespace peercache::actors {
 
 struct pool_adoption_options {
-  /// Slots that clients of the process before may still write to, claimed by the pool.
+  /// Slots that clients of the previous process may still write to, claimed by the pool.
   std::vector<slot_id> being_filled;
   /// Asks the kernel whether no process that had the pool mapped lives; see storage::pool_memory.
   std::function<bool()> former_clients_are_dead = [] { return true; };
@@ -41,7 +41,8 @@ struct pool_state;
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;
 
 /// Takes the intact pages of one piece into the pool and tells the directory of them, like pages
-/// whose keys have new owners. Frees the slots of the pages with wrong bytes.
+/// whose keys have new owners. Frees the slots of the pages with wrong bytes. An empty message says
+/// that all pages were compared.
 void adopt_pages(pool_pointer self, const std::string& compared);
 
 /// Frees the slots of `being_filled` once no process can write to them.

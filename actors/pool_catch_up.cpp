@@ -40,7 +40,7 @@ public:
       const auto from = at;
       at = state_.pool->walk(at, catch_up_piece,
                              [this](const storage::resident_page& page) { look_at(page); });
-      PEERCACHE_ASSERT(at == 0 || at > from); // A round that stays never ends.
+      PEERCACHE_ASSERT(at == 0 || at > from); // A round that does not advance never ends.
       granules += catch_up_piece;
     } while (at != 0 && !refused_ && granules < catch_up_granules && seen_ < catch_up_pages);
     // When a page found no room on the way to the disk, the next step goes on at that page.

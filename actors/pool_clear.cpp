@@ -18,7 +18,8 @@ constexpr std::uint32_t granules_at_once = 1u << 15;
 void end_walk(pool_pointer self) {
   auto& state = self->state;
   auto& clearing = state.clearing;
-  PEERCACHE_ASSERT(clearing.walking && !clearing.waiting.empty()); // Each walk has its callers.
+  // A walk always has a caller that waits for its end.
+  PEERCACHE_ASSERT(clearing.walking && !clearing.waiting.empty());
   if (clearing.pages != 0)
     log::info("clear: {} pages given up", clearing.pages);
   // Old pages on disk: their records that are still to be published are dropped, and the disk's
@@ -60,7 +61,7 @@ void go_on_giving_up(pool_pointer self, std::uint32_t from) {
       if (state.options.epochs.is_old(page.key))
         append_record(old, page.key);
     });
-  PEERCACHE_ASSERT(next == 0 || next > from); // A walk that stays never ends.
+  PEERCACHE_ASSERT(next == 0 || next > from); // A walk that does not advance never ends.
   if (!old.empty()) {
     state.lost.note(old, page_loss::cleared, self->clock().now());
     const auto pages = state.publishing->remove(old).size();

@@ -19,13 +19,13 @@ struct pool_clear {
   std::uint64_t pages_in_all = 0; ///< Cleared pages given up since the node's start.
   /// Callers that wait for the end of this walk.
   std::vector<caf::typed_response_promise<std::uint64_t>> waiting;
-  /// Callers that wait for the end of the next walk: an epoch may have risen since this one began.
+  /// Callers that wait for the end of the next walk: an epoch may have risen since this walk began.
   std::vector<caf::typed_response_promise<std::uint64_t>> next;
 };
 
 /// Gives up all pages that are older than their space's epoch at the moment of the call, and
 /// answers when none of them is left in the pool. Readers of such pages miss, and their records are
-/// withdrawn; the disk is told to forget its own.
+/// withdrawn; the disk is told to forget its old pages.
 caf::result<std::uint64_t> give_up_old(pool_pointer self);
 
 /// Gives up the old pages of the next piece of the pool, from granule `from` on.

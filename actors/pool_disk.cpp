@@ -51,7 +51,7 @@ void send_to_disk(pool_pointer self) {
 void note_stored(pool_pointer self, const std::string& pages) {
   auto& state = self->state;
   const auto count = record_count<stored_page>(pages);
-  PEERCACHE_ASSERT(count); // Packed by this node's disk.
+  PEERCACHE_ASSERT(count); // This node's disk packs whole records.
   state.publishing->stored(pages);
   state.disk.stored += *count;
   state.disk.catch_up.stored();
@@ -82,7 +82,7 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
   for (const auto& page : fills)
     state.disk.note_read(page);
   state.evict_ahead(
-      self->clock().now()); // First: the pages that come now are not the ones to make room.
+      self->clock().now()); // Comes first, so that the restored pages are not evicted at once.
   state.publishing->restore(fills, self->clock().now());
   carry_out_orders(self);
   std::string keys;
@@ -93,8 +93,8 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
 
 namespace {
 
-/// Answers a removal when the owners have withdrawn its pages. Whoever asks the owners afterwards
-/// learns that.
+/// Answers a removal when the owners have withdrawn its pages, so that look-ups no longer find
+/// them, or when the time for that has passed.
 void answer_when_withdrawn(pool_pointer self, pool_state::open_removal removal) {
   auto& state = self->state;
   const auto wait = state.publishing->when_withdrawn(self->clock().now());
@@ -119,7 +119,8 @@ caf::result<std::string> remove_pages(pool_pointer self, const std::string& keys
   self->request(state.disk.actor, disk_timeout, remove_atom_v, keys, from_here{})
       .then(
           [self, promise, statuses, keys](const std::string& had) mutable {
-            PEERCACHE_ASSERT(had.size() == statuses.size()); // Both have one status per key.
+            // Pool and disk give one status per key.
+            PEERCACHE_ASSERT(had.size() == statuses.size());
             for (std::size_t i = 0; i < statuses.size(); ++i)
               if (static_cast<page_status>(had[i]) == page_status::hit)
                 statuses[i] = had[i];

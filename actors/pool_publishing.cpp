@@ -47,7 +47,7 @@ void carry_out(pool_pointer self, directory::publisher::list& order) {
 }
 
 void carry_out(pool_pointer self, directory::publisher::walk_disk& order) {
-  PEERCACHE_ASSERT(self->state.disk.actor); // The disk says hello first.
+  PEERCACHE_ASSERT(self->state.disk.actor); // The disk actor says hello before anything is walked.
   self->request(self->state.disk.actor, caf::infinite, walk_atom_v, order.after, order.pages,
                 from_here{})
       .then(

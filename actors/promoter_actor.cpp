@@ -189,7 +189,8 @@ void ask_for_missing(promoter_pointer self, std::uint64_t request, const std::st
   pump(self);
 }
 
-/// Has a beat come by the end of the first request.
+/// Sends a delayed beat for the time at which the first request ends, unless a beat comes by then
+/// anyway.
 void await_next_end(promoter_pointer self) {
   auto& state = self->state;
   if (state.ends.empty())
@@ -222,7 +223,8 @@ caf::result<std::string> promote(promoter_pointer self, const std::string& wante
     return std::string{};
   const auto id = state.next_request++;
   auto& request = state.requests[id];
-  PEERCACHE_ASSERT(request.left == 0 && request.places.empty()); // Each has its own number.
+  // No two requests have the same number.
+  PEERCACHE_ASSERT(request.left == 0 && request.places.empty());
   request.promise = self->make_response_promise<std::string>();
   request.places.resize(count);
   request.left = count;

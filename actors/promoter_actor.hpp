@@ -28,7 +28,7 @@ struct promote_request {
   caf::typed_response_promise<std::string> promise;
   std::vector<std::optional<directory::page_location>> places;
   std::size_t left = 0;
-  std::uint64_t until_ms = 0; ///< By the actor's clock.
+  std::uint64_t until_ms = 0; ///< When the request is answered at the latest, by the actor's clock.
 };
 
 struct promoter_state {
@@ -38,8 +38,8 @@ struct promoter_state {
   std::unordered_map<std::uint64_t, promote_request> requests;
   std::uint64_t next_request = 1;
   std::set<std::pair<std::uint64_t, std::uint64_t>> ends; ///< until_ms and number of each request.
-  /// When beats come that are on their way. One does for all later ends, too, so that who asks much
-  /// and long leaves no timer for each request.
+  /// Times of the beats that are on their way. One beat serves all later ends of requests as well,
+  /// so that many long requests do not leave a timer each.
   std::set<std::uint64_t> beats_at_ms;
   metrics::samples totals; ///< Counts pages by their fate.
   static inline const char* name = "promoter";

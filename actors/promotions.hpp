@@ -49,7 +49,8 @@ public:
   /// device that hangs does not let their number grow.
   static constexpr std::size_t waiters_max = 65'536;
 
-  /// Most pages queued or on their way, whatever their lengths: who asks names the lengths.
+  /// Most pages queued or on their way. A limit on bytes is not enough, because the asker names the
+  /// lengths.
   static constexpr std::size_t pages_max = 65'536;
 
   std::size_t on_their_way() const noexcept { return pages_.size(); }

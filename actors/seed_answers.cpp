@@ -33,7 +33,7 @@ const char* fix_of(std::string_view id) {
     return "look whether the node there hangs or is stopped, and whether it is a node";
   if (id == fault_ids::seed_tls)
     return "all nodes need tls.cert, tls.key and tls.ca of one CA and one cluster, or none of them";
-  return ""; // The words of the node that refuses have it.
+  return ""; // The refusing node's own words say what to do.
 }
 
 const char* id_of(discovery::refusal why) {
@@ -106,7 +106,7 @@ seed_answers::faults(const std::vector<discovery::endpoint>& seeds) const {
       continue;
     const auto& its = said->second;
     answered = answered || its.by_node;
-    // Whoever is refused knows by whom: that the seeds answer is nothing to mend then.
+    // Once the cluster has refused this node, a seed that merely answers is not a fault of its own.
     if (!its.by_node || refusal_.id == nullptr)
       all.emplace_back(its.id, its.words, its.fix);
   }

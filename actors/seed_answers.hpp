@@ -13,26 +13,27 @@ class error;
 
 namespace peercache::actors {
 
-/// What those have answered whom this node asks to take it in: the addresses in discovery.seeds,
-/// and the leader that refuses it.
+/// What the nodes have answered that this node asks to take it in: those at the addresses in
+/// discovery.seeds, and the leader that refuses it.
 ///
 /// Threads: one owner. A value.
 class seed_answers {
 public:
-  /// The address gave no node's welcome, for this reason.
+  /// Notes that no node has welcomed this one at the address, and why.
   void failed(const discovery::endpoint& at, const caf::error& why);
-  /// The node of this name answered at the address; it has not taken this node in.
+  /// Notes that the node of this name answers at the address and has not taken this node in.
   void welcomed(const discovery::endpoint& at, const std::string& name);
-  /// The connection to the address ended.
+  /// Notes that the connection to the address has ended.
   void broke(const discovery::endpoint& at);
-  /// The cluster's leader does not take this node in.
+  /// Notes that the cluster's leader refuses to take this node in.
   void refused(discovery::refusal why, const std::string& reason);
-  /// This node is in: earlier answers no longer mean anything.
+  /// Forgets all answers. Call when this node has been taken in.
   void clear();
 
-  /// A fault for the refusal and one for each seed that has answered or failed.
+  /// Returns why this node is not in: a fault for the leader's refusal, while some seed answers,
+  /// and one for each seed that failed. A seed that merely answers counts only without a refusal.
   std::vector<link::node_fault> faults(const std::vector<discovery::endpoint>& seeds) const;
-  /// All of that in one line; empty when nobody has answered yet.
+  /// Returns the words of all `faults` in one line; empty when there are none.
   std::string text(const std::vector<discovery::endpoint>& seeds) const;
 
 private:

@@ -55,7 +55,7 @@ void session_table::granted(session& to, std::string_view slots) {
   for (std::size_t i = 0; i < *count; ++i)
     if (auto slot = record_at<slot_id>(slots, i); slot != no_slot) {
       PEERCACHE_HOT_ASSERT(std::none_of(sessions_.begin(), sessions_.end(), [&](const auto& each) {
-        return each.second.slots.contains(slot.value); // Two sessions would fill it at once.
+        return each.second.slots.contains(slot.value); // Two sessions would fill one slot at once.
       }));
       const bool is_new = to.slots.insert(slot.value).second;
       PEERCACHE_ASSERT(is_new); // The pool lends each slot to one session at a time.

@@ -44,8 +44,8 @@ public:
 
   /// Opens a session; nothing when there are too many. The id is random, so that nobody speaks for
   /// a session that it did not open. The session gets a lock that no process holds (a client that
-  /// has just closed its session may hold its lock for a moment): a later holder must have been
-  /// told of it.
+  /// has just closed its session may hold its lock for a moment): whoever holds the lock later must
+  /// have been given it with this session.
   std::optional<std::uint64_t> open(std::string client_name, session_listener events,
                                     const lock_held& held = nullptr);
 
@@ -56,8 +56,8 @@ public:
   /// Takes `slot` from the session. True when it belonged to the session.
   bool returned(session& from, slot_id slot);
 
-  /// Takes the totals that the session's client has counted since its start. False, and the totals
-  /// of before stay, when all sessions together would have more than `series_max` series.
+  /// Takes the totals that the session's client has counted since its start. False, and the
+  /// previous totals stay, when all sessions together would have more than `series_max` series.
   bool report(session& from, metrics::samples totals);
 
   /// Marks the session of the client with this address as silent: its connection is gone.
@@ -73,7 +73,7 @@ public:
   sessions_report list() const;
 
   const std::map<std::uint64_t, session>& all() const noexcept { return sessions_; }
-  /// Returns the added totals of all sessions, the ended ones included.
+  /// Returns the added totals of all sessions, including those that have ended.
   metrics::samples totals() const;
 
 private:

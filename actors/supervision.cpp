@@ -16,7 +16,7 @@ void supervision::watch(const caf::strong_actor_ptr& actor, std::string name, ki
     if (state->ends_expected.load() || (how == kind::passing && !why))
       return;
     if (state->failed.exchange(true))
-      return; // The others end because of the first one.
+      return; // After the first failure other actors end because of it.
     auto text = name + " has ended unasked: " + (why ? system->render(why) : "it returned");
     log::error("node: {}", text);
     state->failure.store(std::move(text));

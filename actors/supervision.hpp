@@ -21,9 +21,9 @@ public:
   enum class kind : bool { lasting, passing };
 
   /// Notes a failure when the actor ends before `expect_ends`, in words that begin with `name`. A
-  /// `passing` one fails only by an error.
+  /// `passing` actor fails only by an error.
   void watch(const caf::strong_actor_ptr& actor, std::string name, kind how = kind::lasting);
-  /// From now on actors are asked to end.
+  /// Call before actors are asked to end: from then on an end is not a failure.
   void expect_ends() noexcept { state_->ends_expected.store(true); }
   /// Why the node can no longer do its work, in words; empty while it is well.
   std::string failure() const { return *state_->failure.load(); }

@@ -8,9 +8,9 @@
 
 namespace peercache::actors {
 
-/// Clients of late that opened a session and left it without mapping the pool: they cannot, and ask
-/// again and again. A plain class, owned by the gateway. Threads: one. Bound: `clients_max` names;
-/// further ones are not noted.
+/// Clients that have lately opened a session and left it without mapping the pool: such a client
+/// cannot map the pool, and asks for a session again and again. A plain class, owned by the
+/// gateway. Threads: one. Bound: `clients_max` names; further ones are not noted.
 class unmapped_clients {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -23,7 +23,7 @@ public:
   std::vector<std::string> names(time_point now) const;
 
 private:
-  std::map<std::string, time_point> seen_; ///< When each of them came last.
+  std::map<std::string, time_point> seen_; ///< When each client came last, by its name.
 };
 
 } // namespace peercache::actors

@@ -7,7 +7,7 @@ namespace peercache::metrics {
 
 /// A file of the page that a node serves; metrics/dashboard/ has their sources.
 struct dashboard_asset {
-  std::string_view path; ///< Where it is served: "/", "/dashboard.js".
+  std::string_view path; ///< Path at which the file is served: "/", "/dashboard.js".
   std::string_view type; ///< The media type.
   std::string_view gzipped;
 };

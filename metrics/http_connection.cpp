@@ -69,7 +69,7 @@ http_connection::state http_connection::advance(time_point now) {
   case state::ending:
     discard();
     break;
-  case state::waiting: // Nothing is polled for, so the socket has failed.
+  case state::waiting: // A waiting connection polls for no event, so its socket has failed.
     state_ = state::over;
     break;
   case state::asked:

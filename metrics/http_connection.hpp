@@ -32,7 +32,7 @@ public:
     /// Time from the begin of the connection to the last byte of its request.
     std::chrono::milliseconds head{2000};
     std::chrono::milliseconds send{2000};  ///< How long the client may take no byte of the answer.
-    std::chrono::milliseconds query{3000}; ///< How long an answer may be made elsewhere.
+    std::chrono::milliseconds query{3000}; ///< How long it may take to make an answer elsewhere.
   };
   /// The clients whose bodies are awaited: all, or those that have shown a member's certificate.
   enum class bodies : std::uint8_t { of_all, of_members };
@@ -87,7 +87,7 @@ private:
   std::string refusal_;
   std::string in_;
   std::size_t head_bytes_ = 0; ///< 0: the head has not come yet.
-  std::size_t wanted_ = 0;     ///< Bytes of the whole request; 0 like those of the head.
+  std::size_t wanted_ = 0;     ///< Bytes of the whole request; 0: the head has not come yet.
   std::string out_;
   std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
 };

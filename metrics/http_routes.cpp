@@ -12,7 +12,8 @@ namespace peercache::metrics {
 
 namespace {
 
-/// The page runs and shows files of this server alone, none of them within the page's own text.
+/// Lets the page run and show only files of this server, and nothing that stands in the page's own
+/// text.
 constexpr const char* content_policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -68,7 +69,7 @@ void serve_constant(httplib::Server& server, const char* path, const char* type,
   });
 }
 
-/// Serves a file of the page as it is stored, compressed: who takes no gzip is told so.
+/// Serves a file of the page as it is stored, compressed: a client that takes no gzip is told so.
 void serve_asset(httplib::Server& server, const dashboard_asset& asset) {
   const auto path = std::regex_replace(std::string(asset.path), std::regex("\\."), "\\.");
   server.Get(path, [asset](const auto& request, auto& response) {
@@ -78,7 +79,7 @@ void serve_asset(httplib::Server& server, const dashboard_asset& asset) {
       return;
     }
     response.set_header("Content-Encoding", "gzip");
-    // A content of a known length that is provided piece by piece is not compressed once more.
+    // The library does not compress once more what is provided piece by piece with a known length.
     response.set_content_provider(asset.gzipped.size(), std::string(asset.type) + "; charset=utf-8",
                                   [asset](std::size_t at, std::size_t length, auto& sink) {
                                     return sink.write(asset.gzipped.data() + at, length);
@@ -86,7 +87,7 @@ void serve_asset(httplib::Server& server, const dashboard_asset& asset) {
   });
 }
 
-/// Routes of the page, and of the answers that it shows.
+/// Adds the routes of the page, and of the answers that it shows.
 void add_dashboard(httplib::Server& server, decltype(http_content::api) api) {
   for (const auto& asset : dashboard_assets())
     serve_asset(server, asset);
@@ -126,7 +127,8 @@ httplib::Server::HandlerResponse request_handler::refuse(const httplib::Request&
                                                          httplib::Response& response) const {
   const bool ranges = request.has_header("Range");
   if (ranges)
-    const_cast<httplib::Request&>(request).ranges.clear(); // The library cuts every answer by them.
+    // The library would cut every answer by its ranges.
+    const_cast<httplib::Request&>(request).ranges.clear();
   if (!lets_see(request.path)) {
     response.status = 403;
     response.set_content("this takes a certificate of the cluster\n", text_type);
@@ -147,7 +149,7 @@ httplib::Server::HandlerResponse request_handler::refuse(const httplib::Request&
   return HandlerResponse::Handled;
 }
 
-/// Refuses a query whose body has no length, or one that is not awaited, or another form than text.
+/// Refuses a query whose body is compressed, has no length, or is too long to be awaited.
 httplib::Server::HandlerResponse request_handler::refuse_query(const httplib::Request& request,
                                                                httplib::Response& response) const {
   if (request.has_header("Content-Encoding")) {
@@ -178,7 +180,7 @@ void request_handler::add_routes(http_content content) {
                        {"Cache-Control", "no-store"}});
   takes_queries_ = static_cast<bool>(content.query);
   for (const bool by_hash : {false, true})
-    // A handler with a reader, which is never called: the library reads no body.
+    // The handler takes a reader of the body, and never calls it: so the library reads no body.
     Post(by_hash ? "/query_by_hash" : "/query",
          [this, by_hash](const httplib::Request&, httplib::Response&,
                          const httplib::ContentReader&) { query_ = taken_query{by_hash}; });

@@ -10,14 +10,14 @@
 
 namespace peercache::metrics {
 
-/// Which question a query asks; its body is the connection's.
+/// Which of the two questions of routers a query asks. The connection has its body.
 struct taken_query {
   bool by_hash = false;
 };
 
 /// cpp-httplib's server as far as it parses requests and finds their handlers. The library's own
 /// loop is not used: it gives each connection a thread until the connection has said something, so
-/// two silent ones would block it.
+/// a few silent connections would block it.
 class request_handler final : public httplib::Server {
 public:
   ~request_handler() override { ::close(svr_sock_); }
@@ -34,18 +34,19 @@ public:
   /// Adds all paths that the server has.
   void add_routes(http_content content);
 
-  /// Bodies never come here: the library would unpack one that is compressed, without a limit, and
-  /// takes few bytes of a form's.
+  /// Returns the answer to a request, from its head. Bodies never come here: the library would
+  /// unpack a compressed body without a limit, and takes only few bytes of a form's body.
   /// @param head the head of a request, with the empty line at its end
-  /// @param all whether who asks may see all, or the probes' paths alone
+  /// @param all whether the client may see everything, or only the probes' paths
   std::string answer_to(std::string_view head, bool all);
-  /// The query that the last request was, if it was one: its answer is not the one that was made.
+  /// Returns the query that the last request was, once; nothing for other requests. What
+  /// `answer_to` returned is not the answer to a query.
   std::optional<taken_query> take_query() { return std::exchange(query_, std::nullopt); }
 
 private:
   HandlerResponse refuse(const httplib::Request& request, httplib::Response& response) const;
   HandlerResponse refuse_query(const httplib::Request& request, httplib::Response& response) const;
-  /// Whether the request that is being answered is for who has no certificate, too.
+  /// Whether the client whose request is being answered may see this path.
   bool lets_see(const std::string& path) const {
     return sees_all_ || path == "/healthz" || path == "/readyz";
   }

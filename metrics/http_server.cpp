@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds no_descriptor_pause{100};
 /// before a turn has looked at it.
 constexpr std::size_t accepted_per_turn = 64;
 
-/// Answers to queries, on their way from the threads that make them to the server's.
+/// Answers to queries, on their way from the threads that make them to the server's thread.
 struct reply_box {
   int ready = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); ///< Readable while there are answers.
 
@@ -108,8 +108,8 @@ struct http_server::state {
   std::uint16_t port = 0;
   http_connection::patience patience;
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
-  bool sees_all = true;               ///< Whether who shows no certificate may ask for everything.
-  int stop = -1;                      ///< An eventfd that is readable from stop() on.
+  bool sees_all = true; ///< Whether a client without a certificate may ask for everything.
+  int stop = -1;        ///< An eventfd that is readable from stop() on.
   std::list<http_client> connections; ///< Open connections, oldest first.
   time_point accept_again{};
   log_limit lines, refusals;
@@ -125,7 +125,7 @@ struct http_server::state {
   /// Waits for events of the sockets; false when stop() was called.
   bool wait(std::vector<pollfd>& polled);
   void serve(const std::vector<pollfd>& polled, time_point now);
-  /// Answers a request that has come whole, or has its query answered.
+  /// Answers a request that has come whole; a query is passed on and answered later.
   void answer(http_client& who, time_point now);
   void give_answers(time_point now);
   /// How many queries are being received or answered.

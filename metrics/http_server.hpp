@@ -19,10 +19,10 @@ struct readiness {
   std::string reason;
 };
 
-/// What the query of a URL says, by name.
+/// The parameters in the query of a URL, by name.
 using http_parameters = std::multimap<std::string, std::string>;
 
-/// An answer for programs, and for the page.
+/// An answer in JSON, for programs and for the page.
 struct api_answer {
   int status = 200; ///< 202: what was asked for is being collected; the asker is to ask again.
   std::string json;
@@ -40,8 +40,8 @@ struct http_content {
   std::function<std::string()> status_json;
   /// Answers `/api/NAME`. Empty: neither the page at `/` nor `/api/` is served.
   std::function<api_answer(const std::string& name, const http_parameters&)> api;
-  /// Takes a query of a router, whose answer comes later: whether `body` names blocks by their
-  /// hashes. Empty: there are no queries.
+  /// Takes a query of a router, whose answer comes later. `by_hash`: its body names blocks by their
+  /// hashes and not by tokens. Empty: there are no queries.
   std::function<void(bool by_hash, std::string body, http_reply reply)> query = {};
 };
 
@@ -49,7 +49,7 @@ struct http_options {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;                ///< Port to listen on; 0: any free one.
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
-  /// Whether who shows no certificate may ask for more than /healthz and /readyz, under TLS.
+  /// Whether under TLS a client without a certificate may ask for more than /healthz and /readyz.
   bool open_to_strangers = false;
   /// Time from the begin of a connection to the end of its request, TLS's handshake and a query's
   /// body included.
@@ -71,19 +71,19 @@ struct http_options {
 /// Everything is read-only: methods other than GET and HEAD, and POST of a query, are refused with
 /// 405.
 ///
-/// Under TLS a certificate that is shown must be a member's; who shows none is answered 403, but at
-/// /healthz and /readyz, since probes have none. Refusals cause one line of the log a minute for
-/// each address.
+/// Under TLS a certificate that is shown must be a member's; a client that shows none is answered
+/// 403, except at /healthz and /readyz, since probes have none, and unless `open_to_strangers`.
+/// Refusals cause one line of the log a minute for each address.
 ///
 /// Threads: run() blocks the caller until stop(), which may come from any thread, before or during
 /// run(). It serves all connections and waits for none of them: a client that is silent, drips
-/// bytes or takes none costs the others nothing.
-/// Ownership: run() must have returned before the server is destroyed.
-/// Errors: listen() returns why the port cannot be had; a faulty client costs only its connection.
-/// Limits: `headers_max` lines in a request, no ranges; `connections_max` at a time, beyond which
-/// the one that is silent longest goes, `http_connection::head_bytes_max` of a request's head,
-/// `body_bytes_max` of a query's body, and `queries_max` queries at a time, beyond which they are
-/// answered 503. One request a connection.
+/// bytes or takes none costs the others nothing. Ownership: run() must have returned before the
+/// server is destroyed. Errors: listen() returns why the port cannot be had; a faulty client costs
+/// only its connection. Limits: `headers_max` lines in a request, no ranges; `connections_max` at a
+/// time, beyond which the oldest one of those that do least is closed,
+/// `http_connection::head_bytes_max` of a request's head, `body_bytes_max` of a query's body, and
+/// `queries_max` queries at a time, beyond which queries are answered 503. One request per
+/// connection.
 class http_server {
 public:
   static constexpr std::size_t connections_max = 256;

@@ -15,9 +15,9 @@ namespace {
 
 using enum metric_type;
 
-/// Records that a start did not take over.
+/// Label words of the reasons why a start drops records of the disk tier.
 constexpr std::array<std::string_view, 4> dropped_words{"torn", "foreign", "replaced", "corrupt"};
-/// Same as `actors::to_string(disk_incidents::kind)`.
+/// The words of `actors::to_string(disk_incidents::kind)`.
 constexpr std::array<std::string_view, 7> incident_words{"failing", "full", "hung",       "slow",
                                                          "rotten",  "off",  "other_store"};
 constexpr std::array<std::string_view, 2> clear_words{"certain", "uncertain"};
@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 2> mirror_words{"mirrored", "refused"};
 constexpr std::array<std::string_view, 2> side_words{"prefill", "decode"};
 constexpr std::array<std::string_view, 2> room_words{"succeeded", "failed"};
 constexpr std::array<std::string_view, 2> read_words{"good", "refused"};
-/// Same as `handoff::to_string(failure_kind)`.
+/// The words of `handoff::to_string(failure_kind)`.
 constexpr std::array<std::string_view, 8> failure_words{
     "aborted", "another_rank", "memory", "peer_aborted", "peer_lost", "misfit", "read", "protocol"};
 constexpr std::array<std::string_view, 5> promote_words{"promoted", "joined", "in_pool", "missed",

@@ -147,8 +147,8 @@ struct metric_info {
   metric id;
   std::string_view name; ///< The scraped name, with the prefix `peercache_`.
   metric_type type;
-  /// At most `labels_per_metric_max`. A histogram's have words that the table knows: each series of
-  /// a histogram takes 15 KiB.
+  /// At most `labels_per_metric_max`. A histogram's labels have words that the table knows: each
+  /// series of a histogram takes 15 KiB.
   std::span<const label_info> labels;
   std::string_view help; ///< One sentence with its full stop.
 };

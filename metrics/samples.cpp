@@ -15,7 +15,8 @@ bool may_be(const label_info& label, std::string_view word) {
   return label.words.empty() || std::ranges::find(label.words, word) != label.words.end();
 }
 
-/// The nearest whole number of 64 bits: a value from another process may be beyond all of them.
+/// The nearest whole number of 64 bits: a value from another process may be larger than all of
+/// these.
 std::uint64_t rounded(double value) {
   constexpr double beyond = 0x1p64;
   const auto whole = std::max(0.0, std::round(value));

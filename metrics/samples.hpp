@@ -24,7 +24,7 @@ inline constexpr std::size_t word_bytes_max = 255;
 /// A metric and the words of its labels.
 struct series {
   metric id{};
-  /// One word for each label, in the table's order; empty beyond them.
+  /// One word for each label, in the table's order; empty beyond the last label.
   std::array<std::string, labels_per_metric_max> words;
   auto operator<=>(const series&) const = default;
 };
@@ -37,19 +37,19 @@ series series_of(metric id, label_words words);
 /// Whether a series of the metric may have these words.
 bool may_have(const metric_info& info, const series& which) noexcept;
 
-/// Numbers by metric and label words, as of one moment: whoever counts fills one in, and whoever
-/// shows numbers reads it by name. Nothing between the two knows which metrics there are.
+/// Numbers by metric and label words, as of one moment: whoever counts fills in a value, and
+/// whoever shows numbers reads it by name. Nothing between the two knows which metrics there are.
 ///
 /// Threads: none; a value. Units: those of the table; latencies in nanoseconds.
 /// Errors: words that the metric cannot have, or a value for a histogram, are faults of ours and
 /// assert. Limit: a series beyond `series_max` is left out.
 class samples {
 public:
-  /// Room for three metrics of each of `limits::members_max` peers, and all others.
+  /// Room for three metrics of each of `limits::members_max` peers, and for all other metrics.
   static constexpr std::size_t series_max = std::size_t{1} << 14;
 
-  /// The value from here on. @pre the metric is a gauge or a counter, without labels where no
-  /// words are given
+  /// Sets a metric's value. @pre the metric is a gauge or a counter, without labels where no words
+  /// are given
   template <class Number>
   void set(metric id, Number now) {
     put({}, id) = number(now);
@@ -61,7 +61,7 @@ public:
   /// Adds to the value, which begins at 0.
   void add(metric id, std::uint64_t more = 1) { put({}, id) += number(more); }
   void add(metric id, label_words words, std::uint64_t more) { put(words, id) += number(more); }
-  /// @pre the metric is a histogram
+  /// Sets a histogram's snapshot. @pre the metric is a histogram
   void set(metric id, label_words words, latency_snapshot now);
 
   /// Takes all values of `newer` over; series that `newer` does not have stay as they are.
@@ -69,7 +69,7 @@ public:
   /// Adds all values and latencies of `more`: what several counted, together. Moments (seconds
   /// since 1970) are not added: the latest one counts.
   void add(const samples& more);
-  /// Sets all gauges to 0: whoever counted is gone, and what it did still counts.
+  /// Sets all gauges to 0. For samples of a process that is gone: only its counters still count.
   void zero_gauges();
 
   /// The value; 0 for a series that is not there.
@@ -85,7 +85,8 @@ public:
   const std::map<series, double>& values() const noexcept { return values_; }
   const std::map<series, latency_snapshot>& latencies() const noexcept { return latencies_; }
 
-  /// For readers of samples that travelled. @pre `may_have`, and the value's kind is the metric's
+  /// Sets a series of samples that came from another process. @pre `may_have`, and the value's kind
+  /// is the metric's
   void set(const series& which, double now);
   void set(const series& which, latency_snapshot now);
 
@@ -102,7 +103,7 @@ private:
 
   std::map<series, double> values_;
   std::map<series, latency_snapshot> latencies_;
-  double left_out_ = 0; ///< Where values beyond the limit go.
+  double left_out_ = 0; ///< Takes the values of series beyond the limit; nobody reads it.
 };
 
 } // namespace peercache::metrics

@@ -54,8 +54,9 @@ struct clearing_state {
   clearing_options options;
   cleared_spaces spaces;
   topology_ptr cluster;
-  std::string kept_bytes;      ///< The bytes that the disk was given last.
-  std::string why_not_kept;    ///< Empty when the disk keeps what it was given.
+  std::string kept_bytes; ///< The bytes that the disk was given last.
+  /// Why the disk does not keep the bytes that it was given last; empty when it does.
+  std::string why_not_kept;
   std::size_t keeping = 0;     ///< Unanswered requests to the disk.
   std::size_t withdrawing = 0; ///< Unanswered requests to the pool.
   /// Nodes that have told this node something and wait for its answer.
@@ -83,15 +84,15 @@ struct clearing_state {
   bool is_due(const discovery::member& whom) const;
 };
 
-/// Knows which spaces were cleared, on this node and on all others.
+/// Knows which spaces were cleared, and clears spaces on this node and on all others.
 ///
 /// A clear raises the space's epoch here, keeps it on the disk, has the pool give up older pages,
 /// and tells every member; each member does the same before it answers. The clear is certain when
 /// all members have answered by the very view that this node has, and no former member can still
 /// live, unreachable. docs/flows.md, "Clear", says why that is enough.
 ///
-/// Threads: scheduler. Asks: other nodes, always with a time-out; pool and disk. It waits for the
-/// disk no longer than a beat before it tells other nodes what it knows.
+/// Threads: scheduler. Asks: other nodes, always with a time-out; pool and disk. The actor waits
+/// for the disk no longer than a beat before it tells other nodes which clears it knows.
 clearing_actor::behavior_type run_clearing(clearing_actor::stateful_pointer<clearing_state> self,
                                            clearing_options options);
 

@@ -40,7 +40,7 @@ public:
 
   static constexpr std::size_t nodes_max = 64;
   static constexpr std::size_t asked_per_turn = 8;
-  /// Time between two questions to the same node.
+  /// Shortest time between two questions to the same node.
   static constexpr std::chrono::milliseconds ask_every{5000};
 
   /// A question to one node: it asks for all points and events with higher numbers than these.
@@ -53,7 +53,7 @@ public:
   /// Takes the nodes to ask. `nodes` is in the order in which people read their names, and the
   /// first ones up to the limit are asked, and `self` in any case. All other nodes are forgotten.
   void take(const std::vector<discovery::member>& nodes, const incarnation& self);
-  /// Forgets all: nobody has looked for a while.
+  /// Forgets all nodes and what they told. Call when nobody has looked for a while.
   void forget() { nodes_.clear(); }
   /// Returns the questions to send now, and notes that they are open.
   std::vector<question> due(time_point now);
@@ -82,7 +82,8 @@ private:
 
 /// Returns the sum of all nodes' points, step by step; for latencies it has the longest one. Left
 /// out are the newest steps that some answering node has not told yet, and steps in the future,
-/// which come from clocks that run ahead. @param unix_ms this node's time of day, in ms since 1970
+/// which come from clocks that run ahead.
+/// @param unix_ms this node's time of day, in ms since 1970
 std::deque<history_point> sum_of(const cluster_memory& memory, std::uint64_t unix_ms);
 
 } // namespace peercache::actors

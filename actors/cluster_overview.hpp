@@ -18,17 +18,17 @@
 
 namespace peercache::actors {
 
-/// What one node knows of all nodes of its cluster: the newest answer of each, and whom to ask
-/// next. The page at `/` and `/api/cluster` show it.
+/// What one node knows of all nodes of its cluster: the newest answer of each node, and which nodes
+/// to ask next. The page at `/` and `/api/cluster` show it.
 ///
-/// Threads: none; time is an argument. Units: times of day in ms since 1970. Limits: one answer for
-/// each member of the view; `asked_per_turn` questions in each call of `due`, and one open question
-/// per node.
+/// Threads: none; time is an argument. Units: times of day in ms since 1970.
+/// Limits: one answer for each member of the view; `asked_per_turn` questions in each call of
+/// `due`, and one open question per node.
 class cluster_overview {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// Time between two questions to the same node.
+  /// Shortest time between two questions to the same node.
   static constexpr std::chrono::milliseconds ask_every{1000};
   static constexpr std::size_t asked_per_turn = 64;
 
@@ -55,13 +55,13 @@ public:
 
   /// Takes a newer view. Answers of nodes that are not in it are forgotten, except this node's own.
   void take(topology_ptr next);
-  /// Forgets all answers: nobody has looked for a while.
+  /// Forgets all answers. Call when nobody has looked for a while.
   void forget();
 
   /// Returns the nodes to ask now, and notes that they are being asked: first nodes that were never
   /// asked, then those whose last question is the oldest. A member without a connection counts as
   /// asked in vain; a member that has just joined is asked as soon as its connection stands.
-  /// @param every Time between two questions to the same node.
+  /// @param every Shortest time between two questions to the same node.
   std::vector<incarnation> due(time_point now, std::uint64_t unix_ms,
                                std::chrono::milliseconds every = ask_every);
   void answered(const incarnation& who, time_point now, std::uint64_t unix_ms,

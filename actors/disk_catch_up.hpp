@@ -59,7 +59,7 @@ public:
 
 private:
   std::uint32_t at_ = 0;
-  std::uint64_t given_ = 0; ///< Pages given since the disk last took one.
+  std::uint64_t given_ = 0; ///< Pages given since the disk last took a page.
   std::uint64_t in_round_ = 0;
   std::uint64_t last_round_ = 0;
   std::uint64_t rounds_ = 0;

@@ -163,7 +163,8 @@ private:
   void log_incidents(const storage::disk_tier_stats& stats);
   void shut_down();
 
-  // These members are constant after `open`.
+  // These members are constant after `open`, except `gate_`, which threads share, and `why_off_`,
+  // which the disk's thread sets when its scan fails.
   const config::node_config::disk_section config_;
   storage::slot_table slots_;
   storage::pool_memory& memory_;
@@ -175,7 +176,8 @@ private:
   disk_gate gate_;
   std::optional<storage::folder_claim> claim_;
 
-  // These members are used by the disk's thread only.
+  // These members are used by the disk's thread only; any thread may wake `io_` and ask whether
+  // there is a `tier_`.
   std::unique_ptr<storage::disk_io> io_;
   std::optional<storage::disk_tier> tier_;
   time_point now_{};

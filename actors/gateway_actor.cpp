@@ -203,7 +203,7 @@ void on_topology(gateway_pointer self, const topology_ptr& next) {
       self->send(known.events, view_atom_v, state.view);
 }
 
-/// A node_report whose parts come from several actors; the last one's answer delivers it.
+/// A node_report whose parts come from several actors; the last part to come delivers the report.
 struct report_in_parts {
   node_report report;
   /// Number of parts that have not come. The gateway itself is one, until it has asked all actors.

@@ -29,11 +29,12 @@ struct gateway_options {
   std::uint16_t lookup_port = 0;
   std::uint32_t directory_replicas = 2;
   std::uint8_t mirror = 0; ///< pool.mirror, for the sessions.
-  /// Longest time that a node takes to stop or to drain.
+  /// Time that a node has for leaving, and for writing pages to disk when it drains.
   std::chrono::milliseconds drain_timeout{10'000};
   /// Part of a drain's time for giving the shard's records away.
   std::chrono::milliseconds hand_over_timeout{5000};
-  /// Time for which a leaving node keeps its vote, for others that cannot decide without it.
+  /// Time for which a leaving node keeps its vote, for other nodes that cannot decide without that
+  /// vote.
   std::chrono::milliseconds vote_timeout{3000};
   directory_actor directory;
   membership_actor membership;
@@ -108,9 +109,9 @@ using gateway_pointer = gateway_actor::stateful_pointer<gateway_state>;
 /// Returns the error with which a request is refused; `why` goes to its sender, in words.
 caf::error refused(const std::string& why);
 
-/// The one actor that is published. Threads: scheduler. It forwards requests to the other actors of
-/// its node, and itself keeps the sessions, decides whether the node is ready, conducts leaving and
-/// draining, and joins the others' reports into one status.
+/// The one actor of a node that is published for other processes. Threads: scheduler. The gateway
+/// forwards requests to the other actors of its node; it keeps the sessions itself, decides whether
+/// the node is ready, conducts leaving and draining, and joins all actors' reports into one status.
 gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options);
 
 } // namespace peercache::actors

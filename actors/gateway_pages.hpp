@@ -21,7 +21,7 @@ caf::result<std::string> promote_for(gateway_pointer self, const std::string& pa
 /// Lets the promoter bring pages from disk into the pool ahead of need. The promoter answers, so
 /// that no more questions wait for it than the lookup broker lets be open.
 caf::result<std::string> warm(gateway_pointer self, std::string& pages);
-/// Tells the pool which of its pages others have READ. The pool answers.
+/// Tells the pool which of its pages other hosts have READ. The pool answers.
 caf::result<std::string> tell_pool(gateway_pointer self, std::string& pages);
 caf::result<bool> verify_disk(gateway_pointer self);
 caf::result<bool> evict_disk(gateway_pointer self, std::uint64_t bytes);

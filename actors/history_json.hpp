@@ -9,9 +9,9 @@
 
 namespace peercache::actors {
 
-/// The answer of `/api/history`: docs/http.md describes it. Threads: any. @param node name of the
-/// node that the points are of; empty: they are sums of all nodes @param memory holds the points
-/// and the names of the nodes
+/// The answer of `/api/history`: docs/http.md describes it. Threads: any.
+/// @param node name of the node that the points are of; empty: they are sums of all nodes
+/// @param memory holds the points and the names of the nodes
 std::string history_json(const std::string& node, const std::deque<link::history_point>& points,
                          const cluster_memory& memory);
 

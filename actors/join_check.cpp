@@ -15,7 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long a sender that was reached counts as reached, and one that was not as unreachable.
+/// How long a sender counts as reached (`reached_for`) or as unreachable (`unreached_for`) after a
+/// search for it has ended.
 constexpr auto reached_for = 10s;
 constexpr auto unreached_for = 2s;
 /// How long a sender whose connection stands may take for its hello. Only its own join waits.

@@ -50,7 +50,8 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   static constexpr std::chrono::seconds greeting_patience{2};
-  /// Clients look whether an idle connection was closed before they use it.
+  /// Time after which an idle connection is closed. Clients look whether that has happened before
+  /// they use an idle connection.
   static constexpr std::chrono::seconds idle_patience{300};
   /// A thousand nodes with eight clients each, which keep a connection to each node, and as many
   /// again for look-ups and for holds.
@@ -67,9 +68,9 @@ public:
 
   bool add(handle from, time_point now);
   void remove(handle gone);
-  /// Returns the number of the connection that has this handle now; 0: there is none. CAF gives a
-  /// handle to the next connection as soon as it is free: only the number tells the two connections
-  /// apart.
+  /// Returns the number of the connection that has this handle now; 0: there is no such connection.
+  /// CAF gives a handle to the next connection as soon as it is free: only the number tells the two
+  /// connections apart.
   std::uint64_t number_of(handle which) const;
 
   /// Whether the peer has said its whole greeting. Nothing else is read from it before that.
@@ -99,7 +100,8 @@ public:
   std::vector<handle> overdue(time_point now) const;
 
   std::uint64_t held_bytes() const noexcept { return total_bytes_; }
-  /// Bytes of memory that a connection keeps for what it has received; 0: there is none.
+  /// Bytes of memory that a connection keeps for what it has received; 0: there is no such
+  /// connection.
   std::size_t room_of(handle which) const;
 
 private:

@@ -23,7 +23,7 @@ public:
   /// Most pages that one call of `find` looks for; further prefixes are ignored.
   static constexpr std::size_t asked_max = std::size_t{1} << 16;
   /// Losses of one page that `find` returns at most: a page that was lost, missed, stored and lost
-  /// again was missed because of an earlier one.
+  /// again was missed because of an earlier loss.
   static constexpr std::size_t losses_of_page_max = 4;
 
   explicit lost_pages(std::size_t most = pages_max) : most_(most) {}

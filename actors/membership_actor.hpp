@@ -62,7 +62,7 @@ struct membership_state {
   membership_actor_options options;
   std::unique_ptr<discovery::membership> machine;
   std::map<discovery::endpoint, route> routes;
-  caf::actor_clock::time_point look_for_seeds_at{}; ///< No look before this time.
+  caf::actor_clock::time_point look_for_seeds_at{}; ///< No look for seeds before this time.
   discovery::view told;                             ///< The view that the log last told of.
   seed_answers answers;       ///< Answers of the nodes that this node asked to take it in.
   std::string outside;        ///< Why this process is out of the view; empty while it is in.

@@ -25,7 +25,7 @@ struct node_decorators {
   std::function<device(device)> disk; ///< Wraps the disk tier's device. May be empty.
   /// Sets the faults of the page server. May be empty.
   std::function<void(rdma::tcp_server_faults&)> pages;
-  std::string version; ///< The version that the node says it has; empty: its own.
+  std::string version; ///< The version that the node says it has; empty: its real version.
   /// Added to the wire version that the node names to the nodes of the cluster that it wants to
   /// join.
   std::uint32_t speaks_newer = 0;
@@ -36,9 +36,9 @@ struct node_decorators {
 /// (docs/architecture.md lists them). `peercache-node` is a main around it; tests, demo and laptops
 /// embed it.
 ///
-/// Threads: one at a time, except `ready` and `failure`. Ownership: owns all of the node; the
-/// destructor stops without draining. Forks: in a forked child only the destructor may be called,
-/// which frees nothing and takes nothing from the parent.
+/// Threads: one at a time, except `ready`, `failure` and `stopping_at`. Ownership: owns all of the
+/// node; the destructor stops without draining. Forks: in a forked child only the destructor may be
+/// called, which frees nothing and takes nothing from the parent.
 class node {
 public:
   static result<std::unique_ptr<node>> start(const config::node_config& config,

@@ -40,8 +40,8 @@ struct page_holders {
   std::uint8_t count = 0;
   std::array<holder, limits::locations_per_key_max> each;
 
-  /// Notes that a node has the page in a tier. @pre fewer than all places are taken, or the node
-  /// has one
+  /// Notes that a node has the page in a tier. @pre a place is free, or the node has a place
+  /// already
   void add(node_id node, std::uint8_t tier) noexcept;
   /// The tiers in which a node has the page; 0: in none.
   std::uint8_t tiers_of(node_id node) const noexcept;
@@ -56,7 +56,8 @@ struct node_overlap {
 };
 
 /// Counts the leading blocks of each node that has the first block. Cost: a step for each block and
-/// node whose run has not ended. @pre holders.size() == blocks * spaces
+/// node whose run has not ended.
+/// @pre holders.size() == blocks * spaces
 std::vector<node_overlap> overlaps_of(std::span<const page_holders> holders, std::uint32_t spaces);
 
 /// The hash of each full page of a prompt as SGLang makes it: SHA-256, in hex, of the previous

@@ -29,7 +29,7 @@ struct pool_actor_options {
   std::chrono::milliseconds directory_timeout{1000};
   /// Records a second that are published because their keys have new owners; 0: no limit.
   std::uint64_t republish_rate = 0;
-  /// Bytes a second for the comparison with the directory's shards; 0: none.
+  /// Bytes a second for the comparison with the directory's shards; 0: no comparison.
   std::uint64_t repair_rate = 0;
   std::chrono::milliseconds repair_pause = directory::record_repair::options{}.pause;
   std::chrono::milliseconds repair_settling = directory::record_repair::options{}.settling;

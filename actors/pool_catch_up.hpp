@@ -3,7 +3,7 @@
 #include "actors/pool_actor.hpp"
 
 // Writes pages that are in memory and not on disk when the disk has time: pages that found its
-// queue full or the device failing, and all of them before a node leaves.
+// queue full or the device failing, and all pages that are not on disk before a node leaves.
 namespace peercache::actors {
 
 /// Goes on with the search for unwritten pages if it is due. Call at each beat, and whenever the

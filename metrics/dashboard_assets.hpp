@@ -5,7 +5,7 @@
 
 namespace peercache::metrics {
 
-/// A file of the page that a node serves; metrics/dashboard/ has their sources.
+/// A file of the page that a node serves; metrics/dashboard/ has the sources of all these files.
 struct dashboard_asset {
   std::string_view path; ///< Path at which the file is served: "/", "/dashboard.js".
   std::string_view type; ///< The media type.

@@ -86,7 +86,7 @@ private:
   time_point until_;
   std::string refusal_;
   std::string in_;
-  std::size_t head_bytes_ = 0; ///< 0: the head has not come yet.
+  std::size_t head_bytes_ = 0; ///< Bytes of the request's head; 0: the head has not come yet.
   std::size_t wanted_ = 0;     ///< Bytes of the whole request; 0: the head has not come yet.
   std::string out_;
   std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.

@@ -55,7 +55,7 @@ private:
   std::vector<std::pair<std::uint64_t, api_answer>> answers_;
 };
 
-/// One of the queries that are being answered, whether its client still waits or has gone.
+/// A query that is being answered, whether its client still waits or has gone.
 class open_call {
 public:
   explicit open_call(std::shared_ptr<std::atomic<std::size_t>> calls) : calls_(std::move(calls)) {

@@ -13,7 +13,7 @@
 
 namespace peercache::metrics {
 
-/// Whether the node takes work now, and if not, why: "joining", "draining", "no master".
+/// Whether the node takes work now, and if not, why: "draining", "joining: …", "pool: …".
 struct readiness {
   bool ready = false;
   std::string reason;
@@ -77,13 +77,13 @@ struct http_options {
 ///
 /// Threads: run() blocks the caller until stop(), which may come from any thread, before or during
 /// run(). It serves all connections and waits for none of them: a client that is silent, drips
-/// bytes or takes none costs the others nothing. Ownership: run() must have returned before the
-/// server is destroyed. Errors: listen() returns why the port cannot be had; a faulty client costs
-/// only its connection. Limits: `headers_max` lines in a request, no ranges; `connections_max` at a
-/// time, beyond which the oldest one of those that do least is closed,
-/// `http_connection::head_bytes_max` of a request's head, `body_bytes_max` of a query's body, and
-/// `queries_max` queries at a time, beyond which queries are answered 503. One request per
-/// connection.
+/// bytes or takes none costs the others nothing.
+/// Ownership: run() must have returned before the server is destroyed.
+/// Errors: listen() returns why the port cannot be had; a faulty client costs only its connection.
+/// Limits: `headers_max` lines in a request, no ranges; `connections_max` at a time, beyond which
+/// the oldest one of those that do least is closed, `http_connection::head_bytes_max` of a
+/// request's head, `body_bytes_max` of a query's body, and `queries_max` queries at a time, beyond
+/// which queries are answered 503. One request per connection.
 class http_server {
 public:
   static constexpr std::size_t connections_max = 256;

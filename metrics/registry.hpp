@@ -13,12 +13,14 @@ namespace peercache::metrics {
 
 /// The current value of every metric of the table, and its text for a scrape.
 ///
-/// The registry is fed with samples that others count; it counts nothing itself. Threads: none; the
-/// owner (the metrics actor) serializes all calls. Time and I/O: none. Invariants: 1. Every metric
-/// of the table is in every scrape; a metric whose labels have known words, at most
-/// `preset_series_max` combinations, starts with each combination at 0. 2. A counter never goes
-/// down: a lower total is a late message and is ignored. 3. A metric has at most `series_max`
-/// series; further ones are refused and counted.
+/// The registry is fed with samples that others count; it counts nothing itself.
+/// Threads: none; the owner (the metrics actor) serializes all calls.
+/// Time and I/O: none.
+/// Invariants:
+/// 1. Every metric of the table is in every scrape; a metric whose labels have known words, at most
+/// `preset_series_max` combinations, starts with each combination at 0.
+/// 2. A counter never goes down: a lower total is a late message and is ignored.
+/// 3. A metric has at most `series_max` series; further ones are refused and counted.
 class registry {
 public:
   static constexpr std::size_t series_max = 4096;

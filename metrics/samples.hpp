@@ -66,8 +66,8 @@ public:
 
   /// Takes all values of `newer` over; series that `newer` does not have stay as they are.
   void take(const samples& newer);
-  /// Adds all values and latencies of `more`: what several counted, together. Moments (seconds
-  /// since 1970) are not added: the latest one counts.
+  /// Adds all values and latencies of `more`, so that the sums are what all processes counted
+  /// together. Moments (seconds since 1970) are not added: the latest one counts.
   void add(const samples& more);
   /// Sets all gauges to 0. For samples of a process that is gone: only its counters still count.
   void zero_gauges();

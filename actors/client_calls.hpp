@@ -14,9 +14,9 @@
 
 namespace peercache::actors {
 
-/// What the clients of this node told of their calls, for `peercache why`. What a client told stays
-/// for `calls_window_ms` after its session has ended. A plain class, owned by the gateway. Threads:
-/// one. Bounds: `bytes_max`, `report_bytes_max` and `ended_max`.
+/// What the clients of this node told of their calls, for `peercache why`. After a session has
+/// ended, its client's report stays until it is `calls_window_ms` old. A plain class, owned by the
+/// gateway. Threads: one. Bounds: `bytes_max`, `report_bytes_max` and `ended_max`.
 class client_calls {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -38,7 +38,7 @@ public:
   /// The data plane by which the client of this session says that it reads from other hosts; empty:
   /// the client has not said.
   std::string data_plane_of(std::uint64_t session) const;
-  /// Returns the reports that are younger than the window.
+  /// Returns the reports that are at most `calls_window_ms` old.
   calls_report all(time_point now) const;
 
 private:

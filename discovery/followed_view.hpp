@@ -6,30 +6,31 @@
 
 namespace peercache::discovery {
 
-/// Decides which of the views that it hears of a client follows: the newest one, unless that one
-/// has ended unknown. A shard may have told the client of a view whose members ended before any
-/// other node had it. The process that made it is then out of reach, and not in the older view that
-/// the node of the client holds on to. Without these signs that node only lags behind.
+/// Decides which view a client follows: the newest that it hears of, unless the cluster has lost
+/// that view. A shard may have told the client of a view whose members ended before any other node
+/// had it. The process that made such a view is out of reach, and is not a member of the older view
+/// that the node of the client's host holds on to. Without these signs that node only lags behind.
 ///
 /// Threads: none; time is an argument.
 class followed_view {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// How long the node of the client has to hold on to an older view: longer than a node lags
-  /// behind others, or stands still unnoticed.
+  /// How long the node of the client's host has to hold on to an older view before the client goes
+  /// back to that view: longer than a node lags behind others, or stands still unnoticed.
   static constexpr std::chrono::milliseconds go_back_after{3000};
 
   /// Whether a client that follows `followed` takes a view that the node of its host tells: a newer
   /// one, or one that shares no member with it, since a cluster that is started anew counts from
   /// one again.
   bool takes_of_own_node(const view& next, const view& followed, time_point now);
-  /// Whether it takes a view that another node tells, whose shard has spoken of it.
+  /// Whether a client that follows `followed` takes the view `next`, which the shard of another
+  /// node told of.
   bool takes_of_other_node(const view& next, const view& followed) const noexcept {
     return next.newer_than(followed);
   }
-  /// The view of the host's node that the client goes back to; null: it stays with `followed`.
-  /// Valid until that node tells another one.
+  /// The view of the host's node that the client goes back to; null: the client stays with
+  /// `followed`. Valid until that node tells another view.
   /// @param issuer_may_live there is a connection to the process that made `followed`, or nobody
   /// has tried yet to get one
   const view* back_from(const view& followed, bool issuer_may_live, time_point now) const;

@@ -8,7 +8,8 @@ namespace peercache::discovery {
 
 void former_rings::remember(ring_ptr ring, time_point now) {
   PEERCACHE_ASSERT(ring != nullptr);
-  PEERCACHE_ASSERT(rings_.empty() || now >= rings_.front().left_at); // The newest is in front.
+  // The newest former ring is in front.
+  PEERCACHE_ASSERT(rings_.empty() || now >= rings_.front().left_at);
   std::erase_if(rings_,
                 [&](const former& one) { return now - one.left_at >= former_owners_asked; });
   rings_.insert(rings_.begin(), {std::move(ring), now});

@@ -17,9 +17,9 @@ inline constexpr std::chrono::milliseconds foreign_keys_kept{5000};
 static_assert(foreign_keys_kept > former_owners_asked);
 
 /// The rings that newer views have replaced within `former_owners_asked`. Where views follow each
-/// other quickly, only the newest and the oldest of these rings are kept: the newest tells where
-/// records are now, the oldest where they were before the first change. Threads: one at a time;
-/// copies share the rings, which nobody changes.
+/// other quickly, only the three newest and the oldest of these rings are kept: the newest tell
+/// where records are now, the oldest where they were before the first change. Threads: one at a
+/// time; copies share the rings, which nobody changes.
 class former_rings {
 public:
   using ring_ptr = std::shared_ptr<const hash_ring>;

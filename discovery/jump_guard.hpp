@@ -11,10 +11,10 @@ class jump_guard {
 public:
   static constexpr std::uint64_t jump_max = std::uint64_t{1} << 20;
 
-  /// Whether `number` may be believed by somebody who knows `known`. A jump that is too large is
-  /// not, and brings what is believed next time `jump_max` nearer to it: so a node that was told of
-  /// a large jump, and one that was not, find together again, while the end of all numbers is
-  /// trillions of packets away.
+  /// Whether `number` is at most `jump_max` above `known` and all numbers seen before. A larger
+  /// number is refused, but raises the limit for the next one by `jump_max`: so a node that was
+  /// told of a large jump and a node that was not agree again after some packets, while the end of
+  /// the number range is trillions of packets away.
   bool admits(std::uint64_t number, std::uint64_t known) noexcept {
     seen_ = std::max(seen_, known);
     const auto most = seen_ + jump_max;

@@ -19,7 +19,8 @@ using duration = std::chrono::steady_clock::duration;
 class liveness {
 public:
   /// @param expiry      A member that was not heard of for longer than this is silent.
-  /// @param lost_expiry The same for a member whose connection broke, counted from the break.
+  /// @param lost_expiry A member whose connection broke is silent when it was not heard of for
+  /// longer than this after the break.
   liveness(duration expiry, duration lost_expiry) : expiry_(expiry), lost_expiry_(lost_expiry) {}
 
   /// Follows exactly `members` from now on; a member that was not followed before counts as heard
@@ -36,7 +37,7 @@ public:
   void forgive(duration gap, time_point now);
 
   bool silent(const incarnation& inc, time_point now) const;
-  /// Why the member is silent, or would be.
+  /// Why the member is silent, or why it would be if it were not heard of again.
   departure why_silent(const incarnation& inc) const;
 
 private:

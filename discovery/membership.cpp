@@ -127,8 +127,8 @@ bool membership::frozen(time_point now) const {
 }
 
 void membership::handle(const heartbeat_packet& p) {
-  // A heartbeat of a process that leaves was sent before it said so: the heartbeat is ignored,
-  // since it does not mean that the sender stays.
+  // A process that leaves sent this heartbeat before it said so: the heartbeat is ignored, since it
+  // does not mean that the sender stays.
   if (p.inc == self_.inc || leavers_.count(p.inc) > 0)
     return;
   hear_of(p.known);
@@ -177,8 +177,8 @@ heartbeat_answer_packet membership::answer_to_heartbeat() const {
           phase_ == phase::looking, in_touch(now_), {}};
 }
 
-/// Notices that this process stood still: its own clock sends the ticks, so a late tick means that.
-/// Nobody else is blamed for the time that this process missed.
+/// A late call means that this process stood still, since its own clock sends the ticks. Nobody
+/// else is blamed for the time that this process missed.
 void membership::notice_own_pause(time_point now) {
   PEERCACHE_ASSERT(now >= now_);
   auto gap = now - now_;
@@ -192,8 +192,8 @@ void membership::notice_own_pause(time_point now) {
   survey_.reset();
 }
 
-/// Whether a term and a version can be the cluster's, as far as this node knows: they grow by
-/// little at each change, and one near the end of all numbers would end all change.
+/// Whether term and version of `stamp` are not too far above those known here. Both grow by little
+/// at each change, and a number near the maximum would leave none for later changes.
 bool membership::is_credible(const view_stamp& stamp) {
   const bool term = terms_.admits(stamp.term, std::max(newest_.term, term_seen_));
   return versions_.admits(stamp.version, newest_.version) && term;
@@ -242,8 +242,8 @@ void membership::consider(const view& received) {
   send_joins();
 }
 
-/// Sends the newer view to members of this node's view that it leaves out, like this master: such
-/// members send heartbeats to this master, and need not find out one after another.
+/// Sends the newest view to the members that it leaves out together with this master. They send
+/// heartbeats to this master, and need not find out one after another.
 void membership::tell_who_is_out_as_well() {
   for (const auto& m : view_.members)
     if (m.inc != self_.inc && newest_.find(m.id) == nullptr)
@@ -287,7 +287,7 @@ void membership::adopt(const view& latest) {
   PEERCACHE_ASSERT(!view_.newer_than(latest) || !guard_on(guard::view));
   bool was_master = is_master();
   PEERCACHE_ASSERT(!newest_.newer_than(latest) ||
-                   !guard_on(guard::view)); // The newest never decreases.
+                   !guard_on(guard::view)); // The newest stamp known never decreases.
   newest_ = latest;
   if (phase_ != phase::left)
     phase_ = phase::joined;

@@ -33,7 +33,7 @@ struct adopt_view {
 };
 
 /// Action: tell the operator that the leader does not take this node in; the node goes on asking.
-/// Emitted once for each different reason.
+/// Emitted when the reason differs from the one before it.
 struct join_refused {
   refusal why = refusal::no_majority;
   std::string reason;
@@ -53,13 +53,13 @@ struct membership_options {
   std::uint32_t max_masters = 3;
   duration heartbeat = std::chrono::milliseconds(500);
   duration expiry = std::chrono::seconds(2);
-  /// Unix time, in ms, when the machine is made; views say by it since when a member is gone.
+  /// Unix time, in ms, when `membership` is constructed: the base of the times in `view::gone`.
   std::uint64_t unix_ms = 0;
 };
 
-/// The masters of a cluster with these members: the pinned head if it is a member, then by node_id.
-/// An id is a hash of the node's name, so hosts with neighbouring names, which may fail together,
-/// are no likelier masters than others.
+/// Names of the masters of a cluster with these members: the pinned head first if it is a member,
+/// then by node_id, `max_masters` at most. An id is a hash of the node's name, so hosts with
+/// neighbouring names, which may fail together, are no likelier masters than others.
 /// @pre `members` is not empty.
 std::vector<std::string> choose_masters(const std::vector<member>& members, const endpoint& head,
                                         std::uint32_t max_masters);
@@ -114,7 +114,7 @@ public:
     looking,   ///< This process was never in a view.
     joined,    ///< This process is in the newest view it knows.
     rejoining, ///< A newer view without this node exists; the node keeps the old view meanwhile.
-    left,      ///< `leave` was called: the process takes part in nothing but votes.
+    left,      ///< `leave` was called: the process only votes, and follows views.
   };
 
   /// Makes the protocol of the node `self`, which begins at the first `tick`.
@@ -128,8 +128,8 @@ public:
   /// The connection to the process with this incarnation broke: the member is expelled about two
   /// heartbeats later unless it is heard of again, instead of after the whole expiry.
   std::vector<action> on_peer_lost(const incarnation& inc, time_point now);
-  /// This node has to give its keys away, or may own keys again. The view that says so comes from
-  /// the leader; until it comes, this node asks for it with every heartbeat.
+  /// Sets whether this node drains, that is, owns no keys. The leader makes the view that says so;
+  /// until that view comes, this node asks for it with every heartbeat.
   std::vector<action> set_draining(bool draining, time_point now);
   /// Lets the cluster's next view no longer say that the member `name` is gone. Nothing happens
   /// where this node does not lead, or no member of this name is gone.
@@ -173,7 +173,7 @@ private:
   void handle(const propose_packet& p);
   void handle(const vote_packet& p);
 
-  // The work of every node, master or not (membership.cpp).
+  // Functions of every node, master or not (membership.cpp).
   void notice_own_pause(time_point now);
   bool is_credible(const view_stamp& stamp);
   bool is_credible(const ballot& attempt);
@@ -211,19 +211,20 @@ private:
   bool is_to_be_outbid(const view& received) const;
   bool wants_other_view(const std::vector<member>& members) const;
 
-  // Functions of a node that leaves, and of those that hear of it (membership_leaving.cpp).
+  // Functions of a node that leaves, and of nodes that hear of its leaving
+  // (membership_leaving.cpp).
   bool hears_after_leaving(const packet& received);
   bool closes_the_door() const;
   std::vector<action> tick_after_leaving();
   void tell_of_leaving();
 
-  // Functions about members that are gone, as views say it (membership_gone.cpp).
+  // Functions about the members that views list as gone (membership_gone.cpp).
   std::vector<departed> gone_after(const view& next) const;
   departure why_gone(const member& who) const;
   std::uint64_t unix_ms() const;
   bool forgets_some() const;
 
-  // Functions of joining, of the node that asks and of those that take it in
+  // Functions of joining: of the node that asks and of the nodes that take it in
   // (membership_joining.cpp).
   struct applicant {
     member who;
@@ -244,7 +245,7 @@ private:
   void complain_if_unanswered();
   bool all_seeds_ask() const;
 
-  // The work of masters: proposing, deciding and publishing views (membership_master.cpp).
+  // Functions of masters: proposing, deciding and publishing views (membership_master.cpp).
   void pursue();
   bool may_propose() const;
   bool lives_here(const member& master) const;
@@ -257,7 +258,7 @@ private:
   void note_answer(const heartbeat_answer_packet& p);
   void greet_seeds(const heartbeat_packet& p);
 
-  // The agreement of three or more masters on the next view (membership_voting.cpp).
+  // Functions for the agreement of three or more masters on the next view (membership_voting.cpp).
   const view& base() const;
   bool stands_in() const;
   bool acts_as_successor() const;
@@ -291,7 +292,8 @@ private:
 
   // Fields that events change.
   phase phase_ = phase::looking;
-  view view_;   ///< The newest view with this incarnation: adopted, or stood on while rejoining.
+  /// The newest view with this incarnation: adopted, or taken by `stand_on` while rejoining.
+  view view_;
   view newest_; ///< The newest view heard of; differs from `view_` while looking or rejoining.
   liveness liveness_;
   time_point now_;
@@ -299,15 +301,17 @@ private:
   time_point began_;       ///< When this process began.
   time_point listened_at_; ///< Before this time the pinned head founds no cluster.
   time_point found_at_;    ///< When the pinned head stops asking and founds a cluster.
-  view_stamp heard_of_;    ///< While looking: the newest view that somebody said it knows.
-  time_point told_by_;     ///< Until when to wait for somebody to tell the view `heard_of_`.
+  /// The newest view that another node said it knows, while this node is looking.
+  view_stamp heard_of_;
+  time_point told_by_; ///< Until when to wait for somebody to tell the view `heard_of_`.
   time_point left_at_;
-  time_point rejoining_since_;   ///< When rejoining began, or the newer cluster was last heard of.
-  time_point cluster_heard_at_;  ///< When a member of the newest view was last heard of.
-  bool was_answered_ = false;    ///< Whether somebody answered when this process asked to come in.
+  time_point rejoining_since_;  ///< When rejoining began, or the newer cluster was last heard of.
+  time_point cluster_heard_at_; ///< When a member of the newest view was last heard of.
+  /// Whether another node sent this process a refusal, a heartbeat or an answer.
+  bool was_answered_ = false;
   bool complained_ = false;      ///< Whether `join_unanswered` was emitted.
   std::optional<survey> survey_; ///< The search for survivors; empty unless this node is cut off.
-  view_stamp outbid_;            ///< The newest ignored fragment: the next view must be newer.
+  view_stamp outbid_; ///< Stamp of the newest ignored fragment; the next view must be newer.
   std::set<incarnation> elsewhere_; ///< Members of this node's view that live in an ignored
                                     ///< fragment.
   std::size_t probe_next_ = 0;
@@ -318,31 +322,31 @@ private:
   bool change_is_due_ = false; ///< Whether something happened that may call for another view.
 
   // Fields that only masters use, except where noted.
-  /// Nodes that asked lately to come in; every member keeps these.
+  /// Nodes that asked lately to come in; kept by a node that may propose a view or is not joined.
   std::map<node_id, applicant> joining_;
   struct answer {
     time_point at;
     incarnation by;
   };
   std::map<endpoint, answer> answered_; ///< The last answer from each master's address.
-  /// Members that another master hears, until when that counts.
+  /// Members that another master hears, as its veto says, and until when this keeps them in views.
   std::map<incarnation, time_point> vouched_;
   /// Processes that said that they leave, and when they said it; kept for an expiry, and as long as
   /// this node's view has them.
   std::map<incarnation, time_point> leavers_;
-  /// Names that will vanish from `gone` with the next view.
+  /// Names of gone members that the next view no longer lists in `gone`.
   std::set<std::string, std::less<>> forgotten_;
   std::optional<voting_round> round_; ///< The voting attempt that this process makes now.
   time_point next_round_at_;          ///< Before this time this process begins no attempt.
-  time_point ask_again_at_; ///< When masters that have not voted are asked for their votes again.
-  time_point stand_in_at_;  ///< When this process may act for the master whose name it has.
+  time_point ask_again_at_;     ///< When masters that have not granted their votes are asked again.
+  time_point stand_in_at_;      ///< When this process may act for the master whose name it has.
   std::uint64_t term_seen_ = 0; ///< The highest term of any attempt that this process heard of.
   /// The highest view version that this process proposed to others.
   std::uint64_t version_proposed_ = 0;
   view_stamp led_;    ///< The base view for which the leader's free first attempt was used.
   vote_memory votes_; ///< This process's votes about the view after `view_`.
-  /// Votes about the successors of views that this process never lived in, by the stamp of the view
-  /// that each succeeds; only the newest few are kept.
+  /// Votes about the view after one that this process never lived in, by the stamp of that earlier
+  /// view; only the 16 with the newest stamps are kept.
   std::map<view_stamp, vote_memory> successor_votes_;
   std::string refused_reason_;
   std::vector<action> actions_; ///< The actions that the event being handled has caused so far.

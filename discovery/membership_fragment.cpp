@@ -69,7 +69,8 @@ bool membership::cut_off() const {
   return phase_ == phase::joined && !in_touch(now_);
 }
 
-/// Runs the survey while this node is cut off, and makes the fragment when it falls to this node.
+/// Runs the survey while this node is cut off, and makes the fragment when the survey names
+/// survivors.
 void membership::survey_if_cut_off() {
   if (!cut_off()) {
     survey_.reset();

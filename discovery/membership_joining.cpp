@@ -76,10 +76,11 @@ void membership::handle(const join_packet& p) {
     send(control_endpoint(p.who), std::move(*refused));
 }
 
-/// Whether the applicant runs in place of the member `known`. At the member's own address, which
-/// two processes cannot have, it is believed. Elsewhere on the member's host it is another node
-/// with the same name as long as the member answers; and one that has been in views may be the
-/// process that the member replaced.
+/// Whether the applicant runs in place of the member `known`. An applicant at the member's own
+/// address is believed, since two processes cannot have one address. An applicant at another port
+/// of the member's host is believed when the member is silent and the applicant was never in a
+/// view: otherwise it may be another node of the same name, or the process that the member
+/// replaced.
 bool membership::replaces(const applicant& asks, const member& known) const {
   return asks.who.id == known.id && asks.who.inc != known.inc && asks.who.host == known.host &&
          (asks.who.control_port == known.control_port ||
@@ -109,7 +110,7 @@ bool membership::newest_is_orphaned() const {
 
 /// Returns `members` together with the applicants that may be taken in.
 std::vector<member> membership::with_applicants(std::vector<member> members) const {
-  // Two applicants that say they are the same process were not compared yet.
+  // `joining_` may hold applicants with the same incarnation: only one of them is taken in.
   const auto is_another = [&members](const member& who) {
     return std::any_of(members.begin(), members.end(),
                        [&who](const member& m) { return m.inc == who.inc && m.id != who.id; });

@@ -1,4 +1,4 @@
-// Leaving in the membership protocol: what the leaving member does, and what the others do.
+// Leaving in the membership protocol: what the leaving member does, and what other members do.
 
 #include "discovery/membership.hpp"
 
@@ -54,8 +54,9 @@ bool membership::closes_the_door() const {
 /// Whether a process that has left still handles the packet: votes, views, and other processes'
 /// leaving.
 bool membership::hears_after_leaving(const packet& received) {
-  // A heartbeat tells which master still leads, so its sender counts as heard; but it gets no
-  // answer, since an answer would make the others take this leaving process for a living member.
+  // The sender of a heartbeat counts as heard, so that this process knows which members are left. A
+  // heartbeat gets no answer, since an answer would make the others take this leaving process for a
+  // living member.
   if (const auto* beat = std::get_if<heartbeat_packet>(&received))
     liveness_.heard(beat->inc, now_);
   return std::holds_alternative<prepare_packet>(received) ||

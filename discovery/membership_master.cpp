@@ -1,5 +1,5 @@
-// The work of masters in the membership protocol: founding, taking over, admitting, expiring,
-// publishing.
+// The work of masters in the membership protocol: deciding who makes the next view, making views
+// and publishing them.
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
@@ -175,7 +175,8 @@ void membership::remember_former(const view& before) {
 }
 
 /// Notes an answer: when the address of a master last answered, and, for a survey, which members
-/// live. A member at whose address another process answers freshly is dead.
+/// live. A member is declared dead when a process that was never in a view (`fresh`) answers at the
+/// member's address.
 void membership::note_answer(const heartbeat_answer_packet& p) {
   if (auto at = answered_.find(p.from); at != answered_.end())
     at->second = {now_, p.inc};

@@ -8,7 +8,8 @@
 
 namespace peercache::discovery {
 
-/// The view that the next view follows.
+/// The view that this process's next view follows: the newest one when this process acts for a gone
+/// master of it, otherwise this process's own view.
 const view& membership::base() const {
   return acts_as_successor() ? newest_ : view_;
 }
@@ -44,7 +45,7 @@ void membership::stand_in_after(duration wait) {
 void membership::start_round(std::vector<member> members) {
   if (now_ < next_round_at_ || frozen(now_))
     return;
-  PEERCACHE_ASSERT(!round_); // One attempt at a time.
+  PEERCACHE_ASSERT(!round_); // A process makes one attempt at a time.
   if (leads() && led_ != view_.stamp()) {
     led_ = view_.stamp();
     round_.emplace(base(), ballot{view_.term, self_.inc}, now_);
@@ -60,7 +61,8 @@ void membership::start_round(std::vector<member> members) {
 }
 
 void membership::propose(view value, bool inherited) {
-  PEERCACHE_ASSERT(round_ && round_->step() == voting_step::prepare); // One value in each attempt.
+  // An attempt proposes one value.
+  PEERCACHE_ASSERT(round_ && round_->step() == voting_step::prepare);
   if (!inherited)
     version_proposed_ = value.version;
   round_->propose(std::move(value), inherited, now_);
@@ -68,7 +70,8 @@ void membership::propose(view value, bool inherited) {
   proceed();
 }
 
-/// Asks all other masters that have not voted for their votes.
+/// Asks all other masters that have not granted their vote, or the processes in their places, to
+/// vote.
 void membership::ask_masters() {
   ask_again_at_ = now_ + options_.heartbeat / 4;
   auto ask = [this](const auto& question) {
@@ -125,8 +128,8 @@ propose_packet membership::own_proposal() const {
           round_->value()};
 }
 
-/// Casts this node's own vote. The node accepts its own value last, when the others' votes suffice:
-/// an accepted value cannot be taken back, even when all others refuse it.
+/// Casts this node's own vote. The node accepts its own proposal last, when its vote completes the
+/// number needed: an accepted value cannot be taken back, even when all others refuse it.
 void membership::vote_oneself() {
   auto* memory = memory_for(round_->base().stamp(), round_->attempt(), control_endpoint(self_));
   if (memory == nullptr)
@@ -303,8 +306,8 @@ vote_packet membership::cast(const propose_packet& p, vote_memory& memory) const
 }
 
 /// Whether, as far as this node knows, a master that is placed before the candidate of `p` runs. A
-/// master of the view (`as_successor` false) also lets no successor of a master pass, unless this
-/// master is leaving: it leads itself when no master before it lives.
+/// master of the view (`as_successor` false) that is not leaving also refuses candidates that are
+/// successors of masters: when no master before it lives, this master leads itself.
 bool membership::better_placed_lives(const prepare_packet& p, bool as_successor) const {
   const auto& about = as_successor ? newest_ : view_;
   if (as_successor && (about.stamp() != p.base || about.find(p.attempt.issuer) != nullptr))

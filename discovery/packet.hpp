@@ -11,39 +11,41 @@ namespace peercache::discovery {
 
 /// The packets of the membership protocol. All packets are one-way: nobody waits for an answer, so
 /// a peer that never answers holds up nothing. A lost packet is made good by the next heartbeat.
-/// Packets travel (discovery/packet_codec.hpp, `packet_wire_version`).
+/// discovery/packet_codec.hpp has the bytes of packets, whose version is `packet_wire_version`.
 
 /// "Take me in." Sent to every master and seed that the sender knows, once a heartbeat until the
-/// sender is in.
+/// view contains the sender as `who` describes it.
 struct join_packet {
   member who;
   view_stamp known; ///< The newest view that the sender has heard of.
   /// The sender has been in a view with this incarnation before.
   bool was_member = false;
-  /// Another node than the sender passed the packet on; nobody does so twice.
+  /// Whether a node has passed the packet on to a master; a forwarded packet is not passed on
+  /// again.
   bool forwarded = false;
   bool operator==(const join_packet&) const = default;
 };
 
 /// Why a node is not taken in.
 enum class refusal : std::uint8_t {
-  name_taken = 1,   ///< A member of the same name lives elsewhere.
-  out_of_reach = 2, ///< Nobody, or another process, answers at the address that it advertises.
-  no_majority = 3,  ///< Too few masters answer for a change of the view.
-  full = 4,         ///< The cluster has as many members as it may have.
-  malformed = 5,    ///< No member can have this name, host or incarnation.
+  name_taken = 1, ///< A member of the same name, or with the same node id, lives elsewhere.
+  /// Nobody, or another process, answers at the address that the joining node advertises.
+  out_of_reach = 2,
+  no_majority = 3, ///< Too few masters answer for a change of the view.
+  full = 4,        ///< The cluster has as many members as it may have.
+  malformed = 5,   ///< No member can have this name, host or incarnation.
 };
 
-/// "You cannot join." Sent by the leader to the joining node.
+/// "You cannot join." Sent to the joining node by the leader, or by a node that reaches no master.
 struct refused_packet {
   refusal why = refusal::no_majority;
   std::string reason; ///< The refusal in words, for the operator of the joining node.
   bool operator==(const refused_packet&) const = default;
 };
 
-/// "I live." Sent by every member to every master; by the leader to seeds that are not members, and
-/// by masters to former members (another half of the cluster may be at these addresses, or a
-/// process that knows no master).
+/// "I live." Sent by every member to every master; by the leader to seeds that are not members; by
+/// masters to former members (another half of the cluster may be at these addresses, or a process
+/// that knows no master); and by a node that hears too few masters to seeds and other members.
 struct heartbeat_packet {
   endpoint from;
   incarnation inc;
@@ -51,21 +53,26 @@ struct heartbeat_packet {
   bool operator==(const heartbeat_packet&) const = default;
 };
 
-/// "I live too." Sent to the sender of a heartbeat. A node that learns from it that the other
-/// side's view is older sends its own view.
+/// "I live too." Sent to the sender of a heartbeat, and to a process whose packet names a newer
+/// view than the answering node's. A node that gets an answer with an older stamp than its own
+/// view's sends its view.
 struct heartbeat_answer_packet {
   endpoint from;
   incarnation inc;
   view_stamp known;
-  /// The sender was never in a view: whichever process the view has at its address is gone.
+  /// The sender was never in a view: whichever process the view has at the sender's address is
+  /// gone.
   bool fresh = false;
-  bool in_touch = false;     ///< Enough masters of its view answer the sender to change the view.
-  std::optional<view> newer; ///< The sender's view, when the heartbeat's sender knew an older one.
+  /// Enough masters of the sender's view answer the sender for a change of that view.
+  bool in_touch = false;
+  /// View of the node that answers; empty unless the heartbeat came with the stamp of an older
+  /// view.
+  std::optional<view> newer;
   bool operator==(const heartbeat_answer_packet&) const = default;
 };
 
-/// "This is the cluster." Sent by the leader at each change, to all members and to processes that
-/// are no longer members, and by any node to one with an older view.
+/// "This is the cluster." Sent at each change by the process that decided the view, to all members
+/// and to processes that are no longer members; and by any node to a node with an older view.
 struct view_packet {
   view latest;
   bool operator==(const view_packet&) const = default;
@@ -85,8 +92,8 @@ struct ballot {
   auto operator<=>(const ballot&) const = default;
 };
 
-/// A view that a master accepted as the next one, and the attempt in which it did. The view may or
-/// may not be the cluster's by now.
+/// A view that a master accepted as the next one, and the attempt in which the master accepted it.
+/// The cluster may or may not have decided on this view.
 struct accepted_view {
   ballot in;
   view value;
@@ -94,7 +101,8 @@ struct accepted_view {
 };
 
 /// "Promise to vote in no older attempt at the view after `base`, and say what you accepted there."
-/// Sent by a master that has to take over to all masters of `base`.
+/// Sent by the proposer to all masters of `base`; the leader of `base` skips this step in its first
+/// attempt.
 struct prepare_packet {
   endpoint from;
   node_id who; ///< Id of the sender.
@@ -129,8 +137,9 @@ struct vote_packet {
   ballot attempt; ///< The attempt that this vote answers.
   voting_step step = voting_step::prepare;
   verdict answer = verdict::refused;
-  bool successor = false; ///< The process that `base` names is gone; the voter runs in its place.
-  ballot promised;        ///< The newest attempt that this voter has voted in.
+  /// The voter has not adopted the view `base`; it runs in the place of a master of that view.
+  bool successor = false;
+  ballot promised; ///< The newest attempt that this voter has voted in.
   /// With a veto: members that the voter hears and that the proposed view lacks.
   std::vector<incarnation> alive;
   /// In an answer to `prepare`: the view that the voter accepted before.

@@ -156,7 +156,7 @@ void write_body(byte_writer& out, const vote_packet& p) {
   out.number(static_cast<std::uint8_t>(p.answer));
   out.number(static_cast<std::uint8_t>(p.successor));
   write_ballot(out, p.promised);
-  PEERCACHE_ASSERT(p.alive.size() <= limits::members_max); // Nobody reads more.
+  PEERCACHE_ASSERT(p.alive.size() <= limits::members_max); // A decoder refuses a longer list.
   out.number(static_cast<std::uint16_t>(p.alive.size()));
   for (const auto& inc : p.alive)
     out.id(inc);

@@ -16,8 +16,8 @@ constexpr std::size_t votes_needed(std::size_t masters) noexcept {
 }
 
 /// The promises and the accepted value of one process about the view after one base view (an
-/// acceptor of single-decree Paxos). A vote about another base view makes it forget the votes about
-/// the earlier base.
+/// acceptor of single-decree Paxos). A vote about another base view makes the memory forget the
+/// votes about the earlier base.
 ///
 /// Threads: none; the owner serializes. Lives as long as the process: a process that restarts has
 /// lost its memory, therefore has another incarnation, and does not vote for its former self.

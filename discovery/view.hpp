@@ -22,15 +22,15 @@ struct member {
   std::uint16_t control_port = 0;
   std::uint16_t data_port = 0;
   std::uint16_t http_port = 0;
-  std::uint16_t lookup_port = 0; ///< Where clients of all hosts ask this node.
+  std::uint16_t lookup_port = 0; ///< Where clients of all hosts send this node their look-ups.
   std::uint8_t rails = 0; ///< Over how many rails peers can READ the node's pool; 0: TCP only.
   /// The node owns no keys; its pages are read and its shard asked while it stays.
   bool draining = false;
   bool operator==(const member&) const = default;
 };
 
-/// The address where a node's actors listen. Compared as text: the code that fills it in resolves
-/// names first.
+/// The address where a node's actors listen. Endpoints are compared as text: the code that fills in
+/// an endpoint resolves names first.
 struct endpoint {
   std::string host;
   std::uint16_t port = 0;
@@ -54,9 +54,10 @@ struct view_stamp {
 
 /// Why a member is gone.
 enum class departure : std::uint8_t {
-  silent,           ///< The member was not heard of for an expiry.
-  connection_broke, ///< The connection to it broke, and it was not heard of after that.
-  replaced,         ///< A process of another name answers at its address.
+  silent, ///< The member was not heard of for an expiry.
+  /// The connection to the member broke, and the member was not heard of after that.
+  connection_broke,
+  replaced, ///< Another process runs in the member's place or answers at the member's address.
 };
 /// The departure in words: "silent", "connection broke", "replaced".
 std::string_view to_string(departure why) noexcept;
@@ -81,7 +82,7 @@ struct view {
   std::uint64_t term = 0;
   std::uint64_t version = 0;   ///< Number of the view; grows with every view.
   std::vector<member> members; ///< All nodes of the cluster, sorted by node_id.
-  /// Names: pinned head first, then by node_id. The first one leads.
+  /// Names of the masters: the pinned head first, then by node_id. The first master leads.
   std::vector<std::string> masters;
   incarnation issuer; ///< The process that made this view.
   /// The masters of the last view that was not a fragment; no majority of them is in this view.

@@ -11,7 +11,7 @@ namespace {
 /// Maximum number of names that one list of a log line shows.
 constexpr std::size_t names_max = 8;
 
-/// Names under one head: "came: a, b".
+/// A list of names with a head, as text: "came: a, b".
 class name_list {
 public:
   explicit name_list(std::string head) : text_(std::move(head)) {}
@@ -62,7 +62,8 @@ std::string changes_between(const view& before, const view& after) {
       continue;
     if (const auto* lost = after.find_gone(m.name))
       went.add(with_address(lost->name, lost->host, lost->control_port, to_string(lost->why)));
-    else if (after.gone.size() == limits::gone_members_max) // The rest has no place in the view.
+    // The view has no room for more gone members.
+    else if (after.gone.size() == limits::gone_members_max)
       went.add(with_address(m.name, m.host, m.control_port));
     else
       stopped.add(with_address(m.name, m.host, m.control_port));

@@ -26,7 +26,7 @@ bool ids_ascend(const std::vector<member>& members) noexcept {
          }) == members.end();
 }
 
-/// Processes have different incarnations, also those of different nodes.
+/// Whether no two of `members` have the same incarnation.
 bool processes_differ(const std::vector<member>& members) {
   std::vector<incarnation> all;
   all.reserve(members.size());
@@ -141,7 +141,7 @@ member read_member(byte_reader& in) {
 void write_view(byte_writer& out, const view& what) {
   PEERCACHE_ASSERT(what.members.size() <= limits::members_max);
   PEERCACHE_ASSERT(what.masters.size() <= masters_max);
-  PEERCACHE_ASSERT(ids_ascend(what.members)); // `find_name` searches by halves.
+  PEERCACHE_ASSERT(ids_ascend(what.members)); // `find_name` does a binary search.
   out.number(view_format);
   out.number(what.term);
   out.number(what.version);

@@ -7,18 +7,23 @@
 #include <string>
 #include <string_view>
 
+///
 /// Members and views as bytes, little endian:
 ///
-///   member   u8 name length | name | u8 host length | host | incarnation 16 | u16 control, data,
-///   http, look-up port | u8 rails | u8 draining (0 or 1)
-///            (the id is not carried: it follows from the name; no two members of a view have the
-///            same incarnation)
-///   view     u8 format | u64 term | u64 version | issuer 16 | u16 members | members, ids ascending
-///   |
-///            u8 masters | per master: u16 index of its member | u8 former masters | members, ids
-///   ascending (none: no fragment) | u8 gone | gone, of different names, none of them a member's
-///   gone     u8 name length | name | u8 host length | host | u16 control port | u64 since, Unix
-///   time in ms | u8 why
+///     member  u8 name length | name | u8 host length | host | incarnation 16 |
+///             u16 control port | u16 data port | u16 HTTP port | u16 look-up port |
+///             u8 rails | u8 draining (0 or 1)
+///
+///     view    u8 format | u64 term | u64 version | issuer 16 | u16 members | [member]... |
+///             u8 masters | [u16 index of the master in members]... |
+///             u8 former masters | [member]... | u8 gone | [gone]...
+///
+///     gone    u8 name length | name | u8 host length | host | u16 control port |
+///             u64 since, Unix time in ms | u8 why
+///
+/// A member's id is not carried: it follows from the name. Members and former masters are sorted by
+/// ascending id, and no two in a list have the same incarnation. A view without former masters is
+/// not a fragment. The gone have different names, none of them a member's.
 ///
 /// Encoders assert that names and counts keep their limits (configuration and admission see to it).
 /// Decoders check every length before they take memory, accept exactly what the encoders write, and
@@ -28,8 +33,8 @@ namespace peercache::discovery {
 inline constexpr std::uint8_t view_format = 5;
 inline constexpr std::uint32_t masters_max = 64;
 inline constexpr std::uint32_t host_bytes_max = 255;
-/// The highest term that is accepted. Terms beyond this are forged: a term a millisecond would take
-/// 100 million years to get there.
+/// The highest term and the highest version that are accepted. Higher numbers are forged: a cluster
+/// with a new term every millisecond gets there after 100 million years.
 inline constexpr std::uint64_t term_max = std::uint64_t{1} << 62;
 
 std::string encode_member(const member& who);
@@ -44,8 +49,8 @@ void write_member(byte_writer& out, const member& who);
 member read_member(byte_reader& in);
 void write_view(byte_writer& out, const view& what);
 view read_view(byte_reader& in);
-/// Whether `name` can name a node or host: printable ASCII without spaces, and not empty, as in the
-/// configuration. So whatever prints a name, as JSON too, can print it.
+/// Whether `name` can name a node or host: printable ASCII without spaces, and not empty. The
+/// configuration demands the same, so logs and JSON can show every name.
 bool is_printable_name(std::string_view name) noexcept;
 
 } // namespace peercache::discovery

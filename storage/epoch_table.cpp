@@ -10,7 +10,7 @@ namespace peercache::storage {
 namespace {
 
 /// A reader looks at most this many times at a table that is being changed. A change takes
-/// microseconds; one that takes longer is of a node that died in it.
+/// microseconds; a change that takes longer belongs to a node that died in it.
 constexpr int looks_max = 1 << 16;
 
 } // namespace

@@ -13,9 +13,9 @@ namespace peercache::storage {
 /// `pool_layout_version` with any change). All zero: nothing was ever cleared.
 ///
 ///   offset  bytes  field
-///        0      8  changes   twice their number; odd while one is being made
-///        8      4  floor     the epoch of every space whose own is not higher
-///       12      4  closed    1: the node is not of its cluster, the pool is not to be read
+///        0      8  changes   twice the number of changes; odd while a change is being made
+///        8      4  floor     the lowest epoch that a space can have
+///       12      4  closed    1: the node is outside its cluster, nobody may read the pool
 ///       16     48  reserved  zero
 ///       64     16  a cell, 4096 times: 8 bytes space (0: empty), 4 bytes epoch, 4 bytes zero
 struct epoch_block {
@@ -46,8 +46,8 @@ static_assert(sizeof(epoch_block) == 64 + 16 * epoch_block::cell_count);
 /// Invariant: no epoch ever falls, also when the node dies in a change.
 class epoch_table {
 public:
-  /// The most spaces that may have an epoch of their own: with fewer than all cells in use a reader
-  /// finds a cell, or that there is none, in a few steps.
+  /// The most spaces that may have an epoch of their own: a quarter of the cells stays empty, so
+  /// that a reader's search for a space ends in a few steps.
   static constexpr std::size_t spaces_max = epoch_block::cell_count / 4 * 3;
   /// An epoch that no page has; `epoch_of` returns it when a change of the table does not end.
   static constexpr epoch_number no_epoch = 0xffffffff;
@@ -87,7 +87,8 @@ public:
     return block_ != nullptr && block_->closed.load(std::memory_order_acquire) != 0;
   }
 
-  /// Copies the table, for somebody who outlives this memory. @pre `to` is all zero
+  /// Copies the table to `to`, for a reader that outlives this table's memory. @pre `to` is all
+  /// zero
   void copy_to(epoch_block& to) const;
 
   /// Calls `visit(space_id, epoch_number)` for each space with an epoch of its own.

@@ -13,8 +13,8 @@ namespace peercache::storage {
 /// exact size bins, neighbours joined at once when freed.
 ///
 /// Among the extents that fit, one that offers a start at a multiple of n is preferred (an exact
-/// hole before all): pages of one size then lie on a grid, and a pool that changes its page size
-/// comes back whole.
+/// hole before all). Pages of one size then lie on a grid, so when the pool's page size changes,
+/// freed pages join to extents that hold pages of the new size.
 ///
 /// All notes lie outside the pool: 12 bytes a granule. Each operation is O(1): a bin is found
 /// through a bitmap of two levels. Nothing is allocated after construction.

@@ -16,9 +16,9 @@ namespace peercache::storage {
 /// oldest key is forgotten first, never a random one: a hashed set that forgets an entry when a
 /// bucket is full is the usual choice, but one page that is missed in the middle of a prefix chain
 /// costs the whole rest of the chain (1.1 points of hit rate, see bench/README.md). Keys taken from
-/// the middle leave gaps in the ring; when the gaps fill a fifth of it, the oldest keys are
-/// forgotten early. A key that was never remembered is taken for a remembered one once in 2^32 /
-/// limit calls.
+/// the middle leave gaps in the ring; when the gaps fill a fifth to two fifths of the ring, the
+/// oldest keys are forgotten early. A key that was never remembered is taken for a remembered one
+/// once in 2^32 / limit calls.
 ///
 /// Threads: one. Size: 10.3 to 13.8 bytes for each page of the largest limit so far.
 /// Invariants: the table holds `size_` positions, each of a sequence number in [oldest_, next_), a
@@ -27,7 +27,7 @@ class ghost_keys {
 public:
   void remember(std::uint64_t key_digest, std::size_t limit);
 
-  /// Whether the key was remembered; from here on it no longer is.
+  /// Whether the key was remembered; forgets the key.
   bool take(std::uint64_t key_digest, std::size_t limit) noexcept;
 
   std::size_t size() const noexcept { return size_; }
@@ -43,7 +43,7 @@ private:
   void grow(std::size_t limit);
 
   probe_cells positions_;
-  /// The fingerprints of remembered keys, and old ones in the gaps.
+  /// The fingerprints of remembered keys; in the gaps, outdated fingerprints.
   std::vector<std::uint32_t> ring_;
   /// The sequence number of the ring's oldest entry, which may be a gap.
   std::uint64_t oldest_ = 0;

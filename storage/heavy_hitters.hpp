@@ -22,16 +22,18 @@ public:
     page_key key;
     std::uint64_t bytes = 0; ///< Length of the page when it was last read.
     std::uint64_t reads = 0;
-    std::uint64_t over = 0; ///< Reads of other pages, at most, that `reads` has in it.
+    std::uint64_t over = 0; ///< At most this many of `reads` are reads of other pages.
   };
 
   void add(const page_key& key, std::uint64_t bytes, std::uint64_t reads);
   void clear();
-  const std::vector<counter>& counters() const noexcept { return counters_; } ///< In no order.
+  /// The counters, in no order.
+  const std::vector<counter>& counters() const noexcept { return counters_; }
 
 private:
   std::vector<counter> counters_;
-  std::unordered_map<page_key, std::size_t> places_; ///< Index of a page's counter.
+  /// The index in `counters_` of each page's counter.
+  std::unordered_map<page_key, std::size_t> places_;
 };
 
 } // namespace peercache::storage

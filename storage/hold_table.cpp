@@ -26,10 +26,11 @@ constexpr std::uint64_t bucket_ms = 512;
 constexpr unsigned pages_shift = 40;
 constexpr std::uint64_t granules_mask = (std::uint64_t{1} << pages_shift) - 1;
 constexpr std::uint64_t one_page = std::uint64_t{1} << pages_shift;
-/// A hold that lasts longer than any may, by this many ms, was not made by this clock.
+/// A word whose hold ends later than `duration_max` and this many ms from now was not made by this
+/// host's clock.
 constexpr std::uint64_t slack_ms = 1000;
 constexpr std::uint64_t longest_ms = hold_table::duration_max.count() + slack_ms;
-/// Buckets in which a hold may end that is not over now.
+/// The number of buckets, from the present one on, in which a hold that is not over may end.
 constexpr std::uint64_t live_buckets = longest_ms / bucket_ms + 2;
 static_assert(live_buckets < hold_block::bucket_count / 2 + hold_block::bucket_count / 4);
 
@@ -46,8 +47,8 @@ std::uint64_t end_of(word_type word) {
   return word >> end_shift;
 }
 
-/// Whether the word keeps its page now. Words of a clock of another kind, which would keep theirs
-/// for longer than any hold may last, do not.
+/// Whether the word keeps its page now. A word that would keep the page for longer than any hold
+/// may last comes from another clock and keeps nothing.
 bool is_live(word_type word, std::uint64_t now_ms) {
   return word != closed_word && end_of(word) > now_ms && end_of(word) - now_ms <= longest_ms;
 }
@@ -56,7 +57,7 @@ word_type word_of(std::uint64_t end_ms, holder_tag who) {
   return end_ms << end_shift | (who.value & holder_mask) << holder_shift;
 }
 
-/// What a hold until `end_ms` makes of the word.
+/// The value that a hold until `end_ms` gives to a word that was `before`.
 word_type next_word(word_type before, bool live, std::uint64_t end_ms, holder_tag who) {
   if (!live)
     return word_of(end_ms, who);
@@ -206,7 +207,8 @@ hold_outcome hold_course::hold(slot_id slot, std::uint32_t granules) noexcept {
     if (!live && !has_room(granules))
       return hold_outcome::refused;
     const auto wanted = next_word(before, live, end_ms_, who_);
-    // A word that says it already is left alone: writing it would cost as much as the look-up.
+    // A word that the hold does not change is not written: writing would cost as much as the
+    // look-up.
     if (wanted != before && !word.compare_exchange_weak(before, wanted, memory_order_acq_rel))
       continue;
     count(end_of(before), live, end_of(wanted), granules);
@@ -224,7 +226,8 @@ bool hold_course::has_room(std::uint32_t granules) noexcept {
   return granules <= room_;
 }
 
-/// Notes a hold that has ended at `before` if it was `live`, and ends at `end_ms` now.
+/// Counts a hold that ends at `end_ms`; when the page was held already (`live`), until `before`,
+/// moves that hold to the bucket of its new end.
 void hold_course::count(std::uint64_t before, bool live, std::uint64_t end_ms,
                         std::uint32_t granules) noexcept {
   if (!live) {

@@ -17,16 +17,15 @@ namespace peercache::storage {
 ///   offset  bytes  field
 ///        0      8  granules_max  granules of pages that may be held at a time
 ///        8     56  reserved      zero
-///       64      8  a bucket, 32 times: the holds that end within the same 512 ms; low 40 bits
-///       their
-///                  granules, high 24 bits their pages
+///       64      8  a bucket, 32 times: the holds that end within the same 512 ms; low 40 bits:
+///                  granules of the held pages, high 24 bits: number of the held pages
 ///
-/// Behind it lies one word of 8 bytes for each granule of the pool; a page's word is that of its
-/// first granule:
+/// Behind the account lies one word of 8 bytes for each granule of the pool; a page's word is that
+/// of its first granule:
 ///
 ///   bits     field
 ///       0    shared  1: several held the page at a time, so only time ends the hold
-///   1..23    holder  who held the page first
+///   1..23    holder  tag of the first process that held the page
 ///  24..63    end     of the hold, in ms of CLOCK_MONOTONIC; a word of ones: closed
 struct hold_block {
   static constexpr std::size_t bucket_count = 32;
@@ -37,10 +36,10 @@ struct hold_block {
 };
 static_assert(sizeof(hold_block) == 64 + 8 * hold_block::bucket_count);
 
-/// Names who holds pages: a client process. Drawn at random; two that are equal may at worst end
-/// each other's holds early.
+/// Names a client process that holds pages. Tags are drawn at random; two processes with equal tags
+/// may at worst end each other's holds early.
 struct holder_tag {
-  std::uint32_t value = 0; ///< Only the low 23 bits count.
+  std::uint32_t value = 0; ///< The tag; only its low 23 bits are used.
 };
 
 enum class hold_outcome : std::uint8_t {
@@ -70,7 +69,8 @@ class hold_table {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::milliseconds duration_max{10'000};
-  /// A course is settled when it has held this part of what may be held.
+  /// A `hold_course` is settled when more than this part (one in 64) of the granules that may be
+  /// held waits to be counted.
   static constexpr std::uint64_t course_parts = 64;
 
   struct sums {
@@ -83,21 +83,22 @@ public:
   hold_table(hold_block& block, std::span<std::atomic<std::uint64_t>> words) noexcept
       : block_(&block), words_(words) {}
 
-  // -- owner
+  // Functions that only the pool's owner calls.
 
   /// Begins the account anew, and says how many granules of pages may be held at a time; 0: none.
-  /// Holds of before keep their pages until they are over, and count no longer.
+  /// Earlier holds keep their pages until they are over, but no longer count.
   void limit(std::uint64_t granules_max) noexcept;
-  /// Lets the page that is in the slot from now on be held.
+  /// Allows holds of the page that the slot has from now on.
   void open(slot_id slot) noexcept;
-  /// Ends the possibility to hold the slot's page, unless it is held. False: it is held.
+  /// Forbids holds of the slot's page from now on, unless the page is held. False: the page is
+  /// held.
   bool close(slot_id slot, time_point now) noexcept;
-  /// Ends the possibility to hold the slot's page, and a hold with it.
+  /// Forbids holds of the slot's page from now on, and ends the page's hold, if any.
   void close_anyway(slot_id slot, std::uint32_t granules, time_point now) noexcept;
   /// Empties the buckets of holds that are over. Returns the holds that only time has ended.
   sums sweep(time_point now) noexcept;
 
-  // -- any process
+  // Functions for any process that maps the pool.
 
   bool is_held(slot_id slot, time_point now) const noexcept;
   /// Keeps the slot's page from eviction until `until`, at most for `duration_max`. The caller has
@@ -105,11 +106,12 @@ public:
   /// back by `release` if not.
   hold_outcome hold(slot_id slot, std::uint32_t granules, holder_tag who, time_point now,
                     time_point until) noexcept;
-  /// Ends the hold of the slot's page, if `who` alone has it. False: nothing changed.
+  /// Ends the hold of the slot's page, if only `who` has it. False: nothing changed.
   bool release(slot_id slot, std::uint32_t granules, holder_tag who, time_point now) noexcept;
-  /// Makes the next calls for this slot faster.
+  /// Loads the slot's hold word into the CPU's cache, so that the next call for this slot is
+  /// faster.
   void prefetch(slot_id slot) const noexcept;
-  /// What is held now.
+  /// The number of pages that are held now, and of their granules.
   sums held(time_point now) const noexcept;
   /// The granules that may be held at a time.
   std::uint64_t granules_max() const noexcept;
@@ -125,18 +127,19 @@ private:
 
 /// The holds that one call makes, one after the other and all until the same time: a page costs one
 /// word, and the account is looked at and changed once for many pages. Threads: one. Lifetime: the
-/// table's memory outlives it; the account is complete after `settle`, which the end does too.
+/// table's memory outlives the course; the account is complete after `settle`, which the destructor
+/// calls as well.
 class hold_course {
 public:
   using time_point = hold_table::time_point;
 
-  /// Lasts until `until`, at most for `hold_table::duration_max`.
+  /// Makes a course whose holds last until `until`, at most for `hold_table::duration_max`.
   hold_course(const hold_table& table, holder_tag who, time_point now, time_point until) noexcept;
   ~hold_course() { settle(); }
   hold_course(const hold_course&) = delete;
   hold_course& operator=(const hold_course&) = delete;
 
-  /// Does as `hold_table::hold` does.
+  /// Holds the slot's page as `hold_table::hold` does.
   hold_outcome hold(slot_id slot, std::uint32_t granules) noexcept;
   /// Takes a hold of this course back, as `hold_table::release` does.
   bool release(slot_id slot, std::uint32_t granules) noexcept;
@@ -153,7 +156,7 @@ private:
   const std::uint64_t now_ms_;
   const std::uint64_t end_ms_;
   hold_table::sums pending_; ///< Holds that are not in the account yet.
-  std::uint64_t room_ = 0;   ///< Granules that may be held besides, where `knows_room_`.
+  std::uint64_t room_ = 0; ///< Granules that may still be held; valid where `knows_room_` is true.
   bool knows_room_ = false;
 };
 

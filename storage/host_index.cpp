@@ -35,7 +35,7 @@ host_index::host_index(std::span<bucket> buckets, slot_table slots) noexcept
     : buckets_(buckets), slots_(slots) {}
 
 host_index::place host_index::place_of(const page_key& key) const noexcept {
-  // A key is a digest already; the multiplications spread keys that are not.
+  // Most keys are digests already; the multiplications spread the bits of keys that are not.
   const auto first = key.prefix() * 0x9E3779B97F4A7C15u;
   const auto second = (first ^ first >> 29) * 0xBF58476D1CE4E5B9u;
   place at;
@@ -134,7 +134,7 @@ bool host_index::insert(const page_key& key, slot_id slot) noexcept {
   if (holds(at, wanted))
     return true;
   // Another writer may take the cell that was chosen; then the next attempt chooses another cell,
-  // and there are fewer of them each time.
+  // and has fewer cells to choose from.
   for (int attempt = 0; attempt < insert_attempts_max; ++attempt) {
     std::uint64_t held = 0;
     auto* chosen = empty_cell(at);

@@ -10,7 +10,7 @@ hold_outcome hold_page(hold_course& by, const slot_table& slots, slot_id slot, g
   const auto outcome = by.hold(slot, granules);
   if (outcome != hold_outcome::held || slots.still_readable(slot, gen))
     return outcome;
-  by.release(slot, granules); // Another page's slot was held.
+  by.release(slot, granules); // The slot had got another page before it was held.
   return hold_outcome::gone;
 }
 

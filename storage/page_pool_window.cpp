@@ -15,7 +15,7 @@ namespace {
 /// Most granules that one `clear_any` looks at, which takes some milliseconds.
 constexpr std::uint64_t walk_granules_max = 1u << 22;
 
-/// One window is cleared of so many that were measured: the one whose youngest page is oldest.
+/// After this many measured windows one of them is cleared: the one whose youngest page is oldest.
 constexpr std::uint64_t windows_compared = 16;
 
 } // namespace
@@ -66,7 +66,7 @@ std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t gran
     }
     at += here.granules();
     if (!options_.holds.close(slot, now_))
-      continue; // Held since the window was measured.
+      continue; // The page was held after the window was measured.
     auto page = describe(slot);
     victims.push_back({page.key, page.slot, page.gen, page.length_bytes, page.checksum});
     ++stats_.evictions;
@@ -99,8 +99,8 @@ std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<
       continue;
     if (!best || found->newest < best->newest)
       best = found;
-    // A single window says little: which pages lie in it is chance. That all of several windows are
-    // young is not.
+    // A single window says little, since chance decides which pages lie in it. Several windows that
+    // are all young do say something.
     if (++measured % windows_compared != 0)
       continue;
     if (auto slot = clear(*best, granules, victims))

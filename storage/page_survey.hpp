@@ -12,11 +12,11 @@
 
 namespace peercache::storage {
 
-/// What lies in a pool and what of it is read most, in bounded memory. It is told each page that a
-/// walk round the pool comes to (`page_pool::fold_uses`), so nothing is looked up for it. Sizes and
-/// spaces are those of the last walk that ended, reads are counted over two windows. Threads: one,
-/// the pool's. Bounds: `pages_max` largest pages, `spaces_max` spaces; pages of further spaces are
-/// summed up in one row.
+/// The largest pages and spaces of a pool and its most-read pages, in bounded memory. A survey is
+/// told each page that a walk round the pool comes to (`page_pool::fold_uses`), so it looks nothing
+/// up. Sizes and spaces are those of the last walk that ended, reads are counted over two windows.
+/// Threads: one, the pool's. Bounds: `pages_max` largest pages, `spaces_max` spaces; pages of
+/// further spaces are summed up in one row.
 class page_survey {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -30,32 +30,35 @@ public:
     std::uint64_t bytes = 0;
   };
   struct sized_space {
-    space_id space; ///< 0: the spaces beyond the first `spaces_max`.
+    /// 0: all pages without a space, and of spaces beyond the first `spaces_max`.
+    space_id space;
     std::uint64_t pages = 0;
     std::uint64_t bytes = 0;
   };
 
   /// Tells the time by which windows and walks are dated until the next call.
   void tell_time(time_point now);
-  /// The next page is the first one of a walk; the walk before has come to its end.
+  /// Ends the previous walk, if there was one; the next page that `saw` is told is the first of a
+  /// new walk.
   void begin_walk();
-  /// The walk has come to this page, which was read `reads` times since the last walk.
+  /// Notes that the walk has come to this page, which was read `reads` times since the last walk.
   void saw(const page_key& key, std::uint64_t bytes, std::uint64_t reads);
 
-  /// The most-read pages of the last window and this one, the first one most.
+  /// The most-read pages of the previous and the present window, sorted by reads, most first.
   std::vector<heavy_hitters::counter> hottest() const;
-  /// Time for which `hottest` has counted.
+  /// The time over which `hottest` has counted reads.
   std::chrono::milliseconds counted_for() const;
-  /// The largest pages of the last walk, the first one largest.
+  /// The largest pages of the last complete walk, sorted by size, largest first.
   std::vector<sized_page> largest() const;
-  /// The spaces of the last walk, those of most bytes first.
+  /// The spaces of the last complete walk, sorted by bytes, most first.
   std::vector<sized_space> spaces() const;
-  /// How long ago the last walk ended; zero before the first one did.
+  /// How long ago the last complete walk ended; zero before the first one did.
   std::chrono::milliseconds age() const;
 
 private:
   struct walk {
-    std::vector<sized_page> largest; ///< A heap, the smallest page in front.
+    /// The largest pages seen so far, as a heap: the smallest of them in front.
+    std::vector<sized_page> largest;
     std::unordered_map<std::uint64_t, sized_space> spaces;
   };
 
@@ -63,7 +66,7 @@ private:
   bool walking_ = false;
   walk open_, ended_;
   time_point ended_at_{};
-  heavy_hitters before_, now_read_; ///< Reads of the last window, and of this one.
+  heavy_hitters before_, now_read_; ///< Reads in the previous window, and in the present one.
   time_point before_began_{}, window_began_{};
 };
 

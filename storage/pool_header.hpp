@@ -17,21 +17,22 @@ namespace peercache::storage {
 ///
 ///   offset  bytes  field
 ///        0      8  magic           "PCPOOL\0\0", written last; until then "PCMAKE\0\0"
-///        8      4  layout_version  of this header, `slot_entry`, `host_index` and `hold_block`
+///        8      4  layout_version  version of this header and of all formats in the object
 ///       12      4  granule_bytes   4096
-///       16     16  owner           incarnation of the node that made the pool: high, low
+///       16     16  owner           incarnation of the node that owns the pool: high, low
 ///       32      4  granules        number of slot entries and of 4 KiB granules
-///       36      4  index_buckets   of the host index, 64 bytes each
-///       40      8  table_offset    of the slot table in the object
-///       48      8  pages_offset    of the first granule
-///       56      8  object_bytes    of the whole object
-///       64      8  index_offset    of the host index: before the table, for table and pages are
-///                                  what other hosts READ
-///       72      8  maker           digest of the names of cluster and node: whose pages these are
+///       36      4  index_buckets   number of buckets of the host index, 64 bytes each
+///       40      8  table_offset    where the slot table begins in the object
+///       48      8  pages_offset    where the first granule begins
+///       56      8  object_bytes    size of the whole object
+///       64      8  index_offset    where the host index begins: before the table, because other
+///                                  hosts READ table and pages
+///       72      8  maker           digest of the names of the cluster and node that made the pages
 ///       80      4  first_session   index of the lock of the owner's session 0
-///       84      4  prefix          digest of pool.name_prefix: whose leftover it is one day
-///       88      8  holds_offset    of the holds' account and words (storage/hold_table.hpp),
-///       between
+///       84      4  prefix          digest of pool.name_prefix: only processes with this prefix
+///                                  remove the pool when it is a leftover
+///       88      8  holds_offset    where the holds' account and words (storage/hold_table.hpp)
+///                                  begin: between index and table
 ///                                  index and table
 ///
 /// Locks (open file description locks; they need no bytes behind them): byte 0 is held by the owner

@@ -16,7 +16,7 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// The bytes of the holds' account and words.
+/// The size of the holds' account and words.
 std::uint64_t holds_bytes(std::uint64_t granules) {
   return sizeof(hold_block) + granules * sizeof(std::atomic<std::uint64_t>);
 }

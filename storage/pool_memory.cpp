@@ -32,8 +32,8 @@ namespace {
 constexpr std::uint64_t prefault_step_bytes = 64u << 20;
 constexpr std::uint64_t session_byte = 4096;
 constexpr std::size_t node_name_in_object_name_max = 100;
-/// A mapping is unmapped in pieces of this many bytes: meanwhile no other thread of the process can
-/// map or unmap anything.
+/// A mapping is unmapped in pieces of this many bytes: while a piece is unmapped, no other thread
+/// of the process can map or unmap anything.
 constexpr std::uint64_t unmap_step_bytes = 64u << 20;
 
 result<void> check_space(const pool_memory_options& options, std::uint64_t needed_bytes) {
@@ -189,11 +189,12 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
 
 namespace {
 
-/// Whether a client may believe that an object is a pool: its own user's, or shared with its group.
+/// Whether a client may map an object: its user's own, shared with nobody or with one group, or any
+/// user's that is shared with exactly `group`.
 bool may_be_mapped(const struct stat& found, std::optional<gid_t> group) {
   if (group && shared_object::is_shared_with(found, group))
     return true;
-  // Nobody but this user can have shared what is its own.
+  // Only the object's user can have shared it with a group.
   return found.st_uid == ::geteuid() && (shared_object::is_shared_with(found, {}) ||
                                          shared_object::is_shared_with(found, found.st_gid));
 }
@@ -254,7 +255,7 @@ result<void> pool_memory::map(std::uint64_t object_bytes) {
 }
 
 result<void> pool_memory::prefault(const pool_memory_options& options) const {
-  // Without helper threads only header, index and table are touched here, and not the pages.
+  // With `prefault_threads` 0 only the parts in front of the pages are touched here.
   auto total_bytes = options.prefault_threads == 0 ? layout_.pages_offset : layout_.object_bytes;
   std::atomic<std::uint64_t> next{0};
   std::atomic<int> failure{0};

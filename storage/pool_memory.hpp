@@ -84,9 +84,8 @@ public:
 
   /// Maps the pool called `name`. Errors: `incompatible` when the object is not a pool of this
   /// layout, `not_found` when it is gone or belongs to another incarnation than the expected one,
-  /// `refused` when it is another user's or others than its user may use it, except that it may be
-  /// any user's who shares it with `group`, and nobody else: only the node's word says whose pool a
-  /// name is.
+  /// `refused` unless the object is this user's own, shared with nobody or with one group, or any
+  /// user's that is shared with exactly `group`: a name alone does not say whose pool it is.
   static result<pool_memory> attach(const std::string& name, const incarnation& expected,
                                     std::optional<gid_t> group = {});
 
@@ -100,8 +99,8 @@ public:
   pool_memory& operator=(pool_memory&& other) noexcept;
   ~pool_memory();
 
-  /// The name that `attach` takes: "/peercache-<node>-<incarnation>", or a path in the huge-page
-  /// folder.
+  /// The name that `attach` takes: "/<name_prefix>-<node>-<incarnation>", or a path in the
+  /// huge-page folder.
   const std::string& name() const noexcept { return name_; }
   const incarnation& owner() const noexcept { return owner_; }
   std::uint32_t granules() const noexcept { return layout_.granules; }
@@ -122,19 +121,17 @@ public:
   /// later process can take the pool over.
   void outlive(bool wanted) noexcept { outlives_ = wanted; }
   /// For the owner: whether a client that knows name and incarnation can map the pool. Errors: why
-  /// not, in words, when another program has removed, shortened or overwritten the object. It asks
-  /// the kernel and reads the header: cheap enough for twice a second.
+  /// not, in words, when another program has removed, shortened or overwritten the object. The
+  /// check asks the kernel and reads the header: cheap enough for twice a second.
   result<void> check_object() const;
   /// For the owner: gives these granules other memory, all zeros, so that a device that still
   /// writes to the old memory on behalf of a dead process changes nothing here. Not with huge
   /// pages, nor when a device of this process has registered the memory.
   result<void> make_anew(slot_id slot, std::uint32_t granules);
 
-  // --- sessions
-  //
-  // A client locks its session's byte before it tells the node of the session. The kernel drops the
-  // lock when the process is gone (its forked children share neither lock nor memory), and not
-  // while the process is merely stopped or slow.
+  // Functions for sessions. A client locks its session's byte before it tells the node of the
+  // session. The kernel drops the lock when the process is gone (its forked children share neither
+  // lock nor memory), and not while the process is merely stopped or slow.
 
   /// For a client: locks a session for the life of this object. `refused` when somebody holds the
   /// session already.

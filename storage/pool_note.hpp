@@ -17,7 +17,7 @@ namespace peercache::storage {
 /// `pool_layout_version` with any change. All zero: there is no note. Its bytes:
 ///
 ///   offset  bytes  field
-///        0      4  length  of the text; more than there is room for while it is being written
+///        0      4  length  number of bytes of the text; 0xffffffff while a text is being written
 ///        4   4028  text
 struct note_block {
   std::atomic<std::uint32_t> length;

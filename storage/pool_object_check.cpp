@@ -18,8 +18,9 @@ error gone(const std::string& name) {
                  "the node"};
 }
 
-/// Whether the name leads to the same object as the open file. False as well when it leads nowhere;
-/// true when the kernel does not tell, as without a free descriptor.
+/// Whether the name leads to the same object as the open file. False also when no object has the
+/// name or it may not be opened; true when the kernel does not tell, for instance without a free
+/// descriptor.
 bool leads_to(const std::string& name, const struct stat& own) {
   const int found = shared_object::open(name, O_RDWR);
   if (found < 0)

@@ -39,7 +39,8 @@ private:
     const auto removed = slots_.granules_to_zero(slot);
     if (removed != 0 && at_ >= page_end_ && at_ >= filled_until_)
       return take(slot, removed, claimed_extent::use::to_be_zeroed);
-    // No bytes have to be zeroed here: they belong to another extent, or the entry is damaged.
+    // Nothing is zeroed for this entry: it names no removed page, or its granules belong to another
+    // extent.
     slots_.note_zeroed(slot);
     if (const auto granules = slots_.granules_being_filled(slot); granules != 0) {
       slots_.refuse_fill(slot);

@@ -11,8 +11,8 @@ namespace peercache::storage {
 struct claimed_extent {
   enum class use : std::uint8_t {
     page,
-    being_filled, ///< A client of the dead process may still write there.
-    to_be_zeroed  ///< The page was removed, and its bytes are not all zeroed yet.
+    being_filled, ///< A client of the dead process may still write to these granules.
+    to_be_zeroed  ///< The page that lay here was removed, and its bytes are not all zeroed yet.
   };
   slot_id slot;
   std::uint32_t granules = 0;
@@ -44,7 +44,8 @@ bool is_intact(const slot_table& slots, slot_id slot);
 /// Compares the pages of a pool that was taken over with their checksums, a part at a time. Oldest
 /// pages come first, so that inserting them in this order into an eviction order keeps their order.
 ///
-/// Threads: one at a time, any; the slots stay as they are until their owner has heard of them.
+/// Threads: one at a time, any. The pool's owner leaves the slots as they are until it has heard
+/// their outcomes.
 class remains_check {
 public:
   remains_check(slot_table slots, const std::vector<claimed_extent>& extents);

@@ -15,9 +15,10 @@ constexpr std::uint64_t mixed(std::uint64_t value) noexcept {
   return value ^ (value >> 33);
 }
 
-/// Finds a 32-bit number by a 32-bit hash, by open addressing with linear probing. The numbered
-/// things lie with the owner, who hands in how to compare and how to hash them. Removal shifts
-/// later numbers back instead of leaving tombstones, because the table lives as long as the pool.
+/// Finds a 32-bit number by a 32-bit hash, by open addressing with linear probing. The things that
+/// the numbers stand for lie with the owner, who hands in how to compare and how to hash them.
+/// Removal shifts later numbers back instead of leaving tombstones, because the table lives as long
+/// as the pool.
 ///
 /// Threads: one. Size: 5.3 to 7.1 bytes a number (at most 3/4 full, grows by a third, never
 /// shrinks).

@@ -11,7 +11,7 @@ namespace peercache::storage {
 
 /// A cache without pages: it tells what hit rate `Policy` would have on the references that it is
 /// shown. A page is named by 32 bits of its mixed digest instead of a slot; among a few thousand
-/// keys, two have the same name once in a million.
+/// keys, a key has the name of another one once in a million.
 ///
 /// Threads: one. Units: bytes.
 template <class Policy>

@@ -30,11 +30,11 @@ result<int> create_locked(const std::string& name);
 /// Opens the object to its owner and, if one is named, a group: mode 0600 or 0660. Errors: the
 /// owner is not a member of the group.
 result<void> share_with(int file, const std::string& name, std::optional<gid_t> group);
-/// Whether the object is open to its owner and this group alone, as `share_with` leaves it.
+/// Whether the object is open only to its owner and, if one is named, this group.
 bool is_shared_with(const struct stat& found, std::optional<gid_t> group) noexcept;
 
 /// Locks a byte for this open file description: the lock ends with that description, hence with the
-/// only process that has it open. False: another has the byte locked.
+/// only process that has it open. False: another open file description has locked the byte.
 bool try_lock(int file, std::uint64_t byte);
 /// Whether another open file description locks any of the `bytes` > 0 from `byte` on.
 bool is_locked_by_another(int file, std::uint64_t byte, std::uint64_t bytes = 1);

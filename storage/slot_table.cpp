@@ -63,8 +63,8 @@ bool key_equals(const slot_entry& entry, const page_key& key) noexcept {
   return difference == 0;
 }
 
-// This bit is set in `uses` while the slot is being filled; the bits from `granules_shift` on say
-// with how many granules, less one.
+// This bit is set in `uses` while the slot is being filled; the bits from `granules_shift` on then
+// hold the number of granules of the fill, less one.
 constexpr std::uint32_t being_filled = 1u << 31;
 constexpr std::uint32_t granules_shift = 17;
 constexpr std::uint32_t granules_mask = limits::granules_per_page_max - 1;

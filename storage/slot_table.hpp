@@ -39,15 +39,15 @@ struct slot_contents {
 ///     (owner's fence and pin are sequentially consistent: one of the two sides sees the other);
 ///   - a copying reader: generation, copy, fence, generation again; equal means a good copy.
 ///
-/// Threads: only the pool's owner may use the owner's half, and `fill` to the one thread that fills
-/// the slot; the readers' half is safe from any thread of any process that maps the pool, while
-/// owner and fillers write. Errors: a record that does not fit is a `page_status`; a slot that
-/// another host names is range-checked. Invariants: (1) a slot's generation only grows, except for
-/// the bit that says that bytes are to be zeroed, and except that `refuse_fill` sets it to 0;
-/// published generations grow over the whole pool; (2) each fill has its own odd generation and,
-/// when published, a higher even one; (3) key, length and checksum change only while the generation
-/// is odd; (4) a slot that was given up or dropped has another generation than its complete fill
-/// had, so no reader takes it for complete.
+/// Threads: only the pool's owner may call the owner's half, and only the one thread that fills a
+/// slot may call `fill` for it; the readers' half is safe from any thread of any process that maps
+/// the pool, while owner and fillers write. Errors: a record that does not fit is a `page_status`;
+/// a slot that another host names is range-checked. Invariants: (1) a slot's generation only grows,
+/// except for the bit that says that bytes are to be zeroed, and except that `refuse_fill` sets it
+/// to 0; published generations grow over the whole pool; (2) each fill has its own odd generation
+/// and, when published, a higher even one; (3) key, length and checksum change only while the
+/// generation is odd; (4) a slot that was given up or dropped has another generation than its
+/// complete fill had, so no reader takes it for complete.
 class slot_table {
 public:
   slot_table() = default;
@@ -56,7 +56,7 @@ public:
 
   std::uint32_t granules() const noexcept { return granules_; }
 
-  // -- owner
+  // Functions that only the pool's owner calls.
 
   /// Starts to fill the slot, whose page will have `granules` granules. Returns the odd generation
   /// of this fill.
@@ -94,18 +94,19 @@ public:
   bool was_filled(slot_id slot, const page_key& key, std::uint32_t length_bytes,
                   std::uint64_t checksum) const noexcept;
 
-  /// The number of readers that have the slot pinned at this moment. It can keep the slot from
-  /// reuse only after `give_up`: before that, new pins may come.
+  /// The number of readers that have the slot pinned at this moment. Zero allows to overwrite the
+  /// slot only after `give_up`: before that, new pins may come.
   std::uint32_t pins(slot_id slot) const noexcept;
 
   /// The number of reads of the slot's page that `count_use` has counted since the last call.
   std::uint32_t take_uses(slot_id slot) noexcept;
 
-  /// What the entry says of its page; only the owner changes it.
+  /// What the entry says of its page. Only the owner changes an entry, and the filler while the
+  /// slot is being filled.
   slot_contents contents(slot_id slot) const noexcept;
   bool has_key(slot_id slot, const page_key& key) const noexcept;
 
-  // --- for a new owner: what a dead process has left
+  // Functions for a new owner, about slots that a dead process has left.
 
   /// How many granules a page has that the dead process removed and did not finish zeroing; 0:
   /// there is no such page.
@@ -123,7 +124,7 @@ public:
   /// Sets the number of pins to zero: the readers that pinned the slot are dead.
   void clear_pins(slot_id slot) noexcept;
 
-  // -- fillers
+  // Functions for the process that fills a slot.
 
   /// Says that the page's bytes are in place and a store fence stands behind them (`copy_fence`):
   /// readers of this host may have the page from here on. Returns the fill's generation; nothing
@@ -131,7 +132,7 @@ public:
   std::optional<generation> fill(slot_id slot, const page_key& key, std::uint32_t length_bytes,
                                  std::uint64_t checksum) noexcept;
 
-  // -- readers
+  // Functions for readers.
 
   /// What the entry says of the complete page in the slot, published or only filled; nothing when
   /// there is none.
@@ -140,7 +141,7 @@ public:
   /// Whether the slot holds exactly this page now: `hit`, or the reason why not (`stale`,
   /// `wrong_key`, `bad_size`). `gen` may be the odd generation of a fill that is complete, or was
   /// published since. A copy that starts after a `hit` is good only if `still_readable` is true
-  /// after it.
+  /// after the copy.
   page_status check(slot_id slot, generation gen, const page_key& key,
                     std::uint32_t length_bytes) const noexcept;
 
@@ -166,7 +167,7 @@ public:
 
 private:
   static bool is_complete(const slot_entry& entry, std::uint64_t gen) noexcept;
-  /// `hit`, `wrong_key` or `bad_size`, by the words of the entry.
+  /// Compares key and length with those of the entry: `hit`, `wrong_key` or `bad_size`.
   page_status compare(const slot_entry& entry, const page_key& key,
                       std::uint32_t length_bytes) const noexcept;
 

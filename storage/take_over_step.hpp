@@ -8,7 +8,7 @@ namespace peercache::storage {
 /// each; see `fault::take_over_kill_point`.
 enum class take_over_step : std::uint32_t {
   locked = 1,      ///< The leftover is locked by the new process, and otherwise as it was.
-  renamed,         ///< The object has the new process's name and the dead process's header.
+  renamed,         ///< The object has the new process's name, but still the dead process's header.
   sessions_moved,  ///< The sessions of the new owner have locks of their own.
   owner_written,   ///< The header names the new owner.
   index_cleared,   ///< The host index is empty.

@@ -24,7 +24,7 @@ std::uint64_t digest_of(std::string_view bytes) noexcept {
   return checksum_of(std::as_bytes(std::span(bytes)));
 }
 
-/// Writes all bytes to an open file. Returns 0 or an errno.
+/// Writes all bytes to an open file and syncs the file. Returns 0 or an errno.
 int write_all(int fd, std::string_view bytes) {
   for (std::size_t done = 0; done < bytes.size();) {
     const auto more = ::write(fd, bytes.data() + done, bytes.size() - done);

@@ -85,7 +85,7 @@ struct recovery_report {
 
 struct recovery_options {
   std::uint32_t threads = 2; ///< Threads that the scan may keep busy.
-  /// Threads for each of `threads` where a scan mostly waits for the device.
+  /// Number of the scan's threads for each of `threads`, where a scan mostly waits for the device.
   std::uint32_t waiting_threads = 16;
   bool verify = false; ///< Whether the scan compares every page with its checksum.
   /// Called now and then, by one thread at a time: the pages found so far, and the share of the
@@ -98,7 +98,7 @@ struct disk_store_options {
   std::uint64_t size_bytes = 0; ///< The most bytes that the store's files may take on the device.
   /// True: the page least recently read is evicted first; false: the page first written.
   bool lru = false;
-  // Options of the `bucket` store.
+  // Options of the `bucket` store; all stores have `sync_after`.
   std::uint64_t bucket_bytes = 256u << 20;
   std::uint32_t bucket_keys = 500;
   /// How long a written page may wait for others before the sync that makes it durable.
@@ -110,8 +110,8 @@ struct disk_store_options {
 struct disk_store_stats {
   /// Bytes of all files of the store: headers, unused blocks and holes included.
   std::uint64_t used_bytes = 0;
-  /// The part of `used_bytes` that is given back soon, or as soon as the device lets it: the pages
-  /// in it are out of the index for good.
+  /// The part of `used_bytes` that will be given back soon, or as soon as the device allows: the
+  /// pages in it are out of the index for good.
   std::uint64_t leaving_bytes = 0;
   std::uint64_t page_bytes = 0; ///< The lengths of all pages on disk, without padding.
   std::uint64_t pages = 0;
@@ -129,8 +129,9 @@ struct disk_eviction {
 
 /// Keeps pages in files. Bytes go straight between the caller's memory and the device.
 ///
-/// A write has its event only when the page is durable (`fdatasync` of the file, and a sync of what
-/// names it), and only then `find` and `read` know the page. Writing a key again replaces its page.
+/// A write has its event only when the page is durable (after `fdatasync` of the file and a sync of
+/// the folder or index that names the record), and only then `find` and `read` know the page.
+/// Writing a key again replaces its page.
 ///
 /// Threads: one owner. Time comes as an argument. Ownership: owns files and index; the `disk_io` is
 /// lent. Memory of writes and reads is lent until their event; `close` gives all of it back.
@@ -175,9 +176,9 @@ public:
   virtual std::uint64_t walk(std::uint64_t after, std::uint32_t count,
                              const std::function<void(const disk_page&)>& visit) const = 0;
 
-  /// Submits the requests that wait for room on the device. Worth a call between a reap and the
-  /// completions that it brought: comparing the checksums of pages takes time, in which the device
-  /// works on the new requests.
+  /// Submits the requests that wait for room on the device. Call between a reap and the handling of
+  /// its completions: comparing the checksums of pages takes time, in which the device works on the
+  /// new requests.
   virtual void refill() = 0;
   /// Takes a completion of the device. @pre the request was submitted by this store
   virtual void on_completion(const disk_completion& done) = 0;

@@ -128,7 +128,8 @@ void disk_tier::settle_write(const disk_event& event, disk_tier_events& events) 
   events.done.push_back(answer);
 }
 
-/// Tells the breakers how a write or a read has ended.
+/// Tells the breaker how a write or a read has ended, and begins or ends the pause of writes on a
+/// full device.
 void disk_tier::judge(const disk_event& event) noexcept {
   const bool wrote = event.what == disk_event::kind::written;
   auto& breaker = wrote ? write_breaker_ : read_breaker_;
@@ -275,7 +276,8 @@ void disk_tier::scrub(disk_tier_events& events) {
 /// Starts to read a page for the scrub. False: the store or the breaker takes no read now, or
 /// memory is missing.
 bool disk_tier::start_scrub(const disk_page& page) {
-  PEERCACHE_ASSERT(!scrubbing_); // The device may still read into its memory.
+  // The device may still read into the memory of a page that is being scrubbed.
+  PEERCACHE_ASSERT(!scrubbing_);
   scrubbed next{.memory = {}, .page = page};
   next.memory.reset(
       static_cast<std::byte*>(std::aligned_alloc(disk_block_bytes, in_blocks(page.length_bytes))));
@@ -377,7 +379,8 @@ void disk_tier::close(std::chrono::nanoseconds at_most, disk_tier_events& events
     settle(event, events);
   for (const auto& event : std::exchange(early_, {}))
     settle(event, events);
-  PEERCACHE_ASSERT(writes_.empty() && !scrubbing_ && not_done_bytes_ == 0); // All have ended.
+  // All writes and the scrub's read have ended.
+  PEERCACHE_ASSERT(writes_.empty() && !scrubbing_ && not_done_bytes_ == 0);
 }
 
 disk_tier_stats disk_tier::stats() const {

@@ -22,7 +22,7 @@ struct disk_tier_options {
   /// The most bytes of writes in the store at a time: on the device, or waiting for a sync that
   /// makes many of them durable together.
   std::uint64_t writing_bytes = 256ull << 20;
-  /// How fast the scrub reads; 0: there is no scrub.
+  /// How fast the scrub reads; 0: the scrub reads only after `verify_now`.
   std::uint64_t scrub_bytes_per_s = 16ull << 20;
   /// How long an eviction waits for `acknowledge`. After this time the room of its pages is given
   /// back even if the directory has not answered: a reader of a stale directory record misses.
@@ -40,7 +40,7 @@ enum class write_skip : std::uint8_t {
   read_only,    ///< The device was full a moment ago.
   on_disk,      ///< The page is on disk already, or its write is on its way.
   closed,
-  evicted ///< A set needed the page's memory at once.
+  evicted ///< The pool evicted the page before it was written: a set needed its memory at once.
 };
 inline constexpr std::size_t write_skips = 7;
 std::string_view to_string(write_skip why) noexcept;
@@ -62,7 +62,7 @@ struct disk_tier_stats {
   std::uint64_t expired = 0;
   std::uint64_t scrubbed_bytes = 0;
   std::uint64_t breaker_opened = 0;
-  /// The state of the breaker of writes; that of the breaker of reads when writes are well.
+  /// The state of the breaker of writes, or of the breaker of reads when that of writes is closed.
   circuit_breaker::state breaker = circuit_breaker::state::closed;
   std::uint64_t no_space_errors = 0; ///< Writes that failed because the device had no room.
   bool read_only = false;            ///< The device was full, and no write has ended well since.
@@ -178,7 +178,7 @@ private:
   std::uint64_t on_device_bytes_ = 0;
   /// Reads that the store has not taken yet, because it had no room for them.
   std::deque<disk_read> reads_;
-  /// Events that did not come from the store: requests that were refused before.
+  /// Events of requests that ended before the store took them.
   std::vector<disk_event> early_;
   std::vector<disk_event> from_store_;
 

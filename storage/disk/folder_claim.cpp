@@ -67,8 +67,8 @@ std::optional<folder_owner> owner_in(std::string_view text) {
   return folder_owner{std::string(*cluster), std::string(*node)};
 }
 
-/// A look holds the lock for a moment, and a process that was killed does until the kernel has
-/// ended it: a claim waits this long before it is refused.
+/// `look` holds the lock for a moment, and a killed process holds it until the kernel has ended
+/// that process: so `take` waits this long for the lock before it is refused.
 constexpr std::chrono::milliseconds lock_wait{1000};
 constexpr std::chrono::milliseconds lock_pause{5};
 
@@ -122,7 +122,8 @@ result<void> write_owner(int folder, const std::string& path, const folder_owner
   return {};
 }
 
-/// Compares the folder's owner with `owner`. True: it is the owner; false: the folder has none yet.
+/// Compares the folder's owner with `owner`. True: they are equal; false: the folder has no owner
+/// yet.
 result<bool> is_owner(int folder, const std::string& path, const folder_owner& owner) {
   const owned_fd fd(::openat(folder, owner_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!fd)
@@ -154,7 +155,7 @@ result<void> look_at_lock(int folder, const std::string& path) {
   return lock_file(file.get(), path, LOCK_SH, std::chrono::milliseconds(0));
 }
 
-/// Errors: `incompatible` for a link, which a tier's folder may not be.
+/// Checks that the folder, which is to be a tier's, is not a link. Errors: `incompatible`.
 result<void> check_no_link(const std::string& folder) {
   std::error_code none;
   if (std::filesystem::is_symlink(folder, none))

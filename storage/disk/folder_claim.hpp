@@ -34,8 +34,8 @@ public:
   /// Errors: those of `take` for a folder that is in use, another node's or of another format.
   static result<void> look(const std::string& folder, const folder_owner& owner);
 
-  /// Whether the folder belongs to this node of this cluster, whoever holds it now. False where
-  /// that cannot be read.
+  /// Whether the folder belongs to this node of this cluster, whoever holds its lock now. False
+  /// also when the folder's owner cannot be read.
   static bool is_owned_by(const std::string& folder, const folder_owner& owner);
 
   folder_claim(folder_claim&&) noexcept = default;

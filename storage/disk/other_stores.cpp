@@ -7,7 +7,7 @@
 namespace peercache::storage {
 namespace {
 
-/// Whether there is a file below the folder, or the path is one.
+/// Whether the path is a file, or a folder with a file somewhere below it.
 bool has_file(const std::filesystem::path& path) {
   std::error_code failed;
   if (std::filesystem::is_regular_file(path, failed))

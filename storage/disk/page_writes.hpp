@@ -14,8 +14,8 @@ struct page_place {
 };
 
 /// Adds the requests that write a record, with tags of this slot. A small page takes one request,
-/// because a request costs more than the page's bytes; a larger one takes two, so that the page
-/// goes out of registered memory.
+/// because a request costs more than the page's bytes; a larger page takes two, so that the page's
+/// transfer can use registered memory.
 /// @param header The header block; like the page's memory it stays put until the requests have
 /// completed.
 /// @return How many requests were added.

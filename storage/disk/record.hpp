@@ -20,11 +20,11 @@ namespace peercache::storage {
 ///        8      4  version
 ///       12      4  header_crc    CRC-32C of the other 124 bytes
 ///       16     32  key           BLAKE3-256 of namespace and the caller's key
-///       48      8  space         which cluster the keys belong to
-///       56      8  node          whose folder it was written to
-///       64      8  generation    of the slot that it was written from
-/// 72 8 sequence grows with every record of a folder: tells which one is newer
-///       80      8  written_s     seconds since 1970 when it was written
+///       48      8  space         the cluster that the keys belong to
+///       56      8  node          the node that wrote the page
+///       64      8  generation    of the pool's slot that the page was written from
+///       72      8  sequence      number of the record; a newer record of a folder has a higher one
+///       80      8  written_s     seconds since 1970 when the page was written
 ///       88      8  checksum      XXH3-64 of the page
 ///       96      8  offset        of the page's first byte in its file, in bytes
 ///      104      4  length        of the page, in bytes
@@ -32,7 +32,7 @@ namespace peercache::storage {
 ///      112     16  reserved      zero
 ///
 /// The page itself starts at a block border and ends in a block of its own, filled up with whatever
-/// lay behind it in memory.
+/// lay behind the page in memory.
 struct record_header {
   std::array<char, 8> magic{'P', 'C', 'R', 'E', 'C', 'O', 'R', 'D'};
   std::uint32_t version = 2;
@@ -78,7 +78,7 @@ enum class record_fault : std::uint8_t {
   torn,    ///< The bytes are not a header, or their CRC differs.
   version, ///< The record has another format version.
   foreign, ///< The record is of another cluster or node.
-  bad_size ///< No page has the header's length, or the header's offset is not where the page is.
+  bad_size ///< No page has the header's length, or the header's offset is not at a block border.
 };
 
 /// Fills in the header's magic, version and CRC.

@@ -20,7 +20,7 @@ record_store::record_store(disk_io& io, const disk_store_options& options, std::
     : io_(io), options_(options), sync_pages_(sync_pages), requests_(io),
       reads_(requests_, table_) {}
 
-// -- the index of durable records
+// Functions for the index of durable records.
 
 const disk_page* record_store::find(const page_key& key) const {
   const auto* found = table_.find(key);
@@ -49,7 +49,7 @@ void record_store::forget(const entry& record) {
   table_.erase(record.page.key);
 }
 
-// -- writes
+// Functions for writes.
 
 bool record_store::refuses(const disk_write& page) {
   const bool is_page = page.length_bytes != 0 && page.length_bytes <= limits::page_bytes_max;
@@ -134,7 +134,7 @@ record_store::slots record_store::take_unfinished() {
   return left;
 }
 
-// -- reads
+// Functions for reads.
 
 const record_store::entry* record_store::readable(const disk_read& page) {
   const auto* found = closed_ ? nullptr : table_.find(page.key);
@@ -166,7 +166,7 @@ disk_status record_store::judge(const read_op& read, int error_number) {
   return page_fits(read.record.page, read.request.memory) ? disk_status::ok : disk_status::corrupt;
 }
 
-// -- completions and closing
+// Functions for completions, closing, events and statistics.
 
 void record_store::on_completion(const disk_completion& done) {
   requests_.finished();
@@ -208,7 +208,7 @@ void record_store::close(std::chrono::nanoseconds at_most, std::vector<disk_even
   }
   requests_.end(take, [this](std::uint64_t tag, int error) { on_request(tag, error); });
   abandon();
-  PEERCACHE_ASSERT(writes_.empty() && reads_.empty()); // Each has its event.
+  PEERCACHE_ASSERT(writes_.empty() && reads_.empty()); // Each write and each read has its event.
   hand_out(events);
 }
 

@@ -19,7 +19,7 @@ namespace peercache::storage {
 /// records durable and known, and gives room back.
 ///
 ///   write: fresh --poll--> transfers --all done--> written --take_written--> the derived class,
-///          which ends it with `end_write` when it is durable, or not to be
+///          which ends the write with `end_write` when the page is durable or is given up
 ///
 /// Threads, ownership, errors: as disk_store. A derived class's destructor calls `close`.
 /// Invariant: each write and each read that was taken has one event.
@@ -32,8 +32,8 @@ public:
                      const std::function<void(const disk_page&)>& visit) const override;
   void refill() override { requests_.start(); }
   void on_completion(const disk_completion& done) override;
-  /// Waits for requests that the device has begun, even longer than `at_most`: their memory cannot
-  /// be given back before.
+  /// Closes the store as disk_store::close says. Waits for requests that the device has begun, even
+  /// longer than `at_most`: their memory cannot be given back before.
   void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
 
 protected:
@@ -42,7 +42,8 @@ protected:
 
   struct write_op {
     disk_write request;
-    /// The record to be; its `place` counts the blocks before the record in its file.
+    /// The record that the write makes; its `place` counts the blocks before the record in its
+    /// file.
     entry record;
     disk_file file;
     std::byte* header = nullptr;
@@ -63,8 +64,8 @@ protected:
     return record_offset(record) + disk_block_bytes;
   }
 
-  // -- decisions of a derived class
-  /// Called when a record is out of the index; it may still be read.
+  // Decisions of a derived class.
+  /// Called when a record is out of the index; reads of the record may still be on their way.
   virtual void leaves(const entry& record) = 0;
   /// Gives up a write that is not in the index. Has to call `end_write`.
   virtual void drop_write(std::uint32_t slot, disk_status status) = 0;
@@ -79,7 +80,7 @@ protected:
   /// Ends all writes that are not durable. Called when no request is on the device.
   virtual void abandon() = 0;
 
-  // -- writes
+  // Functions for writes.
   /// Whether the page cannot be written: it is too long or empty, or the store is closed. If so,
   /// adds the event `refused`.
   bool refuses(const disk_write& page);
@@ -93,7 +94,7 @@ protected:
   /// Takes all writes that have not ended; afterwards `fresh_` and `written_` are empty.
   slots take_unfinished();
 
-  // -- reads
+  // Functions for reads.
   /// The record to be read; null when there is none, and then the event of the read is added.
   const entry* readable(const disk_read& page);
   void start_read(const disk_read& page, const entry& record, disk_file file);

@@ -14,8 +14,8 @@ namespace peercache::storage {
 struct bucket_page {
   disk_write write;
   std::uint64_t sequence = 0;
-  record_header record;       ///< Filled in when the page's group has started.
-  int error = 0;              ///< The errno of the page's own transfer; 0: none failed.
+  record_header record; ///< The page's record header, filled in when its group starts.
+  int error = 0;        ///< The errno of the page's own transfer; 0: that transfer has not failed.
   std::uint32_t attempts = 1; ///< Number of buckets in which the page has been tried so far.
 };
 
@@ -37,15 +37,15 @@ struct bucket_group {
 /// One file of a bucket store, as it is known in memory. Its phases:
 ///
 ///   open     groups are added
-///   closing  no group is added; the last ones become durable
+///   closing  no group is added; the last groups become durable
 ///   footer   the footer is being written and made durable
-/// done all writing has ended, sealed or not
+///   done     all writing has ended, sealed or not
 struct bucket {
   enum class phase : std::uint8_t { open, closing, footer, done };
 
   std::uint64_t id = 0;
   phase at = phase::done;
-  disk_file file; ///< The open file; none while the file is closed, until somebody reads from it.
+  disk_file file; ///< The open file; empty while the file is closed. A read opens it again.
   std::uint64_t file_bytes = 0;
   std::uint64_t end_bytes = 0; ///< Where the last group ends; the footer follows.
 
@@ -53,7 +53,7 @@ struct bucket {
   /// Groups that are not durable yet, in the order in which they lie in the file.
   std::deque<bucket_group> groups;
   std::vector<record_header> records; ///< Headers of durable pages: the footer's content.
-  std::uint32_t keys = 0;         ///< Pages that were ever placed in the bucket, failed ones too.
+  std::uint32_t keys = 0; ///< Number of pages ever placed in the bucket, failed pages included.
   std::size_t groups_syncing = 0; ///< How many groups the running sync makes durable.
   bool syncing = false;
   bool unsafe = false; ///< A sync of the file failed: no later write to this bucket can be trusted.
@@ -63,9 +63,11 @@ struct bucket {
   disk_blocks footer;
 
   // Members that are used as long as the bucket has pages.
-  std::vector<page_key> pages; ///< All keys that ever became durable, replaced and erased ones too.
-  std::uint64_t live = 0;      ///< Pages of this bucket that the index still names.
-  std::uint32_t users = 0;     ///< Reads that are not done, plus one while the bucket is written.
+  /// Keys of all pages that ever became durable here, replaced and erased pages included.
+  std::vector<page_key> pages;
+  std::uint64_t live = 0; ///< Number of this bucket's pages that the index still names.
+  /// Number of reads that are not done, plus one while the bucket is written.
+  std::uint32_t users = 0;
   /// The store's count of uses at the last read from the bucket, or at its last insert.
   std::uint64_t used = 0;
   /// The ticket of the eviction that takes this bucket; 0: the bucket is not being evicted.

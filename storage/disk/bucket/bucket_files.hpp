@@ -13,7 +13,7 @@
 
 namespace peercache::storage {
 
-/// The buckets of a store: their files, the bytes that these take, and which of them are open.
+/// The buckets of a store: their files, the bytes that the files take, and which files are open.
 ///
 /// Threads: one owner. Ownership: owns the buckets; a bucket's address stays. Invariant:
 /// `used_bytes` never exceeds the limit `size_bytes`, unless the files found at the start did

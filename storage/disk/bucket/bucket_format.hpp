@@ -28,10 +28,10 @@ namespace peercache::storage {
 ///        8      4  version
 ///       12      4  trailer_crc   CRC-32C of the other 60 bytes
 ///       16      8  id            of the bucket, as in its file's name
-///       24      8  space         which cluster the keys belong to
-///       32      8  node          whose folder it was written to
+///       24      8  space         the cluster that the keys belong to
+///       32      8  node          the node that wrote the bucket
 ///       40      8  footer_offset of the first header of the footer, in bytes
-///       48      4  count         of headers
+///       48      4  count         number of headers in the footer
 ///       52      4  records_crc   CRC-32C of the headers
 ///       56      8  reserved      zero
 struct bucket_trailer {
@@ -99,8 +99,8 @@ record_fault read_trailer(std::span<const std::byte> raw, std::uint64_t id,
 std::optional<std::vector<record_header>> read_footer(std::span<const std::byte> raw,
                                                       const bucket_trailer& trailer);
 
-/// Sets each header's offset to where its page lies in a group that starts at `offset_bytes`: one
-/// page behind the other.
+/// Sets each header's offset to where its page lies in a group that starts at `offset_bytes`, one
+/// page behind the other, and `more` to the number of headers behind it.
 /// @return Where the next group would start.
 std::uint64_t place_group(std::span<record_header> records, std::uint64_t offset_bytes) noexcept;
 

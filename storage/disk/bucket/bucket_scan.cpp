@@ -17,7 +17,8 @@ public:
   scanner(const disk_io& io, const record_owner& owner, bucket_scan& found)
       : io_(io), owner_(owner), path_(bucket_path(found.id)), found_(found) {}
 
-  /// Reads the footer; false when the file has none that is whole.
+  /// Reads the footer, unless the trailer is of another owner or version. False: the file has no
+  /// whole footer.
   bool read_sealed();
   void walk();
   /// Drops the pages whose bytes do not match their checksum and adds their number to `count`.

@@ -48,7 +48,7 @@ bucket_store::~bucket_store() {
     close(std::chrono::nanoseconds(0), nobody_waits);
 }
 
-// -- recovering what an earlier process left
+// Functions that recover what an earlier process left.
 
 result<recovery_report> bucket_store::recover(const recovery_options& options,
                                               const std::function<void(const disk_page&)>& found) {
@@ -60,8 +60,8 @@ result<recovery_report> bucket_store::recover(const recovery_options& options,
     adopt(scan, report);
     scan.records = {};
   }
-  // A bucket that could not be read keeps its file, because a later start may read it; it is
-  // evicted by age like the others.
+  // A bucket that could not be read keeps its file, because a later start may read the file; such a
+  // bucket is evicted by age like other buckets.
   for (const auto& scan : *scans)
     if (const auto there = files_.all().find(scan.id); scan.readable && there != files_.all().end())
       settle(*there->second);
@@ -105,7 +105,7 @@ void bucket_store::insert(bucket& in, const record_header& record) {
     forget(*before);
 }
 
-// -- writes and reads
+// Functions for writes and reads.
 
 bool bucket_store::write(const disk_write& page) {
   if (writer_.full())
@@ -205,7 +205,7 @@ disk_clock::time_point bucket_store::next_due() const {
   return events_.empty() ? writer_.next_due() : now_;
 }
 
-// -- erasing and evicting pages
+// Functions that erase and evict pages.
 
 const disk_page* bucket_store::find(const page_key& key) const {
   const auto* known = index_.find(key);
@@ -287,7 +287,7 @@ std::uint64_t bucket_store::walk(std::uint64_t after, std::uint32_t count,
   return index_.walk(after, count, visit);
 }
 
-// -- closing
+// Functions that close the store, and its statistics.
 
 void bucket_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) {
   closed_ = true;

@@ -42,8 +42,8 @@ public:
   void poll(disk_clock::time_point now, std::uint64_t unix_s,
             std::vector<disk_event>& events) override;
   disk_clock::time_point next_due() const override;
-  /// Waits for requests that the device has begun, even longer than `at_most`: their memory cannot
-  /// be given back before.
+  /// Closes the store as disk_store::close says. Waits for requests that the device has begun, even
+  /// longer than `at_most`: their memory cannot be given back before.
   void close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) override;
   disk_store_stats stats() const override;
 

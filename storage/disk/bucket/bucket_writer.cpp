@@ -20,7 +20,7 @@ void bucket_writer::continue_after(std::uint64_t sequence) noexcept {
   next_sequence_ = std::max(next_sequence_, sequence + 1);
 }
 
-// -- pages are put into groups, groups into buckets
+// Functions that put pages into groups, and groups into buckets.
 
 disk_status bucket_writer::write(const disk_write& page) {
   PEERCACHE_ASSERT(!full());
@@ -145,7 +145,7 @@ void bucket_writer::request(bucket& in, bucket_group& group, bucket_operation::k
   requests_.add({.what = what, .in = &in, .group = &group, .page = page}, request);
 }
 
-// -- completions and the passing of time
+// Functions that handle completions and the passing of time.
 
 void bucket_writer::on_done(const bucket_operation& operation, int error) {
   auto& in = *operation.in;
@@ -191,7 +191,7 @@ void bucket_writer::poll(disk_clock::time_point now, std::uint64_t unix_s) {
     open_->opened = now;
   if (open_ != nullptr && (hurry_ || now >= *open_->opened + options_.seal_after))
     close_open_bucket();
-  // A copy, because `advance` removes buckets that are done from `writing_`.
+  // `writing` is a copy, because `advance` removes buckets that are done from `writing_`.
   const auto writing = writing_;
   for (auto* in : writing)
     advance(*in);

@@ -36,8 +36,8 @@ public:
 
   /// Whether `write` may not be called until a page that was handed in has an outcome.
   bool full() const noexcept { return pages_on_way_ >= pages_max; }
-  /// Takes a page to write. `ok`: its outcome will be in `take_written`; any other status says why
-  /// the page was not taken. @pre !full()
+  /// Takes a page to write. `ok`: the page's outcome will be in `take_written`; any other status
+  /// says why the page was not taken. @pre !full()
   disk_status write(const disk_write& page);
 
   /// @pre the operation is a transfer or sync of the writer, not a read
@@ -53,7 +53,7 @@ public:
   void give_up();
   bool idle() const noexcept { return writing_.empty() && again_.empty(); }
 
-  /// The outcomes since the last call.
+  /// The outcomes of the pages whose writes have ended since the last call.
   std::vector<written_page> take_written();
   /// The buckets whose writing has ended since the last call; after its return the writer no longer
   /// uses them.

@@ -111,7 +111,7 @@ void bucket_writer::on_synced(bucket& in, int error) {
     close_open_bucket();
 }
 
-// -- how a bucket ends
+// Functions that end a bucket.
 
 void bucket_writer::seal(bucket& in) {
   if (in.at != bucket::phase::closing || !in.groups.empty() || in.syncing)
@@ -173,7 +173,7 @@ void bucket_writer::give_up() {
   }
 }
 
-// -- outcomes of pages
+// Functions for the outcomes of pages.
 
 void bucket_writer::keep(bucket& in, bucket_group& group) {
   for (auto& page : group.pages) {
@@ -210,7 +210,7 @@ std::vector<written_page> bucket_writer::take_written() {
 
 std::vector<bucket*> bucket_writer::take_done() {
   for (auto* in : done_) {
-    PEERCACHE_ASSERT(in->users > 0); // The writer's own.
+    PEERCACHE_ASSERT(in->users > 0); // The writer is one of the bucket's users until here.
     --in->users;
   }
   return std::exchange(done_, {});

@@ -18,7 +18,7 @@ namespace peercache::storage {
 /// The pages that a scan found in the folders of a file_store, and what else it counted.
 struct file_scan_result {
   std::vector<record_table::entry> records;
-  /// Files of the store that hold no page: unfinished writes and damaged records.
+  /// Files of the store that have to be removed: unfinished writes, and damaged or foreign records.
   std::vector<std::string> to_remove;
   recovery_report report;
   std::uint64_t last_sequence = 0;

@@ -40,7 +40,7 @@ file_store::~file_store() {
       io_.close(folder);
 }
 
-// -- records that leave the index
+// Functions for records that leave the index.
 
 /// Notes that a record is out of the index: its file has to be removed, unless a newer record of
 /// the key has the file's name by now.
@@ -116,7 +116,7 @@ bool file_store::remove_or_keep(doomed_file file) {
   return true;
 }
 
-// -- reads
+// Functions for reads.
 
 bool file_store::read(const disk_read& page) {
   const auto* found = readable(page);
@@ -149,7 +149,7 @@ disk_status file_store::judge(const read_op& read, int error_number) {
   return status;
 }
 
-// -- polls
+// Functions for polls, the end of the store, and its statistics.
 
 void file_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
                       std::vector<disk_event>& events) {

@@ -48,7 +48,7 @@ public:
   static constexpr std::uint32_t writes_max = 384;
   static constexpr std::uint32_t reads_max = 128;
   /// The most writes taken between two polls: making a file takes so long that the device would run
-  /// dry if it got nothing to do before many were made.
+  /// dry if it got nothing to do before many files were made.
   static constexpr std::uint32_t writes_at_once = 16;
 
 private:
@@ -64,7 +64,7 @@ private:
     return disk_block_bytes + in_blocks(page_bytes);
   }
 
-  // -- writes
+  // Functions for writes.
   void start_write(const disk_write& page);
   bool syncing() const noexcept override { return !syncing_.empty(); }
   void on_sync(std::uint32_t slot, int error_number) override;
@@ -82,7 +82,7 @@ private:
   /// Ends a write as `end_write` does, and closes its file if it is still open.
   write_op finish_write(std::uint32_t slot, disk_status status);
 
-  // -- reads and removals
+  // Functions for reads and removals.
   disk_status judge(const read_op& read, int error_number) override;
   void leaves(const entry& record) override;
   void give_back(const entry& gone);
@@ -92,7 +92,7 @@ private:
   bool busy() const noexcept override;
   void abandon() override;
 
-  // -- folders and recovery
+  // Functions for folders and recovery.
   result<void> make_root();
   result<void> prepare_folder(std::uint32_t number);
   bool sync_parents();

@@ -9,7 +9,7 @@
 
 namespace peercache::storage {
 
-// -- transfers
+// Functions that take writes and start their transfers.
 
 bool file_store::write(const disk_write& page) {
   if (refuses(page))
@@ -54,10 +54,10 @@ void file_store::start_write(const disk_write& page) {
   fresh_.push_back(writes_.add(op));
 }
 
-// -- rounds of syncs
+// Functions for rounds of syncs.
 
 void file_store::begin_round() {
-  PEERCACHE_ASSERT(syncing_.empty() && syncs_left_ == 0); // One round at a time.
+  PEERCACHE_ASSERT(syncing_.empty() && syncs_left_ == 0); // One round of syncs runs at a time.
   syncing_ = take_written();
   syncs_left_ = syncing_.size();
   for (const auto slot : syncing_) {
@@ -84,12 +84,13 @@ bool file_store::pages_due() const noexcept {
   return !named_.empty() && folders_left_ == 0;
 }
 
-// -- names
+// Functions that give files their pages' names, and end writes.
 
 /// Renames the files of a round by age, so that the newest record of a key is renamed last and
 /// keeps the name.
 void file_store::name_round() {
-  PEERCACHE_ASSERT(named_.empty() && syncs_left_ == 0); // All of it is durable.
+  // The round's files are durable, but for failed writes.
+  PEERCACHE_ASSERT(named_.empty() && syncs_left_ == 0);
   auto writes = std::exchange(syncing_, {});
   sort_by_age(writes);
   for (const auto slot : writes)
@@ -154,7 +155,8 @@ void file_store::on_folder_sync(std::uint32_t folder, int error_number) {
 }
 
 void file_store::finish_round() {
-  PEERCACHE_ASSERT(folders_left_ == 0); // Names are durable by then.
+  // The syncs of all folders with names of this round have ended.
+  PEERCACHE_ASSERT(folders_left_ == 0);
   replacing_.clear();
   for (const auto slot : std::exchange(named_, {})) {
     const auto& op = writes_[slot];

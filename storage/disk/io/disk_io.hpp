@@ -22,8 +22,8 @@ constexpr std::uint64_t in_blocks(std::uint64_t bytes) noexcept {
   return (bytes + disk_block_bytes - 1) / disk_block_bytes * disk_block_bytes;
 }
 
-/// The most bytes of writes that are on the device together, unless a single write is larger. Fewer
-/// bytes keep a device busy already, and what is submitted later waits for all of them: a sync,
+/// The most bytes of writes that are on the device together, unless a single write is larger. This
+/// many bytes keep a device busy, and with more of them later requests would wait longer: a sync,
 /// which has several steps, and a read that somebody waits for.
 inline constexpr std::uint64_t writing_bytes_max = 32u << 20;
 
@@ -115,7 +115,7 @@ public:
   /// The version of disk_io: "io_uring", "posix", "memory".
   virtual std::string_view name() const noexcept = 0;
 
-  // -- files and folders: these calls block until they are done
+  // Calls for files and folders; these block until they are done.
 
   /// Makes a new file with room for `bytes`, which read as zeros. `refused` when a file has this
   /// name.
@@ -148,10 +148,11 @@ public:
   virtual result<void> read_heads(const std::string& folder, std::size_t head_bytes,
                                   const std::function<void(const disk_file_head&)>& visit) const;
 
-  // -- requests
+  // Calls for requests and their completions.
 
-  /// Makes transfers to and from this memory cheaper from now on. After an error they work, but are
-  /// not cheaper.
+  /// Makes transfers to and from this memory cheaper from now on. After an error such transfers
+  /// work, but are not cheaper.
+  ///
   /// @pre no request is on its way
   virtual result<void> register_memory(std::span<std::byte> memory) = 0;
 

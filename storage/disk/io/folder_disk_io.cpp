@@ -52,8 +52,8 @@ auto retried(Call call) {
   return answer;
 }
 
-/// Reserves the file's room on the device: a file without it would fail in the middle of a write.
-/// Returns 0 or an errno.
+/// Reserves the file's room on the device: without reserved room, a write to the file could fail in
+/// its midst. Returns 0 or an errno.
 int reserve(int fd, std::uint64_t bytes) {
   if (bytes == 0)
     return 0;

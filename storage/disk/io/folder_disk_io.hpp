@@ -13,8 +13,9 @@ namespace peercache::storage {
 
 /// The base of the `disk_io` versions over a real file system: all but the transfers.
 ///
-/// Every name is walked part by part from the folder's own descriptor, and symbolic links are not
-/// followed. Files are opened with O_DIRECT when the file system takes it, otherwise without.
+/// Every name is looked up from the descriptor of the tier's folder, or of a folder below it that
+/// is open, and symbolic links are not followed. Files are opened with O_DIRECT when the file
+/// system takes it, otherwise without.
 class folder_disk_io : public disk_io {
 public:
   ~folder_disk_io() override;

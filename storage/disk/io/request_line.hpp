@@ -23,7 +23,7 @@ public:
   void add(const disk_request& request);
   /// Submits requests from the line until the device takes no further one.
   void start();
-  /// A request has completed.
+  /// Notes that a request has completed.
   void finished() noexcept {
     PEERCACHE_ASSERT(on_device_ > 0); // Each request completes once.
     --on_device_;

@@ -5,9 +5,9 @@
 
 namespace peercache::storage {
 
-/// Counts the requests that a `disk_io` has on its way and says whether it takes one more. Limits:
-/// `queue_depth` transfers, of which writes have `writing_bytes_max` bytes, and as many syncs.
-/// Threads: one at a time.
+/// Counts the requests that a `disk_io` has on its way and says whether the device takes one more.
+/// Limits: `queue_depth` transfers, of which writes have `writing_bytes_max` bytes in total (or one
+/// write has more), and `queue_depth` syncs. Threads: one at a time.
 class requests_on_way {
 public:
   explicit requests_on_way(std::uint32_t queue_depth) noexcept : queue_depth_(queue_depth) {}

@@ -121,7 +121,7 @@ void uring_disk_io::drain() {
   }
 }
 
-// -- files and memory that are registered with the ring
+// Functions for files and memory that are registered with the ring.
 
 void uring_disk_io::on_open(disk_file file, int fd) {
   if (file.value < files_registered_ &&
@@ -178,7 +178,7 @@ const uring_disk_io::buffer* uring_disk_io::buffer_of(const std::byte* memory,
   return memory + bytes <= after->end ? &*after : nullptr;
 }
 
-// -- transfers
+// Functions for transfers and the wake.
 
 io_uring_sqe* uring_disk_io::next_entry() {
   auto* entry = io_uring_get_sqe(&ring_);

@@ -15,18 +15,19 @@
 namespace peercache::storage {
 
 /// A `disk_io` over one io_uring. Submitted requests go to the kernel in one batch at the next
-/// `reap` or `wait`. Open files have a place in the ring's table; registered memory is pinned once
-/// and for all.
+/// `reap` or `wait`. Open files have a place in the ring's table; registered memory is pinned when
+/// it is registered, and not again for each transfer.
 class uring_disk_io final : public folder_disk_io {
 public:
-  /// Makes a ring for this folder, which is moved from when that works. Errors: `refused`, with the
-  /// reason, when the kernel has no io_uring for this process.
+  /// Makes a ring for this folder; after success the folder is moved from. Errors: `refused`, with
+  /// the reason, when the kernel has no io_uring for this process.
   static result<std::unique_ptr<uring_disk_io>> make(opened_folder& folder,
                                                      std::uint32_t queue_depth);
   ~uring_disk_io() override;
 
   std::string_view name() const noexcept override { return "io_uring"; }
-  /// Errors: `out_of_memory` when the process may not lock the memory that the ring needs.
+  /// Registers memory as disk_io::register_memory says. Errors: `out_of_memory` when the process
+  /// may not lock the memory that the ring needs.
   result<void> register_memory(std::span<std::byte> memory) override;
   bool submit(const disk_request& request) override;
   std::size_t reap(std::span<disk_completion> completions) override;
@@ -67,8 +68,9 @@ private:
   bool wake_armed_ = false;
   bool woken_ = false;
   std::atomic<bool> wake_asked_{false};
-  std::uint32_t files_registered_ = 0; ///< How many places the ring's table of files has.
-  std::vector<buffer> buffers_;        ///< Registered buffers, sorted by address.
+  /// Files with lower handles have a place in the ring's table.
+  std::uint32_t files_registered_ = 0;
+  std::vector<buffer> buffers_; ///< Registered buffers, sorted by address.
   /// The requests on their way, by flight number: `queue_depth` transfers and as many syncs.
   std::vector<piecewise_transfer> flights_;
   /// For each flight, the two parts of a write with a head: the head and `memory`.

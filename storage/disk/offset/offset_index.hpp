@@ -30,7 +30,8 @@ struct offset_index_batch {
 /// a start need not read the pages' file. The index can be made again from that file.
 ///
 /// Threads: one owner; `wake` of a commit is called by any. Errors: results.
-/// Durability: a batch is durable when `committed` says so; before that, all of it is or nothing.
+/// Durability: a batch is durable when `committed` says so; before that, either all of the batch is
+/// durable or nothing.
 class offset_index {
 public:
   /// Gets one record header as it was put. Called by several threads, each with its own number
@@ -57,7 +58,7 @@ public:
   /// @pre no commit is on its way
   virtual void commit(offset_index_batch batch, std::function<void()> wake) = 0;
   /// How the commit has ended; nothing as long as it is on its way, or when its result was told
-  /// already. After an error any part of the batch may be durable.
+  /// already. After an error the batch may be durable or not.
   virtual std::optional<result<void>> committed() = 0;
 };
 

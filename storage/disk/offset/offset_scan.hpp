@@ -17,10 +17,10 @@ namespace peercache::storage {
 
 inline constexpr std::string_view offset_file = "pages.data";
 
-/// Results of the scan that reads the file of a store `offset` when its node starts.
+/// What the scan of a store `offset` at a node's start has found in the index, or in the file.
 struct offset_scan_result {
   std::vector<record_table::entry> records; ///< The records that were found, sorted by sequence.
-  /// Keys that the index should lose, because their record is invalid.
+  /// Keys that the index should lose: their record is invalid, corrupt or partly overwritten.
   std::vector<page_key> dropped;
   recovery_report report;
   std::uint64_t next_sequence = 1;

@@ -33,7 +33,7 @@ offset_store::~offset_store() {
     io_.close(file_);
 }
 
-// -- eviction
+// Functions that evict pages.
 
 disk_eviction offset_store::begin_eviction(std::uint64_t bytes) {
   std::uint64_t evicted_bytes = 0;
@@ -46,7 +46,7 @@ disk_eviction offset_store::begin_eviction(std::uint64_t bytes) {
   });
 }
 
-// -- free room in the file
+// Functions that keep account of the free room in the file.
 
 /// Counts the extent of a record that is out of the index as free soon.
 void offset_store::leaves(const entry& record) {
@@ -82,7 +82,7 @@ std::optional<std::uint64_t> offset_store::find_room(const disk_page& page) {
   return place;
 }
 
-// -- reads
+// Functions for reads.
 
 bool offset_store::read(const disk_read& page) {
   const auto* found = readable(page);
@@ -94,7 +94,7 @@ bool offset_store::read(const disk_read& page) {
   return true;
 }
 
-// -- polls
+// Functions for polls, the end of the store, and its statistics.
 
 void offset_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
                         std::vector<disk_event>& events) {

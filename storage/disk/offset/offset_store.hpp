@@ -14,14 +14,14 @@
 namespace peercache::storage {
 
 /// Keeps all pages in one preallocated file, `pages.data`, in which each record has an extent: one
-/// block with its header, then the page. An `offset_index` says which records there are; the
-/// headers in the file are for the day when the index is lost.
+/// block with its header, then the page. An `offset_index` says which records there are; from the
+/// headers in the file the index can be made again when it is lost.
 ///
 /// The file has `size_bytes`, less what the index needs, or as much as the device has room for.
 /// `used_bytes` counts all of `size_bytes` that is not free in the file.
 ///
-/// A record becomes a page when its extent is durable and then its place in the index is. Writes
-/// that end while a sync or a commit is on its way share the next one.
+/// A record becomes a page when first its extent and then its place in the index are durable.
+/// Writes that end while a sync or a commit is on its way share the next one.
 ///
 /// Threads, ownership, errors: as disk_store.
 /// Invariants: (1) the index names an extent only when all of it is durable; (2) an extent is used
@@ -52,14 +52,14 @@ private:
     return 1 + in_blocks(page.length_bytes) / disk_block_bytes;
   }
 
-  // -- writes
+  // Functions for writes.
   std::optional<std::uint64_t> find_room(const disk_page& page);
   bool syncing() const noexcept override { return sync_on_its_way_; }
   void start_sync();
   void on_sync(std::uint32_t slot, int error_number) override;
   void drop_write(std::uint32_t slot, disk_status status) override;
 
-  // -- commits of the index
+  // Functions for commits of the index.
   bool commit_due() const noexcept;
   void start_commit();
   void add_removals(offset_index_batch& batch);
@@ -68,14 +68,14 @@ private:
   void publish(std::uint32_t slot);
   void undo(std::uint32_t slot, disk_status status);
 
-  // -- free room in the file
+  // Functions for the free room in the file, and for closing.
   void leaves(const entry& record) override;
   void collect_released();
   void give_back(const entry& record);
   bool busy() const noexcept override;
   void abandon() override;
 
-  // -- recovery
+  // Functions for recovery.
   result<bool> open_file();
   result<void> create_file(std::uint64_t bytes);
   result<void> fit_file(std::uint64_t bytes);
@@ -106,7 +106,7 @@ private:
   slots synced_;
   slots committing_;
 
-  /// Records to be removed from the index; only then are their extents free.
+  /// Records that have to be removed from the index before their extents are free.
   std::vector<entry> to_remove_;
   std::vector<entry> removing_;
   bool commit_on_its_way_ = false;

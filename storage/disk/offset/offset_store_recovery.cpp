@@ -39,7 +39,8 @@ result<recovery_report> offset_store::recover(const recovery_options& options,
   return scanned.report;
 }
 
-/// Opens the pages' file, or makes one. True: the file is new.
+/// Opens the pages' file and fits it to the configured size, or makes one; then makes it durable
+/// and counts its blocks. True: the file is new.
 result<bool> offset_store::open_file() {
   const auto wanted_bytes = free_.blocks() * disk_block_bytes;
   if (wanted_bytes == 0)

@@ -15,7 +15,7 @@ constexpr std::uint64_t sequence_margin = 65536;
 
 } // namespace
 
-// -- transfers
+// Functions that take writes.
 
 bool offset_store::write(const disk_write& page) {
   if (refuses(page))
@@ -39,7 +39,7 @@ bool offset_store::write(const disk_write& page) {
   return true;
 }
 
-// -- the sync of the file
+// Functions for the sync of the file.
 
 void offset_store::start_sync() {
   PEERCACHE_ASSERT(!sync_on_its_way_ && syncing_.empty());
@@ -71,7 +71,7 @@ void offset_store::drop_write(std::uint32_t slot, disk_status status) {
   give_back(op.record);
 }
 
-// -- commits of the index
+// Functions for commits of the index.
 
 bool offset_store::commit_due() const noexcept {
   return !commit_on_its_way_ && now_ >= commit_not_before_ &&
@@ -153,9 +153,9 @@ void offset_store::publish(std::uint32_t slot) {
     leaves(*replaced);
 }
 
-/// Gives up a write whose commit failed, or which was erased during its commit. The index may name
-/// it instead of the record before, so both leave, and the key is removed from the index before
-/// their extents are free.
+/// Gives up a write whose commit failed, or whose page was erased during the commit. The index may
+/// name the write's record or the record before it, so both records leave, and the key is removed
+/// from the index before their extents are free.
 void offset_store::undo(std::uint32_t slot, disk_status status) {
   const auto op = end_write(slot, status);
   if (const auto before = table_.erase(op.request.key))

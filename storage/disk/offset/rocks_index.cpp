@@ -166,7 +166,7 @@ std::uint64_t rocks_index::room_bytes(std::uint64_t size_bytes) const {
   return std::max(size_bytes / 32, std::min(at_least, size_bytes / 4));
 }
 
-// -- reading
+// Functions that read the index.
 
 result<std::optional<std::uint64_t>> rocks_index::next_sequence() const {
   std::string raw;
@@ -224,7 +224,7 @@ result<std::optional<std::uint64_t>> rocks_index::load(std::uint32_t threads, co
   return next;
 }
 
-// -- writing
+// Functions that write the index.
 
 rocksdb::WriteBatch to_rocks(const offset_index_batch& batch) {
   rocksdb::WriteBatch to;

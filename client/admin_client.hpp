@@ -21,8 +21,8 @@ namespace peercache::client {
 
 using link::node_status;
 
-/// Asks and operates one node; the CLI is made of it. Threads: one at a time. Errors: results; each
-/// call ends within `timeout`.
+/// Asks and operates one node; the CLI's commands use it. Threads: one at a time. Errors: results;
+/// each call ends within `timeout`.
 class admin_client {
 public:
   /// @param tls certificate, key and CA; empty: the connection is plain

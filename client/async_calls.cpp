@@ -7,11 +7,13 @@
 
 namespace peercache::client {
 
-/// Threads: any. Destroyed in the process that made it; a forked child has none of the threads.
+/// The client of an async_calls, and the threads of its running calls. Threads: any. Destroyed only
+/// in the process that made it: a forked child has none of the threads.
 struct async_calls::in_home {
   in_home(cache_client& of, std::uint32_t running_max) : client(of), calls(running_max) {}
 
-  /// Makes `call(client, pages, results)` in a thread, or says of each page why not.
+  /// Makes `call(client, pages, results)` in a thread; where that is impossible, each page's result
+  /// says why.
   template <class Page, class Call>
   std::future<results> begin(std::vector<Page> pages, Call call);
 
@@ -44,7 +46,7 @@ async_calls::async_calls(cache_client& client, std::uint32_t running_max)
 
 async_calls::~async_calls() {
   if (!body_->home.is_here())
-    (void)body_.release(); // The threads are the parent's.
+    (void)body_.release(); // A forked child leaves the threads to its parent and frees nothing.
 }
 
 std::future<async_calls::results> async_calls::set(std::vector<set_page> pages,

@@ -18,9 +18,9 @@ namespace peercache::client {
 /// the limit, or in a forked child, is not made: its future is ready at once, with pages that are
 /// `refused` or `closed`.
 ///
-/// Threads: any. Ownership: the client must outlive this object; parts are borrowed until the
-/// future is ready, also when it is destroyed before, which waits for nothing. The destructor
-/// closes nothing and waits for all running calls, which end by their deadlines.
+/// Threads: any. Ownership: the client must outlive this object; parts are borrowed until the call
+/// has ended, also when its future is destroyed earlier; a future's destructor does not wait. The
+/// destructor closes nothing and waits for all running calls, which end by their deadlines.
 class async_calls {
 public:
   using results = std::vector<page_result>;

@@ -36,7 +36,7 @@ struct client_options {
   std::uint16_t node_port = 31998;
   std::string cluster = "peercache";
   /// Certificate, key and CA for the connections to nodes; empty: no TLS. `rails.pages_in_tls` says
-  /// whether pages are inside it.
+  /// whether pages travel under TLS too.
   tls_paths tls;
   std::chrono::milliseconds timeout{2000}; ///< Time for a call that names no deadline.
   verify_mode verify_own_host = verify_mode::always;
@@ -44,7 +44,8 @@ struct client_options {
   std::uint32_t verify_sample = 64; ///< With `sample`: one page in this many is compared.
   duplicate_mode duplicate = duplicate_mode::skip;
   std::uint32_t channels_per_peer_max = 16;
-  /// Longest time for connecting to a peer whose pages are read; then these reads have failed.
+  /// Longest time for connecting to a peer whose pages are read; when it has passed, the reads
+  /// fail.
   std::chrono::milliseconds page_connect_timeout{500};
   std::uint64_t location_cache_keys = 1u << 20; ///< Keys in the location cache; 0 switches it off.
   /// Most bytes that are set and not yet acknowledged by the node. An eighth of the node's pool is
@@ -95,9 +96,9 @@ struct page_result {
 };
 
 /// How `exists` holds the pages that it finds. A hold ends when this client has read the page, or
-/// by its time, also when the client has died. Holds of several clients of one page end by their
-/// time. A page that is removed, cleared or replaced, or whose node drains, goes all the same; and
-/// the copy that is held is the one that was found.
+/// by its time, also when the client has died. Where several clients hold one page, their holds end
+/// only by time. A page that is removed, cleared or replaced, or whose node drains, goes all the
+/// same. Only the copy that `exists` found is held.
 struct exists_hold {
   /// 0: no page is held. At most `duration_max`; a longer one is shortened.
   std::chrono::milliseconds duration{0};
@@ -135,8 +136,8 @@ struct flush_result {
   std::uint64_t failed = 0; ///< Pages that other hosts do not find.
   std::uint64_t duplicates =
       0; ///< Pages that were in the cluster already; their new copies were dropped.
-  /// Pages that lie in this host's pool, where its clients find them, and that no owner knows;
-  /// `failed` counts them too. The directory is told of each as soon as one of its owners answers.
+  /// Pages that lie in this host's pool, where its clients find them, but whose directory owners
+  /// could not be told; `failed` counts them too. An owner is told as soon as it answers.
   std::uint64_t unpublished = 0;
 };
 
@@ -192,10 +193,10 @@ public:
   /// Copies the pages into this host's pool. On return the parts may be reused; the pages of one
   /// call are taken as one prefix chain, in order. `stored` means: the page is in its final place,
   /// where every client of this host finds it at once, and on its way to the directory; some
-  /// hundred microseconds later other hosts find it. The directory may still know that the cluster
-  /// has the page; see `flush`. On each host the newest page of a key counts: a page of another
-  /// length gives way to it, and readers elsewhere take the page of the length that they ask for.
-  /// If `results` has another size than `pages`, every result is `bad_size`.
+  /// hundred microseconds later other hosts find it. The directory may find only then that the
+  /// cluster has the page already; see `flush`. On each host the newest page of a key counts: a
+  /// page of another length gives way to it, and readers elsewhere take the page of the length that
+  /// they ask for. If `results` has another size than `pages`, every result is `bad_size`.
   void set(std::span<const set_page> pages, std::span<page_result> results,
            std::optional<deadline> until = {});
 
@@ -235,9 +236,9 @@ public:
   /// Withdraws every page of all key spaces whose first field is `space` ("" means spaces without
   /// fields), on every node and disk, whoever set it. On each node that has heard of the clear it
   /// holds at once and for good, whatever the result: first for this host's clients, then on each
-  /// node as it hears, and on unreachable nodes before they serve anybody again. A set that runs
-  /// meanwhile may be withdrawn or not. Not certain: some node did not confirm the clear, or a
-  /// former member may still live, unreachable.
+  /// node as it hears, and on unreachable nodes before they serve anybody again. The page of a set
+  /// that runs at the same time may be withdrawn or not. Not certain: some node did not confirm the
+  /// clear, or a former member may still live, unreachable.
   clear_result clear(std::string_view space, std::optional<deadline> until = {});
 
   /// Names of the nodes that were once in this client's view and are not now.
@@ -259,8 +260,8 @@ public:
   /// The process of this host's node; nothing while this client has no session with it.
   std::optional<incarnation> home_node() const;
   client_stats stats() const;
-  /// What calls asked for and stored of late. Nobody but the caller knows its keys before they are
-  /// digests, so whoever makes keys notes its calls there (client/call_log.hpp).
+  /// The log of what calls asked for and stored of late. Only the code that makes keys knows their
+  /// text (the client sees digests), so that code notes its calls in the log (client/call_log.hpp).
   call_log& calls() noexcept;
 
   class impl; ///< Public only so that the library's own sources can name it.

@@ -151,7 +151,8 @@ link::space_calls call_log::report_of(const page_key& id, const space& one, time
 std::optional<link::call_report> call_log::take_report(time_point now) {
   link::call_report said;
   const bool seen = watch_.take(said, now);
-  std::vector<std::pair<page_key, const space*>> all; // Spaces stay where they are.
+  std::vector<std::pair<page_key, const space*>> all; // The pointers stay valid: elements of
+                                                      // `spaces_` never move.
   {
     std::lock_guard guard{lock_};
     if (!std::exchange(changed_, false) && !seen)

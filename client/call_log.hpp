@@ -24,8 +24,8 @@
 namespace peercache::client {
 
 /// What a client's calls have asked for, missed and stored over the last minutes, by key space. The
-/// client tells it to its node, and `peercache why` finds the causes of misses by it. Whoever makes
-/// key spaces (an engine's door) describes them and notes its calls.
+/// client sends the log to its node, and `peercache why` finds the causes of misses in it. Whoever
+/// makes key spaces (an engine's door) describes them and notes its calls.
 ///
 /// A space is named here by its key of the empty string.
 ///
@@ -39,7 +39,8 @@ public:
 
   static constexpr std::size_t spaces_max = 128;
   static constexpr std::size_t misses_max = 96;
-  static constexpr std::size_t refused_max = 32; ///< Places of their own: misses come more often.
+  static constexpr std::size_t refused_max = 32; ///< Refused pages have places of their own,
+                                                 ///< because misses come more often.
   static constexpr std::size_t caller_key_bytes_max = 256;
   static constexpr std::size_t description_bytes_max = 8192;
   static constexpr std::size_t reasons_max = 8;
@@ -51,7 +52,8 @@ public:
     bool operator==(const description&) const = default;
   };
 
-  /// The pages of one call: the first key in each space, then the second one in each, ...
+  /// The pages of one call whose keys are each in all of `spaces`: the first key in each space,
+  /// then the second key in each space, ...
   struct call {
     link::call_kind kind;
     std::span<const page_key> spaces;
@@ -63,14 +65,15 @@ public:
   /// Tells what a space is. A description that is too long is left out.
   void describe(const page_key& space, description what);
   void note(const call& pages, time_point now);
-  /// Notes pages that a door answered with a miss without a question, and why.
+  /// Notes pages that an engine's door called missing without asking the cache, and the `reason`.
   void note_unasked(const page_key& space, const std::string& reason, std::uint64_t pages,
                     time_point now);
 
   /// What is noted of all calls, whoever made their keys.
   call_watch& watch() noexcept { return watch_; }
 
-  /// Returns the calls of the window. Nothing when log and watch are as they were when last taken.
+  /// Returns the report of the window's calls; nothing when neither this log nor its watch has
+  /// changed since the last report.
   std::optional<link::call_report> take_report(time_point now);
 
 private:
@@ -78,7 +81,7 @@ private:
   static constexpr std::chrono::milliseconds bucket_time{link::calls_window_ms / buckets};
   using counts = std::array<std::uint64_t, link::call_kinds * page_status_count>;
 
-  /// The numbers of one part of the window.
+  /// The numbers of one slice of the window.
   struct bucket {
     std::int64_t number = -1;
     counts pages{};
@@ -91,7 +94,7 @@ private:
     page_key digest;
     std::string caller_key;
   };
-  /// What one call has for one space.
+  /// What one call adds to one space.
   struct share {
     std::array<std::uint64_t, page_status_count> pages{};
     std::vector<failed> lost; ///< The first pages that failed.
@@ -104,7 +107,8 @@ private:
   };
 
   static std::int64_t number_of(time_point now) noexcept;
-  space* find(const page_key& id); ///< The caller holds lock_. Null: there are too many.
+  space* find(const page_key& id); ///< Finds or makes a space; null: there are too many. The caller
+                                   ///< holds lock_.
   static bucket& bucket_at(space& in, time_point now);
   static share share_of(const call& pages, std::size_t column, time_point now);
   static failed failed_at(const call& pages, std::size_t index, time_point now);

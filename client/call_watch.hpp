@@ -34,8 +34,8 @@ struct longest_wait {
   void add(const longest_wait& other) { add(other.what, other.whom, other.lasted); }
 };
 
-/// The slowest calls of a client over the last minutes, and the spaces that its calls name: what
-/// `peercache slow` and `peercache sessions` tell of it. The client tells it to its node.
+/// The slowest calls of a client over the last minutes, and the spaces that its calls name:
+/// `peercache slow` and `peercache sessions` show them. The client sends them to its node.
 ///
 /// Threads: any. A call that is not among the slowest costs one atomic addition and two loads; the
 /// mutex is held while a slow call is put in its place, and while the calls are reported. Bounds:
@@ -70,7 +70,7 @@ public:
   void set_data_plane(std::string words);
 
   /// Adds the slowest calls of the window, the slowest one first, the spaces and the data plane.
-  /// Returns whether there were calls since it was last called.
+  /// Returns whether there were calls since the last `take`.
   bool take(link::call_report& into, time_point now);
 
 private:

@@ -13,8 +13,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Returns the part of the remaining time that the answer's way gets: a node answers when the time
-/// that it was given is up.
+/// Returns the part of the remaining time that is kept for the answer's way back: the node gets the
+/// rest, and may answer only at its end.
 milliseconds spare_of(milliseconds left) {
   return std::min(left / 4, 100ms);
 }

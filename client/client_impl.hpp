@@ -40,15 +40,15 @@ public:
   peer_load load;
   page_heat heat;
   lookup_channels channels;
-  lookup_channels hold_channels; ///< To the nodes that are asked to hold pages.
-  peer_health hold_health;       ///< Theirs.
+  lookup_channels hold_channels; ///< Connections to the nodes that are asked to hold pages.
+  peer_health hold_health;       ///< Health of the nodes that are asked to hold pages.
   std::unique_ptr<read_plane> reads;
   client::session session;
 
   /// Ends the waits of running calls.
   void close();
-  /// Sets the status of pages that the close cut short to `closed`; any other reason would blame
-  /// somebody else.
+  /// Sets the status of pages that the close cut short to `closed`, so that no peer is blamed for
+  /// them.
   void settle_closed(std::span<page_result> results) const noexcept;
   deadline deadline_of(std::optional<deadline> until) const;
   /// Returns a look-up for a call that asks the directory in pieces.

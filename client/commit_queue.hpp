@@ -11,7 +11,7 @@
 
 namespace peercache::client {
 
-/// One set, or several, whose bytes are in their slots, on the way to the node.
+/// A commit: one set, or several, whose bytes are in their slots, on the way to the node.
 struct pending_commit {
   own_pool_ptr pool;
   std::string filled;       ///< Packed link::filled_slot; each set in prefix order.
@@ -22,9 +22,9 @@ struct pending_commit {
 };
 using pending_commit_ptr = std::shared_ptr<const pending_commit>;
 
-/// The sets that wait for the node. One commit is on its way at a time; sets that come meanwhile
-/// share the next message and wake nobody: the cost of a commit's way through two processes is paid
-/// once for all sets of a round trip. Bounded by the set window. Threads: any.
+/// The sets that wait for the node. One commit is on its way at a time; sets that come before its
+/// answer share the next message and wake nobody: the cost of a commit's way through two processes
+/// is paid once for all sets of a round trip. Bounded by the set window. Threads: any.
 class commit_queue {
 public:
   /// Queues a set. True when no commit is on its way: the caller then wakes the session's actor,

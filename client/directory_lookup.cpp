@@ -90,7 +90,8 @@ void directory_lookup::wait(deadline until) {
   waiting.reserve(running_.size() + 1);
   for (const auto& with : running_)
     waiting.push_back({with.channel->fd(), with.channel->events(), 0});
-  // Rounded up: a wait that ended just before the look was due would end again and again.
+  // The wait is rounded up to whole milliseconds: rounded down, it would end just before the look
+  // is due, again and again.
   const auto look =
       std::chrono::ceil<milliseconds>(interruption::next_look(until) - steady_clock::now());
   waiting.push_back({session_.closing().file(), POLLIN, 0});

@@ -15,11 +15,11 @@
 
 namespace peercache::client {
 
-/// Asks the owners of many keys at once, one message an owner; client/lookup_plan.hpp and
+/// Asks the owners of many keys at once, one message per owner; client/lookup_plan.hpp and
 /// lookup_course.hpp decide which owners, and interpret the answers. When a shard speaks of a newer
-/// view, that view is fetched from the shard's node, once a call. Threads: one object per call. The
-/// call may ask for its keys in pieces: an owner that failed for one piece is not asked for the
-/// next. Bound: returns by the deadline; keys that are open then are `timed_out`.
+/// view, that view is fetched from the shard's node, at most once per call. Threads: one object per
+/// call. The call may ask for its keys in pieces: an owner that failed for one piece is not asked
+/// for the next. Bound: returns by the deadline; keys that are open then are `timed_out`.
 class directory_lookup {
 public:
   directory_lookup(session& with, lookup_channels& channels, peer_health& health, counters& totals);

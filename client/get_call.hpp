@@ -32,7 +32,8 @@ private:
     std::string name; ///< Name of the peer.
     std::vector<std::uint32_t> indices;
     std::uint64_t bytes = 0;
-    std::optional<rdma::striped_read> over; ///< Reads the pages over all lanes; empty before.
+    std::optional<rdma::striped_read> over; ///< Reads the pages over all lanes; empty before the
+                                            ///< read begins.
   };
 
   bool is_late() const noexcept;
@@ -41,7 +42,8 @@ private:
   /// Takes the pages that lie in this host's pool; no message is sent.
   void find_on_own_host();
   void look_up();
-  /// Asks for the pages that are on a disk only, as far as they are known by now.
+  /// Asks nodes to bring into memory the pages that are on a disk only, as far as such pages are
+  /// known by now.
   void ask_for_cold();
   /// Reads the pages that were located; those on a disk, and those that `holders` were asked for,
   /// as soon as a node says that it has them in memory.
@@ -70,7 +72,7 @@ private:
   const bool may_hold_; ///< Whether this client may hold pages, whose holds a hit ends.
   own_pool_ptr own_;
   link::topology_ptr cluster_;
-  std::deque<promote_call> cold_; ///< What nodes are asked for in this look.
+  std::deque<promote_call> cold_; ///< Requests of this look to bring pages from a disk into memory.
   std::vector<std::unique_ptr<peer_read>> batches_;
   longest_wait wait_;
 };

@@ -17,8 +17,8 @@ namespace peercache::client {
 /// The holds of one `exists`, which may find its pages in pieces. A page of this host's pool is
 /// held in its shared memory as it is found; the holders of other pages are asked, one message to
 /// each. Threads: one object per call. Bound: holders are waited for until the deadline, and for
-/// all pieces of the call no longer than `patience`; pages of one that is silent are not held, and
-/// what it was asked for is taken back.
+/// all pieces of the call no longer than `patience`; pages of a silent holder are not held, and the
+/// question to it is taken back.
 class hold_call {
 public:
   static constexpr std::chrono::milliseconds patience{50};
@@ -31,8 +31,8 @@ public:
   void begin(const own_pool_ptr& own);
   /// Notes that page `index` of the whole call was found.
   void found(std::size_t index, const directory::page_location& at);
-  /// Holds the pages of this host that were found and are not held yet. Comes before any wait,
-  /// for the time of the holds begins with the first page.
+  /// Holds the pages of this host that were found and are not held yet. Call before any wait,
+  /// because the time of the holds begins with the first page.
   void hold_found_here();
   /// Holds the pages of this piece that were found.
   void run();
@@ -67,10 +67,13 @@ private:
   const std::span<page_result> results_;
   const deadline until_;
   own_pool_ptr own_;
-  std::optional<storage::hold_course> course_; ///< This piece's; none: nothing is held here.
+  std::optional<storage::hold_course> course_; ///< Holds pages of this piece in this host's pool;
+                                               ///< none: no page is held there.
   std::array<place, holds_ahead> soon_; ///< Found pages of this host, the next ones to be held.
-  std::size_t found_here_ = 0;          ///< In this piece; the last ones of them are in `soon_`.
-  std::chrono::steady_clock::duration waited_{0}; ///< For holders, in all pieces.
+  std::size_t found_here_ = 0;          ///< Pages of this host that were found in this piece; the
+                                        ///< last of them are in `soon_`.
+  std::chrono::steady_clock::duration waited_{0}; ///< Time that was spent waiting for holders, in
+                                                  ///< all pieces.
   std::vector<place> elsewhere_;                  ///< Pages of other pools, of this piece.
   std::vector<place> held_; ///< Held pages of the whole call, where pages have groups.
   std::array<std::uint64_t, hold_fate_count> counts_{};

@@ -21,7 +21,8 @@ public:
   struct share {
     incarnation holder;
     std::string request;                ///< Packed `link::used_page`s.
-    std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in the same order.
+    std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in the order of the
+                                        ///< request.
   };
 
   /// @param index the caller's name for the page @param at names the holder that is asked

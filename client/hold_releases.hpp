@@ -28,7 +28,7 @@ public:
   using of_holder = std::pair<incarnation, std::string>;
   /// Takes out the pages that were added since the last call.
   std::vector<of_holder> take();
-  /// Takes out those of this holder.
+  /// Takes out the messages for this holder.
   std::vector<std::string> take_of(const incarnation& holder);
 
 private:
@@ -38,7 +38,7 @@ private:
   std::size_t records_ = 0;     ///< Guarded by lock_. Records of all messages.
 };
 
-/// Whether a client has holds that may not be over, so that its reads have to look for them.
+/// Whether a client has holds that may still last, so that its reads have to look for them.
 /// Threads: any.
 class hold_clock {
 public:

@@ -53,8 +53,8 @@ void holder_questions::advance(question& asked) {
   channels_.give_back(asked.holder, std::exchange(asked.channel, nullptr));
 }
 
-/// Takes the last of the answers, which a node gives in the order of such questions. False: they
-/// are malformed.
+/// Takes the answer to the question, which follows the answers to the releases that were sent
+/// before it. False: the answers are malformed.
 bool holder_questions::take(question& asked) {
   const std::string_view all = asked.channel->answer();
   if (all.size() < asked.bytes_before)
@@ -73,10 +73,10 @@ void holder_questions::fail(question& asked) {
 
 void holder_questions::take_back(question& asked) {
   asked.channel->add(question_of(asked.number + 1, 0, asked.pages));
-  asked.channel->advance(); // Best effort: as far as the kernel takes it at once.
+  asked.channel->advance(); // Best effort: sends what the kernel takes at once.
   if (!closing_.given())
     return fail(asked);
-  asked.channel.reset(); // The end of the client says nothing of the peer.
+  asked.channel.reset(); // A question that ends because the client closes says nothing of the peer.
   health_.on_nothing(asked.holder, steady_clock::now());
 }
 
@@ -86,7 +86,8 @@ void holder_questions::poll_open(deadline until) {
     waiting.push_back({asked.channel ? asked.channel->fd() : -1,
                        asked.channel ? asked.channel->events() : short{0}, 0});
   waiting.push_back({closing_.file(), POLLIN, 0});
-  // Rounded up: a wait that ended just before the look was due would end again and again.
+  // The wait is rounded up to whole milliseconds: rounded down, it would end just before the look
+  // is due, again and again.
   const auto look =
       std::chrono::ceil<milliseconds>(interruption::next_look(until) - steady_clock::now());
   ::poll(waiting.data(), waiting.size(), static_cast<int>(std::max(look, 0ms).count()));

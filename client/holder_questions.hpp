@@ -32,15 +32,16 @@ public:
                    std::uint32_t who)
       : channels_(channels), health_(health), closing_(closing), who_(who) {}
 
-  /// Asks a node to hold pages for `for_ms`. Questions count from 0.
-  /// @param released has pages whose holds the node ends before that; they stay there where the
+  /// Asks a node to hold pages for `for_ms`. The first question has the index 0, the next one 1,
+  /// and so on.
+  /// @param released has pages whose holds the node is told to end first; they stay in it if the
   /// node is not asked
   /// @param pages packed used_page; borrowed until `wait` has returned
   void ask(const link::peer& holder, hold_releases& released, std::string_view pages,
            std::uint32_t for_ms, deadline now);
   /// Waits until each question has ended.
   void wait(deadline until);
-  /// One hold_outcome byte for each page; nothing: there is no answer.
+  /// Returns one hold_outcome byte for each page; nothing: the question was not answered.
   const std::optional<std::string>& answer(std::size_t index) const {
     return asked_[index].outcomes;
   }
@@ -49,8 +50,11 @@ private:
   struct question {
     incarnation holder;
     std::unique_ptr<net::frame_channel> channel; ///< Null: the question has ended.
-    std::uint32_t number = 0;                    ///< After those of the releases, from 1 on.
-    std::size_t bytes_before = 0;                ///< The answers to the releases.
+    std::uint32_t number = 0;                    ///< The question's number on its connection; the
+                                                 ///< releases that were sent before it count from
+                                                 ///< 1.
+    std::size_t bytes_before = 0;                ///< Length of the answers to the releases, which
+                                                 ///< come before the question's answer.
     std::string_view pages;
     std::optional<std::string> outcomes;
   };

@@ -22,7 +22,7 @@ std::unique_ptr<net::frame_channel> lookup_channels::lease(const link::peer& own
 void lookup_channels::give_back(const incarnation& owner,
                                 std::unique_ptr<net::frame_channel> channel) {
   std::lock_guard guard{lock_};
-  auto found = idle_.find(owner); // No entry: the member has left the view meanwhile.
+  auto found = idle_.find(owner); // No entry: the member has left the view since the lease.
   if (found != idle_.end() && found->second.size() < idle_per_member_max)
     found->second.push_back(std::move(channel));
 }

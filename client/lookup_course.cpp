@@ -11,8 +11,8 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
-/// A living owner answers in 0.1 ms, and a crowded machine keeps it from that for some
-/// milliseconds.
+/// Time after which an answer is overdue. A living owner answers in 0.1 ms, on a crowded machine
+/// some milliseconds later.
 constexpr nanoseconds overdue_after = 10ms;
 /// Time that an owner may take for each key on top of that, so that large questions to a busy owner
 /// are not asked twice.
@@ -168,7 +168,7 @@ void lookup_course::failed(question& asked, page_status reason, deadline now) {
 
 void lookup_course::give_up(question& asked, deadline now) {
   asked.open = false;
-  // What others have answered first says nothing of an owner that had no more than the short time.
+  // An owner that had less than the usual time is not blamed: other owners only answered first.
   if (now - asked.asked_at < overdue_after + time_for(asked.share.indices.size()))
     return health_.on_nothing(asked.owner, now);
   silent_.push_back(asked.share.owner);

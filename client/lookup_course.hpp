@@ -16,11 +16,11 @@ namespace peercache::client {
 /// decides when other owners are asked, how long an answer is waited for, and which owners are left
 /// alone. An owner that has not answered after some milliseconds is overdue: the next owners of its
 /// keys are asked, and the first good answer counts. An owner that fails is not asked again in this
-/// call, one that is overdue to the end of a look-up only where nobody else is left; an owner that
-/// failed in many calls is asked again when its breaker lets a call pass.
+/// call, an owner that was overdue to the end of a look-up only where nobody else is left; an owner
+/// that failed in many calls is asked again when its breaker lets a call pass.
 ///
 /// Threads: one. No clock, no I/O. Lifetime: `health` outlives the course, and each plan lives
-/// until the next `begin`. Bounds: `lookup_plan::rounds_max` rounds a look-up; one newer view a
+/// until the next `begin`. Bounds: `lookup_plan::rounds_max` rounds per look-up; one newer view per
 /// call.
 class lookup_course {
 public:
@@ -30,7 +30,7 @@ public:
     incarnation owner;
     deadline asked_at;
     deadline overdue_at;
-    /// Until when the answer is waited for if all it can give is a second opinion.
+    /// End of the wait for an answer that can only be a second opinion.
     deadline opinion_until;
     bool open = true; ///< False: the owner has answered or failed, or its answer is of no use.
   };
@@ -56,8 +56,8 @@ public:
   bool answered(question& asked, std::string_view answer, deadline now);
   /// @pre asked.open
   void failed(question& asked, page_status reason, deadline now);
-  /// Whether to fetch, before the next round, the newer view that a shard spoke of: true once a
-  /// call.
+  /// Whether to fetch, before the next round, the newer view that a shard spoke of: true at most
+  /// once per call.
   bool wants_view() noexcept;
 
 private:
@@ -78,7 +78,8 @@ private:
   bool over_ = true;
   bool has_view_ = false;
   deadline next_look_ = deadline::max();
-  std::list<question> questions_; ///< The current look-up's; their addresses do not change.
+  std::list<question> questions_; ///< Questions of the current look-up; their addresses do not
+                                  ///< change.
   std::vector<node_id> chosen_;   ///< Owners whose breaker has let this call pass.
   std::vector<node_id> given_up_; ///< Owners that failed in this call, or must be left alone.
   std::vector<node_id> silent_;   ///< Owners that have left a question of this call unanswered.

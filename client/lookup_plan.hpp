@@ -22,7 +22,8 @@ struct lookup_answer {
   /// Most owners that are asked for one key: current ones, then former ones.
   static constexpr std::size_t asked_max = 6;
 
-  page_status status = page_status::pending; ///< hit, not_found, or why no owner could be asked.
+  page_status status = page_status::pending; ///< `pending` while the key is open; then hit,
+                                             ///< not_found, or why no owner has answered.
   /// While pending: not_found once an owner said so, else why no owner has answered.
   page_status reason = page_status::unreachable;
   std::uint8_t count = 0;
@@ -39,7 +40,7 @@ struct lookup_answer {
 struct owners_known {
   directory::view_number view;
   const discovery::hash_ring* now = nullptr;
-  /// Rings that were left so lately that their owners still have their records; newest first.
+  /// Rings of earlier views whose owners still have their records; newest first.
   std::vector<const discovery::hash_ring*> before;
   node_id own; ///< This host's node, whose shard costs no network; zero: there is none.
   std::uint32_t replicas = 2;
@@ -47,7 +48,7 @@ struct owners_known {
   std::function<bool(const incarnation&)> is_member;
 };
 
-/// One look-up of many keys without its sockets: in rounds, each with one question an owner.
+/// One look-up of many keys without its sockets: in rounds, each with one question per owner.
 ///
 /// Any owner of a key will do, so owners of many open keys are asked: a greedy cover, which on 100
 /// nodes takes two thirds of the messages that asking each key's first owner takes.
@@ -58,7 +59,7 @@ struct owners_known {
 /// former owners are asked too. A shard that says, by a newer view, that a key is not its own sets
 /// `newer`: the user fetches that view and calls `follow`, once.
 ///
-/// Threads: one. No clock, no I/O. Bounds: an owner is asked once for a key; `asked_max` owners a
+/// Threads: one. No clock, no I/O. Bounds: an owner is asked once for a key; `asked_max` owners per
 /// key. Invariant: locations that are reported as found are of members of the view only.
 class lookup_plan {
 public:
@@ -69,7 +70,7 @@ public:
   /// another opinion on keys that other owners do not have; or the only answer.
   enum class worth : std::uint8_t { nothing, another_opinion, only_answer };
 
-  /// Most rounds that all owners of a key, and one newer view, can take.
+  /// Most rounds of a look-up: one for each owner of a key, and one for a newer view.
   static constexpr int rounds_max = static_cast<int>(lookup_answer::asked_max) + 1;
 
   /// The question of one round to one owner, about some of the keys.
@@ -119,7 +120,7 @@ private:
   void count_open_keys();
   /// Chooses the next owner to ask; false when there is none.
   bool choose(std::uint32_t index, const usable& may_ask, node_id& chosen);
-  /// From now on the owner does not keep others from being asked.
+  /// Ends the wait for this question's owner, so that other owners may be asked for its keys.
   void let_go(const share& asked);
   void take(std::uint32_t index, std::size_t count, bool not_mine);
 

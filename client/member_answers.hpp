@@ -14,15 +14,16 @@
 
 namespace peercache::client {
 
-/// The answers to questions that one call asks members, all at once. Threads: one; answers come in
-/// that of the channels. Lifetime: answers that come after its end reach nobody. Bound: `wait`
-/// returns by its deadline, and when the client is closed or the thread interrupted.
+/// The answers to questions that one call asks members, all at once. Threads: one; the thread of
+/// the channels brings the answers. Lifetime: answers that come after the end of this object reach
+/// nobody. Bound: `wait` returns by its deadline, and when the client is closed or the thread
+/// interrupted.
 class member_answers {
 public:
   member_answers(member_channels& channels, close_signal& closing)
       : channels_(channels), closing_(closing) {}
 
-  /// Asks a member. Returns the question's index; they count from 0.
+  /// Asks a member. Returns the question's index; the first question has 0.
   std::size_t ask(const incarnation& whom, link::member_question kind, std::string body,
                   member_channel::time_point until);
   /// Waits until each question has ended.
@@ -38,7 +39,7 @@ public:
     question_end how = question_end::late; ///< Why there is no answer; `late` unless `ended`.
     std::optional<std::string> body;       ///< The body of the answer; nothing: there is none.
   };
-  /// @pre taken once
+  /// Returns how a question stands, with its answer. @pre called once for each question
   outcome take(std::size_t index);
 
 private:

@@ -14,7 +14,7 @@ using link::member_question;
 namespace {
 
 constexpr std::size_t queue_bytes_max = 4u << 20;
-/// Bytes that are received in one step, so that a channel leaves room for the others.
+/// Most bytes that one step receives, so that other channels have their turn.
 constexpr std::size_t receive_bytes_max = 4u << 20;
 
 /// The body with which a question is sent: a promote may take what is left of its time, less the
@@ -79,8 +79,8 @@ void member_channel::end_overdue_waiting(lane& of, time_point now) {
   }
 }
 
-/// Ends the questions whose time is over. One that was sent keeps its number and its bytes until
-/// the member answers, which counts both until then.
+/// Ends the questions whose time is over. A question that was sent keeps its number and its bytes
+/// until the member answers, because the member counts both until then.
 void member_channel::end_overdue(time_point now) {
   if (now < next_end_)
     return;
@@ -166,8 +166,8 @@ bool member_channel::step(time_point now) {
   } while (stream_.wants_turn());
   if (!is_late(now))
     return !stream_.ended();
-  // This process may have stood still, and events report few connections at a time: what has come
-  // meanwhile counts, whether an event has told of it or not.
+  // Answers may lie in the socket though no event has told of them: this process may have stood
+  // still, and a poll reports few connections at a time. These answers count.
   stream_.look_again();
   return receive() && !is_late(now);
 }

@@ -18,9 +18,10 @@ namespace peercache::client {
 /// How a question to a member has ended.
 enum class question_end : std::uint8_t {
   answered,
-  not_sent, ///< The member has not heard it: its time was over before, or too much waited.
-  late,     ///< Sent, and its time was over before the answer came.
-  gone,     ///< There is no connection, or it has ended; the member may have heard it.
+  not_sent, ///< The member has not heard the question: its time was over, or too many questions
+            ///< waited.
+  late,     ///< The question was sent, and its time was over before the answer came.
+  gone,     ///< There is no connection, or it has ended; the member may have heard the question.
 };
 
 struct member_answer {
@@ -32,18 +33,18 @@ struct member_answer {
 struct member_request {
   link::member_question kind = link::member_question::hello;
   std::string body;
-  /// When nobody waits for the answer any longer. A promote is sent with what is left until then,
-  /// whatever its body says.
+  /// The end of the question's time: nobody waits for the answer longer. A promote is sent with the
+  /// time that is left until then, whatever its body says.
   std::chrono::steady_clock::time_point until;
-  std::function<void(member_answer)> take; ///< Called once.
+  std::function<void(member_answer)> take; ///< Takes the answer; called once.
 };
 
 /// One connection to the look-up port of a member, for questions with numbers
-/// (link/member_question.hpp). It says hello at its begin and every second: a member that does not
-/// answer is not there. Under TLS neither is one with the certificate of another name; until the
-/// first answer nothing but the greeting and a hello is sent. Questions that are dear to a member
-/// (promote, look-up, warm), views and all others have places and bytes of their own each, so that
-/// no promote holds up a remove, and neither holds up a call that waits for a view.
+/// (link/member_question.hpp). The channel says hello at its begin and every second: a member that
+/// does not answer, or has the certificate of another name under TLS, counts as absent. Until the
+/// first answer only the greeting and a hello are sent. Expensive questions (promote, look-up,
+/// warm), questions for views, and all other questions have a lane each with limits of its own, so
+/// that no promote holds up a remove, and neither holds up a call that waits for a view.
 ///
 /// Threads: one at a time. Time is an argument. Errors: `step` returns false when the connection is
 /// over, for whatever reason; `end` then ends all questions. Bounds: what a member lets be open at
@@ -54,9 +55,10 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   static constexpr std::chrono::milliseconds hello_every{1000};
-  /// Longest time to the answer of a hello; at the begin that of the connection counts besides.
+  /// Longest time to the answer of a hello.
   static constexpr std::chrono::milliseconds hello_patience{2000};
-  /// Longest time until the connection stands; TLS shakes hands in that of the first hello.
+  /// Longest time until the TCP connection stands; a handshake of TLS is part of the time of the
+  /// first hello.
   static constexpr std::chrono::milliseconds connect_patience{300};
   static constexpr std::size_t waiting_max = 1024;
   static constexpr std::size_t waiting_bytes_max = 16u << 20;
@@ -64,16 +66,16 @@ public:
   /// @param name of the member
   member_channel(std::string name, net::stream_socket socket, std::string_view greeting,
                  time_point now);
-  member_channel(const member_channel&) = delete; ///< Open questions name their lane.
+  member_channel(const member_channel&) = delete; ///< Open questions point at their lane.
   member_channel& operator=(const member_channel&) = delete;
 
   int fd() const noexcept { return stream_.fd(); }
   void on_events(std::uint32_t events) noexcept { stream_.on_events(events); }
-  /// Takes a question. It ends at once when too many wait.
+  /// Takes a question; when too many wait already, the question ends at once.
   void ask(member_request request);
   /// Sends, receives and looks at the clock, without blocking. False: the connection is over.
   bool step(time_point now);
-  /// When `step` has something to do without an event.
+  /// Returns when `step` has something to do though no event comes.
   time_point due() const noexcept;
   /// Whether the member has answered a hello.
   bool stands() const noexcept { return stands_; }
@@ -81,10 +83,10 @@ public:
   void end();
 
 private:
-  /// Questions that wait for each other's places and bytes at the member.
+  /// Questions that share one limit of questions, and one of bytes, that are open at the member.
   struct lane {
     const std::size_t open_max;
-    const std::uint64_t open_bytes_max; ///< A single question may hold more.
+    const std::uint64_t open_bytes_max; ///< A single open question may exceed it.
     std::deque<member_request> waiting{};
     std::size_t waiting_bytes = 0;
     std::size_t open = 0;
@@ -98,7 +100,8 @@ private:
     lane* of = nullptr;
     std::uint64_t held_bytes = 0;
     time_point until;
-    std::function<void(member_answer)> take; ///< Null: its time is over.
+    std::function<void(member_answer)> take; ///< Takes the answer; null: the question's time is
+                                             ///< over.
   };
 
   void say_hello(time_point now);
@@ -112,12 +115,14 @@ private:
 
   const std::string name_;
   net::frame_stream stream_;
-  // Together, and with the place of a hello, they are what a member lets be open.
+  // Together with one hello, the three lanes have the places that a member gives to a connection.
   lane views_{2, 160u << 10};
   lane light_{13, 352u << 10};
   lane heavy_{link::member_questions_open_max - 16, 1536u << 10};
-  std::map<std::uint32_t, open_question> open_; ///< By number.
-  time_point next_end_ = time_point::max();     ///< No question's time is over before.
+  std::map<std::uint32_t, open_question> open_; ///< Questions that were sent and not answered, by
+                                                ///< number.
+  time_point next_end_ = time_point::max();     ///< Earliest time at which an open or waiting
+                                                ///< question may be over.
   std::uint32_t last_number_ = 0;
   time_point begun_at_;
   std::optional<std::uint32_t> hello_; ///< Number of the hello that is not answered yet.

@@ -23,15 +23,15 @@ namespace peercache::client {
 /// connections of their own (client/lookup_channels.hpp). So clients speak no protocol of CAF's
 /// with the nodes of other hosts.
 ///
-/// Threads: `run` has one of its own, which calls what listens and what takes answers; all else
-/// any. Errors: a question to a member without a connection ends at once. Bounds: a
-/// connection for each member that was opened; `orders_max` orders wait for the thread, further
-/// questions end in the asking thread.
+/// Threads: `run` has a thread of its own, which calls the listener and the takers of answers; all
+/// other functions in any. Errors: a question to a member without a connection ends at once.
+/// Bounds: a connection for each member that was opened; `orders_max` orders wait for the thread,
+/// further questions end in the asking thread.
 class member_channels {
 public:
   using time_point = std::chrono::steady_clock::time_point;
-  /// Hears that a connection to a member stands (once), and that there is none: it has ended or
-  /// could not be made. Not after `follow` has closed it.
+  /// Is told when a connection to a member stands (once), and when there is none: the connection
+  /// has ended or could not be made. Not told of connections that `follow` has closed.
   using listener = std::function<void(const incarnation&, bool stands)>;
 
   static constexpr std::size_t orders_max = 16'384;
@@ -40,7 +40,7 @@ public:
   /// @param tls null: the connections are plain
   member_channels(std::string cluster, std::shared_ptr<net::tls_context> tls);
 
-  /// Names who listens. @pre before `run`
+  /// Sets the listener. @pre before `run`
   void listen(listener hears) { hears_ = std::move(hears); }
   /// Connects to a member, if there is no connection to it yet.
   void open(const discovery::member& whom);
@@ -48,8 +48,8 @@ public:
   void follow(const discovery::view& view);
   void ask(const incarnation& whom, member_request request);
 
-  /// Moves all connections on until `stop`; what was asked before it has been sent as far as that
-  /// was possible at once.
+  /// Moves all connections on until `stop`. Questions that were asked before `stop` are sent as far
+  /// as the sockets take them at once.
   void run();
   void stop() noexcept;
 
@@ -60,10 +60,10 @@ private:
         : member(whose.inc), channel(whose.name, std::move(socket), greeting, now) {}
     incarnation member;
     member_channel channel;
-    bool told = false; ///< `hears_` knows that it stands.
+    bool told = false; ///< Whether `hears_` was told that the connection stands.
   };
 
-  /// Lets the thread do this. False when too much waits for it.
+  /// Hands an order to the thread of `run`; false when too many orders wait.
   bool post(std::function<void(time_point)> order);
   void do_open(const discovery::member& whom, time_point now);
   void do_orders(time_point now);
@@ -78,11 +78,11 @@ private:
   std::atomic<bool> stopped_{false};
   std::mutex lock_; ///< Guards the orders, which come from any thread.
   std::vector<std::function<void(time_point)>> orders_;
-  // All below is the thread's.
+  // Only the thread of `run` uses the members from here on.
   std::unordered_map<std::uint64_t, entry> channels_; ///< By the id of their events.
   std::unordered_map<incarnation, std::uint64_t> ids_;
   std::uint64_t last_id_ = 0;
-  time_point next_due_ = time_point::max(); ///< No channel is due before.
+  time_point next_due_ = time_point::max(); ///< No channel is due before this time.
 };
 
 } // namespace peercache::client

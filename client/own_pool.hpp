@@ -58,7 +58,7 @@ struct own_pool {
 using own_pool_ptr = std::shared_ptr<own_pool>;
 
 /// Calls `visit(i, location)` for each of `count` keys, in order; the location is empty where this
-/// host has no such page in memory, or no pool. Memory for the next keys is prefetched meanwhile.
+/// host has no such page in memory, or no pool. The index entries of the next keys are prefetched.
 /// @param key_at, length_at return key and length of page i
 template <class KeyAt, class LengthAt, class Visitor>
 void find_each(const own_pool_ptr& pool, std::size_t count, KeyAt&& key_at, LengthAt&& length_at,

@@ -17,7 +17,8 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// A name for the hold of one view: with the client's own, its gets would end the hold.
+/// Returns a name for the hold of one view: under the client's own name, the client's gets would
+/// end the hold.
 storage::holder_tag tag_of_a_view(storage::holder_tag client) noexcept {
   static std::atomic<std::uint32_t> views{0};
   constexpr std::uint32_t spread = 0x9e3779b1; // 2^32 divided by the golden ratio
@@ -108,7 +109,7 @@ void page_view::end() noexcept {
   if (page_->home.is_here())
     page_->release();
   else
-    (void)page_.release(); // The mapping is the parent's.
+    (void)page_.release(); // A forked child frees nothing: the mapping is the parent's.
   page_.reset();
 }
 

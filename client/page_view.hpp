@@ -25,7 +25,7 @@ public:
   page_view& operator=(page_view&& other) noexcept;
   ~page_view();
 
-  /// The page's bytes. Not to be written to: the page is everybody's.
+  /// The page's bytes. Never write to them: all processes of this host read them.
   std::span<const std::byte> bytes() const noexcept;
   /// Whether the page is kept from eviction. False: the share `pool.hold_share` is taken, no hold
   /// was wanted, or the page was set a moment ago and the node has not published it yet.

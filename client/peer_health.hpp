@@ -19,7 +19,8 @@ public:
   /// then the breaker closes.
   static constexpr std::uint32_t slow_start_calls = 8;
 
-  /// A peer that answers nothing for this long fails with each question that it leaves unanswered.
+  /// Once a peer has answered nothing for this long, each question that it leaves unanswered counts
+  /// as a failure.
   static constexpr std::chrono::milliseconds silence_max{250};
   /// How long a peer is doubted after it has left a question unanswered.
   static constexpr std::chrono::seconds doubt_lasts{1};
@@ -30,7 +31,8 @@ public:
   /// Forgets peers that are not in this view: without calls their breakers would stay open for
   /// ever.
   void follow(const discovery::view& view);
-  /// A call ends that says nothing of the peer, since others have answered first.
+  /// Notes the end of a call that says nothing of the peer: others have answered first, or the
+  /// client is closing. Another call may be sent in its place.
   void on_nothing(const incarnation& peer, circuit_breaker::time_point now);
   /// Notes that a question of `asked_at` has no answer and is no longer waited for. One such
   /// question does not count as a failure, for the peer may only be slow. If the call was allowed

@@ -8,8 +8,9 @@
 namespace peercache::client {
 
 /// How many keys of prefetches may be under way at a time, from the call until the owners have
-/// answered. Whoever asks for more than a node can answer would fill the session's mailbox, and
-/// what sets and closes ask there would wait behind it. Threads: any.
+/// answered. A caller that asks for more than nodes can answer would fill the mailbox of the
+/// session's actor, where the requests of sets and of the client's close would wait behind.
+/// Threads: any.
 class prefetch_allowance {
 public:
   /// Four of the largest batches: some tens of milliseconds of the session's time.

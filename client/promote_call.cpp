@@ -14,7 +14,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// How long a wish for pages ahead of need waits to be sent.
+/// How long a `warm` question may wait to be sent.
 constexpr auto warm_patience = 5s;
 
 } // namespace
@@ -37,7 +37,7 @@ promote_call::promote_call(member_channels& members, close_signal& closing,
     const auto* holder = cluster.find(share.holder);
     if (holder == nullptr || !holder->linked() || within <= 0ms)
       continue;
-    // The time that it may take is written when it is sent.
+    // The channel replaces the 0 when it sends the question, by the time that the node may take.
     answers_.ask(share.holder, member_question::promote, link::promote_body(0, share.request),
                  until);
     share_of_.push_back(i);
@@ -46,7 +46,8 @@ promote_call::promote_call(member_channels& members, close_signal& closing,
 
 void promote_call::add_places(std::size_t share, std::string_view answer,
                               std::vector<promote_plan::place>& places) {
-  if (placed_[share]) // The question ended after the deadline.
+  if (placed_[share]) // This answer came after the deadline, when the share's pages had got their
+                      // places.
     return;
   placed_[share] = true;
   const auto its = promote_plan::places(pages_.shares()[share], answer);

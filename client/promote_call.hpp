@@ -17,10 +17,10 @@ using member_asker = std::function<void(const incarnation&, member_request)>;
 /// to do.
 void warm(const promote_plan& pages, const link::topology& cluster, const member_asker& ask);
 
-/// Asks the nodes to bring pages into their pools, all at once; the caller reads other pages
-/// meanwhile, and then each as its question is answered. The plan (client/promote_plan.hpp) makes
-/// the questions and interprets the answers. Threads: one object per call. Bound: `take_next`
-/// returns by the deadline.
+/// Asks nodes to bring pages into their pools, all nodes at once. The caller reads other pages
+/// while the nodes do so, and then each page whose question is answered. The plan
+/// (client/promote_plan.hpp) makes the questions and interprets the answers. Threads: one object
+/// per call. Bound: `take_next` returns by the deadline.
 class promote_call {
 public:
   promote_call(member_channels& members, close_signal& closing, const link::topology& cluster,

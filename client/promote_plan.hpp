@@ -20,9 +20,9 @@ public:
   /// How many questions a node is asked.
   enum class questions : std::uint8_t {
     one, ///< All pages in a single question: nobody waits for them.
-    /// The first has a single page, each other one twice the bytes of the question before it; pages
-    /// can be read as their question is answered. The first `small_questions` have up to
-    /// `small_bytes_max`; later ones grow without bound, so that 8,192 pages are at most
+    /// The first question has a single page, each later one twice the bytes of the question before
+    /// it; pages can be read as soon as their question is answered. The first `small_questions`
+    /// have up to `small_bytes_max`; later ones grow without bound, so that 8,192 pages are at most
     /// `questions_max` questions.
     growing
   };
@@ -35,9 +35,11 @@ public:
     incarnation holder;
     std::uint32_t before = 0;           ///< Number of earlier questions to this node.
     std::uint64_t bytes = 0;            ///< Lengths of the pages together.
-    std::uint64_t bytes_max = 0;        ///< With as many, the next page is in another question.
+    std::uint64_t bytes_max = 0;        ///< From this many bytes on, the next page goes into
+                                        ///< another question.
     std::string request;                ///< Packed `promoted_page`s.
-    std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in the same order.
+    std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in the order of
+                                        ///< `request`.
   };
   struct place {
     std::uint32_t index = 0;
@@ -56,8 +58,8 @@ public:
   /// Returns how much of the remaining time a node may take: it answers with the pages that it has
   /// before its reader gives up. If the result is not above zero, the node need not be asked.
   static std::chrono::milliseconds patience(std::chrono::milliseconds left);
-  /// Returns one `place` for each page of the share. It has no location where the answer is empty
-  /// or malformed, or names a disk or another process.
+  /// Returns one `place` for each page of the share. A place has no location where the answer is
+  /// empty or malformed, or names a disk or another process.
   static std::vector<place> places(const share& asked, std::string_view answer);
 
 private:

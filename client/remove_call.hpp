@@ -12,7 +12,7 @@
 
 namespace peercache::client {
 
-/// A holder that left a question of a call without an answer, and what its pages are then.
+/// A holder that left a question of a call without an answer, and the status that its pages get.
 struct silent_holder {
   incarnation holder;
   page_status why = page_status::timed_out;
@@ -37,7 +37,8 @@ private:
   /// Waits until pages that a set of this host has put are in the pool, where this call can remove
   /// them. Notes which keys the pool has.
   void await_own_puts();
-  /// Asks all holders before it waits for the first: a silent holder holds up no other.
+  /// Asks all holders before it waits for any answer, so that a silent holder does not delay
+  /// another holder's question.
   void ask(const link::topology& cluster, const std::vector<remove_plan::share>& shares);
   /// Asks one holder, who may take until `patience`. Nothing when it cannot be asked; otherwise the
   /// question's index.

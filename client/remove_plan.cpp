@@ -120,7 +120,8 @@ void remove_plan::settle(const share& part, page_status said) noexcept {
 
 void remove_plan::end() {
   for (auto& result : results_)
-    if (result.status == page_status::pending) // All holders of the page left the view meanwhile.
+    if (result.status == page_status::pending) // All holders of the page have left the view since
+                                               // the look-up.
       result.status = page_status::not_found;
 }
 

@@ -101,8 +101,8 @@ using session_actor =
                      // Callers: find out where these pages (packed keys) are, ahead of need. The
                      // board's allowance for them was taken and is given back.
                      caf::reacts_to<link::lookup_atom, std::string, link::from_here>,
-                     // Member channels: what an owner says to such a question (packed keys); empty
-                     // when it does not answer.
+                     // Member channels: the keys (packed) that an owner was asked for, and its
+                     // answer; empty when it does not answer.
                      caf::reacts_to<link::lookup_atom, std::string, std::string, link::from_here>,
                      // The session's destructor: asks to say goodbye to the node. Answers when that
                      // is done.

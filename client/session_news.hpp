@@ -5,7 +5,7 @@ namespace peercache::client {
 struct session_actor_options;
 
 // What a session tells members now and then of the calls of its client, best effort: nobody waits
-// for an answer. Threads: any; the session's actor calls them with its beat.
+// for an answer. Threads: any; the session's actor calls these functions with its beat.
 
 /// Sends withdrawals of false records, one message per owner: a record that stays is found again by
 /// its next reader.

@@ -32,7 +32,7 @@ private:
   void wait_for_space();
   /// Copies every pending page that has a slot, until the deadline.
   void copy_in();
-  /// Copies one page. False when the deadline passed meanwhile: the slot is not filled.
+  /// Copies one page. False when the deadline passed during the copy: the slot is not filled.
   bool copy_in(const set_plan::page& page);
   void commit();
   std::string next_lengths(const std::string& filled);

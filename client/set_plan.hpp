@@ -36,8 +36,8 @@ public:
   /// results.size()
   set_plan(std::span<const set_page> pages, std::span<page_result> results);
 
-  /// The page is readable in this host's pool. True: nothing is stored, and the call counts as a
-  /// use of the page; false: the page was decided before.
+  /// Notes that the page is readable in this host's pool. True: nothing is stored, and the call
+  /// counts as a use of the page; false: the page was decided before.
   bool is_here(std::size_t index);
   /// Returns the bytes of all pending pages.
   std::uint64_t bytes() const noexcept;

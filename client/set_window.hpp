@@ -9,7 +9,7 @@
 namespace peercache::client {
 
 /// Bounds, in bytes, the pages that were set and that the node has not acknowledged yet, and lets
-/// callers wait for the last of them. Threads: any.
+/// callers wait until there are none. Threads: any.
 class set_window {
 public:
   /// The window is at most one part in this many of the pool: unacknowledged pages cannot give way

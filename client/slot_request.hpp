@@ -24,7 +24,7 @@ public:
   }
 
   const own_pool_ptr pool;
-  const std::string lengths; ///< Packed u32, one length a page.
+  const std::string lengths; ///< Packed u32, one length per page.
 
   /// For the session's actor: the slots, or why there are none; the first answer counts. False when
   /// it is not the first or the caller has given up: abandon the slots.

@@ -32,7 +32,7 @@ bool started_calls::begin(std::function<void()> call, std::function<void()> tell
 }
 
 bool started_calls::add_thread() {
-  // Signals of the process are for its own threads.
+  // The new thread blocks all signals: only the program's own threads handle them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -60,7 +60,7 @@ void started_calls::work() {
     --running_;
     guard.unlock();
     next.tell();
-    next = {}; // What the call holds ends outside of the lock.
+    next = {}; // The call and what it holds are destroyed while the lock is free.
     guard.lock();
   }
 }

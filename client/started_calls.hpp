@@ -12,8 +12,8 @@
 namespace peercache::client {
 
 /// The threads that make the calls of peercache_start, or those whose outcome is a future. Each
-/// running call has a thread at once, so that it ends by its deadline whatever the others wait for;
-/// the threads are made as they are needed and wait for the next call then.
+/// running call has a thread at once, so that it ends by its deadline whatever other calls wait
+/// for; threads are made as needed and kept for later calls.
 ///
 /// Threads: any. Destruction: waits until all calls have returned; not by one of these threads, and
 /// not in a forked child, where these threads do not exist.

@@ -11,10 +11,9 @@
 namespace peercache::client {
 
 /// Copies one page, part by part, and gives up when the deadline passes or the thread is
-/// interrupted: a page of a gibibyte takes
-/// longer than any margin. The clock is looked at every `look_bytes`, so a smaller page is copied
-/// whole; a caller with many pages looks at the clock between them. Threads: one object per page.
-/// No fence: `copy_fence` comes after the last page.
+/// interrupted: a page of 64 MiB takes tens of milliseconds. The clock is looked at every
+/// `look_bytes`, so a smaller page is copied whole; a caller with many pages looks at the clock
+/// between them. Threads: one object per page. No fence: `copy_fence` comes after the last page.
 class timed_copy {
 public:
   using clock = deadline (*)();

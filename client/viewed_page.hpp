@@ -20,8 +20,8 @@ struct viewed_page {
   home_process home;
 
   /// Finds the page in this pool and holds it for `hold`, if that is above zero. With `verify` all
-  /// its bytes are compared with its checksum. Errors: `not_found` when the pool has no such page;
-  /// `corrupt` when the bytes are not the page's.
+  /// its bytes are compared with its checksum. Errors: `not_found` when the pool has no such page,
+  /// or has just given it up; `io_failed` when the bytes have another checksum.
   static result<std::unique_ptr<viewed_page>> find(const own_pool_ptr& pool, const page_key& key,
                                                    std::chrono::milliseconds hold,
                                                    storage::holder_tag holder, bool verify);

@@ -33,7 +33,7 @@ static_assert(static_cast<int>(page_origin::other_host) == PEERCACHE_ORIGIN_OTHE
 static_assert(static_cast<int>(page_origin::disk) == PEERCACHE_ORIGIN_DISK);
 static_assert(static_cast<int>(page_origin::other_host_rdma) == PEERCACHE_ORIGIN_OTHER_HOST_RDMA);
 
-// Sizes of the first release, which is what the oldest program may hand over.
+// Bytes of each struct in the first release; the oldest programs hand over structs of these sizes.
 constexpr std::size_t oldest_batch = 48;
 constexpr std::size_t oldest_page = 48;
 constexpr std::size_t oldest_result = 16;

@@ -37,7 +37,8 @@ private:
   peercache_batch batch_{};
   client::deadline until_{};
   std::vector<page_key> keys_;
-  std::vector<std::size_t> first_parts_; ///< Index of each page's first part; then that of the end.
+  std::vector<std::size_t> first_parts_; ///< Index in `parts_` of each page's first part; at the
+                                         ///< end the number of parts.
   std::vector<page_part> parts_;
   std::vector<client::page_result> results_;
 };
@@ -47,7 +48,7 @@ private:
 client::deadline deadline_in(std::uint32_t deadline_ms,
                              std::chrono::milliseconds default_timeout) noexcept;
 
-/// The key as the client has it.
+/// Returns the client library's form of a key.
 page_key key_of(const peercache_key& key) noexcept;
 
 } // namespace peercache::c_api

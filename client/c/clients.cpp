@@ -41,8 +41,8 @@ int check_settings(const peercache_settings& settings, std::uint32_t flags) {
   return PEERCACHE_OK;
 }
 
-/// Takes the settings of a caller, which may give none. Returns PEERCACHE_OK, or the code of the
-/// fault.
+/// Copies the caller's settings to `own` and checks them; `given` NULL: `own` gets the defaults.
+/// Returns PEERCACHE_OK, or the code of the fault.
 int take_settings(const peercache_settings* given, peercache_settings& own, std::uint32_t flags) {
   own = PEERCACHE_SETTINGS_INIT;
   if (given == nullptr)
@@ -99,8 +99,8 @@ int open(const peercache_settings* given, peercache_client** wanted, bool embedd
 int destroy(peercache_client* client) {
   if (client == nullptr)
     return PEERCACHE_OK;
-  if (!client->home.is_here()) // In a forked child the threads, and what they would give back, are
-    return PEERCACHE_OK;       // the parent's: the handle is left as it is.
+  if (!client->home.is_here()) // The threads are the parent's: nothing is freed.
+    return PEERCACHE_OK;
   if (client->calls->is_caller())
     return refuse_argument("client", ": a callback of this client cannot destroy it");
   client->cache->close();

@@ -1,4 +1,5 @@
-// Functions of the C interface that ask, tell and wait, without moving pages; and its texts.
+// Functions of the C interface that ask, tell and wait without moving pages, and those that return
+// texts.
 #include "client/c/batch_call.hpp"
 #include "client/c/growing_struct.hpp"
 #include "client/c/handles.hpp"
@@ -175,7 +176,8 @@ const char* peercache_code_text(int code) {
   default:
     return code < PEERCACHE_INVALID_ARGUMENT || code > PEERCACHE_OUT_OF_SPACE
                ? "unknown"
-               : to_string(static_cast<errc>(code)).data(); // Words of literals, which end with 0.
+               : to_string(static_cast<errc>(code)).data(); // Words are literals, so a zero byte
+                                                            // ends them.
   }
 }
 

@@ -11,8 +11,8 @@
 
 namespace peercache::c_api {
 
-/// Longest struct that a caller may hand over, in bytes. A larger size was never set by the caller;
-/// no later header has such a struct.
+/// Longest struct that a caller may hand over, in bytes. No header will have a longer one: a larger
+/// size comes from a caller that did not set it.
 inline constexpr std::uint32_t struct_bytes_max = 4096;
 
 /// Whether all bytes in [from, until) of a caller's struct are 0.
@@ -22,8 +22,9 @@ inline bool is_zero(const void* given, std::size_t from, std::size_t until) noex
                      [](unsigned char byte) { return byte == 0; });
 }
 
-/// Checks the size that a caller says a struct has, which is at least the struct's `oldest` (as it
-/// was in the first release) and a multiple of 8. Returns PEERCACHE_OK, or the code of the fault.
+/// Checks the size that a caller gives for its struct: at least `oldest` (the struct's size in the
+/// first release), at most `struct_bytes_max`, and a multiple of 8. Returns PEERCACHE_OK, or the
+/// code of the fault.
 inline int check_size(std::uint64_t size, std::size_t oldest, std::string_view name) noexcept {
   if (size < oldest || size > struct_bytes_max || size % 8 != 0)
     return refuse_argument(name, ": its size is not that of the struct; begin with the macro "
@@ -31,8 +32,9 @@ inline int check_size(std::uint64_t size, std::size_t oldest, std::string_view n
   return PEERCACHE_OK;
 }
 
-/// Takes a struct that begins with its size from a caller, who may know fewer of its members, which
-/// are 0 then, or more, which must be 0. Returns PEERCACHE_OK, or the code of the fault.
+/// Copies a caller's struct, which begins with its size, to `own`. Members that the caller's header
+/// lacks become 0; members that this library lacks must be 0. Returns PEERCACHE_OK, or the code of
+/// the fault.
 template <class Struct>
 int take_struct(const Struct* given, Struct& own, std::size_t oldest,
                 std::string_view name) noexcept {
@@ -49,8 +51,8 @@ int take_struct(const Struct* given, Struct& own, std::size_t oldest,
   return PEERCACHE_OK;
 }
 
-/// Writes a struct to where a caller wants it: members that he does not know are left out, and
-/// those that this library does not know are 0.
+/// Copies `own` to a caller's struct of `size` bytes: members that the caller's header lacks are
+/// left out, members that this library lacks become 0.
 template <class Struct>
 void give_struct(const Struct& own, void* wanted, std::size_t size) noexcept {
   std::memcpy(wanted, &own, std::min(sizeof(Struct), size));

@@ -15,12 +15,12 @@
 
 /// What the opaque handle of a client stands for. Threads: any.
 struct peercache_client {
-  /// The client; with an embedded node, which ends with the client.
+  /// The client; a client of peercache_embed owns its node too, which ends with the client.
   std::shared_ptr<peercache::client::cache_client> cache;
   std::chrono::milliseconds default_timeout{};
   peercache::home_process home;
   std::atomic<bool> closed{false}; ///< Whether `peercache_close` was called.
-  /// Destroyed first, since running calls use the client.
+  /// The started calls. Destroyed before `cache`, which running calls use.
   std::unique_ptr<peercache::client::started_calls> calls;
 };
 
@@ -35,16 +35,17 @@ namespace peercache::c_api {
 /// any.
 class call_state {
 public:
-  /// Says that results are written and the callback has returned.
+  /// Tells waiting threads that the results are written and the callback has returned.
   void complete(int code);
-  /// Says that nothing of the call touches the caller's memory from now on.
+  /// Tells waiting threads that nothing of the call touches the caller's memory from now on.
   void leave();
   /// Waits until the call is complete. Returns its code, or PEERCACHE_RUNNING.
   int wait_complete(std::chrono::milliseconds at_most);
   void wait_left();
 
 private:
-  std::mutex lock_; ///< The thread that makes the call tells those that wait for it.
+  std::mutex lock_; ///< Guards `code_` and `left_`, which the thread that makes the call sets and
+                    ///< other threads wait for.
   std::condition_variable changed_;
   int code_ = PEERCACHE_RUNNING;
   bool left_ = false;

@@ -58,7 +58,7 @@ void tell(int event_fd) noexcept {
   }
 }
 
-/// Makes a started call, and tells whom the completion names.
+/// Makes a started call; then calls the completion's callback and adds 1 to its eventfd.
 void run_started(client::cache_client& cache, batch_call& batch,
                  const peercache_completion& completion, call_state& state) noexcept {
   const int code = guarded([&] { return batch.run(cache); });

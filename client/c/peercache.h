@@ -43,13 +43,13 @@ enum peercache_code {
   PEERCACHE_OK = 0,
   PEERCACHE_INVALID_ARGUMENT = 1, /**< The arguments make no sense; nothing was done. */
   PEERCACHE_NOT_FOUND = 2,        /**< A named file or device does not exist. */
-  PEERCACHE_REFUSED = 3,          /**< A limit was reached, or the other side does not accept this process. */
+  PEERCACHE_REFUSED = 3,          /**< A limit was reached, or the node does not accept this process. */
   PEERCACHE_TIMED_OUT = 4,        /**< The deadline passed. */
   PEERCACHE_UNREACHABLE = 5,      /**< There is no connection to the node, or to nodes that had to be asked. */
   PEERCACHE_INCOMPATIBLE = 6,     /**< Versions or the cluster's name differ; or a struct is newer than the library. */
   PEERCACHE_OUT_OF_MEMORY = 7,
   PEERCACHE_IO_FAILED = 8,        /**< The system refused something: a file, a socket, a mapping. */
-  PEERCACHE_CLOSED = 9,           /**< The client is closed, as each is in a forked child. */
+  PEERCACHE_CLOSED = 9,           /**< The client is closed, as every client is in a forked child. */
   PEERCACHE_OUT_OF_SPACE = 10,    /**< A disk is full. */
   PEERCACHE_UNCERTAIN = 11,       /**< clear: some node has not confirmed it. */
   PEERCACHE_RUNNING = 12          /**< A started call is not complete yet. */
@@ -62,12 +62,12 @@ enum peercache_status {
   PEERCACHE_STATUS_STORED = 1,        /**< set: the page is in the pool. */
   PEERCACHE_STATUS_DUPLICATE = 2,     /**< set: the page is readable in the cluster already; nothing was stored. */
   PEERCACHE_STATUS_NOT_FOUND = 3,     /**< Nobody has the page. */
-  PEERCACHE_STATUS_STALE = 4,         /**< The page was evicted or overwritten meanwhile. */
+  PEERCACHE_STATUS_STALE = 4,         /**< The page was evicted or overwritten before it could be read. */
   PEERCACHE_STATUS_HOLDER_GONE = 5,   /**< The process that had the page is gone. */
-  PEERCACHE_STATUS_WRONG_KEY = 6,     /**< Another page lies there; nothing was read. */
+  PEERCACHE_STATUS_WRONG_KEY = 6,     /**< Another page lies where this page was; nothing was read. */
   PEERCACHE_STATUS_CORRUPT = 7,       /**< The bytes that arrived do not match the page's checksum. */
   PEERCACHE_STATUS_TIMED_OUT = 8,     /**< The deadline passed. */
-  PEERCACHE_STATUS_UNREACHABLE = 9,   /**< The node with the page, or all that know of it, cannot be reached. */
+  PEERCACHE_STATUS_UNREACHABLE = 9,   /**< No node that has the page, or knows where it is, can be reached. */
   PEERCACHE_STATUS_BREAKER_OPEN = 10, /**< The node with the page failed repeatedly and is not asked for a while. */
   PEERCACHE_STATUS_REFUSED = 11,      /**< A limit in bytes or in number was reached. */
   PEERCACHE_STATUS_NO_SPACE = 12,     /**< set: the pool could free no memory for the page. */
@@ -84,7 +84,7 @@ enum peercache_origin {
   PEERCACHE_ORIGIN_OTHER_HOST_RDMA = 4 /**< The pool of another host, by RDMA READs. */
 };
 
-#define PEERCACHE_DEADLINE_DEFAULT UINT32_MAX /**< A deadline: the option `client.timeout`. */
+#define PEERCACHE_DEADLINE_DEFAULT UINT32_MAX /**< As a deadline: the time of the option `client.timeout`. */
 #define PEERCACHE_HOLD_MS_MAX 10000          /**< Longest time for which exists holds pages. */
 #define PEERCACHE_LOCATIONS_PER_KEY 4         /**< Most locations that peercache_locate tells of one key. */
 #define PEERCACHE_CALLS_MAX 1024              /**< Most started calls at once that a client may be made for. */
@@ -144,9 +144,10 @@ typedef struct peercache_batch {
   size_t count;                /**< Number of pages, and of results. */
   uint32_t flags;              /**< 0, or PEERCACHE_REMOVE_EVERYWHERE. */
   uint32_t reserved;           /**< 0. */
-  uint32_t hold_ms;            /**< exists: keeps pages that are found in memory from eviction, until this client has
-                                    read them or for as many ms (at most PEERCACHE_HOLD_MS_MAX). 0: keeps none. */
-  uint32_t hold_group;         /**< exists: so many pages in a row are held all or none; 0 means 1. */
+  uint32_t hold_ms;            /**< exists: keeps pages that are found in memory from eviction until this client has
+                                    read them, or this many ms have passed (at most PEERCACHE_HOLD_MS_MAX). 0: keeps
+                                    none. */
+  uint32_t hold_group;         /**< exists: of this many pages in a row all are held, or none; 0 means 1. */
 } peercache_batch;
 
 /** A flag of remove: every node that this client has ever seen is asked, and not only those that the directory names.
@@ -168,7 +169,7 @@ typedef struct peercache_option {
 typedef struct peercache_settings {
   uint32_t size;      /**< sizeof(peercache_settings) */
   uint32_t flags;     /**< 0, or PEERCACHE_DO_NOT_WAIT. */
-  const peercache_option *options; /**< Win over PEERCACHE_* variables, which win over the file PEERCACHE_CONFIG. */
+  const peercache_option *options; /**< They win over variables PEERCACHE_*, which win over the file PEERCACHE_CONFIG. */
   size_t option_count; /**< Number of `options`. */
   uint32_t calls_max; /**< Most started calls at once (a thread each, as needed); 1 to PEERCACHE_CALLS_MAX. */
   uint32_t reserved;  /**< 0. */
@@ -193,7 +194,8 @@ PEERCACHE_API const char *peercache_last_error(void);
 /** The word of a code, such as "timed out"; "unknown" for numbers that the library does not know. Lives for ever. */
 PEERCACHE_API const char *peercache_code_text(int code);
 
-/** The word of a page's status, such as "not_found"; "unknown" likewise. Lives for ever. */
+/** The word of a page's status, such as "not_found"; "unknown" for numbers that the library does not know. Lives
+ *  for ever. */
 PEERCACHE_API const char *peercache_status_text(uint32_t status);
 
 /* ---- clients --------------------------------------------------------------------------------------------------- */
@@ -206,8 +208,8 @@ PEERCACHE_API const char *peercache_status_text(uint32_t status);
 PEERCACHE_API int peercache_connect(const peercache_settings *settings, peercache_client **client);
 
 /** Starts a whole node within this process, and connects to it: for tests and laptops. Its options are those of
- *  `peercache-node`; ports 0 take free ones. Arguments and errors: as peercache_connect, and what keeps a node from its
- *  start. The node ends, without draining, with the client. Returns within some seconds. */
+ *  `peercache-node`; ports 0 take free ones. Arguments and errors: as peercache_connect; also the errors of a node
+ *  that cannot start. The node ends, without draining, with the client. Returns within some seconds. */
 PEERCACHE_API int peercache_embed(const peercache_settings *settings, peercache_client **client);
 
 /** Ends all running calls of the client at once: pages that they have not decided are PEERCACHE_STATUS_CLOSED, and so
@@ -334,16 +336,17 @@ enum peercache_operation {
   PEERCACHE_OPERATION_REMOVE = 4
 };
 
-/** A callback, called once by a thread of the library when all results are written. It may call every function but
- *  peercache_destroy of this client and peercache_call_free of this call; a long callback keeps one of `calls_max`.
+/** A callback, called once by a thread of the library when all results are written. The callback may call every
+ *  function except peercache_destroy of this client and peercache_call_free of this call; while it runs, its call
+ *  counts among the `calls_max`.
  *  @param code what the blocking function would return */
 typedef void (*peercache_callback)(int code, void *user);
 
 /** How a started call tells that it is complete. Begin with PEERCACHE_COMPLETION_INIT. */
 typedef struct peercache_completion {
   uint32_t size; /**< sizeof(peercache_completion) */
-  int event_fd;  /**< The caller's eventfd, to which 1 is added; -1: none. It stays open until that is seen, or
-                      until peercache_call_free or peercache_destroy has returned. */
+  int event_fd;  /**< The caller's eventfd, to which 1 is added; -1: none. The caller keeps it open until he has seen
+                      that, or until peercache_call_free or peercache_destroy has returned. */
   peercache_callback callback; /**< NULL: none. Called before 1 is added to `event_fd`. */
   void *user;                  /**< Handed to the callback. */
 } peercache_completion;
@@ -351,9 +354,9 @@ typedef struct peercache_completion {
 #define PEERCACHE_COMPLETION_INIT                                                                                    \
   { sizeof(peercache_completion), -1, NULL, NULL }
 
-/** Begins what the blocking function of this name does, and returns at once. The deadline counts from here on.
- *  Ownership: the batch, its pages and its arrays of parts are read before the return. The results, and the memory that
- *  the parts name, are lent until the completion.
+/** Begins what the blocking function of this operation does (peercache_set for PEERCACHE_OPERATION_SET), and returns
+ *  at once. The deadline counts from here on. Ownership: the batch, its pages and its arrays of parts are read
+ *  before the return. The results, and the memory that the parts name, are lent until the completion.
  *  @param operation enum peercache_operation
  *  @param completion NULL: none; then wait for the call
  *  @param call receives a handle, to be freed with peercache_call_free; NULL: none is made

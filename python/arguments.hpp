@@ -46,8 +46,8 @@ private:
 };
 
 /// Copies keys out of a sequence of str or bytes; a collection without an order (a set, a dict) is
-/// none. Keys that come after the deadline are not looked at. Needs the GIL. Errors:
-/// py::type_error; py::value_error when the sequence changes meanwhile.
+/// not a sequence. Keys that come after the deadline are not looked at. Needs the GIL. Errors:
+/// py::type_error; py::value_error when the sequence changes during the copy.
 key_strings take_keys(py::handle keys, std::chrono::steady_clock::time_point limit);
 
 /// Whether the buffer holds references to Python objects, or has fields that are such references.
@@ -61,8 +61,8 @@ bool is_row_of_integers(const Py_buffer& view, std::size_t bytes_each);
 /// is negative or too large.
 std::vector<std::uint64_t> take_integers(py::handle numbers, const char* what);
 
-/// The page keys of a call: each key in each space, the spaces of one key together. Only the first
-/// ones when the deadline comes before the last is made. Runs without the GIL.
+/// Makes the page keys of a call: each key in each space, the page keys of one key side by side.
+/// When the deadline comes before the last, only the first ones are made. Runs without the GIL.
 std::vector<page_key> keys_of(const key_strings& keys, const std::vector<key_space>& spaces,
                               std::chrono::steady_clock::time_point limit);
 

@@ -8,8 +8,8 @@
 namespace peercache::python {
 
 /// Runs `work(object)` for a call from Python, without the GIL. In the main thread handlers of
-/// signals run meanwhile; what one has raised is thrown. `otherwise` is the answer when the gate is
-/// closed.
+/// signals run during the work; what a handler has raised is thrown. `otherwise` is the answer when
+/// the gate is closed.
 template <class Answer, class Lent, class Work>
 Answer borrow(loan_gate<Lent>& gate, Answer otherwise, Work&& work) {
   auto answer = [&] {
@@ -24,7 +24,7 @@ Answer borrow(loan_gate<Lent>& gate, Answer otherwise, Work&& work) {
 
 /// Closes the gate without the GIL, and waits for the calls that use what it lends.
 inline void close_gate(closable& gate) {
-  // A signal's handler runs within a call of its thread, which it must not wait for.
+  // A signal's handler runs within a call of its own thread, so it does not wait for that call.
   const auto until =
       interruption::possible() ? interruption::clock::now() : closable::time_point::max();
   const without_gil outside;

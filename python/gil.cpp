@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<int> threads_outside{0}; ///< Threads that run our code without the GIL.
 std::atomic<bool> ending{false};
-std::atomic<unsigned long> main_thread{0}; ///< As Python's threads are named.
+std::atomic<unsigned long> main_thread{0}; ///< Identifier that Python gives to its main thread.
 
 } // namespace
 

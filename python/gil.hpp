@@ -34,8 +34,8 @@ public:
   without_gil(const without_gil&) = delete;
   without_gil& operator=(const without_gil&) = delete;
 
-  /// Takes the GIL back for as long as the handlers of signals take that have come meanwhile.
-  /// Returns whether one has raised; its exception is then the thread's.
+  /// Takes the GIL back and runs the handlers of signals that have come since. Returns whether a
+  /// handler has raised; its exception is then the thread's.
   /// @pre the thread has no exception
   bool handlers_raise();
 
@@ -46,9 +46,9 @@ private:
 /// Notes which thread is Python's main thread, the only one that runs handlers of signals.
 void set_main_thread(unsigned long ident) noexcept;
 
-/// Gives the GIL up for a call of a client. In Python's main thread handlers of signals run
-/// meanwhile, every `interruption::interval`; once one has raised, the call ends as if its client
-/// were closed. `raise_from_handlers` follows when this is gone.
+/// Gives the GIL up for a call of a client. In Python's main thread handlers of signals run during
+/// the call, every `interruption::interval`; once a handler has raised, the call ends as if its
+/// client were closed. Call `raise_from_handlers` after the end of this object.
 class outside_call {
 public:
   outside_call();

@@ -11,8 +11,8 @@ namespace peercache::python {
 
 /// The layout that a dict describes, as `_native.pyi` lists its keys; a key that is missing keeps
 /// its default. Needs the GIL. Errors: py::value_error for an unknown key or kind of states,
-/// py::type_error for an object that is not a dict and for a value of another form; what no engine
-/// can have is `handoff::check`'s to refuse.
+/// py::type_error for an object that is not a dict and for a value of another form; a layout that
+/// no engine can have is refused later, by `handoff::check`.
 handoff::kv_layout layout_of(py::handle described);
 
 /// The items of an array of non-negative 32-bit integers (numpy.int32) in one row, copied. Needs

@@ -14,8 +14,8 @@ std::unique_ptr<Worker> start_worker(options_form options, std::string host, std
       worker_request{std::move(options), std::move(host), std::move(name)}, layout);
 }
 
-/// Keeps the GIL: a scheduler polls each room in each turn of its loop, and one load is cheaper
-/// than to give the GIL up.
+/// Polls a room without giving the GIL up: a scheduler polls each room in each turn of its loop,
+/// and one load is cheaper than to give the GIL up.
 int poll_room(const client::room_watch& room) {
   return static_cast<int>(room.poll());
 }

@@ -20,7 +20,7 @@ namespace peercache::python {
 struct worker_request {
   std::map<std::string, std::string> options; ///< Values by the names of the option table.
   std::string host;                           ///< Numeric address on which the worker listens.
-  std::string name;                           ///< Name of the host in the other side's logs.
+  std::string name;                           ///< Name of this host in the logs of other workers.
 };
 
 /// Why a room has failed: the reason, and whether this worker had no part in it.
@@ -29,11 +29,11 @@ using failure_form = std::pair<std::string, bool>;
 /// A prefill worker as Python sees it: `peercache._native.PrefillWorker`.
 ///
 /// Threads: any number of Python threads at once; each method is entered with the GIL and gives it
-/// up once its arguments are converted; in the main thread handlers of signals run while one waits,
-/// and what they raise is raised when it returns. Ownership: memory is named by address; it is lent
-/// until `give_memory_back` or `close`. `close` ends the worker when the last running call has
-/// ended. Errors: `peercache.Error` for what the worker refuses; after `close`, and in a forked
-/// child, `closed`. Methods that end a room have nothing to end then, and return.
+/// up once its arguments are converted; in the main thread handlers of signals run while a method
+/// waits, and what they raise is raised when the method returns. Ownership: memory is named by
+/// address; it is lent until `give_memory_back` or `close`. `close` ends the worker when the last
+/// running call has ended. Errors: `peercache.Error` for what the worker refuses; after `close`,
+/// and in a forked child, `closed`. Methods that end a room do nothing after `close`.
 class native_prefill_worker {
 public:
   using worker_type = client::prefill_worker;
@@ -43,7 +43,7 @@ public:
   native_prefill_worker(const native_prefill_worker&) = delete;
   native_prefill_worker& operator=(const native_prefill_worker&) = delete;
 
-  /// Opens a room: its id, by which the other calls name it, and its state.
+  /// Opens a room. Returns its id, by which the other calls name it, and its state.
   std::pair<std::uint64_t, client::room_watch> open(std::uint64_t room);
   std::optional<std::uint32_t> prefix_pages(std::uint64_t id);
   void init(std::uint64_t id, std::uint32_t pages);
@@ -52,7 +52,7 @@ public:
   void abort(std::uint64_t id, std::string reason, bool from_another_rank);
   void clear(std::uint64_t id);
   std::optional<failure_form> failure(std::uint64_t id);
-  /// (bytes that all decode workers have read, seconds that the slowest took)
+  /// Returns (bytes that all decode workers have read, seconds that the slowest of them took).
   std::pair<std::uint64_t, double> metric(std::uint64_t id);
 
   void give_memory_back();
@@ -70,8 +70,9 @@ private:
   std::string data_plane_;
 };
 
-/// A decode worker as Python sees it: `peercache._native.DecodeWorker`. As the prefill worker;
-/// `end`, `clear`, `give_memory_back` and `close` wait until nothing writes to the pages.
+/// A decode worker as Python sees it: `peercache._native.DecodeWorker`. Like
+/// `native_prefill_worker`; besides, `end`, `clear`, `give_memory_back` and `close` wait until
+/// nothing writes to the pages.
 class native_decode_worker {
 public:
   using worker_type = client::decode_worker;
@@ -92,7 +93,8 @@ public:
 
   void give_memory_back();
   void lend_memory();
-  /// Prefill workers that were lost since the last call: ((host, port), reason) of each.
+  /// Returns the prefill workers that were lost since the last call: ((host, port), reason) of
+  /// each.
   std::vector<std::pair<address_form, std::string>> take_lost();
   py::dict stats();
   const std::string& data_plane() const noexcept { return data_plane_; }

@@ -11,7 +11,7 @@
 
 namespace peercache::python {
 
-/// What the interpreter's end closes. Threads: any.
+/// An object that is closed when the interpreter ends. Threads: any.
 class closable {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -20,7 +20,7 @@ public:
   /// Gives no new loans from now on, and makes running calls end soon. Does not wait for them.
   virtual void shut() = 0;
   /// Calls `shut`, waits for the loans that are out, until `until` at the latest, and lets go of
-  /// what was lent. It ends here, or with the last call that still has a loan of it.
+  /// what was lent. The lent object ends here, or with the last call that still has a loan of it.
   virtual void close(time_point until) = 0;
 };
 

@@ -52,8 +52,8 @@ std::unique_ptr<native_client> open_client(std::map<std::string, std::string> op
     if (end_announced())
       return {errc::closed, "the interpreter ends"};
     auto made = open_cache({std::move(options), embedded, wait_for_node});
-    // The interpreter's end closed all clients that there were; nobody would close one that is made
-    // now. After an interruption nobody would be given the client.
+    // The interpreter's end has closed all clients: nobody would close a client that is made now.
+    // After an interruption nobody would be given the client.
     if (made && (end_announced() || interruption::given()))
       return {errc::closed, "the interpreter ends"};
     return made;
@@ -95,8 +95,8 @@ std::vector<std::string> chain_of(const key_space& space, py::handle tokens,
                     page_tokens);
 }
 
-/// Holds the memory of objects with the buffer protocol: it keeps its place and its size while this
-/// lives. Needs the GIL.
+/// Holds the memory of objects with the buffer protocol: the memory keeps its place and its size
+/// while this lives. Needs the GIL.
 class lent_memory {
 public:
   /// Holds the object's memory and returns its (address, bytes). Errors: what the object raises
@@ -104,7 +104,8 @@ public:
   /// references to objects, which other bytes would make pointers to nowhere.
   std::pair<std::uint64_t, std::uint64_t> lend(py::handle object, bool writable) {
     const int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
-    // Taken aside first: an object may run Python code that lends to this one meanwhile.
+    // The buffer goes into a list of its own first: taking it may run Python code that calls
+    // `lend`.
     std::list<lent_buffer> one;
     const auto& view = one.emplace_back(object, flags).view();
     if (holds_objects(view))
@@ -159,7 +160,7 @@ void end_all(py::handle clients, double seconds) {
   if (all_ended)
     return ending.join();
   ending.detach();
-  // The thread goes on with them, so the list keeps one reference for ever.
+  // The thread still uses the clients, so their list is never freed.
   Py_INCREF(clients.ptr());
 }
 

@@ -21,7 +21,7 @@ std::uint64_t ns_between(std::chrono::steady_clock::time_point begin,
 
 /// The caller's memory that Python named by its address as a number.
 std::byte* at(std::uint64_t address) noexcept {
-  return reinterpret_cast<std::byte*>(address); // NOLINT(performance-no-int-to-ptr): what it is
+  return reinterpret_cast<std::byte*>(address); // NOLINT(performance-no-int-to-ptr)
 }
 
 /// The pages of one call and their parts; `Part` is const_part for a set, page_part for a get.
@@ -41,7 +41,8 @@ struct page_list {
   }
 };
 
-/// The tiers of all locations, and in the bits above those of the node `home`.
+/// Returns the tiers of all locations as bits: bit 0 memory, bit 1 disk; bits 2 and 3 the same for
+/// locations at the node `home`.
 char tier_mask(const std::vector<directory::page_location>& locations,
                const std::optional<incarnation>& home) {
   int mask = 0;
@@ -277,7 +278,8 @@ std::optional<py::bytes> native_client::tiers(const spaces& in, py::handle keys,
     const auto places = cache.locate(digests, limit);
     if (!places)
       return std::nullopt;
-    // While there is no session the node of before counts: if it has ended, no location names it.
+    // Without a session the last known node of this host counts: if it has ended, no location names
+    // it.
     std::lock_guard guard{home_lock_};
     if (const auto now = cache.home_node())
       last_home_ = now;

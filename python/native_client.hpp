@@ -27,10 +27,10 @@ namespace peercache::python {
 /// address and lent for the duration of the call: after a method has returned nothing reads or
 /// writes it (client/get_call waits for every batch, and a data plane closes what could still write
 /// before it completes one). `close` ends the client, and an embedded node, when the last running
-/// call has ended; from the handler of a signal that interrupts a call, it returns before. Errors:
-/// Python exceptions for arguments that make no sense, and what handlers of signals raise, which
-/// end a call of Python's main thread at once; nothing else. After `close`, and in a forked child,
-/// every page is `closed`.
+/// call has ended; called by the handler of a signal that interrupts a call, `close` returns
+/// earlier. Errors: Python exceptions for arguments that make no sense, and what handlers of
+/// signals raise, which end a call of Python's main thread at once; nothing else. After `close`,
+/// and in a forked child, every page is `closed`.
 class native_client {
 public:
   explicit native_client(opened_cache opened);
@@ -46,8 +46,8 @@ public:
                    timeout within);
   page_results get(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,
                    timeout within);
-  /// @param hold seconds for which pages are kept from eviction; nothing: none is. The pages of one
-  /// key, in all spaces, are held all or none.
+  /// @param hold seconds for which pages are kept from eviction; nothing: no page is. The pages of
+  /// one key, in all spaces, are held all or none.
   page_results exists(const spaces& in, py::handle keys, timeout within,
                       std::optional<double> hold);
   page_results remove(const spaces& in, py::handle keys, timeout within);
@@ -74,7 +74,7 @@ public:
   /// engine.
   void describe(const key_space& space, const std::string& door, py::handle fields,
                 const std::map<std::string, std::string>& facts);
-  /// Notes pages that were answered with a miss without a question, and why, for `peercache why`.
+  /// Notes pages that were called missing without asking the cache, and why, for `peercache why`.
   void note_unasked(const key_space& space, const std::string& reason, std::uint64_t pages);
 
   py::dict stats();

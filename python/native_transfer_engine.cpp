@@ -16,7 +16,7 @@ namespace {
 
 using handoff::call_state;
 
-// What `mooncake.engine` answers.
+// Numbers that `mooncake.engine` answers with.
 constexpr std::int64_t failed = -1, too_long = -2, unknown = -3, overlaps = -7;
 
 constexpr auto rest_of_refused = std::chrono::milliseconds(5);

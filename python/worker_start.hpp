@@ -18,9 +18,9 @@ namespace peercache::python {
 result<client::worker_options> worker_options_of(const std::map<std::string, std::string>& given);
 
 /// Starts a worker without the GIL: `start` returns it as a `result` of a unique_ptr. In the main
-/// thread handlers of signals run meanwhile; what one has raised is thrown, and the worker ends:
-/// nobody would be given it. Nobody would close one that begins after the interpreter's end was
-/// announced either. Errors: `peercache.Error`.
+/// thread handlers of signals run during the start; what a handler has raised is thrown, and the
+/// worker ends, because nobody would be given it. After the interpreter's end was announced no
+/// worker starts, because nobody would close it. Errors: `peercache.Error`.
 template <class Worker, class Start>
 std::shared_ptr<Worker> started_outside(Start&& start) {
   const auto begin = [&]() -> result<std::shared_ptr<Worker>> {

@@ -169,7 +169,7 @@ typedef struct peercache_option {
 typedef struct peercache_settings {
   uint32_t size;      /**< sizeof(peercache_settings) */
   uint32_t flags;     /**< 0, or PEERCACHE_DO_NOT_WAIT. */
-  const peercache_option *options; /**< They win over variables PEERCACHE_*, which win over the file PEERCACHE_CONFIG. */
+  const peercache_option *options; /**< Options win over PEERCACHE_* variables; these over the file PEERCACHE_CONFIG. */
   size_t option_count; /**< Number of `options`. */
   uint32_t calls_max; /**< Most started calls at once (a thread each, as needed); 1 to PEERCACHE_CALLS_MAX. */
   uint32_t reserved;  /**< 0. */

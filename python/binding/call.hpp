@@ -19,10 +19,10 @@ struct parameter {
   parameter(const char* of_name, object value) : name(of_name), otherwise(std::move(value)) {}
 
   const char* name;
-  object otherwise; ///< Taken when the call has no such argument; null: the call must have it.
+  object otherwise; ///< The default value; null: the call must have this argument.
 };
 
-/// How Python calls a function of C++.
+/// The name and the parameters by which Python calls a C++ function.
 struct signature {
   const char* name = "";
   std::vector<parameter> parameters;
@@ -50,8 +50,8 @@ void place_arguments(const signature& of, const given_arguments& given, PyObject
 
 /// Sets Python's exception for what was thrown.
 void set_exception(const std::exception_ptr& thrown) noexcept;
-/// Names the function that is tried for exceptions that are not of this library: it sets Python's
-/// exception and returns true, or returns false.
+/// Sets the function that translates exceptions of other kinds than this binding's: it sets
+/// Python's exception and returns true, or returns false.
 void set_translator(bool (*translate)(const std::exception_ptr&)) noexcept;
 
 /// Runs the C++ function that Python has called. What it throws becomes a Python exception.
@@ -116,7 +116,7 @@ decltype(auto) call_with(const signature& of, PyObject* const* objects,
     else
       return argument<bare>(of, At - First, objects[At]);
   };
-  // Braces: the arguments are converted in their order.
+  // Braces make the arguments' conversions run in order.
   std::tuple<decltype(value(std::integral_constant<std::size_t, I>{}))...> values{
       value(std::integral_constant<std::size_t, I>{})...};
   return std::invoke(Function,

@@ -46,8 +46,8 @@ std::int64_t signed_of(handle number, std::int64_t min, std::int64_t max) {
 bool bool_of(handle given) {
   if (PyBool_Check(given.ptr()))
     return given.ptr() == Py_True;
-  // Other truth values, such as numpy's, have this method; a text does not, of which "no" would be
-  // true.
+  // Other truth values, such as numpy's, have `__bool__`. A str has not, and is refused: the text
+  // "no" would count as true.
   const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(given.ptr()));
   if (PyObject_HasAttrString(const_cast<PyObject*>(type), "__bool__") == 0)
     throw cast_error("a bool is wanted");
@@ -83,7 +83,7 @@ converter<std::map<std::string, std::string>>::from(handle given) {
   if (!PyDict_Check(given.ptr()))
     throw cast_error("a dict of str is wanted");
   std::map<std::string, std::string> values;
-  // A copy of the items: none of them goes while they are read.
+  // The items are copied first, so that none of them goes while they are read.
   const auto items = checked(PyDict_Items(given.ptr()));
   for (auto& [key, value] : from_python<std::vector<std::pair<std::string, std::string>>>(items))
     values.insert_or_assign(std::move(key), std::move(value));

@@ -16,8 +16,9 @@
 namespace peercache::python::py {
 
 /// How values go between Python and C++: `from` takes one from Python, `to` makes one for it.
-/// Errors: `cast_error` for a value of another form or out of range; what code of Python's raises
-/// meanwhile. The general form, for classes that Python knows, is in type.hpp.
+/// Errors: `cast_error` for a value of another form or out of range; `error_already_set` for what
+/// Python code raises during the conversion. The general form, for classes that Python knows, is in
+/// type.hpp.
 template <class Value>
 struct converter;
 
@@ -89,7 +90,7 @@ struct converter<object> {
   static object to(object value) { return value; }
 };
 
-/// Objects as they are, made by us: a list, a dict, bytes.
+/// Objects that C++ has made (a list, a dict, bytes) go to Python as they are.
 template <std::derived_from<object> Object>
 struct converter<Object> {
   static object to(object value) { return value; }

@@ -17,19 +17,19 @@ namespace peercache::python::py {
 /// Thrown by whoever has set a Python exception for this thread.
 struct error_already_set {};
 
-/// Becomes TypeError.
+/// An error that becomes Python's TypeError.
 class type_error : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
 };
 
-/// A Python value that is not of the form that C++ wants: a TypeError, too.
+/// A Python value does not have the form that C++ wants; becomes TypeError.
 class cast_error final : public type_error {
 public:
   using type_error::type_error;
 };
 
-/// Becomes ValueError.
+/// An error that becomes Python's ValueError.
 class value_error final : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
@@ -49,11 +49,11 @@ protected:
   PyObject* object_ = nullptr;
 };
 
-/// A reference of its own.
+/// A reference that keeps its object alive.
 class object : public handle {
 public:
   object() = default;
-  /// Takes a reference over that the caller has.
+  /// Takes over a reference that the caller owns.
   static object steal(PyObject* owned) noexcept {
     object made;
     made.object_ = owned;

@@ -13,8 +13,8 @@ namespace peercache::python::py {
 /// A Python object that owns a C++ object.
 struct instance {
   PyObject_HEAD;
-  void* held;          ///< Null when its constructor has failed.
-  PyObject* weak_refs; ///< The interpreter's.
+  void* held;          ///< The C++ object; null when its constructor has failed.
+  PyObject* weak_refs; ///< The weak references, which the interpreter keeps here.
 };
 
 /// The type by which Python knows a class; null before the module is made.
@@ -25,8 +25,8 @@ inline PyTypeObject* bound_type = nullptr;
 void* held_by(handle given, PyTypeObject* type);
 /// A new object of the type that owns nothing yet.
 object new_instance(PyTypeObject* type);
-/// Lets go of those that refer to the object weakly, before what it holds ends: none of them may
-/// still find it then.
+/// Clears the weak references to the object. Call before its C++ object ends: no weak reference may
+/// find it afterwards.
 void clear_weak_references(instance* ending) noexcept;
 /// Gives back the memory of an object that no longer holds anything.
 void free_instance(instance* ending) noexcept;
@@ -43,7 +43,8 @@ object own(std::unique_ptr<Class> held) {
   return made;
 }
 
-/// Classes that Python knows: `from` refers to the object that Python's owns.
+/// Converts classes that Python knows: `from` returns a reference to the C++ object that the Python
+/// object owns.
 template <class Class>
 struct converter {
   static Class& from(handle given) {
@@ -52,7 +53,7 @@ struct converter {
   static object to(Class value) { return own(std::make_unique<Class>(std::move(value))); }
 };
 
-/// Keeps exceptions of the thread aside while an object ends, whose end may run Python code.
+/// Sets the thread's Python exception aside while an object ends, because that may run Python code.
 class exception_aside {
 public:
   exception_aside() noexcept { PyErr_Fetch(&type_, &value_, &trace_); }
@@ -89,7 +90,7 @@ Py_ssize_t length_of(PyObject* self) {
   });
 }
 
-/// `Make` returns a unique_ptr of the class.
+/// Constructs an object for the interpreter; `Make` returns a unique_ptr of the class.
 template <auto Make>
 PyObject* construct(PyTypeObject* /*type*/, PyObject* positional, PyObject* named) {
   return guarded<PyObject*>(nullptr, [&] {
@@ -119,7 +120,7 @@ class module_builder;
 template <class Class>
 class class_builder {
 public:
-  /// @param name the type's, which lives for ever
+  /// @param name name of the type; the text lives for ever
   explicit class_builder(const char* name) : name_(name) {}
 
   template <auto Make>
@@ -157,13 +158,14 @@ private:
   std::vector<PyGetSetDef>* getters_ = new std::vector<PyGetSetDef>;
 };
 
-/// What a type is made of, without its class.
+/// The parts of a type, whatever its C++ class is.
 struct type_parts {
   const char* name;
   newfunc construct;
   destructor end;
   lenfunc length;
-  PyMethodDef* methods; ///< Ends with an empty one, as `getters` does; both live for ever.
+  PyMethodDef* methods; ///< The methods; an empty entry ends them, as it ends `getters`; both live
+                        ///< for ever.
   PyGetSetDef* getters;
 };
 

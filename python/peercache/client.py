@@ -56,7 +56,8 @@ class Origin(enum.IntEnum):
 
 
 class PageResult(NamedTuple):
-    """The result of one page. `length` is the page's own with `exists`, else that of the parts given."""
+    """The result of one page. With `exists`, `length` is that of the page found; with other calls it is that of the
+    parts given."""
 
     status: Status
     origin: Origin
@@ -134,8 +135,8 @@ def _is_range(memory: Any) -> bool:
 def memory_of(
     memory: Memory, writable: bool, lent: Optional[_native.LentMemory] = None
 ) -> Tuple[int, int]:
-    """The (address, bytes) of a piece of memory. An object with the buffer protocol is held by `lent`, so that
-    nobody resizes a bytearray meanwhile. Errors: TypeError, ValueError, BufferError."""
+    """The (address, bytes) of a piece of memory. An object with the buffer protocol is held by `lent`, so that nobody
+    resizes a bytearray while it is used. Errors: TypeError, ValueError, BufferError."""
     if _is_range(memory):
         return int(memory[0]), int(memory[1])
     # A bare number is refused: numpy's integers are buffers too, and would lend the bytes of the number itself.
@@ -156,7 +157,8 @@ def _is_list_of_parts(page: Page) -> bool:
 
 class _Parts:
     """The memory of a call's pages, all parts one after the other. It holds the pages' objects for as long as the
-    call: a sequence may make its pages only when it is asked for them, and other threads may change it meanwhile."""
+    call: a sequence may make its pages only when it is asked for them, and other threads may change it during the
+    call."""
 
     def __init__(self, keys: Sequence[str], pages: Sequence[Page], writable: bool) -> None:
         """Collects the parts of all pages. Errors: TypeError for pages in no order, ValueError when pages differ in

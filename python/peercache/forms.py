@@ -62,8 +62,8 @@ TEXTS = Form("a text or a list of texts", _is_list_or_text)
 
 
 def of_option(form: str) -> Form:
-    """The form of an option, by the form's name in the option table. Only faults of type are found here; others are
-    told by the reader of the option."""
+    """The form of an option, by the form's name in the option table. Only faults of type are found here; other faults
+    are reported where the option is read."""
     if form.endswith(",..."):
         return TEXTS
     if "off" in form.split("|"):

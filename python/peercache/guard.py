@@ -11,7 +11,7 @@ REPEAT_SECONDS = 60.0
 
 
 class Closed(Exception):
-    """Raised when what is called has been closed: the call is a miss, and no fault."""
+    """Raised when the called object has been closed: the call is a miss, and not a fault."""
 
 
 Call = TypeVar("Call", bound=Callable[..., Any])

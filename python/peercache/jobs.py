@@ -1,4 +1,5 @@
-"""What engines have submitted and will ask after: threads that run jobs, each of which ends by its deadline."""
+"""Runs jobs of an engine on threads: the engine submits a job and asks later how it ended. Each job ends by its
+deadline."""
 
 from __future__ import annotations
 
@@ -53,17 +54,17 @@ Move = Callable[[Job, float], Results]
 class Jobs:
     """Runs jobs on threads of its own, some for each kind.
 
-    Threads: any may call. Deadlines: a job ends by its own, waiting included: one that waits when it has passed never
-    starts, and ends when `take` or `wait_idle` is called; one that runs has no more time left than until then.
-    Invariant: `take` returns each submitted job once; `ended` was told of it before, and `ready` is called afterwards.
-    Errors: none; a move that raises has done nothing.
+    Threads: any may call. Deadlines: a job ends by its deadline, waiting included: a job that still waits then never
+    starts, and ends when `take` or `wait_idle` is called; a job that runs gets the time that is left. Invariant:
+    `take` returns each submitted job once; `ended` is called for the job before that, and `ready` as soon as `take`
+    can return it. Errors: none; a move that raises has done nothing.
     """
 
     def __init__(self, move: Move, threads: Dict[str, int], name: str, ended: Callable[[Ended], None] = lambda _: None,
                  ready: Callable[[], None] = lambda: None) -> None:
-        """`ended` and `ready` are called from any thread, without a lock of the queue's, and must not raise; `threads`
-        has the number of each kind's threads, `name` is the last part of their names' beginning and of the logger's
-        name."""
+        """`ended` and `ready` are called from any thread, without a lock of the queue's, and must not raise. `threads`
+        has the number of threads of each kind. The names of the threads begin with "peercache-{name}", and the
+        logger is "peercache.{name}"."""
         self._move, self._told, self._ready = move, ended, ready
         self._logger = logging.getLogger(f"peercache.{name}")
         self._changed = threading.Condition()
@@ -133,7 +134,7 @@ class Jobs:
             thread.join()
 
     def _expired(self, by: Optional[float] = None) -> List[Ended]:
-        """Takes out the waiting jobs whose deadline has passed, or has at `by`; `_end` must be given them."""
+        """Takes out the waiting jobs whose deadline has passed at `by` (None: now). The caller hands them to `_end`."""
         by = time.monotonic() if by is None else by
         with self._changed:
             late = [job for jobs in self._waiting.values() for job in jobs if job.deadline <= by]
@@ -168,7 +169,8 @@ class Jobs:
             pass
 
     def _run_one(self, kind: str) -> bool:
-        """Runs the next job. False: there is none any longer. No local of a thread that waits keeps a job's memory."""
+        """Runs the next job. False: the thread is to end. No local variable keeps a job's memory while the thread
+        waits."""
         job = self._next(kind)
         if job is None:
             return False

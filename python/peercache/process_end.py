@@ -1,4 +1,4 @@
-"""What has threads of C++ ends before the interpreter does: clients and workers are told here."""
+"""Ends clients and workers, which have threads of C++, before the interpreter ends."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def close_at_end(each: Closable) -> None:
 
 @atexit.register
 def _end_all() -> None:
-    """Ends all of them before the interpreter ends. Hooks of atexit that were registered before this one run after
-    it: the pages of their calls are CLOSED. Daemon threads that are in a call and have not returned by then stay
-    there."""
+    """Ends all clients and workers before the interpreter ends. Hooks of atexit that were registered before this one
+    run after it: the pages of their calls are CLOSED. Daemon threads that are in a call and have not returned by
+    then stay there."""
     _native.end_all(list(_open), END_SECONDS)
 
 

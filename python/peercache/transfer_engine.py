@@ -116,14 +116,15 @@ class TransferEngine:
         return self._told("register_memory", self._native.register_memory(buffer_addr, capacity))
 
     def unregister_memory(self, buffer_addr: int) -> int:
-        """Takes memory back: when it returns 0, nobody reads or writes it. -3 when none begins there."""
+        """Takes memory back: when it returns 0, nobody reads or writes the memory. -3 when no registered memory begins
+        there."""
         if self._native is None:
             return self._told("unregister_memory", NOT_BEGUN)
         return self._told("unregister_memory", self._native.unregister_memory(buffer_addr))
 
     def batch_register_memory(self, buffer_addresses: Sequence[int], capacities: Sequence[int],
                               location: str = "*") -> int:
-        """Registers all of it, or none."""
+        """Registers all of these pieces of memory, or none: 0, or the code of the piece that failed."""
         if len(buffer_addresses) != len(capacities):
             return self._told("batch_register_memory", (FAILED, "the lists differ in length"))
         for index, (address, capacity) in enumerate(zip(buffer_addresses, capacities)):
@@ -189,7 +190,7 @@ class TransferEngine:
 
     def transfer_check_status(self, batch_id: int) -> int:
         """1 when the call is done, 0 while it is open, -1 when it has failed, -2 when it took too long. After any
-        answer but 0 its number is forgotten."""
+        answer but 0 the call's number is forgotten."""
         if self._native is None:
             return FAILED
         return self._told("transfer", self._native.check(batch_id))

@@ -60,8 +60,8 @@ def check_mapped(ranges: Sequence[Range]) -> None:
 
 
 def _layers_of(kv_args: Any) -> str:
-    """The layers that lie in the buffers, as far as the engine says: other layers have pages of the same size. An
-    engine that says nothing (a decode engine) begins with layer 0, which other PP ranks never do."""
+    """The layers that lie in the buffers, as far as the engine says: buffers of other layers have pages of the same
+    size. An engine that says nothing (a decode engine) begins with layer 0, as no pipeline rank but the first does."""
     ids = getattr(kv_args, "kv_layer_ids", None)
     first = int(getattr(kv_args, "prefill_start_layer", None) or 0)
     listed = "" if ids is None else ",".join(str(int(each)) for each in ids)

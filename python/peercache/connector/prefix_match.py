@@ -37,8 +37,8 @@ def leading_run(pages: int, ask: Ask) -> int:
 
     A search of PROBES pages per round finds a page that is missing. The pages before it are then all asked for:
     eviction may have taken a page out of the middle, and without that question the search would promise too much. So
-    the answer is
-    that of an exact index, and a long chain of which little is stored costs only a few small questions.
+    the answer is that of an exact index, and a long chain of which little is stored costs only a few small
+    questions.
     """
     bound, first = _bound(pages, ask), 0
     while first < bound:

@@ -173,7 +173,7 @@ class RemoteKVConnector:
     `timeout` (seconds) of the call. Errors: ValueError, RuntimeError and OverflowError for misuse
     (pages outside the buffers or named twice in a call, ranges that are not pages, a call before
     register_kv_buffers), `peercache.Error` from the constructor for options that make no sense, or an
-    embedded node that cannot start; nothing else. What cannot be had is a miss; after `close` all is.
+    embedded node that cannot start; nothing else. Pages that cannot be had are misses; after `close` all pages are.
     """
 
     def __init__(self, metadata: ConnectorMetadata) -> None:

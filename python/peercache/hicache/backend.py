@@ -155,8 +155,8 @@ class Backend:
             self._give_back()
 
     def _give_back(self) -> bool:
-        """Unregisters the memory of forgotten pools. Waits until no call is running, and makes new calls wait
-        meanwhile: a read goes on in the memory that it began with. False when a running call does not end; the
+        """Unregisters the memory of forgotten pools. Waits until no call is running, and holds new calls back while it
+        unregisters: a read goes on in the memory that it began with. False when a running call does not end; the
         memory is then unregistered later, or by `close`."""
         with self._idle:
             if not self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS):

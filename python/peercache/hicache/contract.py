@@ -45,7 +45,7 @@ class OwnPoolTransferResult:
 
 @dataclass
 class OwnStorageMetrics:
-    """SGLang's storage metrics: one entry of pages and GB/s for each batch since the last time."""
+    """SGLang's storage metrics: one entry of pages and GB/s for each batch since the metrics were last taken."""
 
     prefetch_pgs: List[int] = field(default_factory=list)
     backup_pgs: List[int] = field(default_factory=list)

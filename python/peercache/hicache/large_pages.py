@@ -102,7 +102,7 @@ class LargePages:
     def _set_pieces(
         self, native: Any, new: _Pages, index: int, places: Parts, pages: int, limit: Deadline
     ) -> bool:
-        """Stores all pieces of one page; whether every one of them is stored."""
+        """Stores all pieces of one page. Returns whether every one of them is stored."""
         one = _Pages([new.numbers[index]], [new.keys[index]], [new.versions[index]])
         names = one.piece_keys(self.count)
         addresses, sizes = self._places_of(one.numbers, places, pages)

@@ -118,7 +118,7 @@ class Settings:
     """The publisher of KV events; None: nobody is told which pages are in L3."""
 
     def batch_budget_s(self, tokens: int, unified: bool = False) -> float:
-        """Seconds after which SGLang gives up a prefetch of `tokens` tokens, so that a batch is not worth more time."""
+        """Seconds after which SGLang gives up a prefetch of `tokens` tokens: a batch of it should take no longer."""
         return (self.unified_tree if unified else self.radix_tree).of(tokens)
 
 

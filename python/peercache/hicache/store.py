@@ -42,12 +42,11 @@ class PeerCacheStore(StorageBase):
     Other keys of the JSON are names of the option table (docs/configuration.md), "space" for a tenant,
     and "embedded" for a node in this process; without it the node of this host is used.
 
-    Threads: any number of calls at once; SGLang has one exists, one get, one set. Ownership: a set
-    copies inside the call, after a get nothing writes to the host pool, also where it missed.
-    Errors: the constructor raises ValueError for a JSON that makes no sense. No other method raises or
-    returns None where SGLang expects an answer: what cannot be had is a miss. Deadlines: `client.timeout`
-    for a call, whatever it asks of how many pools and nodes, and for a get no more than SGLang itself would wait for as
-    many tokens.
+    Threads: any number of calls at once; SGLang has one thread for exists, one for get and one for set. Ownership: a
+    set copies inside the call, after a get nothing writes to the host pool, also where it missed. Errors: the
+    constructor raises ValueError for a JSON that makes no sense. No other method raises or returns None where SGLang
+    expects an answer: what cannot be had is a miss. Deadlines: `client.timeout` for a call, whatever it asks of how
+    many pools and nodes, and for a get no more than SGLang itself would wait for as many tokens.
 
     Answers of ranks: a page counts as there when all ranks of the TP group have theirs, so that all of
     them say the same; what appears or goes between two ranks' questions SGLang levels with its MIN. With
@@ -72,7 +71,7 @@ class PeerCacheStore(StorageBase):
 
     @never_raises(lambda *_, **__: None)
     def register_mem_pool_host(self, mem_pool_host: Any) -> None:
-        """Registers the host pool; another one takes the place of the pool before."""
+        """Registers the host pool, in place of the pool that was registered before, if any."""
         if KV in self._pools:
             self._pools.clear()
             self._end_events()

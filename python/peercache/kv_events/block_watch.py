@@ -53,8 +53,8 @@ class BlockWatch:
     Invariant: a block is announced in a medium only after an answer named that medium, and is announced
     as removed when an answer no longer does, when there was none for `stale_s`, or when it is forgotten:
     more than `limit` blocks are known, none of them is nowhere, and it is the longest without an answer
-    (without any: since it was set first). Blocks that are nowhere are forgotten first, and those that were
-    only read at once unless they had been found before.
+    (without any: since it was set first). Blocks that are nowhere are forgotten first. A block that was only read,
+    and never found, is forgotten as soon as it is nowhere.
     """
 
     def __init__(self, limit: int, check_s: float, stale_s: float) -> None:
@@ -156,7 +156,7 @@ class BlockWatch:
         self._settle_recalled(block)
 
     def _settle_recalled(self, block: _Watched) -> None:
-        """Says once of a block of an earlier publisher where it is no more."""
+        """Announces, once, the media that a block of an earlier publisher is no longer in."""
         if block.is_recalled:
             block.is_recalled = False
             self._events += [Removed((block.block,), medium) for medium in MEDIA if medium not in block.media]
@@ -169,7 +169,8 @@ class BlockWatch:
             self._lost[key] = block
 
     def _found_again(self, key: str) -> Optional[_Watched]:
-        """Takes a block from those that are nowhere, if it is one; the caller gives it the present time."""
+        """Takes a block out of the blocks that are nowhere; None when it is not one of them. The caller gives it the
+        present time."""
         block = self._lost.pop(key, None)
         if block is not None:
             block.answered = None

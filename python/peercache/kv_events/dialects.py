@@ -147,7 +147,7 @@ def blocks_allowed(encoding: str, blocks_max: int, object_keys: ObjectKeys) -> i
 
 
 def dialect_of(encoding: str, page_tokens: int, object_keys: ObjectKeys, backend: str) -> Dialect:
-    """The dialect with one of the names in ENCODINGS."""
+    """Makes the dialect that is named `encoding`, one of ENCODINGS."""
     if encoding == MOONCAKE:
         return MooncakeMaster(object_keys, backend)
     if encoding == MAP:

@@ -1,4 +1,5 @@
-"""The blocks that a publisher has announced, in a file: the publisher after it, of the same engine, asks for them."""
+"""The blocks that a publisher has announced, in a file: the next publisher of the same engine asks the directory about
+them."""
 
 from __future__ import annotations
 
@@ -74,8 +75,8 @@ class Journal:
         self._records += len(blocks)
 
     def rewrite(self, blocks: Sequence[Block]) -> None:
-        """Makes the file hold these blocks and no others. Whoever is killed here, or finds the disk full, leaves the file
-        as it was."""
+        """Makes the file hold these blocks and no others. A process that is killed here, or finds the disk full, leaves
+        the file as it was."""
         next_path, before = self._path + ".next", self._fd
         self._fd = _open_alone(next_path)
         try:

@@ -157,7 +157,8 @@ class KVEvents:
                 self._journal.close()
 
     def _recall(self) -> None:
-        """Reads what the publisher before has announced. The file then has these blocks alone, and no broken end."""
+        """Reads what the previous publisher has announced. Afterwards the file has only these blocks, and no broken
+        end."""
         if self._journal is None:
             return
         try:
@@ -168,7 +169,7 @@ class KVEvents:
             self._give_journal_up(why)
 
     def _note(self, events: Sequence[Event]) -> None:
-        """Notes announced blocks in the journal. One that cannot be written is given up: the events go on."""
+        """Notes announced blocks in the journal. A journal that cannot be written is given up: the events go on."""
         new = [event.block for event in events if isinstance(event, Stored)]
         if self._journal is None or not new:
             return

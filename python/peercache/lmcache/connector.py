@@ -148,7 +148,7 @@ class PeerCacheConnector:
 
 
 def _done(ended: Ended) -> Sequence[bool]:
-    """Whether each key has become what was asked. @pre the job was run"""
+    """Whether what was asked has been done for each key. @pre the job was run"""
     if ended.job.kind == DELETE and ended.results is not None:
         return [status in (Status.HIT, Status.NOT_FOUND) for status in ended.results.statuses]
     return ended.ok

@@ -196,7 +196,7 @@ USED_OF_DECODE = "connection_pool connection_lock prefill_info_table addr_to_roo
 
 
 def check_manager(manager: CommonKVManager, names: Sequence[str]) -> None:
-    """Errors: RuntimeError when SGLang's manager has not made an attribute that is used here."""
+    """Checks that SGLang's manager has made the attributes that are used here. Errors: RuntimeError."""
     missing = [name for name in names if not hasattr(manager, name)]
     if missing:
         raise RuntimeError(unknown_version([f"its KV manager has no {', '.join(missing)}"]))

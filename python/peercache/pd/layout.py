@@ -23,7 +23,7 @@ def kinds_of_states(kv_args: Any) -> List[str]:
 
 
 def _buffers(ptrs: Any, lens: Any, item_lens: Any, layers: Any) -> List[Buffer]:
-    """Errors: ValueError when the lists differ in length."""
+    """The buffers that these lists describe. Errors: ValueError when the lists differ in length."""
     ids: Sequence[Optional[int]] = list(layers) if layers is not None and len(layers) else [None] * len(ptrs)
     if not len(ptrs) == len(lens) == len(item_lens) == len(ids):
         raise ValueError(

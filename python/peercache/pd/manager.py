@@ -23,8 +23,8 @@ class KVManager(CommonKVManager):
     the bootstrap server and connects there.
 
     Threads: SGLang's scheduler calls, and the thread of its heartbeat; `WaitingSends` has one of its own. Ownership:
-    the memory of KVArgs is lent to the worker from the constructor on, but between `deregister_buffer_to_engine` and
-    `register_buffer_to_engine`. Errors: ValueError and RuntimeError at start, for what is not served;
+    the memory of KVArgs is lent to the worker from the constructor on, except between `deregister_buffer_to_engine`
+    and `register_buffer_to_engine`. Errors: ValueError and RuntimeError at start, for what is not served;
     `peercache.Error` when the worker cannot start.
     """
 
@@ -103,11 +103,11 @@ class KVManager(CommonKVManager):
             return self.failure_records.get(room)
 
     def states_of(self, state_indices: Any, sequence_pages: int) -> List[StateItems]:
-        """Errors: ValueError."""
+        """The items of a room's states (`layout.states_of`). Errors: ValueError."""
         return states_of(kinds_of_states(self.kv_args), state_indices, sequence_pages)
 
     def aux_row(self, aux_index: Optional[int]) -> int:
-        """The row of a room. Errors: ValueError when there are rows and the room has none."""
+        """The row of a room in the metadata buffers. Errors: ValueError when there are rows and the room has none."""
         if aux_index is None and len(self.kv_args.aux_data_ptrs):
             raise ValueError("SGLang names no metadata buffer for the room")
         return int(aux_index or 0)

@@ -76,7 +76,7 @@ class KVReceiver(CommonKVReceiver):
             self._or_fail(lambda: self._allocate(kv_indices, aux_index, state_indices, int(decode_prefix_len or 0)))
 
     def _allocate(self, kv_indices: Any, aux_index: Optional[int], state_indices: Any, prefix: int) -> None:
-        """Errors: ValueError and those of the worker."""
+        """Lends the room's pages to the worker. Errors: ValueError and those of the worker."""
         page_size = int(self.kv_mgr.kv_args.page_size)
         if prefix % page_size != 0:
             raise ValueError(f"decode has a prefix of {prefix} tokens, which are no whole pages of {page_size}")
@@ -103,7 +103,7 @@ class KVReceiver(CommonKVReceiver):
         return state
 
     def _send_abort_notification(self) -> None:
-        """Ends the room here, which tells prefill; SGLang's own would send to a port where nobody listens to it."""
+        """Ends the room here, which tells prefill; SGLang's method would send to a port where nobody listens to it."""
         if self._has_room():
             self._worker.abort(self.bootstrap_room, self.kv_mgr.failure_of(self.bootstrap_room) or ANOTHER_RANK)
 
@@ -124,7 +124,7 @@ class KVReceiver(CommonKVReceiver):
             return
         super().abort()
         self._send_abort_notification()
-        # SGLang would wait for an acknowledgement of it.
+        # SGLang would wait for an acknowledgement of the notification.
         self.abort_notified = False
 
     def clear(self) -> None:

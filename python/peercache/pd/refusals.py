@@ -49,7 +49,7 @@ def _unknown_layouts(kv_args: Any, pp_size: int) -> List[str]:
 
 
 def check_start(server_args: Any, kv_args: Any) -> None:
-    """Errors: ValueError."""
+    """Refuses an engine that this backend does not serve. Errors: ValueError."""
     why = refusals(server_args, kv_args)
     if why:
         raise ValueError(f"--disaggregation-transfer-backend peercache does not serve this engine: {'; '.join(why)}")
@@ -65,7 +65,7 @@ def has_cuda() -> bool:
 
 
 def check_memory(server_args: Any, data_plane: str) -> None:
-    """Errors: ValueError for KV in the memory of a device that pages cannot be copied out of."""
+    """Refuses KV in the memory of a device that pages cannot be copied out of. Errors: ValueError."""
     device = getattr(server_args, "device", None) or "cpu"
     if device == "cpu" or (device == "cuda" and has_cuda()) or not data_plane.startswith("tcp"):
         return

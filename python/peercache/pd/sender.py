@@ -70,8 +70,8 @@ class KVSender(CommonKVSender):
         num_kv_tokens: Optional[int] = None,
         token_position_offset: int = 0,
     ) -> None:
-        """Announces pages. Those that a forward is still writing (`_early_send_wait_event`) are announced when it is
-        done, by another thread."""
+        """Announces pages. Pages that a forward is still writing (`_early_send_wait_event`) are announced by another
+        thread, when the forward is done."""
         event = getattr(self, "_early_send_wait_event", None)
         self._early_send_wait_event = None
         self.curr_idx += len(kv_indices)
@@ -83,7 +83,7 @@ class KVSender(CommonKVSender):
         if event is None and not self.kv_mgr.sends.has(self._room):
             self._announce(pages_of(kv_indices), state_indices, is_last)
             return
-        # SGLang may use the arrays for something else meanwhile.
+        # SGLang may use the arrays for something else before the pages are announced.
         pages = pages_of(kv_indices).copy()
         states = state_indices
         if states is not None:
@@ -129,7 +129,7 @@ class KVSender(CommonKVSender):
         return state
 
     def get_transfer_metric(self) -> KVTransferMetric:
-        """Bytes and seconds as decode has told them; None while it has not."""
+        """Bytes and seconds as decode has told them; a metric without figures while it has not."""
         return self._metric or self._metric_now()
 
     def _metric_now(self) -> KVTransferMetric:

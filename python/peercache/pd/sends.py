@@ -25,7 +25,7 @@ class WaitingSend(NamedTuple):
 
 
 def wait_for(event: Any) -> None:
-    """Waits until the work before a CUDA event is done. The GIL is given up meanwhile."""
+    """Waits until the work before a CUDA event is done. The GIL is given up during the wait."""
     if hasattr(event, "synchronize"):
         event.synchronize()
         return

@@ -139,8 +139,8 @@ class SimulatedEngine:
         return wrong
 
     def timed(self, calls: Sequence[Callable[[], None]], end: Callable[[], None] = lambda: None) -> Dict[str, Any]:
-        """Makes the calls. Returns how long each took, and, where the client was called, the share of its time for which
-        it held the GIL."""
+        """Makes the calls. Returns how long each took, and, where the client was called, the share of the time in the
+        client for which the GIL was held."""
         native, took = self.doors["here"].native, []
         _, inside_before, outside_before = native.call_times()
         first = time.perf_counter()

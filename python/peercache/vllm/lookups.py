@@ -30,8 +30,8 @@ def missing_keys(keys: Sequence[bytes], results: Results) -> "list[bytes]":
 
 class Lookups:
     """Answers the batches of `verdicts`, one after the other. Threads: `step_end` any, and one of its own from the
-    constructor to `close`. Deadlines: a batch that its deadline overtakes is not asked for. Errors: none; what cannot
-    be asked is a miss."""
+    constructor to `close`. Deadlines: a batch whose deadline has passed is not asked for. Errors: none; keys that
+    cannot be asked for are misses."""
 
     def __init__(
         self, native: Any, space: Callable[[], KeySpace], verdicts: Verdicts, missing: MissingCall, hold_s: float = 0.0
@@ -50,7 +50,7 @@ class Lookups:
             self._batches.put(batch)
 
     def close(self) -> None:
-        """Ends the thread; returns when it has ended. What waits is a miss."""
+        """Ends the thread; returns when it has ended. Keys that still wait are misses."""
         self._batches.put(None)
         self._thread.join()
 

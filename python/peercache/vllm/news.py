@@ -81,8 +81,9 @@ class Figures:
 class Announcements:
     """The keys that are announced as stored, and what is to be announced next. Threads: any.
 
-    Invariant: a key is announced as removed only after it was as stored: when a look-up or a load learns that nobody
-    has it, or when it is forgotten since there are more than `limit`. A key that nobody asks for again stays announced.
+    Invariant: a key is announced as removed only after it was announced as stored: when a look-up or a load learns
+    that nobody has it, or when it is forgotten since there are more than `limit`. A key that nobody asks for again
+    stays announced.
     """
 
     def __init__(self, limit: int = ANNOUNCED_MAX) -> None:

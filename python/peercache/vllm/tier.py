@@ -60,7 +60,7 @@ class PeerCacheTier(TierBase):
     medium = getattr(contract.theirs(contract.OFFLOAD, "Medium"), "STORAGE", None)
 
     def __new__(cls, *_: Any, **__: Any) -> "PeerCacheTier":
-        # Before Python says in its own words that the class is abstract.
+        # Refuses before Python would say, in its own words, that the class is abstract.
         fault = contract.refusal(TierBase)
         if fault is not None:
             raise ValueError(fault)

@@ -51,7 +51,7 @@ class Verdicts:
     def __init__(self, seconds: float) -> None:
         """`seconds` pass from `take` to the verdict of each key that it took."""
         self._seconds = seconds
-        self._lock = threading.Lock()  # The scheduler asks, a thread of ours answers, those of loads flip.
+        self._lock = threading.Lock()  # The scheduler asks, the thread of look-ups answers, those of loads flip.
         self._requests: "OrderedDict[str, Table]" = OrderedDict()
         self._next = Batch()
         self._hits = self._misses = self._late = 0
@@ -79,7 +79,7 @@ class Verdicts:
         if len(batch.tables) >= STEP_KEYS_MAX:
             return self._give_up(table, key)
         if not batch.tables:
-            batch.deadline = now + self._seconds  # For engines whose step does not end.
+            batch.deadline = now + self._seconds  # Counts for engines whose step does not end.
         batch.tables.setdefault(key, []).append(table)
         table[key] = batch
         return None
@@ -124,7 +124,7 @@ class Verdicts:
         with self._lock:
             tables = list(self._requests.values())
         for table in tables:
-            with self._lock:  # For each table: the scheduler looks up meanwhile.
+            with self._lock:  # Locked for each table by itself, so that the scheduler can look up in between.
                 for key in failed & table.keys():
                     if table[key] is True:
                         table[key] = False

@@ -12,7 +12,7 @@ namespace peercache::cli {
 struct hot_page {
   std::string digest; ///< The page_key, packed.
   std::uint64_t bytes = 0;
-  std::uint64_t reads = 0; ///< At all nodes.
+  std::uint64_t reads = 0; ///< Reads at all nodes.
   std::uint64_t reads_over = 0;
   std::vector<std::string> nodes; ///< Names of the nodes where the page is read.
 };

@@ -172,12 +172,13 @@ exit_code run(int argc, const char* const* argv) {
     return fail(line.globals, understood.error());
   if (!line.configured)
     return fail(line.globals, line.configured.error());
-  init_log("", "error", false); // What a command prints is its answer alone.
+  init_log("", "error", false); // No line of the log stands among what a command prints: that is
+                                // only its answer.
   return after_output(line.action(line.globals));
 }
 
 void print(const global_options& globals, const nlohmann::json& data, const std::string& text) {
-  // Names that peers chose may be no UTF-8; JSON has U+FFFD for such bytes.
+  // Names that peers chose need not be UTF-8; JSON has U+FFFD for such bytes.
   const auto all = globals.format == output_format::json
                        ? data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
                        : text;
@@ -243,8 +244,8 @@ error with_advice(const error& err) {
                                   "name another with --node HOST:PORT"};
 }
 
-/// Calls `connect` for each address of --node until one answers. Errors: the last one, with what
-/// the others before it said.
+/// Calls `connect` for each address of --node until one answers. Errors: that of the last address,
+/// with the messages of the earlier ones before it.
 template <class Connect>
 auto connect_first(const global_options& globals, Connect connect)
     -> decltype(connect(node_address{})) {
@@ -317,7 +318,7 @@ nlohmann::json to_json(const discovery::member& member) {
 }
 
 nlohmann::json to_json(const client::node_status& status) {
-  // "tcp: why not more", "verbs: the ports".
+  // The text is a plane and the reason for it: "tcp: why not more", "verbs: the ports".
   const auto colon = status.data_plane.find(": ");
   const auto plane = status.data_plane.substr(0, colon);
   const auto reason =

@@ -74,7 +74,7 @@ void add_action(command_line& line, CLI::App& above, const char* name, const cha
   command->add_option("FILE", *path, file_meaning);
   command->callback([&line, action, path] {
     line.action = [action, path](const global_options& globals) { return action(globals, *path); };
-    // A command about a file that is wrong must work in spite of it.
+    // A command about a configuration file must work although that file is wrong.
     line.configured = {};
   });
 }

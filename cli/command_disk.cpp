@@ -18,7 +18,7 @@ using clock = std::chrono::steady_clock;
 
 struct disk_arguments {
   std::string node;             ///< The node's name; empty: the node at `--node`.
-  std::uint64_t free_bytes = 0; ///< To be free of disk.size; 0: not said.
+  std::uint64_t free_bytes = 0; ///< Bytes of disk.size that are to be free; 0: not given.
   bool all = false;             ///< Whether all pages go.
   confirmation confirm;
   milliseconds wait{3'600'000};

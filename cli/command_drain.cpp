@@ -38,8 +38,8 @@ result<bool> view_says(client::admin_client& admin, const std::string& name, boo
   }
 }
 
-/// The newer one of the views that this node and the one that --node names have. The latter knows
-/// of the drain that was ordered there before, for which this one may still wait.
+/// The newer one of the views of this node and of the node that --node names. The latter knows of a
+/// drain that was ordered there earlier and that this node may not have heard of.
 result<discovery::view> newest_view(const global_options& globals, client::admin_client& node) {
   auto view = node.view();
   const auto asked = connect_admin(globals);
@@ -47,8 +47,8 @@ result<discovery::view> newest_view(const global_options& globals, client::admin
   return view && (!other || !other->newer_than(*view)) ? std::move(view) : std::move(other);
 }
 
-/// Whether a drain should go on. A drain that leaves no other node with keys is confirmed first:
-/// nobody takes pages then. With --dry-run every drain is only told.
+/// Whether a drain should go on. A drain that leaves no other node with keys is confirmed first,
+/// because nobody would take pages. With --dry-run a drain is only described.
 result<bool> drain_confirmed(const global_options& globals, const drain_arguments& arguments,
                              const discovery::view& view) {
   const auto stays = std::ranges::any_of(view.members, [&](const discovery::member& member) {

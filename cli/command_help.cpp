@@ -11,8 +11,8 @@ namespace peercache::cli {
 
 namespace {
 
-/// Whether each word names a command below the one before it. Words behind the innermost command
-/// are not looked at.
+/// Whether each word names a command below that of the previous word. Words behind the innermost
+/// command are not looked at.
 bool are_commands(const CLI::App& app, std::span<const std::string> words) {
   const auto below = shown_commands(app);
   if (below.empty() || words.empty())
@@ -21,8 +21,8 @@ bool are_commands(const CLI::App& app, std::span<const std::string> words) {
   return found != below.end() && are_commands(**found, words.subspan(1));
 }
 
-/// Prints the help of the command that `words` name, as `WORDS --help` does. Words that name none
-/// are refused as they are without --help, which CLI11 would obey first.
+/// Prints the help of the command that `words` name, as `WORDS --help` does. Words that do not name
+/// a command go without --help, so that CLI11 refuses them: it would obey --help first.
 exit_code help_of(const CLI::App& app, const std::vector<std::string>& words) {
   std::vector<const char*> all{"peercache"};
   for (const auto& word : words)

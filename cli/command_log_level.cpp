@@ -11,8 +11,8 @@ namespace peercache::cli {
 namespace {
 
 struct level_arguments {
-  std::string level; ///< Empty: only asks.
-  std::string node;  ///< Empty: all nodes.
+  std::string level; ///< The level to set; empty: levels are only shown.
+  std::string node;  ///< Name of the node; empty: all nodes.
 };
 
 /// The answer of one node; no level when it does not answer.

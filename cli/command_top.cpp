@@ -22,10 +22,10 @@ struct top_arguments {
   std::chrono::milliseconds every{2000};
 };
 
-/// What a node did in its newest step, a second.
+/// What a node did per second in its newest step.
 struct node_rates {
-  double gets = 0;  ///< Pages that were asked for.
-  double share = 0; ///< Hits among them.
+  double gets = 0;  ///< Pages that were asked for, per second.
+  double share = 0; ///< Hits among the pages that were asked for, from 0 to 1.
   double read_bytes = 0, stored_bytes = 0, evictions = 0;
   std::uint64_t get_p50_ns = 0, get_p99_ns = 0;
 };
@@ -88,7 +88,7 @@ void add_cells(const node_answer& answer, const std::optional<link::history_poin
                 fmt::format("{:.1f}", rates.evictions)});
 }
 
-/// Prints the state of the moment; with `over`, over what the terminal shows.
+/// Prints the state of the moment; with `over`, in place of what the terminal shows.
 exit_code print_top(const global_options& globals, bool over) {
   auto admin = connect_admin(globals);
   if (!admin)

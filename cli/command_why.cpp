@@ -12,7 +12,8 @@ namespace {
 /// A node that was asked.
 struct asked_node {
   discovery::member member;
-  std::unique_ptr<client::admin_client> admin; ///< Null: it does not answer.
+  std::unique_ptr<client::admin_client> admin; ///< Connection to the node; null: it does not
+                                               ///< answer.
   std::optional<link::calls_report> calls;
   std::optional<link::lost_report> lost;
 };

@@ -14,26 +14,28 @@ namespace peercache::cli {
 nlohmann::json disk_json(const client::node_status& node);
 std::string disk_text(const client::node_status& node);
 
-/// `failed` without a disk tier; `degraded` while it is being scanned, or any trouble of it lasts.
+/// `failed` without a disk tier; `degraded` while the tier is being scanned, or has a trouble that
+/// lasts.
 exit_code disk_exit_code(const client::node_status& node);
 
-/// Follows a node that reads its whole tier (`peercache disk verify`), by the reports that it makes
-/// meanwhile. A value.
+/// Follows a node that reads its whole tier (`peercache disk verify`), by the reports that the node
+/// makes while it reads. A value.
 class verify_progress {
 public:
   /// @param before the node's status from before it was asked to read
   explicit verify_progress(const client::node_status& before);
 
-  /// Reports come several times a second, the first one at least `report_pause_ms` after the
-  /// beginning. True when the node is done: two reports in a row say so, for the first one may be
-  /// older than the beginning.
+  /// Takes the node's newest report. Call this several times a second, the first time at least
+  /// `report_pause_ms` after the beginning. True when the node is done: two reports in a row say
+  /// so, for the first one may be older than the beginning.
   bool take(const client::node_status& now);
 
   std::uint64_t read_bytes() const noexcept { return read_bytes_; }
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   /// Pages whose bytes were not what was written; the node has dropped them.
   std::uint64_t failures() const noexcept { return failures_; }
-  /// Reads that failed meanwhile, those of others included. Nothing is known of their pages.
+  /// Reads that failed while the tier was verified, those of others included. Nothing is known of
+  /// the pages of these reads.
   std::uint64_t unread() const noexcept { return unread_; }
 
 private:
@@ -67,8 +69,8 @@ public:
   /// Unchanged reports until the disk counts as done, with pauses of `report_pause_ms`: longer than
   /// the directory has to answer an eviction.
   static constexpr int reports_until_free = 8;
-  /// Unchanged reports until it counts as stuck: longer than a file may be written, which cannot go
-  /// meanwhile.
+  /// Unchanged reports until the eviction counts as stuck: longer than the writing of a file takes,
+  /// during which the file cannot be removed.
   static constexpr int reports_until_stuck = 45;
 
 private:

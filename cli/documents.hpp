@@ -11,8 +11,8 @@ struct document {
   std::string text;
 };
 
-/// The documents of the tree: docs/cli.md. Variables PEERCACHE_* of the environment are put aside,
-/// since they would change the defaults that help tells; so do the manual pages. Threads: not while
+/// The documents of the tree: docs/cli.md. Like `manual_pages`, removes the variables PEERCACHE_*
+/// from the environment, since they would change the defaults that help tells. Threads: not while
 /// another one uses the environment.
 std::vector<document> documents();
 

@@ -5,9 +5,9 @@
 namespace peercache::cli {
 
 /// Holds back the signals that end a program (SIGINT, SIGTERM, SIGHUP), so that it can put things
-/// in order first. The destructor lets them through again: one that came meanwhile then ends the
-/// process, as its parent expects of a process that was told to end.
-/// Threads: made by the first thread before others start, which inherit the mask.
+/// in order first. The destructor lets them through again: a signal that was held back then ends
+/// the process, as its parent expects of a process that was told to end. Threads: made by the first
+/// thread before others start, which inherit the mask.
 class held_signals {
 public:
   held_signals();

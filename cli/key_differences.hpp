@@ -35,8 +35,8 @@ key_parts parts_of(const std::vector<std::string>& fields);
 /// else differs. Empty: no difference, or one that is meant: another rank's share, another pool.
 std::vector<key_difference> differences(const key_parts& asked, const key_parts& stored);
 
-/// Whether the keys of equal prompts differ too where this field does: then no page of the one
-/// space has a key in the other.
+/// Whether equal prompts have other keys in a space that differs in this field: then no page of the
+/// one space has a key in the other.
 bool changes_keys(std::string_view field);
 
 /// The name of the cause when spaces differ in this field: "page_size", "dtype", ...

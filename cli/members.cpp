@@ -9,8 +9,7 @@ namespace peercache::cli {
 
 namespace {
 
-/// How many members are asked at a time: each connection takes an actor system of its own
-/// meanwhile.
+/// How many members are asked at a time: each connection has an actor system of its own.
 constexpr std::size_t asked_at_once = 8;
 
 } // namespace

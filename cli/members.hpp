@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-/// Asking the members of a cluster. Threads: each function may be called by any; all wait, for the
-/// options' timeout a member at most.
+/// Functions that ask the members of a cluster. Threads: each may be called by any; each waits at
+/// most the options' timeout per member.
 namespace peercache::cli {
 
 /// The view of the node at `--node`.

@@ -263,7 +263,8 @@ miss_search::verdict miss_search::judge(const use& of, const link::failed_page& 
     return as_verdict(words_of_refusal(static_cast<page_status>(refused->second)));
   if (is_unknown(of, page, fates))
     return as_verdict(words_of_unknown());
-  // What is missed in a space that has pages of its own may as well be new.
+  // A page that is missed in a space with pages of its own may simply be new, so other keys are
+  // blamed only where the space has none.
   if (const auto* differs = other_keys(in);
       differs != nullptr && stored_in(in.sum) == 0 && hits_in(in.sum) == 0)
     return stored_with(*differs, "pages of this model are stored in another key space, where equal "

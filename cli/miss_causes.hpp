@@ -27,7 +27,7 @@ struct miss_cause {
   std::string door;  ///< The engine's door that asked.
   std::string space; ///< First field of the key space that was asked.
   std::uint64_t pages = 0;
-  /// Pages of `pages` that were judged each on its own. The rest is shared out as those are.
+  /// Pages, among `pages`, that were judged one by one. The other pages are shared out like these.
   std::uint64_t sampled = 0;
   std::vector<key_difference> differs;
   std::string detail;       ///< What happened, in words.
@@ -47,8 +47,8 @@ struct page_fate {
 /// Finds for each miss of all clients its cause. A plain class: it is told what the cluster knows.
 ///
 /// The numbers of misses are complete; which pages they were is known of the newest ones only.
-/// Misses whose page is not known are shared out as those of the same call, space and status whose
-/// page is. Threads: one.
+/// Misses whose page is not known are shared out among the causes like the known misses of the same
+/// call, space and status. Threads: one.
 class miss_search {
 public:
   /// Spaces that are compared with each other; misses are not blamed on further ones.

@@ -12,7 +12,7 @@ namespace {
 
 using link::call_kind;
 
-/// Causes by what makes two of them one row.
+/// The rows of the answer: causes with the same name, door, space and differences are one row.
 class cause_table {
 public:
   miss_cause& at(const link::space_calls& in, miss_cause&& one) {
@@ -39,8 +39,8 @@ private:
       rows_;
 };
 
-/// Shares `pages` out as `samples` are: each sample stands for its part, the first ones for what is
-/// left over.
+/// The part of `pages` that sample `index` stands for: all samples get equal parts, the first ones
+/// one page more while pages are left over.
 std::uint64_t part_of(std::uint64_t pages, std::size_t samples, std::size_t index) {
   return pages / samples + (index < pages % samples ? 1 : 0);
 }
@@ -107,7 +107,7 @@ void miss_search::add_unasked(std::vector<miss_cause>& to) const {
                    [](const auto& a, const auto& b) { return a.pages > b.pages; });
 }
 
-/// Adds a row for each space in which pages are stored, where nobody asks for any page at all.
+/// When nobody asks for any page: adds a row for each space in which pages are stored.
 void miss_search::add_never_asked(std::vector<miss_cause>& to) const {
   if (asked_ > 0)
     return;

@@ -52,7 +52,7 @@ struct ready_line {
   static result<ready_line> parse(std::string_view line);
 };
 
-/// A process peercache-node that this one started. Threads, ownership: as `child_process`.
+/// A process peercache-node that this process started. Threads, ownership: as `child_process`.
 class node_process {
 public:
   /// Starts a node and waits until it serves. Errors: the message has the last lines of the node's

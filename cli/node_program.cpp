@@ -107,8 +107,8 @@ void tell_manager(std::string_view state) {
     log::warn("{}; it may take this node for one that does not start or end", told.error().message);
 }
 
-/// Waits for a signal to stop. Ends the process when the node fails meanwhile: then it may answer
-/// nobody, and others are better off without it. /readyz tells of the failure already.
+/// Waits for a signal to stop. Ends the process when the node has failed: such a node may answer
+/// nobody, and the cluster is better off without it. /readyz tells of the failure already.
 std::optional<int> stop_signal_or_failure(const actors::node& node,
                                           std::chrono::milliseconds at_most) {
   const auto signal = stop_signal_within(at_most);

@@ -112,8 +112,8 @@ result<child_process> child_process::spawn(const spawn_options& options) {
   }
   auto parent = ::getpid();
   child_process child;
-  // vfork, not fork: a fork copies the page tables, and no other thread can fault a page in
-  // meanwhile, which takes tens of milliseconds with the pools of a few nodes mapped.
+  // vfork, not fork: a fork copies the page tables, which takes tens of milliseconds with the pools
+  // of a few nodes mapped, and keeps all threads from faulting pages in during that time.
   child.pid_ = ::vfork();
   if (child.pid_ == 0)
     become(image, in[0], out[1], parent);

@@ -76,7 +76,7 @@ std::string own_folder();
 result<std::string> find_program(const std::string& name, const std::string& package);
 
 /// Puts every thread of process `pid` (0: this one) on the given CPUs. Best effort: a thread that
-/// ends meanwhile is not a fault.
+/// ends during the call is not a fault.
 result<void> pin_process(pid_t pid, const std::vector<int>& cpus);
 
 /// The CPUs that this process may run on.

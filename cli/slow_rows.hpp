@@ -12,7 +12,7 @@ namespace peercache::cli {
 struct slow_row {
   std::string node; ///< Name of the node whose client made the call.
   std::string client;
-  std::uint64_t age_ms = 0; ///< Since the end of the call.
+  std::uint64_t age_ms = 0; ///< Milliseconds since the end of the call.
   link::slow_call call;
 };
 

@@ -14,7 +14,7 @@ double share_of(const miss_cause& one, std::uint64_t missed) {
   return missed == 0 ? 0 : static_cast<double>(one.pages) / static_cast<double>(missed);
 }
 
-/// What a client chose, for a terminal.
+/// A client's text for a terminal: bytes that are not printable ASCII become question marks.
 std::string shown(std::string_view said) {
   std::string text(peer_text(said));
   std::replace_if(

@@ -14,8 +14,8 @@ namespace peercache::cli {
 /// What `peercache why` answers. A plain struct, printed by the functions below: what clients said
 /// is cut and has no control characters there.
 struct why_answer {
-  std::uint64_t asked = 0;  ///< Pages.
-  std::uint64_t missed = 0; ///< Pages.
+  std::uint64_t asked = 0;  ///< Pages that were asked for.
+  std::uint64_t missed = 0; ///< Pages that were missed.
   std::vector<miss_cause> causes;
   std::vector<std::string> silent; ///< Names of nodes that did not answer.
   std::size_t unlocated = 0;       ///< Keys for which the directory did not answer.
@@ -26,7 +26,8 @@ inline constexpr std::size_t shown_key_bytes_max = 128;
 
 nlohmann::json to_json(const why_answer& answer);
 std::string to_text(const why_answer& answer);
-/// `failed`: pages were missed; `degraded`: somebody who had to say something did not answer.
+/// `degraded`: a node, or the directory for some keys, did not answer; else `failed` when pages
+/// were missed.
 exit_code exit_code_of(const why_answer& answer) noexcept;
 
 } // namespace peercache::cli

@@ -180,7 +180,7 @@ void disk_bench_tier::hand_over(disk_event::kind what, std::uint32_t page, std::
                                      .length_bytes = static_cast<std::uint32_t>(page_bytes_),
                                      .tag = slot},
                                     now);
-  // Never refused: the tier's queue has room for all of `memory`.
+  // The write is never refused: the tier's queue has room for all of `memory`.
   PEERCACHE_ASSERT(refused == storage::write_skip::none);
 }
 

@@ -39,7 +39,7 @@ struct disk_sample {
 /// as the only call. `cpu_seconds` is all that fio and the kernel on its behalf spent, from its
 /// start to its end. Threads: blocks the caller, at most ten minutes. Errors: `not_found` without
 /// fio; otherwise fio's own message.
-/// @pre no other child of this process ends meanwhile
+/// @pre no other child of this process ends during the run
 result<disk_sample> run_fio(const fio_run& run);
 
 /// The command line options of fio for this run; fio writes its report to `output_file`.

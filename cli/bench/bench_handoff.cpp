@@ -26,7 +26,7 @@ struct handoff_case {
 constexpr std::uint64_t raw_server_bytes = 512u << 20;
 /// About as many bytes as an offer of a room takes, or a request for pages.
 constexpr std::uint32_t raw_request_bytes = 128;
-/// Bytes of a READ of the limit, as our own largest ones.
+/// Bytes of one READ of the limit: as many as our own largest READs have.
 constexpr std::uint32_t limit_read_bytes = 1u << 20;
 constexpr std::uint32_t limit_depth = 128;
 
@@ -117,8 +117,9 @@ struct handoff_bench {
   }
 };
 
-/// Bytes over one queue pair, or the time in which an offer arrives and two READs, of the page and
-/// of the lease, have been answered one after the other.
+/// The limit over verbs: for throughput the bytes over one queue pair; for latency the time in
+/// which an offer arrives and two READs, of the page and of the lease, have been answered one after
+/// the other.
 result<bench::round_sample> verbs_limit(const handoff_bench& on, const handoff_case& what,
                                         bench::round_sample round_trips) {
   const auto bytes = what.shape.room_bytes() * what.shape.rooms;
@@ -138,7 +139,7 @@ result<bench::round_sample> verbs_limit(const handoff_bench& on, const handoff_c
   return reads;
 }
 
-/// What this machine moves without us, into the same memory.
+/// The limit of a case: what this machine moves into the same memory without PeerCache.
 result<bench::round_sample> limit_of(const handoff_bench& on, const handoff_case& what,
                                      bench::raw_client& raw,
                                      std::span<const std::span<std::byte>> destinations) {

@@ -48,19 +48,20 @@ struct handoff_devices {
 /// Options of a worker whose pages travel over `device`; over TCP when it is empty.
 client::worker_options handoff_worker_options(const std::string& device);
 
-/// Words that say where in the model they belong: head of a token of a page of a buffer.
+/// Fills a rank's memory with words that say where in the model they belong: head of a token of a
+/// page of a buffer.
 void fill_kv(const handoff_shape& shape, std::uint32_t ranks, std::uint32_t rank, bool prefill,
              std::span<std::byte> memory);
 /// Whether each word is the one that `fill_kv` writes there.
 bool kv_is_right(const handoff_shape& shape, std::uint32_t ranks, std::uint32_t rank, bool prefill,
                  std::span<const std::byte> memory);
 
-/// Hands rooms over between the prefill engine, a process of its own, and decode in this one, as
-/// engines do: an engine's thread looks at the states of its rooms again and again.
-/// Threads: one. Ownership: owns the process. Errors: results; a failed step ends the run.
+/// Hands rooms over between the prefill engine, a process of its own, and decode in this process,
+/// as engines do: an engine's thread looks at the states of its rooms again and again. Threads:
+/// one. Ownership: owns the process. Errors: results; a failed step ends the run.
 class handoff_engines {
 public:
-  /// @param prefill the command, and its arguments, that is the prefill engine of this shape
+  /// @param prefill command line of the process that is the prefill engine of this shape
   static result<std::unique_ptr<handoff_engines>> start(const handoff_shape& shape,
                                                         const client::worker_options& decode,
                                                         std::vector<std::string> prefill);

@@ -105,7 +105,7 @@ private:
     return receiving{&worker, number, *state};
   }
 
-  /// All rooms, once. Returns when the last one was seen to have succeeded.
+  /// Receives all rooms once. Returns the time at which the last one was seen to have succeeded.
   result<bench::clock::time_point> receive() {
     std::vector<receiving> rooms;
     for (std::uint32_t i = 0; i < shape_.rooms; ++i, ++next_)

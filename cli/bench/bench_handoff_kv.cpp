@@ -14,8 +14,8 @@ std::uint64_t word_of(std::uint64_t buffer, std::uint64_t place, std::uint64_t t
   return word ^ word >> 31;
 }
 
-/// Calls `visit(words, first)` for each head of each token of the memory: its words, and the first
-/// one's value; each further word is one more.
+/// Calls `visit(words, first)` for each head of each token of the memory: `words` are the head's
+/// words, `first` is the value of the first of them; the value grows by one from word to word.
 template <class Byte, class Visit>
 void visit_heads(const handoff_shape& shape, std::uint32_t ranks, std::uint32_t rank, bool prefill,
                  std::span<Byte> memory, Visit visit) {

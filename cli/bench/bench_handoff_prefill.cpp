@@ -45,7 +45,7 @@ public:
     return text;
   }
 
-  /// Hands all rooms over once; returns when the first offer was made, in nanoseconds.
+  /// Hands all rooms over once. Returns the time of the first offer in nanoseconds.
   result<std::int64_t> hand_over() {
     std::vector<sending> rooms;
     for (std::uint32_t room = 0; room < shape_.rooms; ++room, ++next_)

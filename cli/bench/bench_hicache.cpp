@@ -156,7 +156,7 @@ result<void> check_rows(const hicache_bench_options& options) {
 }
 
 /// Sizes pools so that they hold the pages that both sides store at each place, and as many pages
-/// again for sets meanwhile.
+/// again for sets.
 void size_to_model(hicache_bench_options& options) {
   const auto batches = std::uint64_t{options.ranks} * options.model.batch_bytes();
   options.bench.memory_bytes = batches * 3;

@@ -60,7 +60,7 @@ struct engine_case {
   const char* name;
   hicache_work::kind what;
   bench_place from;
-  /// The wanted share of the C++ client's rate; empty: none is asked for.
+  /// The wanted share of the C++ client's rate; empty: no share is asked for.
   std::optional<double> target;
 };
 
@@ -113,7 +113,7 @@ private:
 
 /// Does the work of the Python ranks through the C++ client, for comparison. With MLA the first
 /// rank writes the pages of all ranks and the others read these, as in Python. Threads: one, which
-/// makes a thread for each rank. Ownership: lends the setup's own memory.
+/// makes a thread for each rank. Ownership: borrows the setup's own memory.
 class client_ranks {
 public:
   static result<std::unique_ptr<client_ranks>> connect(bench_setup& setup,

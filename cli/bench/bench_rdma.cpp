@@ -45,7 +45,7 @@ struct rdma_bench {
   std::unique_ptr<rdma_bench_reader> bare; ///< A reader that does not validate pages.
 };
 
-/// Runs `operation` and `limit` once each a round and adds both samples to the row. The operation
+/// Runs `operation` and `limit` once per round and adds both samples to the row. The operation
 /// comes first in even rounds, the limit in odd ones.
 template <class Operation, class Limit>
 result<void> take_turns(bench_row& row, std::uint32_t rounds, Operation&& operation,

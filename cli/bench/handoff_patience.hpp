@@ -8,14 +8,16 @@
 
 namespace peercache::cli {
 
-/// Asks again and again, as an engine's scheduler does, until it holds; false when it has not held
-/// for a long time. There are pauses between two questions, of microseconds at first: engines have
-/// a processor of their own, but here the workers' threads would wait for one that only asks.
+/// Calls `holds` again and again, as an engine's scheduler does, until it returns true; false when
+/// a minute has passed. There are pauses between two calls, of microseconds at first: an engine's
+/// scheduler has a processor of its own, but here the workers' threads would have to wait for a
+/// thread that never pauses.
 template <class Holds>
 bool until(Holds&& holds) {
   constexpr auto short_pauses = std::chrono::milliseconds(1);
   constexpr auto patience = std::chrono::seconds(60);
-  ::prctl(PR_SET_TIMERSLACK, 1); // The kernel would make a microsecond fifty.
+  ::prctl(PR_SET_TIMERSLACK, 1); // Without this the kernel would stretch a sleep of one microsecond
+                                 // to fifty.
   const auto begin = bench::clock::now();
   while (!holds()) {
     const auto waited = bench::clock::now() - begin;

@@ -102,8 +102,9 @@ nlohmann::json machine_json() {
   return {{"system", names.sysname}, {"release", names.release}, {"machine", names.machine}};
 }
 
-/// Names of clusters, which let whoever knows them in where there is no TLS: this one, and those
-/// that the bundle's messages name.
+/// Names of clusters that the bundle must not show: where there is no TLS, a cluster lets in
+/// whoever knows its name. These are the name of this cluster, and those that the bundle's messages
+/// have.
 std::vector<std::string> secrets_of(const global_options& globals,
                                     const result<config::loaded_config>& loaded,
                                     const nlohmann::json& bundle) {

@@ -43,7 +43,8 @@ struct disk_facts {
 /// blocks in a folder of its own, which it removes again, for about a second and a half where the
 /// disk answers. A running node is not disturbed.
 disk_facts gather_disk_facts(const config::node_config& config);
-/// Finds out the same facts, and counts the node's files for that long, not for half a second.
+/// Finds out the facts as the function without a time does, but counts the node's files for
+/// `counted_within`, not for half a second.
 disk_facts gather_disk_facts(const config::node_config& config,
                              std::chrono::milliseconds counted_within);
 

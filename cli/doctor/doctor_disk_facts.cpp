@@ -30,7 +30,7 @@ constexpr double seconds_of_syncs_most = 1.5;
 
 constexpr const char* trial_name = "peercache-doctor-";
 constexpr std::size_t trial_unique = 6; ///< Letters that mkdtemp adds to the name.
-/// A doctor ends long before its folder is this old.
+/// Age from which a doctor's folder is a leftover: a doctor ends long before that.
 constexpr std::time_t trial_seconds_most = 60;
 /// How long the files of the node are counted.
 constexpr std::chrono::milliseconds count_within{500};
@@ -109,8 +109,8 @@ std::string name_of_file_system(const fs::path& path) {
   return found == table.end() ? std::string{} : found->second;
 }
 
-/// Counts the bytes that the files below a folder really take on disk; the
-/// count of a store of many files may not end in time.
+/// Counts the bytes that the files below a folder take on disk. Sets `more_is_used` when the time
+/// is over before the count, as with a store of many files.
 void count_bytes_below(const fs::path& folder, std::chrono::milliseconds within,
                        disk_facts& facts) {
   const auto until = std::chrono::steady_clock::now() + within;
@@ -173,7 +173,8 @@ bool takes_direct(const std::string& file) {
   return written == storage::disk_block_bytes;
 }
 
-/// @param parent the node's folder, or the nearest one above it that exists
+/// Tries out what the disk can do, in a folder that is removed at the end. @param parent the node's
+/// folder, or the nearest one above it that exists
 void try_out(const fs::path& parent, disk_facts& facts) {
   if (parent == fs::path(facts.folder)) // Nobody but nodes and doctors write there.
     remove_leftovers(parent);
@@ -192,7 +193,7 @@ void try_out(const fs::path& parent, disk_facts& facts) {
     facts.why_no_uring = opened->why_fallback;
 }
 
-/// Finds out whose folder it is, and who has written into it.
+/// Finds out whose the node's folder is, and which other stores have files in it.
 void look_at_owner(const config::node_config& config, disk_facts& facts) {
   const storage::folder_owner us{config.cluster.name, config.node.name};
   const auto free = storage::folder_claim::look(facts.folder, us);

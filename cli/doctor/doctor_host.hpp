@@ -26,7 +26,8 @@ struct host_facts {
   std::uint64_t memory_bytes = 0;           ///< Memory of the machine; 0: unknown.
   std::uint64_t memory_available_bytes = 0; ///< Memory that is available without swapping.
 
-  std::optional<std::uint64_t> cgroup_bytes; ///< The lowest limit of the cgroups above; none: none.
+  std::optional<std::uint64_t> cgroup_bytes; ///< The lowest limit of this process's cgroups; empty:
+                                             ///< no limit.
   std::string cgroup_file;                   ///< The file with that limit.
 
   std::uint64_t open_files_most = 0; ///< The hard limit of open files, which the node takes.

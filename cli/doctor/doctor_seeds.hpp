@@ -13,10 +13,10 @@ namespace peercache::cli {
 /// What is found at an address of discovery.seeds. A value, so that tests can make facts up.
 struct seed_facts {
   std::string address;
-  bool own = false;           ///< The address that this node is to advertise itself.
+  bool own = false;           ///< Whether this is the address that the node itself is to advertise.
   bool only = false;          ///< Whether discovery.seeds has no other address.
   bool resolved = true;       ///< Whether the name has an address.
-  std::optional<error> fault; ///< Why no node of the cluster answered; none: one did.
+  std::optional<error> fault; ///< Why no node of the cluster answered; nothing: a node did.
   bool listens = false;       ///< With a fault: whether something takes connections there.
   std::string node;           ///< Name of the node that answered.
   std::string version;        ///< Version of PeerCache that the node has.

@@ -2,7 +2,9 @@
 //
 // A child process serves 1 MiB and 64 KiB pages from pool-like shared memory with a
 // tcp_page_server, and plain bytes with send(2). This process reads both into memory far larger
-// than the caches, in turns. One line per question: medians over the rounds, and their ratio.
+// than the caches, in turns. One line per contestant. For streams the rate is the median over the
+// rounds, and the ratio the median of the rounds' ratios; for single pages the ratio is that of the
+// median times.
 
 #include "common/assert.hpp"
 #include "common/checksum.hpp"

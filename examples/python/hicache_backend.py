@@ -50,7 +50,7 @@ class Config:
 
 
 def read_back(store: PeerCacheStore, wait_seconds: float) -> bool:
-    """Reads the page, if it comes in time. False: it did not, or has other bytes than were set."""
+    """Reads the pages, if they come in time. False: some did not, or have other bytes than were set."""
     pool, indices = HostPool(fill=0), torch.arange(PAGES * PAGE_TOKENS)
     store.register_mem_pool_host(pool)
     end = time.monotonic() + wait_seconds

@@ -7,7 +7,8 @@ them. Left out, since every machine has its own: glibc, the compiler's run-time 
 providers belong to the host (it is looked up by the running program). Needs patchelf. As auditwheel does for wheels,
 which Debian does not have.
 
-What it makes runs where glibc is as new as here, or newer. On Debian 12 (glibc 2.36) these are all machines of our users.
+The files then run where glibc is as new as here, or newer. If this is Debian 12 (glibc 2.36), these are all machines
+of our users.
 
 Errors: a library that is not found, or, with a glibc no newer than Debian 12's, a symbol newer than Debian 12's.
 """

@@ -50,7 +50,7 @@ WHAT IS WRONG
              After a remove, or when another holder still has a copy, an older version is not a fault: a miss is
              always allowed, and so are any bytes that were put under the key and not cleared.
     a call   that is back later than its deadline and the allowed time, or was not back by then though its process
-             lived. What the process stood still between deadline and return is taken off.
+             lived. The time for which the process stood still between deadline and return is taken off.
     a view   whose stamp (term, version, issuer) is lower than the process had before. A view that shares no member
              with the one before is another cluster's: the clients of a node that was cut off on its own see that.
              Two views of one stamp have the same members.

@@ -57,7 +57,7 @@ FILES = {
     "client/embedded": ["actors"],
 }
 
-# Headers that folders may include which may not include the header's folder: plain values.
+# Headers of plain values, each with the folders that may include it although they may not include its folder.
 SHARED = {
     "directory/wire.hpp": ["link"],
     "link/cluster_health.hpp": ["cli"],

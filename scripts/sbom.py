@@ -28,7 +28,7 @@ def libraries(file):
         if arrow:
             yield place.split(" (")[0]
 
-# What is compiled in from files of this tree that are others': name, version and licence.
+# Works of others that are compiled in from files of this tree: name, version and licence.
 VENDORED = [("uPlot", "1.6.32", "MIT")]  # metrics/dashboard/vendor
 
 
@@ -38,7 +38,7 @@ def vendored(name, version, licence):
 
 
 def owner(library):
-    """The package that a library belongs to; its path may be one of before /lib was a link to /usr/lib."""
+    """The package that a library belongs to; the package may list the path from before /lib was a link to /usr/lib."""
     real = os.path.realpath(library)
     for path in (real, real.removeprefix("/usr"), "/usr" + real):
         done = subprocess.run(["dpkg-query", "-S", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

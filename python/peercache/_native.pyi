@@ -103,18 +103,18 @@ class Client:
         disk, of any node; bits 2 and 3 the same of this host's node. None when a part of the directory could not be
         asked."""
     def flush(self, timeout: Optional[float] = ...) -> tuple[bool, int, int]:
-        """Waits until all pages set so far are published. Returns (all are, pages that failed, pages that were
-        duplicates)."""
+        """Waits until all pages set so far are published. Returns (whether all are published, pages that failed, pages
+        that were duplicates)."""
     def clear(self, space: str, timeout: Optional[float] = ...) -> tuple[bool, str]:
-        """Withdraws all pages whose key space has `space` as its first field. Returns whether it is certain that
-        none of them is still a hit, and why not."""
+        """Withdraws all pages whose key space has `space` as its first field. Returns whether it is certain that none
+        of these pages is still a hit, and why not."""
     def register_memory(self, address: int, bytes: int) -> Optional[str]:
         """Registers memory with the RDMA devices. Returns None, or why that failed."""
     def unregister_memory(self, address: int) -> None: ...
     def describe(self, space: KeySpace, door: str, fields: Sequence[str], facts: dict[str, str]) -> None:
         """Tells what a key space is, for `peercache why`: who made it, its fields, and settings of the engine."""
     def note_unasked(self, space: KeySpace, reason: str, pages: int) -> None:
-        """Notes pages that were answered with a miss without a question, for `peercache why`. The reason is a name, or
+        """Notes pages that were called missing without asking the cache, for `peercache why`. The reason is a name, or
         a name and words: "name: words"."""
     def stats(self) -> dict[str, Any]: ...
     def members(self) -> list[tuple[str, str, int]]: ...
@@ -165,9 +165,10 @@ class PrefillWorker:
         self, options: Mapping[str, str], host: str, name: str, layout: Mapping[str, Any]
     ) -> None: ...
     def open(self, room: int) -> tuple[int, RoomWatch]:
-        """Opens a room for as many decode workers as these say they are. Returns its name for the other calls."""
+        """Opens a room; the decode workers that join say how many they are. Returns the room's name for the other
+        calls, and its state."""
     def prefix_pages(self, room: int) -> Optional[int]:
-        """Pages that decode has already; None before all have joined."""
+        """Number of pages that the decode workers have already; None before all of them have joined."""
     def init(self, room: int, pages: int) -> None: ...
     def send(
         self,
@@ -214,13 +215,14 @@ class DecodeWorker:
         states: Sequence[tuple[int, Any]] = ...,
         aux_row: int = ...,
     ) -> None:
-        """Lends pages to the room, until it is seen to have ended, or `end` or `clear` has returned."""
+        """Lends pages to the room, until the room is seen to have ended, or `end` or `clear` has returned."""
     def abort(self, room: int, reason: str, from_another_rank: bool = ...) -> None:
-        """Fails the room; it is seen to have failed as soon as nothing writes to its pages."""
+        """Fails the room; the room is seen to have failed as soon as nothing writes to its pages."""
     def end(
         self, room: int, reason: str, from_another_rank: bool = ...
     ) -> Optional[tuple[str, bool]]:
-        """As `abort`, and waits. Returns why the room has failed; None when it has not, or is not open."""
+        """Fails the room as `abort` does, and waits until nothing writes to its pages. Returns why the room has failed;
+        None when it has not, or is not open."""
     def clear(self, room: int) -> None: ...
     def give_memory_back(self) -> None: ...
     def lend_memory(self) -> None: ...
@@ -258,7 +260,7 @@ class TransferEngine:
     def closed(self) -> bool: ...
 
 class LentMemory:
-    """Holds the memory of objects with the buffer protocol: it stays in place and keeps its size meanwhile."""
+    """Holds the memory of objects with the buffer protocol: the memory keeps its place and its size while this lives."""
 
     def __init__(self) -> None: ...
     def lend(self, buffer: Any, writable: bool) -> tuple[int, int]:
@@ -274,9 +276,9 @@ def chain_keys(space: KeySpace, tokens: Any, page_tokens: int) -> list[str]:
 def end_all(
     clients: list[Union[Client, PrefillWorker, DecodeWorker, TransferEngine]], seconds: float
 ) -> None:
-    """Ends clients and workers for the interpreter's end: none opens from here on, and the running calls of those in
-    `clients` end, then they do. One that does not end within `seconds` goes with the process, which then ends without
-    C++'s static destructors."""
+    """Ends clients and workers for the interpreter's end: no further ones can be opened. The running calls of those in
+    `clients` end first, then the clients and workers do. What does not end within `seconds` goes with the process,
+    which then ends without C++'s static destructors."""
 
 def forked() -> None:
     """Forgets the parent's threads and clients. Call in each forked child."""

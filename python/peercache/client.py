@@ -77,7 +77,7 @@ class FlushResult(NamedTuple):
     complete: bool
     """Whether all pages were acknowledged in time."""
     failed: int
-    """Pages that other hosts do not find; clients of this host find those of them that it still has."""
+    """Pages that other hosts do not find; clients of this host find those of the failed pages that it still has."""
     duplicates: int
 
 

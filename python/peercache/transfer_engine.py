@@ -18,7 +18,7 @@ from peercache.process_end import close_at_end
 logger = logging.getLogger("peercache.transfer_engine")
 
 FAILED, UNKNOWN_MEMORY, OVERLAP = -1, -3, -7
-"""What calls answer: any failure; no registered memory begins there; memory that is registered already."""
+"""Negative answers of calls: any failure; no registered memory begins there; memory that is registered already."""
 
 NOT_BEGUN = FAILED, "the engine has not begun"
 PROTOCOLS = ("rdma", "tcp")

@@ -62,12 +62,12 @@ class ConnectorMetadata:
     match_timeout_s: float = 0.25
     """The time limit of num_external_matched_tokens, which a scheduler waits for."""
     transfer_timeout_s: float = 30.0
-    """The time limit of a transfer, from its call to its end, waiting for others included."""
+    """The time limit of a transfer, from its call to its end, including the wait for other transfers."""
     waiting_pages_max: int = 65536
     """Pages of all transfers that are not done; a transfer that would exceed it is refused."""
     kv_events: Mapping[str, Any] = field(default_factory=dict)
     """The settings of KV events for routers (docs/routers.md), by their names without "kv_events."; without an endpoint
-    there are none."""
+    no events are sent."""
     dp_rank: int = 0
 
 
@@ -106,7 +106,7 @@ class _Told(NamedTuple):
     """What KV events say of a page beside its key."""
 
     parent: Optional[str]
-    """The key of the page before it."""
+    """The key of the page before it in the prompt; None for the first page."""
     tokens: Sequence[int]
 
 

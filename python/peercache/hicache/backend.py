@@ -87,7 +87,7 @@ class Backend:
         self.client = open_client(settings)
         self._settings = settings
         self.unified_tree = False
-        """Which of SGLang's trees prefetches: each waits for a time of its own."""
+        """Whether SGLang's unified tree prefetches, and not its radix tree: the two wait for different times."""
         self._timeout_s = self.client.native.timeout
         self._idle = threading.Condition()
         self._running = 0

@@ -39,8 +39,8 @@ DRAFTS = frozenset({"draft", "draft_indexer", "draft_swa"})
 
 WHOLE = frozenset({"kv", "swa", "indexer"}) | DRAFTS
 WHOLE_PREFIX = "deepseek_v4_"
-"""Names of pools, and the beginning of such names, that every rank of an MLA engine has in full; DeepSeek-V4's
-engine counts as one."""
+"""Names of pools, and the beginning of such names, that every rank of an MLA engine has in full; DeepSeek-V4's engine
+counts as an MLA engine."""
 
 
 class PoolFault(Exception):
@@ -135,11 +135,12 @@ class HostPool:
         self._shape = _shape_of(pool)
         self.device_dtype = _device_dtype(pool, kv_dtype)
         self.replicated = _is_replicated(self._shape, name, ranks)
-        """One copy serves all ranks of the TP group."""
+        """Whether one copy serves all ranks of the TP group."""
         self.buffers = _buffers_of(pool)
         """The pool's tensors, held so that nothing else comes to lie there while the memory is registered."""
         self.cut_draft = name in DRAFTS and ranks.is_mla and ranks.tp_size > 1 and not self.replicated
-        """A draft of which each rank has its share, and SGLang backs up the first one's only."""
+        """Whether this is a draft's pool of which each rank has a share, while SGLang backs up the first rank's share
+        only."""
         self.memory = _memory_of(self.buffers)
         self.logical_only = not self.memory
         if self.logical_only and not _is_logical(pool):
@@ -150,7 +151,8 @@ class HostPool:
         """The bytes of a page; 0: not known."""
         self.pieces = 1
         self.first_part_bytes = 0
-        """The first part, where parts' places are known: pages whose first parts lie so far apart share nothing."""
+        """Bytes of a page's first part, where the places of parts are known: pages whose first parts begin at least
+        this far apart share no byte."""
         self._rows: Optional[Rows] = None
         self.zero_copy = self._is_zero_copy()
         if self.zero_copy:

@@ -111,7 +111,8 @@ class Settings:
     blank_drafts: bool
     """Whether reads give zeros for the shares of a draft that SGLang does not back up."""
     hold_s: float
-    """Seconds for which pages that an exists finds are kept from eviction, for the get that follows; 0: not."""
+    """Seconds for which pages that an exists finds are kept from eviction, for the get that follows; 0: pages are not
+    held."""
     radix_tree: PrefetchTime
     unified_tree: PrefetchTime
     events: Optional[EventSettings] = None

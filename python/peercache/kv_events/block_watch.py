@@ -20,8 +20,8 @@ GRACE_SECONDS = 2.0
 will."""
 
 LOST_CHECKS = 6
-"""How many times as long as between two questions about a block that is somewhere it is until the next one about a block
-that is nowhere: it may come back, as with the disk of a node that restarts, or with the link to this host's node."""
+"""A block that is nowhere is asked about this many times as seldom as a block that is somewhere. Such a block may come
+back, as with the disk of a node that restarts, or with the link to this host's node."""
 
 
 def media_of(tiers: Sequence[int]) -> FrozenSet[str]:
@@ -44,7 +44,8 @@ class _Watched:
     """Whether this process has read the block and not set it: a copy here, if there is one, may come later."""
     was_found: bool = False
     is_recalled: bool = False
-    """Whether an earlier publisher has announced the block, and this one has not said yet where it is no more."""
+    """Whether an earlier publisher has announced the block, and this publisher has not yet announced where it no longer
+    is."""
 
 
 class BlockWatch:

@@ -58,7 +58,7 @@ class EventSettings:
     """Blocks that are announced at a time; beyond that, blocks that have been longest without an answer of the
     directory are taken back first."""
     check_s: float = 5.0
-    """How often the directory is asked where an announced block is."""
+    """Seconds between two questions to the directory about the place of an announced block."""
     stale_s: float = 15.0
     """Seconds without an answer of the directory after which a block is taken back."""
 

@@ -40,7 +40,8 @@ class Settings:
     timeout_s: Optional[float]
     """Seconds from the submission of a get, set or delete to its completion; None: as long as a call of the client."""
     hold_s: float
-    """Seconds for which chunks that an exists finds are kept from eviction, for the get that follows; 0: not."""
+    """Seconds for which chunks that an exists finds are kept from eviction, for the get that follows; 0: chunks are not
+    held."""
     get_threads: int
     set_threads: int
 

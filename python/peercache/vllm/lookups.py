@@ -16,11 +16,11 @@ from peercache.vllm.verdicts import Batch, Verdicts
 logger = logging.getLogger("peercache.vllm")
 
 ASKED_SHARE = 0.8
-"""The share of a batch's time that its question may take: when a part of the directory hangs, what the others have said
-by then is still in time."""
+"""The share of a batch's time that its question may take: when a part of the directory hangs, what its other parts have
+said by then is still in time."""
 
 MissingCall = Callable[[Sequence[bytes]], None]
-"""Told the keys that nobody has, by the directory's own word."""
+"""Is called with the keys that nobody has, as the directory itself says."""
 
 
 def missing_keys(keys: Sequence[bytes], results: Results) -> "list[bytes]":

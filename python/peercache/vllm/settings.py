@@ -38,7 +38,8 @@ class Settings:
     lookup_timeout_s: float
     """Seconds from the end of the step that asked first to the verdict."""
     hold_s: float
-    """Seconds for which chunks that a look-up finds are kept from eviction, for the load that follows; 0: not."""
+    """Seconds for which chunks that a look-up finds are kept from eviction, for the load that follows; 0: chunks are
+    not held."""
     load_timeout_s: Optional[float]
     """Seconds from the submission of a load to its end; None: as long as a call of the client."""
     store_timeout_s: Optional[float]

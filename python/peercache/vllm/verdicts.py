@@ -11,7 +11,8 @@ STEP_KEYS_MAX = 65536
 """Keys that one step may ask for; what is beyond that is a miss."""
 
 REQUESTS_MAX = 65536
-"""Requests that have verdicts at a time; beyond that the oldest one's are forgotten, and asked for again."""
+"""Requests that have verdicts at a time; beyond that the verdicts of the oldest request are forgotten, and asked for
+again."""
 
 
 class Batch:

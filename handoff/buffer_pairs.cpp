@@ -17,12 +17,12 @@ std::string counted(std::size_t source, std::size_t destination) {
          std::to_string(destination);
 }
 
-/// Whether decode has all stages in one, and prefill has not.
+/// Whether decode has all pipeline stages in one worker, and prefill has not.
 bool joins_stages(const kv_layout& source, const kv_layout& destination) noexcept {
   return source.ranks.pp_size != destination.ranks.pp_size;
 }
 
-/// Layers for which this source is responsible: decode's buffers of these need a partner.
+/// Layers for which the source is responsible: decode's buffers of these layers need a partner.
 struct layer_range {
   std::uint32_t first = 0;
   std::uint32_t end = no_layer;
@@ -72,8 +72,9 @@ void pair_places(pairs& found, std::size_t source, std::size_t destination, std:
         {static_cast<std::uint32_t>(source + i), static_cast<std::uint32_t>(destination + i)});
 }
 
-/// Pairs the buffers of one stage of several with those of a decode that has all stages: K of the
-/// stage's layers, V of these, and what the last stage has of a draft model.
+/// Pairs the buffers of one of prefill's pipeline stages with those of a decode worker that has all
+/// stages: K of the stage's layers, V of the same layers, and the last stage's buffers of a draft
+/// model.
 result<pairs> pair_stage_by_place(const kv_layout& source, const kv_layout& destination) {
   const std::size_t layers = source.end_layer - source.first_layer;
   const std::size_t model = source.model_layers;

@@ -10,35 +10,36 @@
 
 namespace peercache::handoff {
 
-/// Stands for the layer of a buffer whose engine does not say it.
+/// Layer of a buffer whose engine does not name the layer.
 inline constexpr std::uint32_t no_layer = ~std::uint32_t{0};
 
-/// One buffer of items that lie one after the other: pages of KV, or rows of aux data.
+/// One buffer of items that lie one after the other: pages of KV, items of states, or one field of
+/// the aux rows.
 struct kv_buffer {
-  std::uint64_t address = 0; ///< In the worker's own process.
+  std::uint64_t address = 0; ///< Address of the first item, in the worker's own process.
   std::uint64_t length_bytes = 0;
-  std::uint32_t item_bytes = 0; ///< Length of a page, or of an aux row.
+  std::uint32_t item_bytes = 0; ///< Length of a page, of an item of states, or of an aux field.
   std::uint32_t layer = no_layer;
   bool operator==(const kv_buffer&) const = default;
 
   std::uint64_t items() const noexcept { return length_bytes / item_bytes; }
 };
 
-/// What a component of states is, as SGLang calls it. The numbers travel: any change is another
-/// `handoff_wire_version`.
+/// Kinds of components of states, named as in SGLang. The numbers travel: to change them takes
+/// another `handoff_wire_version`.
 enum class state_type : std::uint8_t {
   mamba,           ///< One item per request: states of convolutions and of recurrences.
   swa,             ///< Pages of a sliding window.
   dsa,             ///< Pages of an index over the whole sequence.
   minimax_index_k, ///< Pages of another model's index over the sequence.
   swa_ring,        ///< One row per position of a window, ascending.
-  c128_state,      ///< No row, or one.
+  c128_state,      ///< At most one row per request.
 };
 inline constexpr std::uint8_t state_type_count = 6;
 std::string_view to_string(state_type type) noexcept;
 
-/// One tensor of a component. An item is `outer_count` rows of `dim` units; both are 0 in a tensor
-/// that tensor parallel ranks do not share out.
+/// One tensor of a component of states. An item is `outer_count` rows of `dim` units; both numbers
+/// are 0 in a tensor that is not shared out over tensor parallel ranks.
 struct state_tensor {
   kv_buffer buffer;
   std::uint32_t dim = 0;
@@ -68,8 +69,8 @@ struct worker_ranks {
 /// receiver plans its reads from two of these descriptions (`transfer_plan`).
 ///
 /// Threads: a value. Ownership: addresses are numbers; nothing here reads the memory that they
-/// name. Errors: `check` says in a sentence what no engine can have; a layout that came from
-/// another process is checked before anything else uses it (`decode_layout` does it). Bounds:
+/// name. Errors: `check` refuses what no engine can have; a layout that came from another process
+/// is checked before anything else uses it (`decode` of handoff/messages.hpp does it). Bounds:
 /// those of handoff/limits.hpp.
 struct kv_layout {
   std::string dtype; ///< The engine's word for the type of KV elements.

@@ -30,7 +30,7 @@ void append_tensor(byte_writer& out, const state_tensor& tensor) {
     out.number(group);
 }
 
-/// Reads a list whose items `read` reads, as long as there are bytes for them.
+/// Reads a list item by item with `read`, until its end or the end of the bytes.
 template <class Item, class Read>
 std::vector<Item> read_list(byte_reader& in, std::uint32_t most, Read read) {
   const auto count = in.number<std::uint32_t>();

@@ -8,7 +8,7 @@
 
 namespace peercache::handoff {
 
-/// The bytes of the longest layout: all that handoff/limits.hpp allows.
+/// Length of the longest encoded layout that handoff/limits.hpp allows.
 inline constexpr std::size_t layout_bytes_max = [] {
   constexpr std::size_t number = 4, buffer = 24, flags = 3, model_numbers = 4, rank_numbers = 6;
   constexpr std::size_t tensor = buffer + (3 + limits::conv_groups_max) * number;
@@ -19,14 +19,14 @@ inline constexpr std::size_t layout_bytes_max = [] {
          number + limits::aux_fields_max * buffer;
 }();
 
-/// A worker's layout in a message (`handoff_wire_version`).
+/// Appends a worker's layout as it travels in messages (`handoff_wire_version`).
 void append_layout(byte_writer& out, const kv_layout& layout);
 
-/// Reads what `append_layout` wrote; anything else fails the reader, and the result is of no use.
-/// The layout is not checked (`check`).
+/// Reads what `append_layout` wrote. Other bytes fail the reader, and the returned layout is of no
+/// use then. Does not `check` the layout.
 kv_layout read_layout(byte_reader& in);
 
-/// Reads a byte that is 0 or 1.
+/// Reads a byte that is 0 or 1; another value fails the reader.
 bool read_bool(byte_reader& in) noexcept;
 
 } // namespace peercache::handoff

@@ -5,10 +5,11 @@
 
 namespace peercache::handoff {
 
-/// A lease in a message (`handoff_wire_version`).
+/// Appends a lease as it travels in messages (`handoff_wire_version`).
 void append_lease(byte_writer& out, const lease& under);
 
-/// Reads what `append_lease` wrote. A lease that no table gives fails the reader.
+/// Reads what `append_lease` wrote. A lease whose generation no `lease_table` gives fails the
+/// reader.
 lease read_lease(byte_reader& in);
 
 } // namespace peercache::handoff

@@ -11,8 +11,8 @@
 
 namespace peercache::handoff {
 
-/// The right to read the pages of one room at one prefill worker, while the entry of `slot` has
-/// this generation and key.
+/// The right to read memory of one worker (the pages of a room, or the memory of a transfer) while
+/// the entry of `slot` has this generation and key.
 struct lease {
   slot_id slot;
   generation gen;
@@ -20,14 +20,14 @@ struct lease {
   bool operator==(const lease&) const = default;
 };
 
-/// The key of a lease: 8 bytes room, 16 bytes process, 8 bytes counter. No two leases of any
-/// processes have the same.
+/// The key of a lease: 8 bytes room (or transfer), 16 bytes process, 8 bytes counter. No two
+/// leases, of whatever processes, have the same key.
 page_key lease_key(std::uint64_t room, const incarnation& process, std::uint64_t counter) noexcept;
 
-/// Leases of a prefill worker, in memory that its peers READ: entries as in a pool's slot table.
-/// What a receiver has read counts only if the entry, READ behind a fence after the last byte,
-/// still says that the lease stands. So pages may be given to somebody else as soon as `revoke` has
-/// returned: no receiver has to agree, and no clock to run out.
+/// Leases of a prefill or transfer worker, in memory that its peers READ: entries as in a pool's
+/// slot table. What a receiver has read counts only if the entry, READ behind a fence after the
+/// last byte, still says that the lease stands. So pages may be given to somebody else as soon as
+/// `revoke` has returned: no receiver has to agree, and no time-out has to pass.
 ///
 /// Threads: one owner; readers, in this process and in others, look at any time. Ownership: the
 /// entries are the caller's and outlive the table; its end revokes all leases. Errors: a full table
@@ -35,19 +35,19 @@ page_key lease_key(std::uint64_t room, const incarnation& process, std::uint64_t
 /// leased; its key changes only while the generation is odd. Bounds: as many leases as entries.
 class lease_table {
 public:
-  /// Whatever the entries say, nothing is leased from here on.
-  /// @pre no other table has these entries
+  /// Closes all entries, whatever they say: the table begins without leases.
+  /// @pre no other table uses these entries
   lease_table(std::span<slot_entry> entries, incarnation process);
   ~lease_table();
   lease_table(const lease_table&) = delete;
   lease_table& operator=(const lease_table&) = delete;
 
-  /// Leases an entry to the room; nothing when all are leased.
+  /// Leases an entry to the room, or transfer; nothing when all entries are leased.
   std::optional<lease> take(std::uint64_t room);
 
-  /// Ends the lease. When this returns, each later look at the entry finds it ended; whoever has
-  /// pinned the entry before (`pinned`) may still be sending. A lease that has ended already stays
-  /// so, whoever has its entry now.
+  /// Ends the lease. When this has returned, whoever looks at the entry finds the lease ended; a
+  /// server that pinned the entry before (`pinned`) may still be sending. Does nothing for a lease
+  /// that has ended already, even if its entry is leased again.
   void revoke(const lease& ended) noexcept;
 
   bool stands(const lease& asked) const noexcept;
@@ -60,7 +60,7 @@ private:
   std::span<slot_entry> entries_;
   incarnation process_;
   std::uint64_t counter_ = 0;
-  /// Entries without a lease, the one that was given back first in front.
+  /// Indices of entries without a lease, the longest free first.
   std::deque<std::uint32_t> free_;
 };
 

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <variant>
 
-/// What workers say to each other, one message a frame: a byte that says which, then its fields in
-/// the order of their struct, little endian. Any change is another `handoff_wire_version`.
+/// Version of the messages between workers. A frame holds one message: a byte that names its kind,
+/// then its fields in the order of its struct, little endian. Any change takes another version.
 ///
 ///   text               1 byte length, then the characters
 ///   bool, enum         1 byte; any other value than those that exist is malformed
@@ -24,18 +24,18 @@
 ///   lease              slot 4, generation 8, key 32
 ///   buffer             address 8, length 8, item 4, layer 4
 ///
-/// The type and the version of a hello stay where they are for ever, and so does all of a refusal,
-/// so that another version is told from rubbish and why it was refused can be read. Decoders take
+/// The kind and the version of a hello never change their places, nor does anything in a refusal:
+/// so a worker tells another version from rubbish, and can read why it was refused. Decoders take
 /// no memory for a count whose items the message does not have.
 namespace peercache::handoff {
 
 inline constexpr std::uint32_t handoff_wire_version = 4;
 
-/// The longest message: an offer with all components of states over the longest sequence. Only
-/// prefill sends it.
+/// Length of the longest message: an offer with all components of states over the longest sequence.
+/// Only prefill sends it.
 inline constexpr std::size_t message_bytes_max =
     (limits::state_components_max + 1) * std::size_t{limits::room_pages_max} * 4;
-/// The longest message apart from offers: a layout.
+/// Length of the longest message that is not an offer: a layout.
 inline constexpr std::size_t short_message_bytes_max = 1 + layout_bytes_max;
 
 /// A prefill worker shares rooms with decode workers; a transfer worker talks only to other
@@ -43,19 +43,19 @@ inline constexpr std::size_t short_message_bytes_max = 1 + layout_bytes_max;
 enum class engine_side : std::uint8_t { prefill = 1, decode = 2, transfer = 3 };
 std::string_view to_string(engine_side side) noexcept;
 
-/// The side of the workers that one of this side talks to.
+/// The side of the workers that a worker of `side` talks to.
 constexpr engine_side other_side(engine_side side) noexcept {
   if (side == engine_side::transfer)
     return side;
   return side == engine_side::prefill ? engine_side::decode : engine_side::prefill;
 }
 
-/// The longest message of a worker of this side.
+/// Length of the longest message that a worker of `side` sends.
 constexpr std::size_t message_bytes_max_of(engine_side side) noexcept {
   return side == engine_side::prefill ? message_bytes_max : short_message_bytes_max;
 }
 
-/// Both workers say this first: who they are, and where their pages are served.
+/// The first message of each of the two workers: who the worker is, and where its pages are served.
 struct hello {
   engine_side side = engine_side::prefill;
   incarnation process;
@@ -68,7 +68,7 @@ struct hello {
   bool operator==(const hello&) const = default;
 };
 
-/// From decode: its room has pages, and wants those of prefill.
+/// From decode: its room has allocated pages, and prefill's pages are to be read into them.
 struct join {
   room_id room;
   join_id id;
@@ -83,7 +83,7 @@ struct join {
 /// From prefill: these pages are complete, and may be read while the lease stands.
 struct offer {
   room_id room;
-  join_id id; ///< The id of the join that it answers.
+  join_id id; ///< Id of the join that the offer answers.
   lease under;
   offered_pages pages;
   bool operator==(const offer&) const = default;
@@ -94,7 +94,7 @@ struct done {
   room_id room;
   join_id id;
   std::uint64_t bytes = 0;
-  std::uint64_t microseconds = 0; ///< From the first offer to the last piece.
+  std::uint64_t microseconds = 0; ///< Time from the first offer to the last piece.
   bool operator==(const done&) const = default;
 };
 
@@ -107,17 +107,17 @@ struct abort {
   bool operator==(const abort&) const = default;
 };
 
-/// What makes a room fail whose other side has said this.
+/// The kind of failure of a room whose other side has sent this abort.
 constexpr failure_kind kind_of(const abort& said) noexcept {
   return said.heard ? failure_kind::another_rank : failure_kind::peer_aborted;
 }
 
-/// From either side, again and again: the process lives.
+/// From either side, at intervals: the process lives.
 struct beat {
   bool operator==(const beat&) const = default;
 };
 
-/// From either side, and its last words: it wants no connection with this worker.
+/// From either side, as its last message: the worker does not want this connection.
 struct refusal {
   std::string reason; ///< For people: at most `limits::reason_bytes_max` bytes.
   bool operator==(const refusal&) const = default;
@@ -127,13 +127,13 @@ using message =
     std::variant<hello, kv_layout, join, offer, done, abort, beat, refusal, transfer_write,
                  transfer_read, transfer_lent, transfer_ended, transfer_stop>;
 
-/// The message as it travels. Texts that are too long are cut.
-/// @pre lists are within their limits
+/// Encodes a message as it travels. Texts that are too long are cut.
+/// @pre the lists of the message are within their limits
 std::string encode(const message& sent);
 
-/// Texts are `printable`: what else a peer has put into them is replaced. Errors: `incompatible`,
-/// for a hello of another version, which is named; `invalid_argument` for whatever `encode` does
-/// not make, and for a layout that `check` refuses.
+/// Decodes a message. Its texts are made `printable`. Errors: `incompatible` for a hello of another
+/// version, which the error names; `invalid_argument` for bytes that `encode` does not make, and
+/// for a layout that `check` refuses.
 result<message> decode(std::string_view bytes);
 
 } // namespace peercache::handoff

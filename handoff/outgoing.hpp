@@ -5,7 +5,7 @@
 
 namespace peercache::handoff {
 
-/// A message that the rooms of either side want to be sent.
+/// A message to send, and the peer to send it to.
 struct outgoing {
   peer_id to;
   message what;

@@ -21,7 +21,9 @@ struct read_id {
 /// Pieces to read from one peer under one lease, as one batch of the data plane.
 struct read_order {
   read_id id;
-  join_id turn; ///< The room's turn, or the transfer's, by which its reads are cancelled.
+  /// Turn of a room, or job of `transfer_reads`, for which the read is made; names the reads to
+  /// cancel.
+  join_id turn;
   peer_id from;
   lease under;
   std::vector<piece> pieces;

@@ -312,8 +312,8 @@ void receiver_rooms::set_state(turn& at, room_state state) {
     changed_.insert(at.room);
 }
 
-/// Lets a failed turn be seen as such once it is quiet, and forgets one that the engine has
-/// cleared.
+/// Does nothing while reads of the turn are under way. Then a turn that was failing becomes
+/// `failed`, and a turn that the engine has cleared is forgotten.
 void receiver_rooms::settle(join_id id, turn& at) {
   if (at.reads != 0)
     return;

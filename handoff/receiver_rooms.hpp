@@ -33,23 +33,24 @@ namespace peercache::handoff {
 /// - `waiting_for_input`: until the first offer, which comes only after `allocate`.
 /// - `transferring`: until every piece of every sender that is not a dummy was judged, or all
 /// fails.
-/// - `success`: `done` is sent to these senders.
+/// - `success`: `done` is sent to all senders.
 /// - `failed`: an abort is sent to all senders, if they were joined.
 ///
-/// A room that fails orders no more reads, and asks for those under way to be cancelled. Its state
-/// stays what it was until the last of them was reported by `finish_read`: after that no channel
-/// can write to its pages (guard `quiet`). `success` needs the last offers of all senders that are
-/// not dummies, each byte of them judged good (guard `all_pieces`); one holds the aux row.
+/// A room that fails orders no more reads, and asks for its reads under way to be cancelled. Its
+/// state becomes `failed` only when `finish_read` has reported the last of these reads: from then
+/// on no channel can write to the room's pages (guard `quiet`). `success` needs the last offer of
+/// each sender that is not a dummy, and every byte that these offered judged good (guard
+/// `all_pieces`); exactly one sender has the aux row.
 ///
 /// Each `open` is a turn of its own, with a `join_id` that grows and that no other turn of this
 /// process has; every message names it. Offers and aborts of an earlier turn of the same number
 /// never touch a later one. A turn that is cleared while reads are under way lives on until they
-/// are reported. A number that is open is not opened again before it is cleared. The caller lets a
-/// number come again after a success here, or when every worker that had it has cleared it
-/// (`sender_rooms` says why).
+/// are reported. A number is not opened again before its room is cleared. The caller lets a number
+/// come again after a success here, or when every worker that had it has cleared it (`sender_rooms`
+/// says why).
 ///
-/// Reads are ordered for the oldest room first, while less than `wire_bytes_max` are under way;
-/// what is under way exceeds that by at most one piece.
+/// Reads are ordered for the oldest room first, while less than `wire_bytes_max` bytes are under
+/// way; the last piece of a read may exceed that limit.
 ///
 /// Threads: one owner. Time is an argument. Errors: calls out of order are a `result`; whatever a
 /// peer says, at worst its room fails. Bounds: `options`.
@@ -58,21 +59,21 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   struct options {
-    std::size_t rooms_max = 65'536; ///< Maximum number of turns, including cleared ones that only
-                                    ///< wait for reads.
+    /// Maximum number of turns, including cleared turns that only wait for reads.
+    std::size_t rooms_max = 65'536;
     /// Offers of one sender that were not read yet; one more fails the room.
     std::size_t offers_waiting_max = 4096;
     std::uint64_t wire_bytes_max = 256u << 20;
-    std::uint64_t read_bytes_max = 64u << 20; ///< From here on a read gets no further piece.
+    std::uint64_t read_bytes_max = 64u << 20; ///< Bytes at which a read gets no further piece.
     std::uint32_t read_pieces_max = limits::batch_pages_max;
   };
   struct source {
     peer_id peer;
-    std::shared_ptr<const transfer_plan> plan; ///< From this peer to this worker.
+    std::shared_ptr<const transfer_plan> plan; ///< The plan from this peer to this worker.
   };
   using outgoing = handoff::outgoing;
-  /// Cancel all reads of this turn that are under way; each is still reported by `finish_read`,
-  /// when it can no longer write.
+  /// Asks that all reads of this turn that are under way are cancelled. Each is still reported by
+  /// `finish_read`, when it can no longer write.
   struct cancel_reads {
     join_id turn;
     bool operator==(const cancel_reads&) const = default;
@@ -84,31 +85,31 @@ public:
 
   // -- the engine
 
-  /// Opens a room. Errors: `refused` (too many), `invalid_argument` (this number is open at this
-  /// worker, which changes nothing for the room that has it).
+  /// Opens a room. Errors: `refused` (too many turns), `invalid_argument` (the number is open
+  /// already; that room stays as it is).
   result<void> open(room_id room);
-  /// Says which prefill workers send. Errors: `invalid_argument` (not open, or called already;
-  /// exactly one of them must have the aux row).
+  /// Says which prefill workers send. Errors: `invalid_argument` (the room is not open, has ended
+  /// or is connected already, or not exactly one of the workers has the aux row).
   result<void> connect(room_id room, std::vector<source> sources);
-  /// Joins all senders with these pages, which are theirs to fill until the room has ended.
-  /// Errors: `invalid_argument` (before `connect`, called already, or too many pages).
+  /// Joins all senders and names the pages, which are written to until the room has ended. Errors:
+  /// `invalid_argument` (before `connect`, after the end, called already, or too many pages).
   result<void> allocate(room_id room, allocated_pages pages);
-  /// Fails the room; `poll` says so when it is quiet.
+  /// Fails the room; `poll` returns `failed` once no read of the room's turn is under way.
   void abort(room_id room, std::string reason, failure_kind kind = failure_kind::aborted);
-  /// Forgets the room, for the engine. One that has not ended is aborted first; its pages may be
-  /// given to somebody else when `is_quiet`.
+  /// Forgets the room, which is aborted first if it has not ended. Its pages may be given to
+  /// somebody else when `is_quiet`.
   void clear(room_id room);
   /// Fails all rooms, for a worker that gives its memory back.
   void abort_all(const std::string& reason);
 
   /// The room's state; `failed` for a room that is not open.
   room_state poll(room_id room) const noexcept;
-  /// Rooms whose `poll` may say something else than at the last call, new ones included: each once.
-  /// Cleared rooms are not among them. Cost: that of the rooms returned.
+  /// Rooms whose `poll` may return another state than at the last call of this function, each once:
+  /// new rooms are among them, cleared rooms are not. Cost: that of the rooms returned.
   std::vector<room_id> take_changes();
   std::optional<room_failure> failure(room_id room) const;
-  /// The bytes that were read for a room that has succeeded, and how long that took from its first
-  /// offer; nothing for any other.
+  /// The bytes that were read for a room that has succeeded, and the time from its first offer to
+  /// its end; nothing for other rooms.
   std::optional<transfer_metric> metric(room_id room) const noexcept;
   /// Whether no read of any turn of the room is under way.
   bool is_quiet(room_id room) const noexcept;
@@ -123,8 +124,8 @@ public:
 
   // -- reads
 
-  /// The next read, if there is one within the limits; its parts are the data plane's until
-  /// `finish_read`. Cost: rooms that have nothing to read add none.
+  /// Orders the next read, if pieces wait and the limits allow a read; its parts are the data
+  /// plane's until `finish_read`. Cost: rooms that have nothing to read add none.
   std::optional<read_order> next_read();
   /// Reports a read whose parts no channel can write to any longer.
   ///
@@ -138,21 +139,22 @@ public:
 private:
   struct sender {
     source from;
-    std::optional<lease> under; ///< The lease of its offers.
+    /// The lease of the sender's offers; nothing before the first offer.
+    std::optional<lease> under;
     std::uint32_t next_page = 0;
     bool last = false;
-    std::deque<piece_reader> waiting; ///< Pieces of its offers that were not ordered yet.
-    std::uint64_t promised = 0;       ///< Bytes of all its offers.
-    std::uint64_t judged = 0;         ///< Bytes of its reads that were good.
+    std::deque<piece_reader> waiting; ///< Pieces of the sender's offers that were not ordered yet.
+    std::uint64_t promised = 0;       ///< Bytes of all offers of the sender.
+    std::uint64_t judged = 0; ///< Bytes of the sender's pieces that were read and judged good.
   };
   struct turn {
     room_id room;
     room_state state = room_state::bootstrapping;
-    bool failing = false; ///< Failed, though nobody may see it before the turn is quiet.
+    bool failing = false; ///< The turn has failed; `state` says so only when no read is under way.
     bool cleared = false;
     std::vector<sender> senders;
     std::optional<allocated_pages> pages;
-    std::size_t reads = 0; ///< Reads under way.
+    std::size_t reads = 0; ///< Reads of the turn that are under way.
     std::optional<time_point> first_offer;
     transfer_metric metric;
     room_failure failure;
@@ -180,11 +182,11 @@ private:
   options options_;
   join_id next_turn_;
   read_id next_read_{1};
-  std::map<join_id, turn> turns_; ///< In the order of `open`: the oldest first.
+  std::map<join_id, turn> turns_; ///< All turns, the oldest `open` first.
   std::map<room_id, join_id> current_;
-  std::set<room_id> changed_; ///< Rooms in `current_`, for the next `take_changes`.
+  std::set<room_id> changed_; ///< Rooms in `current_` that the next `take_changes` returns.
   std::map<read_id, open_read> reads_;
-  std::set<join_id> readable_;              ///< Turns of which pieces wait: the oldest first.
+  std::set<join_id> readable_;              ///< Turns with pieces to read, the oldest first.
   std::map<room_id, std::size_t> reads_of_; ///< Reads under way of all turns of a room.
   std::uint64_t wire_bytes_ = 0;
   std::vector<action> actions_;

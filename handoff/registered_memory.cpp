@@ -25,7 +25,8 @@ std::optional<memory_range> registered_memory::remove(std::uint64_t address) {
 bool registered_memory::overlaps(const memory_range& memory) const noexcept {
   if (!memory.possible())
     return false;
-  // Ranges do not overlap each other, so the last one that begins before its end decides.
+  // Ranges do not overlap each other: if any overlaps the memory, so does the last that begins
+  // before the memory's end.
   const auto behind = ranges_.lower_bound(memory.address + memory.bytes);
   return behind != ranges_.begin() &&
          memory_range{std::prev(behind)->first, std::prev(behind)->second}.overlaps(memory);

@@ -11,16 +11,17 @@
 namespace peercache::handoff {
 
 /// The memory that a transfer worker has registered: nothing else of its process is ever read or
-/// written for a peer. Threads: one owner. Errors: `invalid_argument` for memory that no process
-/// can have (no bytes), `refused` for memory that overlaps what is registered.
+/// written for a peer. Threads: one owner. Errors: `invalid_argument` for memory that is not
+/// `possible`, `refused` for memory that overlaps what is registered.
 class registered_memory {
 public:
   result<void> add(const memory_range& memory);
-  /// Forgets the range that begins there and returns it; nothing when none does.
+  /// Forgets the range that begins at this address and returns it; nothing when no range begins
+  /// there.
   std::optional<memory_range> remove(std::uint64_t address);
 
   bool overlaps(const memory_range& memory) const noexcept;
-  /// Whether all of it lies in one registered range. @pre memory.possible()
+  /// Whether all of the memory lies in one registered range. @pre memory.possible()
   bool covers(const memory_range& memory) const noexcept;
   std::size_t size() const noexcept { return ranges_.size(); }
 

@@ -5,14 +5,16 @@
 
 namespace peercache::handoff {
 
-/// The number that a router gives to one request (SGLang's bootstrap_room). A room may come again.
+/// The number that a router gives to one request (SGLang's bootstrap_room). The same number may
+/// come again for a later turn.
 struct room_id {
   std::uint64_t value = 0;
   auto operator<=>(const room_id&) const = default;
 };
 
 /// One receiver's turn at a room: a count of the receiver's process, which grows with each turn.
-/// Whatever concerns a room names it, so that what is late concerns nobody.
+/// Each message about a room names the turn, so that a late message does not touch a later turn.
+/// `transfer_reads` numbers its jobs by it.
 struct join_id {
   std::uint64_t value = 0;
   auto operator<=>(const join_id&) const = default;

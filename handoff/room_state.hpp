@@ -7,8 +7,8 @@
 
 namespace peercache::handoff {
 
-/// States of a room at one worker, with SGLang's numbers (KVPoll). A room's state only grows, but
-/// for `failed`, which wins over all but `success`; both of these are final.
+/// States of a room at one worker, with SGLang's numbers (KVPoll). A room's state only grows,
+/// except that every state but `success` may become `failed`; `success` and `failed` are final.
 enum class room_state : std::uint8_t {
   failed = 0,
   bootstrapping = 1,
@@ -17,15 +17,15 @@ enum class room_state : std::uint8_t {
   success = 4,
 };
 
-/// What made a room fail, for those who count.
+/// What made a room fail; failures are counted by kind.
 enum class failure_kind : std::uint8_t {
-  aborted,      ///< This worker's engine has given it up.
-  another_rank, ///< Another rank's part of it has failed, which tells why: this one need not.
+  aborted,      ///< This worker's engine has given the room up.
+  another_rank, ///< Another rank's part of the request has failed; that rank reports the reason.
   memory,       ///< The engine has taken its memory back.
-  peer_aborted, ///< The other side has given it up.
-  peer_lost,    ///< No connection to a worker of the other side, or no longer.
+  peer_aborted, ///< The other side has given the room up.
+  peer_lost,    ///< A connection to a worker of the other side did not come about, or has ended.
   misfit,       ///< Layouts, ranks, or numbers of pages of the two sides do not go together.
-  read,         ///< A read has failed, or its lease had ended.
+  read,         ///< A read has failed, or the lease of a read had ended.
   protocol,     ///< A call or a message came out of order.
 };
 inline constexpr std::size_t failure_kind_count = 8;
@@ -37,17 +37,17 @@ struct room_failure {
   failure_kind kind = failure_kind::aborted;
 
   bool from_another_rank() const noexcept { return kind == failure_kind::another_rank; }
-  /// Whether this worker has only heard of it, from its engine or from the other side.
+  /// Whether this worker has only heard of the failure, from its engine or from the other side.
   bool was_heard() const noexcept {
     return from_another_rank() || kind == failure_kind::peer_aborted;
   }
   bool operator==(const room_failure&) const = default;
 };
 
-/// What an engine asks for when a room is over.
+/// Numbers of a room that is over, which the engine asks for.
 struct transfer_metric {
   std::uint64_t bytes = 0;
-  std::uint64_t microseconds = 0; ///< From the first offer to the last byte.
+  std::uint64_t microseconds = 0; ///< Time from the first offer to the last byte.
   bool operator==(const transfer_metric&) const = default;
 };
 

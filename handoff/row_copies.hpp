@@ -30,7 +30,8 @@ struct piece {
   std::uint32_t part_count = 0;
 };
 
-/// Items that lie one after the other on both sides.
+/// `count` items that follow one another at the source and at the destination, from these indices
+/// on.
 struct item_run {
   std::uint32_t source = 0;
   std::uint32_t destination = 0;
@@ -38,14 +39,15 @@ struct item_run {
   bool operator==(const item_run&) const = default;
 };
 
-/// Merges pairs of items that grow by one on both sides into runs. @pre equally many of both
+/// Merges pairs of items whose indices grow by one on both sides into runs.
+/// @pre both lists are equally long
 std::vector<item_run> merged_runs(std::span<const std::uint32_t> source,
                                   std::span<const std::uint32_t> destination);
 
-/// How the items of one buffer go into those of another: item i's row j lies at
-/// `source + (i * rows_per_item + j) * source_stride`, and has its place in the destination
-/// likewise. An item's share that is not copied lies between the rows.
-/// Invariants: no stride is below `row_bytes`; `row_bytes` is at most `limits::page_bytes_max`.
+/// How the items of one buffer go into those of another: item i's row j lies at `source + (i *
+/// rows_per_item + j) * source_stride`, and has its place in the destination likewise. Shares of an
+/// item that are not copied lie between the rows. Invariants: no stride is below `row_bytes`;
+/// `row_bytes` is at most `limits::page_bytes_max`.
 struct item_stripe {
   std::uint64_t source = 0;      ///< Address in the peer's process.
   std::uint64_t destination = 0; ///< Address in this process.
@@ -79,7 +81,7 @@ private:
   std::uint64_t destination_ = 0;
   std::uint64_t source_stride_ = 0;
   std::uint64_t destination_stride_ = 0;
-  std::uint64_t rows_ = 0; ///< Rows that are left.
+  std::uint64_t rows_ = 0; ///< Rows that are not cut off yet.
   std::uint32_t row_bytes_ = 0;
 };
 

@@ -22,7 +22,7 @@
 
 namespace peercache::handoff {
 
-/// Names one opening of a room at a prefill worker; no two of them are the same.
+/// Names one opening of a room at a prefill worker; no two openings have the same id.
 struct send_id {
   std::uint64_t value = 0;
   auto operator<=>(const send_id&) const = default;
@@ -40,26 +40,26 @@ struct send_id {
 /// The engine may give a room's pages to somebody else as soon as it has seen `success` or
 /// `failed`, or a call that ends the room has returned: the lease is revoked before.
 ///
-/// A number comes again by SGLang's retraction: decode, after a success of its own, wants the room
-/// once more of the same prefill worker. Else the caller lets it come again only after every worker
-/// that had it has cleared it. So:
+/// A number comes again by SGLang's retraction: decode, after a success of its own, asks the same
+/// prefill worker for the room once more. Otherwise the caller lets a number come again only after
+/// every worker that had the room has cleared it. So:
 ///
-/// - Each `open` is another room, and supersedes the one before of its number. A superseded room
-/// that has not ended fails; one that has keeps its end. Whatever receivers say from then on
-/// concerns only the new room. The engine polls and clears each of the two by its `send_id`, in any
-/// order. To clear a superseded room forgets that room, which counts as one of `rooms_max` until
-/// then, and does nothing else: no message, no lease and no held join goes with it, and it is not
-/// one of the failed rooms that answer late joins.
+/// - Each `open` is another room, and supersedes the previous room of its number. A superseded room
+///   that has not ended fails; a room that has ended keeps its end. Later messages of receivers
+///   concern only the new room. The engine polls and clears each of the two by its `send_id`, in
+///   any order. Clearing a superseded room forgets it, which frees its place among `rooms_max`, and
+///   does nothing else: it sends no message, revokes no lease, drops no held join, and does not
+///   make the room one of the failed rooms that answer late joins.
 /// - A receiver has a part in a room by its process and its `join_id`, which grows with each turn
 ///   of that process. Messages with another id change nothing; a join with an older one, or with
 ///   the same one again, is answered with an abort and changes nothing either.
 /// - A join with a newer id says that the earlier one of this process is over. The receiver's part
 ///   in the open room ends: well if it is done, else the room fails. The join never enters that
 ///   room; it is held for the next `open`.
-/// - A dummy is done without an offer, and says so: a room ends well only with the joins of its own
-/// turn.
-/// - A held join is forgotten when its receiver gives it up, and when one is done whose room has
-///   failed here.
+/// - A dummy sends `done` without an offer, so that a room succeeds only with the joins of its own
+///   turn.
+/// - A held join is forgotten when its receiver aborts it, and when its receiver is done while the
+///   room has failed here.
 /// - A join that comes before its room is held as well. A join of a room that has failed, from a
 ///   process that had no part in it, is answered with an abort, also after the room was cleared.
 /// - An abort that comes before its join, over another connection, is remembered: the join is
@@ -87,10 +87,10 @@ public:
 
   // -- the engine
 
-  /// Opens a room, and fails the one before of this number if it has not ended. Errors: `refused`
-  /// (too many rooms, or no lease left), `invalid_argument` (nobody is required).
+  /// Opens a room, and fails the previous room of this number if it has not ended. Errors:
+  /// `refused` (too many rooms, or no lease left), `invalid_argument` (`required` is 0).
   ///
-  /// @param required how many receivers there will be; nothing: as many as their joins say
+  /// @param required number of receivers; nothing: the number that their joins say
   result<send_id> open(room_id room, std::optional<std::uint32_t> required = std::nullopt);
   /// Pages that the receivers of the room have already; nothing before they have all joined.
   std::optional<std::uint32_t> prefix_pages(send_id id) const;
@@ -98,23 +98,25 @@ public:
   /// ended, called already, or above `limits::room_pages_max`), which changes nothing; a count that
   /// a receiver has not allocated fails the room.
   result<void> init(send_id id, std::uint32_t pages);
-  /// Offers pages that are complete. With the last ones of `init` come states and aux row; they may
-  /// be offered without pages. Errors: `invalid_argument`: before `init`, before all have joined,
-  /// or after the end, which changes nothing; more pages than `init` said, pages behind the last
-  /// ones, states before them or above their limits, which fails the room as well.
+  /// Offers pages that are complete. The last call for a room (`last`) brings states and aux row,
+  /// and may have no pages. Errors: `invalid_argument`. A call before `init`, before all receivers
+  /// have joined or after the end changes nothing. A call with more pages than `init` said, a last
+  /// one that leaves pages out, a call behind the last one, states before the last call or above
+  /// their limits fail the room as well.
   result<void> send(send_id id, std::span<const std::uint32_t> pages, bool last,
                     std::vector<state_items> states = {}, std::uint32_t aux_row = 0);
   /// Fails the room and tells its receivers.
   void abort(send_id id, std::string reason, failure_kind kind = failure_kind::aborted);
-  /// Forgets the room. One that has not ended is aborted first.
+  /// Forgets the room, which is aborted first if it has not ended.
   void clear(send_id id);
   /// Fails all rooms, for a worker that gives its memory back.
   void abort_all(const std::string& reason);
 
   /// The room's state; `failed` for a room that is not open.
   room_state poll(send_id id) const noexcept;
-  /// Rooms whose `poll` may say something else than at the last call, new ones included: each once,
-  /// the oldest first. Cleared rooms are not among them. Cost: that of the rooms returned.
+  /// Rooms whose `poll` may return another state than at the last call of this function, each once,
+  /// the oldest first: new rooms are among them, cleared rooms are not. Cost: that of the rooms
+  /// returned.
   std::vector<send_id> take_changes();
   /// Why the room failed; nothing while it has not.
   std::optional<room_failure> failure(send_id id) const;
@@ -140,18 +142,18 @@ public:
 
 private:
   struct receiver {
-    peer_id peer; ///< The connection over which it has joined.
+    peer_id peer; ///< The connection over which the receiver has joined.
     join said;
     bool done = false;
   };
-  /// Processes that have joined a room, or were refused, with the id of each.
+  /// Processes that have joined a room or were refused by it, each with the id of its join.
   using participants = std::map<incarnation, join_id>;
   struct room {
     send_id id;
     room_id number;
     std::uint32_t required = 0;         ///< Receivers that must join; 0 before it is known.
-    std::optional<std::uint32_t> pages; ///< What `init` said.
-    std::uint32_t offered = 0;          ///< Pages that were sent, behind the prefix.
+    std::optional<std::uint32_t> pages; ///< Number of pages that `init` said.
+    std::uint32_t offered = 0;          ///< Pages that were offered, behind the prefix.
     bool last_sent = false;
     room_state state = room_state::bootstrapping;
     lease under;
@@ -165,15 +167,16 @@ private:
     }
     bool all_have_joined() const noexcept { return required != 0 && receivers.size() >= required; }
   };
-  /// What is kept of a room that has failed and is forgotten.
+  /// What is kept of a failed room that was cleared, to answer late joins.
   struct failed_room {
     participants known;
-    bool was_heard = false; ///< As of its failure.
+    bool was_heard = false; ///< `room_failure::was_heard` of the room's failure.
   };
   struct held_join {
     peer_id peer;
     join said;
-    bool done = false; ///< A dummy of a room that this worker opens later than others.
+    /// The join is a dummy's, which has said `done` before the room is open here.
+    bool done = false;
   };
 
   room* find(send_id id) noexcept;
@@ -201,14 +204,15 @@ private:
   send_id next_{1};
   std::map<send_id, room> rooms_;
   std::map<room_id, send_id> newest_; ///< The newest room of each number that is open.
-  std::set<send_id> changed_;         ///< Open rooms, for the next `take_changes`.
+  std::set<send_id> changed_;         ///< Open rooms that the next `take_changes` returns.
   std::map<peer_id, incarnation> processes_;
-  /// Joins that wait for an `open`, by number and process, and how many each process has.
+  /// Joins that wait for an `open`, by number and process.
   std::map<room_id, std::map<incarnation, held_join>> held_;
+  /// Number of held joins of each process that has any.
   std::map<incarnation, std::size_t> held_of_;
   std::size_t held_joins_ = 0;
   std::map<room_id, failed_room> failed_;
-  /// Rooms in `failed_`, the oldest first.
+  /// Numbers of the rooms in `failed_`, the oldest first.
   std::deque<room_id> failed_order_;
   std::set<std::pair<incarnation, join_id>> early_aborts_;
   std::deque<std::pair<incarnation, join_id>> early_aborts_order_;

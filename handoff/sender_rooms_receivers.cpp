@@ -55,7 +55,8 @@ void sender_rooms::join_again(room& at, const receiver& earlier, peer_id peer, c
   hold(peer, said);
 }
 
-/// Answers a join of a room that has failed, unless it is of another turn.
+/// Answers a join of a room that has failed with an abort, or holds the join if it begins a newer
+/// turn.
 void sender_rooms::join_failed(participants& known, bool was_heard, peer_id peer,
                                const join& said) {
   const auto process = processes_.at(peer);
@@ -94,7 +95,7 @@ void sender_rooms::finished(peer_id peer, const done& said) {
   auto* at = newest(said.room);
   if (auto* held = find_held(process, said.room, said.id); held != nullptr) {
     held->done = held->said.dummy;
-    // The room may have failed with the late join of a turn before in its place.
+    // The room may have failed with the late join of an earlier turn in place of this join.
     if (at != nullptr ? at->state == room_state::failed : failed_.contains(said.room))
       forget_held(said.room, process);
     return;
@@ -153,7 +154,7 @@ void sender_rooms::refuse(peer_id peer, const join& said, std::string reason, bo
 
 void sender_rooms::hold(peer_id peer, const join& said) {
   const auto process = processes_.at(peer);
-  forget_held(said.room, process); // A newer turn of the same receiver takes the older one's place.
+  forget_held(said.room, process); // A newer turn of the same receiver replaces the older join.
   const auto count = held_of_.find(process);
   const auto of_process = count == held_of_.end() ? 0 : count->second;
   if (of_process >= options_.held_joins_max || held_joins_ >= options_.held_joins_total_max)

@@ -18,13 +18,13 @@
 namespace peercache::handoff {
 
 /// The prefill workers that a decode worker has connections to, and the rooms that wait until all
-/// of theirs have said hello and described their memory. The `transfer_plan` between a worker and
-/// this one is made once for each connection.
+/// of their workers have said hello and described their memory. The `transfer_plan` between a
+/// worker and this one is made once for each connection.
 ///
 /// Threads: one owner. Errors: a worker that does not fit, or is lost, fails the rooms that wait
-/// for it (`take_failed`); one that does not fit fails those that come later as well. So does a
-/// room fail whose workers are not all that have something for it (`check_sources`). Bounds: one
-/// entry for each connection and for each room that waits.
+/// for it (`take_failed`); a worker that does not fit also fails rooms that want it later. A room
+/// fails as well when its workers are not all that have something for it (`check_sources`). Bounds:
+/// one entry for each connection and for each room that waits.
 class source_peers {
 public:
   /// @param own the layout of this worker; checked
@@ -37,14 +37,15 @@ public:
   bool described(peer_id peer, const kv_layout& layout);
   void lost(peer_id peer, const std::string& reason);
 
-  /// The room is ready when all of these are known. @pre each was dialed
+  /// Lets the room wait until all of these workers have described their memory.
+  /// @pre each source was `dialed`
   void wait(room_id room, std::vector<peer_id> sources);
   /// The room no longer waits, for whatever reason.
   void forget(room_id room) { waiting_.erase(room); }
 
   /// Rooms that are ready, with their sources in the order of `wait`.
   std::vector<std::pair<room_id, std::vector<receiver_rooms::source>>> take_ready();
-  /// Rooms that cannot be, with the reason.
+  /// Rooms that can no longer be ready, with the reason.
   std::vector<std::pair<room_id, room_failure>> take_failed() { return std::exchange(failed_, {}); }
 
   bool has(peer_id peer) const { return peers_.contains(peer); }
@@ -57,7 +58,7 @@ private:
   struct source_peer {
     std::optional<hello> who;
     std::shared_ptr<const transfer_plan> plan;
-    source_place place; ///< Known with the plan.
+    source_place place; ///< Place of the worker; known with `plan`.
     std::string fault;  ///< Why the worker does not fit; empty when it does.
   };
   bool is_ready(const std::vector<peer_id>& sources) const;

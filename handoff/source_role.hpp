@@ -8,8 +8,8 @@
 
 namespace peercache::handoff {
 
-/// What a receiver takes from one prefill worker. A worker of which it takes nothing is a dummy: it
-/// is joined, so that its room can end, and ends by itself.
+/// What a receiver takes from one prefill worker. A worker of which it takes nothing is a dummy:
+/// the receiver joins it, so that the dummy's room can end, and reads nothing from it.
 struct source_role {
   bool kv = false;
   bool shared_states = false; ///< States of which each tensor parallel rank has its share (mamba).
@@ -21,23 +21,23 @@ struct source_role {
 };
 
 /// The role of the prefill worker `source` for `destination`. If several workers have the same
-/// bytes, only the first one is read. Errors: `incompatible`, when the sizes of the two engines do
-/// not
-/// go together; `invalid_argument`, when these two workers have nothing to do with each other.
+/// bytes, only the first one is read. Errors: `incompatible`, when the numbers of ranks of the two
+/// engines do not go together; `invalid_argument`, when these two workers have nothing to do with
+/// each other.
 result<source_role> role_of(const kv_layout& source, const kv_layout& destination);
 
-/// Which worker of a prefill engine one is, as it says itself.
+/// A worker's place in its prefill engine, as its layout says.
 struct source_place {
   worker_ranks ranks;
   bool all_cp_ranks_send = false;
 };
 
-/// Whether these are all prefill workers that `destination` has to join, each once. They may be
-/// joined by context parallel ranks that send nothing. Errors: `invalid_argument`.
-/// @pre `role_of` has a role for each
+/// Whether `sources` are all prefill workers that `destination` has to join, each once. Context
+/// parallel ranks that send nothing may be among them. Errors: `invalid_argument`.
+/// @pre `role_of` has a role for each source
 result<void> check_sources(std::span<const source_place> sources, const worker_ranks& destination);
 
-/// Decode workers that read from one prefill worker: those of one room all join it there.
+/// The number of decode workers that join a room at the prefill worker `source`.
 std::uint32_t receivers_of(const worker_ranks& source, const worker_ranks& destination) noexcept;
 
 /// A contiguous share of items: `count` from `first` on.

@@ -15,14 +15,16 @@ bool divide(std::uint32_t a, std::uint32_t b) noexcept {
   return a % b == 0 || b % a == 0;
 }
 
-/// Equal items go over whole, and others do not at all.
+/// The stripe of items that are equally long on both sides, which go over whole; others are an
+/// error.
 result<item_stripe> equal_items(std::uint32_t source_bytes, std::uint32_t destination_bytes) {
   if (source_bytes != destination_bytes)
     return lengths_differ("bytes of an item", source_bytes, destination_bytes);
   return whole_items(source_bytes);
 }
 
-/// One group of a row of states, in units: width and place on either side.
+/// A share of one group of a row of states: its place in the group on either side, and its width,
+/// in units.
 struct unit_slice {
   std::uint64_t source = 0;
   std::uint64_t destination = 0;
@@ -76,8 +78,8 @@ result<item_stripe> slice_of_heads(const kv_layout& source, const kv_layout& des
                                          " KV heads cannot be shared out over " +
                                          std::to_string(p) + " ranks of prefill and " +
                                          std::to_string(d) + " of decode"};
-  const auto s = std::max(1u, heads / p); // Heads of a rank of prefill, and of one of decode.
-  const auto t = std::max(1u, heads / d);
+  const auto s = std::max(1u, heads / p); // Heads of a rank of prefill.
+  const auto t = std::max(1u, heads / d); // Heads of a rank of decode.
   const auto source_row = source_bytes / source.page_tokens;
   const auto destination_row = destination_bytes / destination.page_tokens;
   const auto head = destination_row / t;

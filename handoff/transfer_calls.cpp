@@ -59,8 +59,8 @@ result<call_id> transfer_calls::begin(transfer_call call) {
   return id;
 }
 
-/// Cuts the call into transfers. One without pieces is a transfer too: its answer says that the
-/// peer lives.
+/// Cuts the call into transfers. A call without pieces is one empty transfer, whose answer says
+/// that the peer lives.
 void transfer_calls::add_transfers(call_id id, transfer_call& call) {
   auto& with = connections_[call.with];
   auto at = call.pieces.begin();
@@ -156,7 +156,8 @@ void transfer_calls::unreachable(const worker_address& address, const std::strin
 void transfer_calls::joined(peer_id peer) {
   const auto found = addresses_.find(peer);
   if (found == addresses_.end())
-    return; // The peer has dialed this worker: calls go over connections that this one has dialed.
+    // The peer has dialed this worker: calls go only over connections that this worker has dialed.
+    return;
   connections_.at(found->second).joined = true;
   may_start_ = true;
 }
@@ -179,14 +180,15 @@ std::vector<peer_id> transfer_calls::take_silent() {
   return {all.begin(), all.end()};
 }
 
-/// Fails all calls to a peer that cannot be reached. What it still owes an answer is over.
+/// Fails all calls to a peer that cannot be reached. Transfers that wait for its answer end as
+/// well.
 void transfer_calls::lose(const worker_address& address, const std::string& reason) {
   const auto& with = connections_.at(address);
   const std::vector<transfer_id> all(with.all.begin(), with.all.end());
   for (const auto id : all) {
     const auto at = transfers_.find(id);
     if (at == transfers_.end())
-      continue; // Another transfer of the same call was lost before.
+      continue; // The transfer has ended with another transfer of its call.
     fail(at->second.call, call_state::failed, reason);
     const auto still = transfers_.find(id);
     if (still != transfers_.end() && still->second.at == phase::stopping)
@@ -195,8 +197,8 @@ void transfer_calls::lose(const worker_address& address, const std::string& reas
   drop_if_unused(address);
 }
 
-/// Forgets a peer without a connection and without transfers. Reads that are being cancelled are
-/// transfers too.
+/// Forgets a peer that has neither a connection nor transfers. Transfers whose reads are being
+/// cancelled count.
 void transfer_calls::drop_if_unused(const worker_address& address) {
   const auto found = connections_.find(address);
   if (found == connections_.end())
@@ -211,7 +213,7 @@ void transfer_calls::drop_if_unused(const worker_address& address) {
 bool transfer_calls::lent(peer_id peer, const transfer_lent& said) {
   const auto found = transfers_.find(said.id);
   if (found == transfers_.end())
-    return true; // The peer was told to stop meanwhile.
+    return true; // The transfer has ended meanwhile, and the peer was told to stop.
   auto& [id, at] = *found;
   const auto& call = calls_.at(at.call);
   if (at.peer != peer || at.at != phase::asked || call.direction != transfer_direction::read)
@@ -225,7 +227,7 @@ bool transfer_calls::lent(peer_id peer, const transfer_lent& said) {
 bool transfer_calls::ended(peer_id peer, const transfer_ended& said) {
   const auto found = transfers_.find(said.id);
   if (found == transfers_.end())
-    return true; // A read that was refused while it was told to stop.
+    return true; // The peer refused a read while it was being told to stop.
   auto& at = found->second;
   const bool writes = calls_.at(at.call).direction == transfer_direction::write;
   const bool expected = at.at == phase::asked || (writes && at.at == phase::stopping);
@@ -268,8 +270,8 @@ void transfer_calls::turn(time_point now) {
     start(with, now);
 }
 
-/// A peer's time begins with the turn that sends it the stop: before that, this process may not
-/// have run for long.
+/// Notes peers that owe an answer to a stop for too long. Their time begins with the turn after the
+/// stop, because this process may not have run for long before that turn.
 void transfer_calls::watch_answers(time_point now) {
   for (const auto id : std::exchange(stopped_, {}))
     answers_due_.emplace_back(now + options_.answer_max, id);
@@ -319,7 +321,7 @@ bool transfer_calls::ask(transfer_id id, transfer& at, connection& with, time_po
   return true;
 }
 
-/// Ends the call early; what it was when it began to fail stays.
+/// Ends the call early; if the call has failed before, its first state and reason stay.
 void transfer_calls::fail(call_id id, call_state end, const std::string& reason) {
   const auto found = calls_.find(id);
   if (found == calls_.end() || found->second.state != call_state::open ||

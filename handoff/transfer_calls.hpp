@@ -45,7 +45,7 @@ struct transfer_call {
 ///
 /// A call is cut into transfers of at most `limits::transfer_pieces_max` pieces:
 ///
-///   waiting   until the peer is connected and has fewer than the most transfers open
+/// waiting until the peer is connected and has fewer than `open_per_peer_max` transfers open
 ///   asked     write: the peer reads under a lease of this worker; read: the peer has to lend
 ///   reading   read: `transfer_reads` has the job
 ///   stopping  write that fails: the lease is revoked and the peer was told; its answer is
@@ -58,13 +58,13 @@ struct transfer_call {
 /// (`take_silent`). Each later transfer to a peer whose connection has ended dials it anew.
 ///
 /// Threads: one owner. Time is an argument. Errors: whatever a peer says, at worst its calls fail;
-/// a message that no worker sends is told by `false`. Bounds: `options`.
+/// functions return false for a message that no worker sends. Bounds: `options`.
 class transfer_calls {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
   struct options {
-    std::size_t calls_max = 65'536; ///< Calls that are not forgotten.
+    std::size_t calls_max = 65'536; ///< Calls that the engine has not told to `forget`.
     std::size_t open_per_peer_max = 8;
     /// Longest time for a peer's answer to `transfer_stop`.
     std::chrono::milliseconds answer_max{5000};
@@ -77,13 +77,13 @@ public:
 
   // -- the engine
 
-  /// Errors: `invalid_argument` (impossible memory, or own memory that is not registered),
-  /// `refused` (too many calls).
+  /// Begins a call. Errors: `invalid_argument` (impossible memory, or own memory that is not
+  /// registered), `refused` (too many calls).
   result<call_id> begin(transfer_call call);
   bool knows(call_id id) const noexcept { return calls_.contains(id); }
-  /// The state of the call; `failed` for one that is not known.
+  /// The state of the call; `failed` for a call that is not known.
   call_state state(call_id id) const noexcept;
-  /// Why the call has failed; empty when it has not, or is not known.
+  /// Why the call has failed; empty when the call has not failed or is not known.
   std::string failure(call_id id) const;
   /// Ends the call early; it is `open` until nothing of it is under way.
   void cancel(call_id id, const std::string& reason);
@@ -91,10 +91,10 @@ public:
   /// Fails the calls that use this memory of the worker; each is open until nothing of it is under
   /// way. @pre the memory is no longer registered
   void memory_leaves(const memory_range& memory);
-  /// The engine does not ask for this call again; one that is open ends as before.
+  /// Forgets the call, for which the engine does not ask again; a call that is open ends as before.
   void forget(call_id id);
   std::size_t open() const noexcept { return open_; }
-  /// Whether some call has ended since the last time.
+  /// Whether some call has ended since this was last asked.
   bool take_has_ended() noexcept { return std::exchange(has_ended_, false); }
 
   // -- connections
@@ -105,7 +105,7 @@ public:
   void unreachable(const worker_address& address, const std::string& reason);
   void joined(peer_id peer);
   void lost(peer_id peer, const std::string& reason);
-  /// Peers that are connected and have not answered in time. Whoever takes them ends the
+  /// Connected peers that have not answered `transfer_stop` in time. Whoever takes them ends the
   /// connections, and reports each as `lost`.
   std::vector<peer_id> take_silent();
 
@@ -113,12 +113,13 @@ public:
 
   bool lent(peer_id peer, const transfer_lent& said);
   bool ended(peer_id peer, const transfer_ended& said);
-  /// False: the read does not belong to a call.
+  /// Ends the transfer whose job has finished. False when the job does not belong to a call.
   bool read_finished(const transfer_reads::finished& read);
 
-  /// Ends what is overdue, and asks for what can begin.
+  /// Ends calls that are overdue, notes peers that owe an answer for too long, and asks peers for
+  /// the transfers that can begin.
   void turn(time_point now);
-  /// When the next open call is overdue.
+  /// Time at which the next open call is overdue.
   time_point deadline() const noexcept;
   std::vector<outgoing> take_messages() { return std::exchange(messages_, {}); }
 
@@ -128,7 +129,7 @@ private:
     call_id call;
     phase at = phase::waiting;
     std::vector<transfer_piece> pieces;
-    std::optional<peer_id> peer; ///< The connection over which it was asked for.
+    std::optional<peer_id> peer; ///< The connection over which the transfer was asked for.
     std::optional<lease> given;
     std::optional<join_id> read;
   };
@@ -138,17 +139,17 @@ private:
     time_point deadline;
     std::set<transfer_id> transfers; ///< Transfers that have not ended.
     call_state state = call_state::open;
-    call_state end = call_state::done; ///< What it becomes when the last transfer ends.
+    call_state end = call_state::done; ///< State that the call gets when its last transfer ends.
     std::string failure;
     bool forgotten = false;
   };
-  /// A peer, by its address.
+  /// What is known of the peer at one address.
   struct connection {
     std::optional<peer_id> peer;
     bool dialing = false;
     bool joined = false;
-    std::deque<transfer_id> waiting; ///< Some may have ended.
-    std::size_t open = 0;            ///< Transfers that are not waiting.
+    std::deque<transfer_id> waiting; ///< Transfers in phase `waiting`; some may have ended.
+    std::size_t open = 0;            ///< Transfers in any other phase than `waiting`.
     std::set<transfer_id> all;
   };
 
@@ -179,9 +180,9 @@ private:
   std::map<peer_id, worker_address> addresses_;
   std::map<join_id, transfer_id> reading_;
   std::set<std::pair<time_point, call_id>> deadlines_;
-  /// Transfers that were told to stop since the last turn, and when the answers to earlier ones are
-  /// due. Some may have ended.
+  /// Transfers that were told to stop since the last turn. Some may have ended.
   std::vector<transfer_id> stopped_;
+  /// When the answers to earlier stops are due, by time. Some transfers may have ended.
   std::deque<std::pair<time_point, transfer_id>> answers_due_;
   std::set<peer_id> silent_;
   std::size_t open_ = 0;

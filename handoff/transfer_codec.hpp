@@ -5,18 +5,18 @@
 
 namespace peercache::handoff {
 
-// The messages of transfer workers (`handoff_wire_version`), each without the byte that says which
-// it is.
+// Each `append_fields` appends the fields of one message of transfer workers
+// (`handoff_wire_version`); the byte that names the kind of message is the caller's.
 
-/// @pre lists are within their limits
+/// @pre the lists of the message are within their limits
 void append_fields(byte_writer& out, const transfer_write& sent);
 void append_fields(byte_writer& out, const transfer_read& sent);
 void append_fields(byte_writer& out, const transfer_lent& sent);
 void append_fields(byte_writer& out, const transfer_ended& sent);
 void append_fields(byte_writer& out, const transfer_stop& sent);
 
-// Each reads what `append_fields` wrote; anything else fails the reader, and the result is of no
-// use. Memory that no process can have is refused, and texts are made `printable`.
+// Each `read_...` reads what `append_fields` wrote. Other bytes, and memory that no process can
+// have, fail the reader, and the result is of no use then. Texts are made `printable`.
 
 transfer_write read_transfer_write(byte_reader& in);
 transfer_read read_transfer_read(byte_reader& in);

@@ -9,12 +9,12 @@
 #include <vector>
 
 /// What transfer workers say to each other (`message`, `handoff_wire_version`). Bytes travel one
-/// way only: the worker into whose memory they go reads them, under a lease that the other one has
-/// given. Either of the two may be the one that asks.
+/// way only: the worker into whose memory they go reads them, under a lease of the worker from
+/// whose memory they come. Either of the two workers may ask for the transfer.
 namespace peercache::handoff {
 
-/// Names a transfer: a count of the worker that asks for it. Means something only together with the
-/// connection.
+/// Names a transfer: a count of the worker that asks for it. Different workers may use the same
+/// numbers, so an id names a transfer only together with the connection.
 struct transfer_id {
   std::uint64_t value = 0;
   auto operator<=>(const transfer_id&) const = default;
@@ -31,8 +31,8 @@ struct transfer_piece {
   constexpr memory_range destination_range() const noexcept { return {destination, bytes}; }
 };
 
-/// From the worker that asks: the other one has to read these pieces while the lease stands, into
-/// memory that it has registered. The answer is `transfer_ended`.
+/// From the worker that asks: the other worker has to read these pieces while the lease stands,
+/// into memory that it has registered. The answer is `transfer_ended`.
 struct transfer_write {
   transfer_id id;
   lease under;
@@ -41,8 +41,8 @@ struct transfer_write {
   bool operator==(const transfer_write&) const = default;
 };
 
-/// From the worker that asks: it wants to read this memory of the other one. The answer is
-/// `transfer_lent`, or `transfer_ended` if that is refused.
+/// From the worker that asks: it wants to read this memory of the other worker. The answer is
+/// `transfer_lent`, or `transfer_ended` if the read is refused.
 struct transfer_read {
   transfer_id id;
   std::vector<memory_range> ranges;
@@ -63,13 +63,13 @@ struct transfer_lent {
 struct transfer_ended {
   transfer_id id;
   bool good = false;  ///< All bytes have arrived, and were read while the lease stood.
-  std::string reason; ///< Why it is not good: at most `limits::reason_bytes_max` bytes.
+  std::string reason; ///< Why the transfer is not good: at most `limits::reason_bytes_max` bytes.
   bool operator==(const transfer_ended&) const = default;
 };
 
 /// The last message about a transfer from the worker that asked. A `transfer_write` has to end at
-/// once; it is still answered, unless it was answered before. The lease of a `transfer_read` is no
-/// longer used.
+/// once; the other worker still answers it, unless it has answered before. The lease of a
+/// `transfer_read` is no longer used.
 struct transfer_stop {
   transfer_id id;
   bool operator==(const transfer_stop&) const = default;

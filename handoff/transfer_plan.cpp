@@ -19,7 +19,7 @@ std::string counts(std::size_t offered, std::size_t allocated) {
          " are allocated";
 }
 
-/// A component of states that consists of pages of the sequence.
+/// Whether a component of this type consists of pages of the sequence.
 bool is_paged(state_type type) noexcept {
   return type == state_type::swa || type == state_type::dsa || type == state_type::minimax_index_k;
 }
@@ -170,7 +170,8 @@ result<void> transfer_plan::add_states(const kv_layout& source, const kv_layout&
 
 result<void> transfer_plan::add_aux(const kv_layout& source, const kv_layout& destination) {
   for (std::size_t i = 0; i < source.aux.size(); ++i) {
-    const auto bytes = source.aux[i].item_bytes; // `compare` has seen that they are equal.
+    // `compare` has seen that both sides' lengths are equal.
+    const auto bytes = source.aux[i].item_bytes;
     aux_.add(source.aux[i], destination.aux[i], whole_items(bytes));
   }
   return {};
@@ -199,7 +200,8 @@ result<void> transfer_plan::add_pages(piece_reader& reader, const offered_pages&
         "pages " + std::to_string(offer.first_page) + " to " + std::to_string(offered_end) +
         (offer.last ? " are offered as the last and " : " are offered and ") +
         std::to_string(room.prefix_pages) + " to " + std::to_string(end) + " are allocated");
-  // A share is one of the room's pages, whatever the chunks are in which a rank offers them.
+  // A rank's share is cut from the room's pages, whatever the chunks are in which the rank offers
+  // them.
   const std::uint64_t offset = offer.first_page - room.prefix_pages;
   const auto share = share_of(static_cast<std::uint32_t>(room.pages.size()), share_rank_, shares_);
   const auto first = std::max<std::uint64_t>(offset, share.first);

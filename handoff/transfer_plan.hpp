@@ -28,15 +28,15 @@ struct offered_pages {
   /// No further offer follows: states and aux row are complete as well. Such an offer may have no
   /// pages.
   bool last = false;
-  std::vector<state_items> states; ///< The last offer has an entry for each component; other offers
-                                   ///< have none.
-  std::uint32_t aux_row = 0;       ///< Unused unless `last`.
+  /// States of each component in the last offer; other offers have none.
+  std::vector<state_items> states;
+  std::uint32_t aux_row = 0; ///< Unused unless `last`.
   bool operator==(const offered_pages&) const = default;
 };
 
-/// What decode has allocated for a room.
+/// Pages, states and aux row that decode has allocated for a room.
 struct allocated_pages {
-  /// Pages before the first allocated one, which decode has already: its place in the sequence.
+  /// Pages of the sequence before the first allocated page, which decode has already.
   std::uint32_t prefix_pages = 0;
   std::vector<std::uint32_t> pages;
   std::vector<state_items> states;
@@ -46,7 +46,7 @@ struct allocated_pages {
 
 class transfer_plan;
 
-/// Gives the pieces of one offer, one after the other: a plan of 8,192 scattered pages in 128
+/// Gives the pieces of one offer, one after the other: an offer of 8,192 scattered pages in 128
 /// buffers takes memory only for its runs. Threads: a value. Lifetime: within that of its plan.
 class piece_reader {
 public:
@@ -65,14 +65,16 @@ private:
   void add(const std::vector<item_stripe>& stripes, std::vector<item_run> runs);
 
   std::vector<copies> copies_;
-  std::size_t at_ = 0, stripe_ = 0, run_ = 0; ///< What comes behind `cutter_`.
+  /// Indices of the copy, stripe and run that come after `cutter_`.
+  std::size_t at_ = 0, stripe_ = 0, run_ = 0;
   piece_cutter cutter_;
   std::uint64_t bytes_ = 0;
 };
 
-/// Which bytes of one prefill worker go where in one decode worker: pairs of buffers, slices of
-/// heads and states where the numbers of tensor parallel ranks differ, pipeline stages, shares of
-/// context parallel ranks. Made once for two workers; `pieces` applies it to each offer.
+/// Which bytes of one prefill worker go where in one decode worker: it knows pairs of buffers,
+/// slices of heads and states where the numbers of tensor parallel ranks differ, pipeline stages,
+/// and shares of context parallel ranks. Made once for two workers; `pieces` applies it to each
+/// offer.
 ///
 /// An offer fits exactly, or is refused: nothing is ever cut. Pages of KV have places in the
 /// sequence, which must be allocated; the last offer ends with the last allocated page. States:
@@ -91,7 +93,7 @@ private:
 /// end are refused on either side, so pieces stay within the buffers of the two layouts.
 class transfer_plan {
 public:
-  /// @pre both are checked
+  /// @pre both layouts are checked
   static result<transfer_plan> create(const kv_layout& source, const kv_layout& destination);
 
   const source_role& role() const noexcept { return role_; }
@@ -100,7 +102,7 @@ public:
   result<piece_reader> pieces(const offered_pages& offer, const allocated_pages& room) const;
 
 private:
-  /// Buffers whose items are numbered alike.
+  /// Stripes of buffers whose items have the same indices.
   struct stripes_of_items {
     std::vector<item_stripe> stripes;
     std::uint64_t source_items = ~std::uint64_t{0};
@@ -113,7 +115,7 @@ private:
   };
   struct component {
     state_type type = state_type::mamba;
-    bool taken = false; ///< Whether this source's role covers it.
+    bool taken = false; ///< Whether the source's role covers the component.
     stripes_of_items items;
   };
 

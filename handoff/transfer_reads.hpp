@@ -21,8 +21,8 @@ namespace peercache::handoff {
 /// its peers alike: jobs in, reads out (`next_read`). Each job is reported once, when nothing can
 /// still write to the destinations of its pieces; the first read that is not good ends it.
 ///
-/// Jobs take turns, a read each, while less than `wire_bytes_max` are under way; what is under way
-/// exceeds that by at most one read.
+/// Jobs take turns, a read each, while less than `wire_bytes_max` bytes are under way; the last
+/// read may exceed that limit.
 ///
 /// Threads: one owner. Errors: whatever becomes of a read, at worst its job ends.
 class transfer_reads {
@@ -31,7 +31,7 @@ public:
 
   struct options {
     std::uint64_t wire_bytes_max = 256u << 20;
-    std::uint64_t read_bytes_max = 64u << 20; ///< From here on a read gets no further piece.
+    std::uint64_t read_bytes_max = 64u << 20; ///< Bytes at which a read gets no further piece.
     std::uint32_t read_pieces_max = limits::batch_pages_max;
     /// Longer pieces are cut, so that they can travel over several rails.
     std::uint32_t piece_bytes_max = 8u << 20;
@@ -40,22 +40,22 @@ public:
     peer_id from;
     lease under;
     time_point deadline;
-    std::vector<transfer_piece> pieces; ///< Each lies in memory that is registered here.
+    std::vector<transfer_piece> pieces; ///< Each piece goes to memory that is registered here.
   };
   struct finished {
     join_id id;
     bool good = false;
-    std::string reason; ///< Why it is not good, for people.
+    std::string reason; ///< Why the job has not ended well, for people.
   };
 
   explicit transfer_reads(options opts) : options_(opts) {}
 
   join_id start(job wanted);
-  /// Ends the job early. Does nothing for one that has finished.
+  /// Ends the job early. Does nothing for a job that has finished.
   void cancel(join_id id, const std::string& reason);
 
-  /// The next read, if there is one within the limits; its parts are the data plane's until
-  /// `finish_read`.
+  /// Orders the next read, if pieces wait and the limits allow a read; its parts are the data
+  /// plane's until `finish_read`.
   std::optional<read_order> next_read();
   /// The deadline of the job whose read is ordered or under way.
   time_point deadline_of(join_id id) const { return jobs_.at(id).what.deadline; }
@@ -68,9 +68,9 @@ public:
   /// Jobs whose running reads have to be cancelled; each read is still reported.
   std::vector<join_id> take_cancels() { return std::exchange(cancels_, {}); }
 
-  /// Whether the job has not finished, and any of its pieces goes there.
+  /// Whether the job has not finished, and one of its pieces goes to this memory.
   bool writes_to(join_id id, const memory_range& memory) const;
-  /// Whether any job that has not finished goes there.
+  /// Whether a piece of any job that has not finished goes to this memory.
   bool writes_to(const memory_range& memory) const;
   std::size_t jobs() const noexcept { return jobs_.size(); }
   std::uint64_t wire_bytes() const noexcept { return wire_bytes_; }
@@ -79,8 +79,8 @@ private:
   struct open_job {
     job what;
     std::size_t next = 0;     ///< The first piece that is not ordered as a whole.
-    std::uint64_t offset = 0; ///< Bytes of that piece that are ordered.
-    std::size_t reads = 0;    ///< Reads under way.
+    std::uint64_t offset = 0; ///< Bytes of the piece at `next` that are ordered.
+    std::size_t reads = 0;    ///< Reads of the job that are under way.
     std::optional<std::string> failure;
 
     bool all_ordered() const noexcept { return failure || next == what.pieces.size(); }
@@ -99,7 +99,7 @@ private:
   join_id next_job_{1};
   read_id next_read_{1};
   std::map<join_id, open_job> jobs_;
-  std::deque<join_id> waiting_; ///< Jobs with pieces to order; those that have finished as well.
+  std::deque<join_id> waiting_; ///< Jobs with pieces to order, in turn; some may have finished.
   std::map<read_id, open_read> reads_;
   std::uint64_t wire_bytes_ = 0;
   std::vector<finished> finished_;

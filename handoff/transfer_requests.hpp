@@ -15,17 +15,17 @@
 
 namespace peercache::handoff {
 
-/// What the peers of a transfer worker ask of it. Messages in, messages and reads
+/// The requests that peers make to a transfer worker. Messages in, messages and reads
 /// (`transfer_reads`) out.
 ///
-/// A write is read from the peer into memory that is registered here, and answered, well or not,
-/// when nothing of it still writes. A read is answered with a lease, which is revoked when the peer
-/// has finished, or is lost. Memory that is not registered as a whole is refused in a sentence, and
-/// none of it is touched.
+/// For a `transfer_write` this worker reads from the peer into memory that is registered here, and
+/// answers, well or not, when nothing of the request still writes. A `transfer_read` is answered
+/// with a lease, which is revoked when the peer has finished, or is lost. A request for memory that
+/// is not registered as a whole is refused in a sentence, and none of the memory is touched.
 ///
 /// Threads: one owner. Time is an argument. Errors: whatever a peer says, at worst its request
-/// ends; a message that no worker sends is told by `false`. Bounds: `options`; a request above them
-/// is refused.
+/// ends; functions return false for a message that no worker sends. Bounds: `options`; a request
+/// above them is refused.
 class transfer_requests {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -45,11 +45,11 @@ public:
   void stop(peer_id peer, const transfer_stop& said);
   /// The connection has ended: its requests get no answers.
   void lost(peer_id peer);
-  /// False: the read does not belong to a request.
+  /// Answers the request whose job has finished. False when the job does not belong to a request.
   bool read_finished(const transfer_reads::finished& read);
 
   /// Stops requests from using this memory of the worker: cancels the writes into it, and revokes
-  /// the leases of the reads from it. A request ends later: a write when its READ has finished, a
+  /// the leases of the reads from it. A request ends later: a write when its job has finished, a
   /// read when its peer stops it or is lost. @pre the memory is no longer registered
   void memory_leaves(const memory_range& memory);
   void cancel_all(const std::string& reason);
@@ -58,12 +58,12 @@ public:
   std::vector<outgoing> take_messages() { return std::exchange(messages_, {}); }
 
 private:
-  /// A request's name: transfers are numbered by each peer for itself.
+  /// Names a request: each peer numbers its transfers for itself.
   using name = std::pair<peer_id, transfer_id>;
   struct request {
     std::optional<join_id> read;      ///< The job of a write.
     std::optional<lease> given;       ///< The lease of a read.
-    std::vector<memory_range> ranges; ///< What is lent to a read.
+    std::vector<memory_range> ranges; ///< Memory that is lent to a read.
     bool peer_lost = false;
   };
   using requests = std::map<name, request>;

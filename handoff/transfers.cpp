@@ -39,7 +39,7 @@ void transfers::lost(peer_id peer, const std::string& reason) {
   requests_.lost(peer);
 }
 
-/// Tells the owners of reads that have finished, which may end others.
+/// Tells calls and requests of their jobs that have finished, which may end further jobs.
 void transfers::hand_out_finished() {
   for (auto all = reads_.take_finished(); !all.empty(); all = reads_.take_finished())
     for (const auto& read : all) {

@@ -23,8 +23,8 @@ namespace peercache::handoff {
 /// actions out (`take_dials`, `take_messages`, `next_read`, `take_cancels`).
 ///
 /// Bytes are always read by the worker into whose memory they go, and are judged by the lease of
-/// the one from whose memory they come (`transfer_reads`): nothing is ever written to memory from
-/// outside of its process.
+/// the worker from whose memory they come (`transfer_reads`): nothing is ever written to memory
+/// from outside of its process.
 ///
 /// Threads: one owner. Time is an argument. Errors: `transfer_calls` and `transfer_requests`.
 class transfers {
@@ -47,9 +47,9 @@ public:
   /// Errors: as `registered_memory::add`.
   result<void> add_memory(const memory_range& memory) { return memory_.add(memory); }
   bool overlaps(const memory_range& memory) const noexcept { return memory_.overlaps(memory); }
-  /// Takes memory out of use: calls and requests that have to do with it end early, and what is
-  /// lent of it is believed by nobody. The memory is free when `writes_to` is false. Nothing when
-  /// no registered memory begins there.
+  /// Takes memory out of use: calls and requests that use it end early, and leases of it are
+  /// revoked. The memory is free when `writes_to` is false. Returns nothing when no registered
+  /// memory begins at `address`.
   std::optional<memory_range> remove_memory(std::uint64_t address);
   bool writes_to(const memory_range& memory) const { return reads_.writes_to(memory); }
   transfer_calls& calls() noexcept { return calls_; }
@@ -62,7 +62,7 @@ public:
   // -- peers
 
   void joined(peer_id peer) { calls_.joined(peer); }
-  /// False: no transfer worker says this.
+  /// Takes a message of a peer. False when no transfer worker sends such a message.
   bool said(peer_id peer, const message& what, time_point now);
   void lost(peer_id peer, const std::string& reason);
   std::size_t requests() const noexcept { return requests_.size(); }
@@ -78,7 +78,7 @@ public:
   }
   std::vector<join_id> take_cancels() { return reads_.take_cancels(); }
 
-  /// Does what the events since the last turn, and the time, ask for.
+  /// Reports finished reads to calls and requests, ends overdue calls and begins transfers.
   void turn(time_point now);
   std::vector<outgoing> take_messages();
 

@@ -8,7 +8,7 @@
 
 namespace peercache::handoff {
 
-/// Events in order, until their owner takes them, and how much memory they need.
+/// Events in order, kept until their owner takes them, with a count of the bytes that they need.
 ///
 /// Threads: one owner. Units: bytes of the events and of their messages as they travelled, which
 /// take up to twice as many in memory. Bounds: whoever adds messages stops when the batch

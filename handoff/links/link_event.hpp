@@ -9,12 +9,12 @@
 
 namespace peercache::handoff {
 
-/// Why a connection has ended.
+/// Why a connection between two workers has ended.
 enum class loss_reason : std::uint8_t {
   unreachable = 1, ///< No connection came about.
   refused,         ///< One of the two workers does not want the other.
   closed,          ///< The other side has ended it, or its process has died.
-  silent,          ///< Nothing has come for too long.
+  silent,          ///< Nothing has come from the other side for too long.
   malformed,       ///< The other side said what no worker says.
   queue_full,      ///< The other side does not read what it is sent.
 };

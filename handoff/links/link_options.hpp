@@ -19,14 +19,15 @@ struct link_options {
   /// Allows a `host` beyond loopback although peers are not authenticated, as without TLS.
   bool insecure_cluster = false;
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
-  /// Shakes hands with who connects, in its own thread; outlives the links. Null: as `tls` is.
+  /// Does the TLS handshakes with peers that connect, in its own thread; outlives the links. Null
+  /// when `tls` is null.
   net::tls_handshakes* handshakes = nullptr;
-  /// From the begin of a connection to the other side's hello.
+  /// Longest time from the begin of a connection to the other side's hello.
   std::chrono::milliseconds hello_timeout{2000};
-  /// After this long without a message to a peer it is sent a beat.
+  /// A peer to which no message was sent for this long is sent a beat.
   std::chrono::milliseconds beat_interval{500};
-  /// A peer from which nothing has come for this long is lost; so is one that takes no byte of what
-  /// it is sent for this long, by the kernel's clock.
+  /// A peer from which nothing has come for this long is lost; so is a peer that takes no byte of
+  /// what it is sent for this long, by the kernel's clock.
   std::chrono::milliseconds silence_max{2000};
   /// Connections that have said hello, or that this worker has begun.
   std::size_t links_max = 4096;
@@ -40,8 +41,8 @@ struct link_options {
   std::size_t events_bytes_max = 32u << 20;
 };
 
-/// Whether a worker may listen there: asked before any of its ports is open. Errors: `refused` when
-/// other hosts could connect, `under_tls` and `insecure_cluster` are off.
+/// Whether a worker may listen at `host`: asked before any of its ports is open. Errors: `refused`
+/// when other hosts could connect, `under_tls` and `insecure_cluster` are off.
 result<void> may_listen(const std::string& host, bool under_tls, bool insecure_cluster);
 
 } // namespace peercache::handoff

@@ -10,9 +10,9 @@ namespace peercache::handoff {
 
 namespace {
 
-/// The longest frame of a worker that has not said hello: a hello, of whatever version.
+/// Length of the longest frame of a worker that has not said hello: a hello, of whatever version.
 constexpr std::size_t hello_bytes_max = 1024;
-/// What one link may receive before others have their turn.
+/// Bytes that one link may receive before other links have their turn.
 constexpr std::size_t turn_bytes_max = 4u << 20;
 constexpr std::size_t piece_bytes = 65'536;
 
@@ -58,7 +58,7 @@ void peer_link::receive(time_point now, event_batch& out) {
     if (got == 0)
       return;
     budget -= got;
-    // The time of a stranger is not set back, so that no hello can trickle in for longer.
+    // Bytes of a stranger do not prolong its time, so that no hello can trickle in for longer.
     if (phase_ == phase::joined)
       heard_at_ = now;
     take_frames(now, out);
@@ -68,7 +68,8 @@ void peer_link::receive(time_point now, event_batch& out) {
 void peer_link::take_frames(time_point now, event_batch& out) {
   frames_wait_ = false;
   while (is_open()) {
-    // A hello is heard in any case, so that nobody waits for it behind what others say.
+    // A hello is read even when `out` is full, so that it does not wait behind messages of other
+    // peers.
     frames_wait_ = phase_ == phase::joined && out.is_full();
     if (frames_wait_)
       return;
@@ -81,8 +82,8 @@ void peer_link::take_frames(time_point now, event_batch& out) {
     reject(loss_reason::malformed, "a frame claims to be longer than any message", now, out);
 }
 
-/// The longest frame that the peer may send now. A peer that has joined is of the other side of
-/// engines.
+/// Length of the longest frame that the peer may send now. A peer that has joined is of this
+/// worker's `other_side`.
 std::size_t peer_link::frame_bytes_max() const noexcept {
   if (phase_ == phase::greeting)
     return hello_bytes_max;
@@ -164,7 +165,7 @@ void peer_link::refuse(const std::string& reason, time_point now) {
 }
 
 void peer_link::leave(const std::string& reason, time_point now) {
-  // A peer that has much to read already is not worth the memory.
+  // A peer with much to read already gets no refusal: it is not worth the memory.
   const bool told = stream_.queued_bytes() <= piece_bytes &&
                     stream_.push(encode(refusal{reason}), message_bytes_max);
   phase_ = told ? phase::leaving : phase::over;
@@ -202,8 +203,9 @@ void peer_link::lose_ended(time_point now, event_batch& out) {
     lose(loss_reason::closed, "the other side has closed the connection", out);
 }
 
-/// The kernel has given up, because the other side took nothing of what it was sent. A worker that
-/// lives says something all the time, whether it reads or not.
+/// Ends a link that the kernel has given up, because the other side took nothing of what it was
+/// sent. If the other side was heard lately, it lives and does not read (`queue_full`), because
+/// workers that live send beats; else it is `silent`.
 void peer_link::lose_stuck(time_point now, event_batch& out) {
   const auto& options = own_.options;
   const auto limit = in_milliseconds(options.silence_max);
@@ -249,7 +251,7 @@ void peer_link::check_time(time_point now, event_batch& out) {
   if (overdue(now)) {
     lose_overdue(out);
   } else if (phase_ == phase::joined && now - sent_at_ >= own_.options.beat_interval) {
-    // A peer that has not taken what was sent before learns nothing from one more beat.
+    // A peer that has not taken the earlier bytes learns nothing from one more beat.
     if (stream_.queued_bytes() == 0)
       stream_.push(encode(beat{}), message_bytes_max);
     sent_at_ = now;

@@ -31,7 +31,7 @@ public:
   enum class phase : std::uint8_t { greeting, joined, leaving, over };
   enum class origin : std::uint8_t { dialed, accepted };
 
-  /// What all connections of a worker have in common.
+  /// Options and hello, which all connections of a worker share.
   struct own_side {
     link_options options;
     hello self;
@@ -41,8 +41,8 @@ public:
   peer_link(peer_id id, const own_side& own, net::stream_socket socket, origin from,
             time_point now);
 
-  /// Accepts only this process from here on. False when the other side is, or is meant to be,
-  /// another one.
+  /// Accepts only this process at the other end from now on. False when the other side is, or was
+  /// meant to be, another process.
   bool narrow_to(const incarnation& process) noexcept;
 
   void on_events(std::uint32_t events) noexcept { stream_.on_events(events); }
@@ -53,15 +53,15 @@ public:
     return phase_ != phase::over && (frames_wait_ || stream_.wants_turn());
   }
 
-  /// When `check_time` has something to do.
+  /// Time at which `check_time` has something to do.
   time_point deadline() const noexcept;
-  /// Sends the beat that is due, and ends what is overdue; but looks first at what has arrived,
-  /// since it may be this process that was not running.
+  /// Sends a beat that is due, and ends a link that is overdue. What has arrived is taken first,
+  /// since this process may not have been running for a while.
   void check_time(time_point now, event_batch& out);
 
-  /// Queues a message; nothing happens when the link has ended. @pre the peer has joined
+  /// Queues a message; does nothing when the link has ended. @pre the peer has joined
   void send(const message& what, time_point now, event_batch& out);
-  /// Sends what the kernel takes at once.
+  /// Sends as much of the queue as the kernel takes at once.
   void flush() noexcept { stream_.flush(); }
   /// Ends the connection with a refusal to the other side, without an event. @pre `is_open`
   void refuse(const std::string& reason, time_point now);
@@ -70,7 +70,8 @@ public:
 
   phase in_phase() const noexcept { return phase_; }
   bool is_open() const noexcept { return phase_ == phase::greeting || phase_ == phase::joined; }
-  /// Whether the owner has no use for its id: see `link_options::strangers_max`.
+  /// Whether the other side has begun the connection and not said hello, or was refused
+  /// (`link_options::strangers_max`).
   bool is_stranger() const noexcept {
     return phase_ == phase::leaving || (phase_ == phase::greeting && origin_ == origin::accepted);
   }
@@ -99,7 +100,7 @@ private:
   /// When the last bytes came in phase `joined`; in other phases, when the phase began.
   time_point heard_at_;
   time_point sent_at_;
-  bool finished_ = false;    ///< In phase `leaving`: all is sent.
+  bool finished_ = false;    ///< In phase `leaving`: the refusal is sent.
   bool frames_wait_ = false; ///< Received frames may wait unread, because `out` was full.
 };
 

@@ -12,11 +12,11 @@ namespace peercache::handoff {
 namespace {
 
 constexpr std::uint64_t listener_id = 0;
-/// Stands for a descriptor of the owner; no link gets so high.
+/// Epoll's id of the descriptor of `also_wait_for`; no link has so high an id.
 constexpr std::uint64_t owners_id = net::event_poll::wake_id - 1;
 constexpr int backlog = 512;
 constexpr int accepts_per_turn = 16;
-/// How soon the listener is tried again after the process had no descriptor left.
+/// Time until the listener is tried again after the process had no descriptor left.
 constexpr auto accept_again_after = std::chrono::milliseconds(100);
 
 } // namespace
@@ -209,7 +209,8 @@ void worker_links::begin_stranger(net::stream_socket socket, time_point now) {
   if (made == links_.end())
     return;
   ++stats_.accepted;
-  // A worker's hello has most likely arrived already; then others can no longer drive it out.
+  // A worker's hello has most likely arrived already; once it is read, other strangers cannot drive
+  // the link out.
   made->second.link.on_events(EPOLLIN | EPOLLOUT);
   step(made, now);
 }
@@ -262,13 +263,14 @@ void worker_links::run_ready(time_point now) {
     at->second.ready = false;
     step(at, now);
   }
-  // Links that had no turn come before links that had one and want another.
+  // Links that had no turn come before links that had a turn and want another.
   ready_.insert(ready_.begin(), next, turns.end());
 }
 
 void worker_links::step(entries::iterator at, time_point now) {
   auto& link = at->second.link;
-  // A stranger is judged when it may say hello: many can have come before the limit was reached.
+  // The limit is checked when a stranger may say hello, because many strangers can have connected
+  // before the limit was reached.
   if (link.is_open() && link.is_stranger() && is_full()) {
     ++stats_.turned_away;
     link.refuse(limit_reached(), now);

@@ -23,72 +23,73 @@ namespace peercache::handoff {
 struct link_stats {
   std::uint64_t accepted = 0;
   std::uint64_t joined = 0;
-  std::uint64_t lost = 0; ///< Each was one `peer_lost`.
+  std::uint64_t lost = 0; ///< Connections whose end was one `peer_lost`.
   /// Strangers that made room for others, or came when `links_max` had joined.
   std::uint64_t turned_away = 0;
 };
 
-/// The connections of one worker to those of the other side: one listener, connections that others
-/// begin and that this worker begins (`connect`), hello and beats. Commands in, events out.
+/// The connections of one worker to workers of the other side: one listener, connections that
+/// others begin and that this worker begins (`connect`), hello and beats. Commands in, events out.
 ///
 /// A `peer_id` names a connection and not a process. Two workers that connect to each other have
-/// two, and each side's messages keep their order within each; a worker that comes back is another
-/// process, and so another peer. The first event of a peer is `peer_joined`, or `peer_lost` if it
-/// never joins; exactly one `peer_lost` is the last one of each that has joined, and of each that
-/// `connect` has returned, unless `refuse` or `close` has ended it.
+/// two connections, each of which keeps the order of its messages; a worker that comes back is
+/// another process, and so another peer. The first event of a peer is `peer_joined`, or `peer_lost`
+/// if it never joins; exactly one `peer_lost` is the last event of each peer that has joined or
+/// that `connect` has returned, unless `refuse` or `close` has ended the connection.
 ///
-/// Under TLS (`link_options::tls`) it hears of who connects when both sides are known to each
-/// other.
+/// Under TLS (`link_options::tls`) a connection that a peer begins appears here only after its
+/// handshake, when both sides have proved who they are.
 ///
-/// Threads: `wake` is for any, all else for the one that owns the links. Starts none. Nothing
-/// blocks but `wait`. Time is an argument, and whatever has arrived is looked at before a peer is
-/// found silent, since it may be this process that was not running. Errors: whatever a peer does,
-/// at worst its own connection ends. Bounds: `link_options`.
+/// Threads: any thread may call `wake`; all else is for the thread that owns the links. Starts
+/// none. Only `wait` and `sleep` block. Time is an argument. What has arrived is taken before a
+/// peer is found silent, since this process may not have been running for a while. Errors: whatever
+/// a peer does, at worst its own connection ends. Bounds: `link_options`.
 class worker_links {
 public:
   using time_point = peer_link::time_point;
 
   /// Errors: `refused` when the address is open to other hosts and `insecure_cluster` is off;
-  /// `io_failed`, `invalid_argument`: the kernel does not let it listen there, or the name of the
-  /// cluster is none that can be said (`hello::cluster`).
-  /// @param self what this worker says of itself
+  /// `io_failed`, `invalid_argument`: the kernel does not let the worker listen there, or the name
+  /// of its cluster is too long or not printable (`hello::cluster`).
+  /// @param self the hello that this worker sends to its peers
   static result<std::unique_ptr<worker_links>> listen(link_options opts, hello self);
   ~worker_links() { arrivals_->close(); }
   worker_links(const worker_links&) = delete;
   worker_links& operator=(const worker_links&) = delete;
 
-  /// The peer at this address: the connection that `connect` has begun before if it has not ended,
-  /// or else another one, which `peer_joined` or `peer_lost` will name.
-  /// Errors, without an event: `closed`, `refused` (`links_max`), `invalid_argument`, `io_failed`
-  /// (epoll refuses the socket), and `unreachable` when that is known at once.
+  /// The peer at this address: of the connection that `connect` has begun before if it has not
+  /// ended, else of a new connection, which `peer_joined` or `peer_lost` will name. Errors, without
+  /// an event: `closed`, `refused` (`links_max`), `invalid_argument`, `io_failed` (epoll refuses
+  /// the socket), and `unreachable` when that is known at once.
   ///
   /// @param meant the process that must answer; a connection to another one ends
   result<peer_id> connect(const worker_address& to, std::optional<incarnation> meant,
                           time_point now);
-  /// Queues a message for the next `poll`; one to a peer that is lost is dropped.
+  /// Queues a message for the next `poll`; a message to a peer that is lost is dropped.
   /// @pre the peer has joined
   void send(peer_id to, const message& what, time_point now);
-  /// As `send`, and gives the kernel at once what it takes. Returns whether there is something for
-  /// the next `poll`, which must not wait for an event then.
+  /// As `send`, and gives the kernel at once what it takes. Returns whether the next `poll` has
+  /// something to do: the owner must not sleep before it then.
   bool send_at_once(peer_id to, const message& what, time_point now);
   /// Ends the connection and tells the peer why; no event follows.
   void refuse(peer_id peer, const std::string& reason, time_point now);
 
-  /// Accepts, receives and sends what is possible without blocking. Returns what has happened
-  /// since the last call, in order, up to `link_options::events_bytes_max`: the next call goes on
-  /// with the links that had no turn, and `wait` does not sleep before it.
+  /// Accepts, receives and sends what is possible without blocking. Returns what has happened since
+  /// the last call, in order, up to `link_options::events_bytes_max`: the next `poll` goes on with
+  /// the links that had no turn, and `wait` does not sleep before it.
   std::vector<link_event> poll(time_point now);
   /// Sleeps until `poll` has something to do, `at_most` has passed, or `wake` is called; returns at
-  /// once when it was called since the last `wait`, also if a `poll` has come between.
+  /// once when `wake` was called since the last `wait`, also if a `poll` has come between.
   /// @pre at_most >= 0
   void wait(time_point now, std::chrono::nanoseconds at_most) { sleep(sleep_time(now, at_most)); }
-  /// The two halves of `wait`, for an owner that lets other threads send meanwhile: how long it may
-  /// sleep, and the sleep, which touches nothing that a command does. Whoever sends in between
-  /// calls `wake` if the answer of `send_at_once` asks for it.
+  /// First half of `wait`, for an owner that lets other threads send meanwhile: how long `sleep`
+  /// may last. A thread that sends between the two halves calls `wake` if `send_at_once` returns
+  /// true.
   std::chrono::nanoseconds sleep_time(time_point now, std::chrono::nanoseconds at_most);
+  /// Second half of `wait`: sleeps without touching anything that commands use.
   void sleep(std::chrono::nanoseconds at_most);
   void wake() const noexcept { events_poll_.wake(); }
-  /// Lets `wait` return as well when this descriptor gets readable. False when epoll refuses it.
+  /// Lets `wait` return also when this descriptor becomes readable. False when epoll refuses it.
   bool also_wait_for(int descriptor) noexcept;
 
   /// Ends listener and connections, without events. What was queued is sent if the kernel takes it
@@ -108,7 +109,7 @@ private:
     std::optional<worker_address> dialed;
     bool ready = false; ///< `ready_` has the id.
   };
-  using entries = std::map<peer_id, entry>; ///< The oldest first.
+  using entries = std::map<peer_id, entry>; ///< Links by id, the oldest first.
 
   worker_links(link_options opts, hello self, net::event_poll events, net::unique_fd listener);
 
@@ -124,7 +125,8 @@ private:
   void run_ready(time_point now);
   void check_times(time_point now);
   void step(entries::iterator at, time_point now);
-  /// Puts the owner's notes right after something has happened to a link, which may end it.
+  /// Brings `dialed_`, `ready_` and `timers_at_` up to date after something has happened to a link,
+  /// and destroys a link that is over.
   void settle(entries::iterator at);
   void mark_ready(peer_id id, entry& at);
 
@@ -136,7 +138,7 @@ private:
   entries links_;
   std::map<worker_address, peer_id> dialed_; ///< Open connections that this worker has begun.
   std::vector<peer_id> ready_; ///< Links that may move without a new event, the next one first.
-  event_batch events_;         ///< For the next `poll` to return.
+  event_batch events_;         ///< Events that the next `poll` returns.
   std::uint64_t next_id_ = 1;
   /// No link has a timer that ends before this time.
   time_point timers_at_ = time_point::max();

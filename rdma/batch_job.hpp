@@ -19,15 +19,15 @@ struct sub_request_limits {
   std::uint64_t bytes_max = 8u << 20;
 };
 
-/// A batch on its way: which pages still have to be asked for, and in which requests.
-/// Threads: none; the plane's owner serializes. Ownership: lends the batch from its caller until
+/// A batch on its way: which of its pages still have to be asked for, and in which requests.
+/// Threads: none; the plane's owner serializes. Ownership: the caller lends the batch until
 /// `finish`. Invariants: (1) a page is either decided (status not `pending`) or in exactly one
 /// sub-request, which is in `subs` from `next` on or in the hands of a channel; (2)
 /// `undecided_subs` is the number of these sub-requests.
 struct batch_job {
   std::uint64_t id = 0;
   read_batch* batch = nullptr;
-  /// Indexes into the batch's pages, of those that are asked for.
+  /// Indexes, into the batch's pages, of the pages that are asked for.
   std::vector<std::uint32_t> order;
   std::vector<sub_request> subs;
   std::uint32_t next = 0; ///< Index of the first sub-request in `subs` that no channel has taken.
@@ -47,8 +47,8 @@ struct batch_job {
 
   page_read& page(std::uint32_t position) noexcept { return batch->pages[order[position]]; }
 
-  /// Gives the pages that are still pending `status`, and finishes the batch, which is its caller's
-  /// from here on.
+  /// Gives the pages that are still pending `status`, and finishes the batch, which belongs to its
+  /// caller again then.
   void finish(page_status status, data_plane_stats& stats) noexcept;
 };
 

@@ -123,7 +123,8 @@ void channel_data_plane::complete(flight& which, page_status undecided) {
   auto& [job, peer] = which;
   PEERCACHE_ASSERT(!peer->carries(job));
   PEERCACHE_HOT_ASSERT(std::find(peer->waiting.begin(), peer->waiting.end(), &job) ==
-                       peer->waiting.end()); // A job that waits is looked at again.
+                       // A completed job must not wait: waiting jobs are looked at again.
+                       peer->waiting.end());
   if (job.answered)
     peer->breaker.on_success();
   else if (job.failed) {
@@ -134,7 +135,8 @@ void channel_data_plane::complete(flight& which, page_status undecided) {
   PEERCACHE_ASSERT(peer->jobs > 0);
   --peer->jobs;
   const auto erased = deadlines_.erase({job.batch->deadline, job.id});
-  PEERCACHE_ASSERT(erased == 1); // Whoever has lent the batch leaves its deadline as it was.
+  // The caller must not change the deadline of a batch that it has lent.
+  PEERCACHE_ASSERT(erased == 1);
   job.finish(undecided, stats_);
   flights_.erase(job.id);
 }
@@ -206,7 +208,8 @@ std::vector<sub_request> channel_data_plane::drop(channel_peer& peer, page_chann
   ++stats_.connections_closed;
   const auto its = std::find_if(peer.channels.begin(), peer.channels.end(),
                                 [&](const auto& other) { return other.get() == &channel; });
-  PEERCACHE_ASSERT(its != peer.channels.end()); // A channel is dropped once, by its peer.
+  // A channel is dropped once, by the peer that has it.
+  PEERCACHE_ASSERT(its != peer.channels.end());
   closed_.push_back(std::move(*its));
   peer.channels.erase(its);
   return lost;

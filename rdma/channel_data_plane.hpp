@@ -20,13 +20,13 @@ namespace peercache::rdma {
 /// what waits, what is retried, what has run out of time. How the bytes travel is the transport's
 /// business (`tcp_transport`, `verbs_transport`).
 ///
-/// Each channel carries one batch at a time, so that a batch which times out takes down only
-/// channels of its own; batches beyond `channels_per_peer_max` wait. Large batches use several
-/// channels, where the transport says so.
+/// Each channel carries one batch at a time, so that a batch which times out takes down only its
+/// own channels; batches beyond `channels_per_peer_max` wait. Large batches use several channels,
+/// where the transport says so.
 ///
 /// A poll is a turn of at most a few milliseconds, whatever is ready: it has a budget of bytes over
 /// all channels, of batches to start and of connections to end, and what exceeds the budget waits
-/// for the next poll. So whoever calls `poll` looks at the clock often enough for every deadline.
+/// for the next poll. So the caller of `poll` looks at the clock often enough for every deadline.
 ///
 /// Threads: as data_plane says; starts none. Time: `poll`'s argument; only `wait` looks at the
 /// clock. Errors: connection refused, lost, or no room: `unreachable`; the address is another
@@ -75,7 +75,8 @@ private:
   void start(read_batch& batch);
   channel_peer* peer_of(const peer_endpoint& endpoint);
   void complete(flight& which, page_status undecided);
-  /// Takes a job off its channels, which are destroyed, and off its peer's queue, and completes it.
+  /// Takes a job off its channels, which are destroyed, and off its peer's queue, and completes the
+  /// job.
   void cut_off(flight& which, page_status undecided);
 
   bool take_events();

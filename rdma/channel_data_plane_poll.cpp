@@ -3,19 +3,19 @@
 
 #include <algorithm>
 
-// The turns of the data plane's loop, and what happens when time has passed; channel_data_plane.cpp
-// has the batches and the channels.
+// The turns of the data plane's loop, and its deadlines and time-outs; channel_data_plane.cpp has
+// the batches and the channels.
 namespace peercache::rdma {
 
 namespace {
 
-/// How many bytes all channels together take in one poll: the poll then lasts a millisecond or so,
-/// and four where the destination memory was never touched.
+/// Bytes that all channels together take in one poll: the poll then lasts about a millisecond, or
+/// about four where the destination memory was never touched.
 constexpr std::size_t turn_bytes = 2u << 20;
 /// Number of bytes that a channel takes before it gives way to other channels.
 constexpr std::size_t channel_bytes = 1u << 20;
-/// How many bytes of a poll's budget a step of a channel costs besides the bytes that came: the
-/// price of its system calls.
+/// Bytes that one step of a channel takes off a poll's budget besides the bytes that came: the
+/// price of the step's system calls.
 constexpr std::size_t step_bytes = 8u << 10;
 /// Most closed sockets that one poll ends: a socket with a full receive buffer takes the kernel up
 /// to half a millisecond to end.
@@ -109,9 +109,9 @@ void channel_data_plane::make_ready(std::uint64_t id, std::deque<std::uint64_t>&
 
 bool channel_data_plane::run_channels(std::size_t& bytes_left) {
   bool moved = false;
-  // A channel that comes free may make other channels ready in this same turn. A channel that used
-  // up its share waits in `again_` for the next poll, and all ready channels wait for it when the
-  // turn's bytes are used up.
+  // A channel that becomes free may make other channels ready in this same turn. A channel that
+  // used up its share waits in `again_` for the next poll; when the turn's bytes are used up, all
+  // channels that are still ready wait for the next poll.
   while (!ready_.empty() && bytes_left > 0) {
     const auto id = ready_.front();
     ready_.pop_front();
@@ -201,8 +201,8 @@ bool channel_data_plane::expire_batches() {
     cut_off(late, page_status::timed_out);
     freed.push_back(&peer);
   }
-  // A channel that is freed here goes to a waiting batch only after all overdue batches have ended:
-  // a batch that is overdue too is given none.
+  // A channel that is freed here goes to a waiting batch only after all overdue batches have ended,
+  // so that no overdue batch gets a channel.
   for (auto* peer : freed)
     assign(*peer);
   return !freed.empty();
@@ -236,7 +236,7 @@ void channel_data_plane::expire_channels() {
 void channel_data_plane::forget_peers() {
   std::erase_if(peers_, [this](const auto& entry) {
     const auto& peer = *entry.second;
-    PEERCACHE_ASSERT(peer.jobs >= peer.waiting.size()); // Jobs that wait are counted, too.
+    PEERCACHE_ASSERT(peer.jobs >= peer.waiting.size()); // Waiting jobs count among the peer's jobs.
     return peer.jobs == 0 && peer.channels.empty() && now_ - peer.used_at >= options_.idle_timeout;
   });
 }

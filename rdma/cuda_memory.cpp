@@ -52,7 +52,7 @@ struct cuda_driver {
   cu_result (*synchronize)(cu_stream);
   cu_result (*copy_in)(cu_pointer, const void*, std::size_t, cu_stream);
   cu_result (*copy_rows)(const void* cu_copy_2d, cu_stream);
-  /// Null with drivers that export no dmabuf.
+  /// Function that exports a dmabuf; null with drivers that have none.
   cu_result (*export_range)(void*, cu_pointer, std::size_t, int, unsigned long long);
 };
 
@@ -114,7 +114,7 @@ public:
   }
 
   std::optional<exported> export_dmabuf(std::span<std::byte> memory) override {
-    // The engine's own thread calls this: its context is as before when this returns.
+    // The engine's own thread calls this, so its CUDA context is restored at the end.
     cu_context before = nullptr;
     driver_.get_context(&before);
     auto made = export_from_context(memory);
@@ -148,7 +148,8 @@ private:
            type == cu_memory_type_device;
   }
 
-  /// Makes the calling thread one of the device that has the memory; returns its stream.
+  /// Makes the context of the device that has the memory current in the calling thread; returns the
+  /// device's stream.
   std::optional<cu_stream> enter(const std::byte* address) noexcept {
     int ordinal = 0;
     if (driver_.pointer_attribute(&ordinal, cu_attribute_device_ordinal, pointer_to(address)) !=
@@ -181,7 +182,8 @@ private:
 } // namespace
 
 std::shared_ptr<device_memory> find_cuda_memory(const char* library) {
-  // Never closed: the engine uses the driver as well, and the driver has threads of its own.
+  // The library is never closed: the engine uses the driver as well, and the driver has threads of
+  // its own.
   auto* const handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
     return nullptr;

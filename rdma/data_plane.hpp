@@ -37,7 +37,8 @@ struct peer_endpoint {
 /// One page to read: where it is at the peer, what says that it is the right one, and where the
 /// bytes go. From a pool: `slot` holds the page, and `gen` and `key` are the location record's.
 /// From memory of a peer (`data_service::handoff`): `source` says where the bytes lie, and `slot`,
-/// `gen` and `key` name the lease, which says whether what arrived is what the peer meant.
+/// `gen` and `key` name the lease, which says whether the bytes that arrived are those that the
+/// peer meant.
 struct page_read {
   page_key key;
   slot_id slot;
@@ -51,10 +52,10 @@ struct page_read {
   page_status status = page_status::pending; ///< Result of the read: the data plane sets it.
 };
 
-/// Is told when batches are complete, so that no thread has to wait for them.
+/// An object that is told when batches are complete, so that no thread has to wait for them.
 /// Threads: `on_complete` is called in the thread that finishes the batch: a data plane's, or the
-/// one that submits it. Lifetime: outlives every batch that names it, and the call of
-/// `on_complete`, before which the batch may be gone.
+/// thread that submits it. Lifetime: outlives every batch that names it, and the call of
+/// `on_complete`, at which the batch may be gone already.
 class batch_listener {
 public:
   virtual ~batch_listener() = default;
@@ -74,21 +75,23 @@ struct read_batch {
   std::vector<page_read> pages;
   std::vector<page_part> parts;
   clock::time_point deadline;
-  /// Told when the batch is complete, besides those who wait for it; null: nobody is told.
+  /// Listener that is told when the batch is complete; null: nobody is told. Threads may `wait` for
+  /// the batch in either case.
   batch_listener* listener = nullptr;
 
   /// Marks the batch as complete and wakes its waiters: the data plane calls this exactly once,
   /// after its last write to the batch. The batch may be freed by its owner as soon as `state_` is
   /// stored.
   void finish() noexcept;
-  /// Gives every page `status` and finishes the batch, for a batch that is not taken as a whole.
+  /// Gives every page `status` and finishes the batch: for a batch that the data plane does not
+  /// take.
   void fail(page_status status) noexcept;
   bool complete() const noexcept {
     return state_.load(std::memory_order_acquire) == state_complete;
   }
   /// Blocks the calling thread until the batch is complete: a short spin, then a futex wait.
   void wait() const noexcept;
-  /// As `wait`, until `until` at the latest. Returns whether the batch is complete.
+  /// As `wait`, but returns at `until` at the latest. Returns whether the batch is complete.
   bool wait_until(clock::time_point until) const noexcept;
   /// Makes a completed batch usable again. @pre no thread waits for the batch
   void reset() noexcept { state_.store(state_open, std::memory_order_relaxed); }
@@ -115,14 +118,14 @@ class data_plane {
 public:
   virtual ~data_plane() = default;
 
-  /// Takes the batch until it completes, which is by its deadline, whatever the peer does. On a
-  /// time-out the connection that may still carry the batch's bytes is destroyed before the batch
-  /// is finished.
+  /// Takes the batch until it completes, which happens by the batch's deadline, whatever the peer
+  /// does. On a time-out the connection that may still carry the batch's bytes is destroyed before
+  /// the batch is finished.
   virtual void submit(read_batch& batch) = 0;
 
   /// Completes a batch that was submitted and is not complete as `closed`, for its pages that are
   /// not decided; the connections that may still carry its bytes are destroyed before. Does nothing
-  /// for any other batch, at which it does not look: it may be destroyed already.
+  /// for any other batch, and does not read it: it may be destroyed already.
   virtual void cancel(const read_batch& batch) = 0;
 
   /// Sends, receives and completes what is possible without blocking. Returns true when something
@@ -133,9 +136,9 @@ public:
   /// `at_most` has passed.
   virtual void wait(clock::duration at_most) = 0;
   virtual void wake() noexcept = 0;
-  /// A descriptor for the epoll of a thread that runs other things, too, and does not call `wait`:
-  /// readable when something has come since a `poll` after which nothing moved. Deadlines are not
-  /// told by it. Negative: the plane has none.
+  /// A descriptor for the epoll of a thread that runs other things as well and does not call
+  /// `wait`. It is readable when something has come since a `poll` after which nothing moved; it
+  /// does not report deadlines. Negative: the plane has no descriptor.
   virtual int descriptor() const noexcept { return -1; }
 
   /// Completes every batch as `closed` and drops all connections.

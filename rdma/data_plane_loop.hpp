@@ -10,7 +10,7 @@ namespace peercache::rdma {
 struct data_plane_loop_options {
   std::uint32_t ring_capacity = 1024; ///< Batches that the submit ring holds; a power of two.
   /// How long the thread goes on polling after something moved, before it sleeps. On a machine with
-  /// one CPU it does not spin.
+  /// one CPU the thread does not spin.
   clock::duration spin = std::chrono::microseconds(50);
   clock::duration sleep_max = std::chrono::milliseconds(100);
 };
@@ -30,8 +30,8 @@ public:
   void submit(read_batch& batch) noexcept { ring_.submit(batch); }
   void cancel(const read_batch& batch) noexcept { ring_.cancel(batch); }
 
-  /// Runs until `stop` is set, then finishes the batches that are left as `closed`. Whoever sets
-  /// `stop` calls `wake` after it.
+  /// Runs until `stop` is set, then finishes the batches that are left as `closed`. A thread that
+  /// sets `stop` calls `wake` afterwards.
   void run(const std::atomic<bool>& stop);
 
   void wake() noexcept { plane_.wake(); }

@@ -6,7 +6,7 @@
 namespace peercache::rdma {
 namespace {
 
-/// The first piece that ends behind the address.
+/// The first piece of `known` that ends behind `address`.
 auto piece_behind(const std::vector<std::span<std::byte>>& known, const std::byte* address) {
   return std::partition_point(known.begin(), known.end(), [address](const auto& piece) {
     return piece.data() + piece.size() <= address;

@@ -13,11 +13,11 @@
 namespace peercache::rdma {
 
 /// Memory of a device (a GPU), which the processor cannot load from or store to, though it has
-/// addresses: what goes through sockets is copied through host memory, a bounded piece at a time,
-/// and a NIC reaches it by dmabuf, or by its address where the kernel knows it.
+/// addresses. Its bytes that go through sockets are copied through host memory, a bounded piece at
+/// a time; a NIC reaches it by dmabuf, or by its address where the kernel knows it.
 ///
 /// Threads: any; `holds` takes a shared lock. Ownership: the memory is lent from `add` to `remove`.
-/// Errors: a copy that fails has written nothing that counts, and the connection that it was for
+/// Errors: bytes of a copy that fails do not count, and the connection for which the copy was made
 /// ends.
 class device_memory {
 public:
@@ -28,7 +28,7 @@ public:
   void remove(const std::byte* begin);
   /// Whether the address lies in memory that `add` has noted.
   bool holds(const std::byte* address) const noexcept;
-  /// As `holds`, for the rows' beginning.
+  /// Whether the first row begins in memory that `add` has noted.
   bool holds(const memory_rows& rows) const noexcept {
     return rows.rows != 0 && holds(rows.begin_of(0));
   }
@@ -38,12 +38,13 @@ public:
   /// Copies host memory to the device; returns when the copy is done.
   virtual bool copy_in(std::byte* device, std::span<const std::byte> host) noexcept = 0;
 
-  /// The memory for devices that READ and write it themselves.
+  /// A dmabuf of the memory, for devices that read and write the memory themselves.
   struct exported {
     net::unique_fd dmabuf;
-    std::uint64_t offset_bytes = 0; ///< Where the memory begins in it.
+    std::uint64_t offset_bytes = 0; ///< Offset in the dmabuf at which the memory begins.
   };
-  /// Nothing where the driver exports no dmabuf: the address itself may be registered then.
+  /// Exports the memory as a dmabuf. Nothing where the driver exports none: the address itself may
+  /// be registered then.
   virtual std::optional<exported> export_dmabuf(std::span<std::byte> memory) = 0;
 
 protected:
@@ -51,7 +52,8 @@ protected:
 
 private:
   mutable std::shared_mutex lock_;
-  std::vector<std::span<std::byte>> known_; ///< By address; guarded by `lock_`.
+  /// Memory that `add` has noted, by address; guarded by `lock_`.
+  std::vector<std::span<std::byte>> known_;
 };
 
 } // namespace peercache::rdma

@@ -7,17 +7,17 @@
 
 namespace peercache::rdma {
 
-/// What a process serves at a data port. A reader names it in its hello, and reads nothing from a
-/// process that serves the other. Travels: any change is another `tcp_wire_version` and another
-/// `verbs_wire_version`.
+/// What a process serves at a data port. A reader names the service in its hello, and reads nothing
+/// from a process that serves another one. Travels: any change takes another `tcp_wire_version` and
+/// another `verbs_wire_version`.
 enum class data_service : std::uint8_t {
   pool,   ///< Pages of a pool, which lie in the places of their slots.
   handoff ///< Rows of memory under leases (`served_spans`).
 };
 
-/// Bytes in the memory of a peer that serves `data_service::handoff`: `rows` times `row_bytes`,
-/// whose beginnings are `stride_bytes` apart. One row is a contiguous piece of memory. Travels: any
-/// change is another `tcp_wire_version`.
+/// Bytes in the memory of a peer that serves `data_service::handoff`: `rows` rows of `row_bytes`,
+/// whose beginnings are `stride_bytes` apart. A single row is a contiguous piece of memory.
+/// Travels: any change takes another `tcp_wire_version`.
 struct memory_rows {
   std::uint64_t address = 0; ///< Address of the first row in the peer's process.
   std::uint64_t stride_bytes = 0;
@@ -37,7 +37,7 @@ struct memory_rows {
   bool contiguous() const noexcept { return rows == 1 || stride_bytes == row_bytes; }
 
   /// Bytes from the first byte of the first row to the last byte of the last row.
-  /// @pre well_formed
+  /// @pre `well_formed` for some length
   std::uint64_t extent_bytes() const noexcept { return (rows - 1) * stride_bytes + row_bytes; }
 };
 

@@ -54,7 +54,8 @@ public:
   /// when such a connection breaks, the peer had probably closed it long ago.
   bool may_be_stale() const noexcept { return served_before_ && !heard_since_attach_; }
 
-  /// Gives the channel a job, whose pages it asks for from here on. @pre the channel has no job
+  /// Gives the channel a job, whose pages the channel asks for from now on. @pre the channel has no
+  /// job
   void attach(batch_job& job) noexcept;
   /// Takes the job off the channel, which is idle from `now` on. @pre carries_nothing()
   void detach(clock::time_point now) noexcept;
@@ -69,9 +70,9 @@ public:
   /// Lets the device wake the thread, which is about to sleep while this channel is `in_flight`.
   /// False when a completion has come meanwhile: the thread must step again instead of sleeping.
   virtual bool arm() noexcept { return true; }
-  /// Ends the connection: nothing is written to the job's memory from here on, whatever arrives
-  /// late. Returns the sub-requests that were taken and not decided. Work that takes time and
-  /// writes to no page, such as the end of a socket, is left to the destructor.
+  /// Ends the connection: after this call nothing is written to the job's memory, whatever arrives
+  /// late. Returns the sub-requests that the channel had taken and not decided. Work that takes
+  /// time and writes to no page, such as the end of a socket, is left to the destructor.
   virtual std::vector<sub_request> close() noexcept = 0;
 
 protected:

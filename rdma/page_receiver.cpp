@@ -49,7 +49,7 @@ bool page_receiver::goes_to_device() const noexcept {
   return false;
 }
 
-/// The bytes that are still to come, or `at_most`.
+/// The number of payload bytes that are still to come, at most `at_most`.
 std::size_t page_receiver::bytes_left(std::size_t at_most) const noexcept {
   std::size_t bytes = 0;
   for (auto at = at_; bytes < at_most && settle(at); at.part += 1, at.offset = 0)
@@ -78,7 +78,8 @@ std::size_t page_receiver::next(std::span<iovec> out, std::size_t bytes_max) con
   return count;
 }
 
-/// Copies what was received for a part on from host memory.
+/// Copies bytes of a part from the staging memory to their place. False when a device's memory
+/// could not be written to.
 bool page_receiver::place(std::byte* to, std::span<const std::byte> received) noexcept {
   if (device_->holds(to))
     return device_->copy_in(to, received);

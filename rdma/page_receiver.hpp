@@ -14,10 +14,10 @@ namespace peercache::rdma {
 
 /// Where the next payload bytes of an answer go: a cursor over the parts of the pages of one
 /// sub-request, which digests the bytes as they arrive, while they are still in the cache, and
-/// decides each page at its last byte. What goes to a device's memory is received into host memory
-/// first, `staging_bytes` at a time. Threads: none. Ownership: lends the job from `begin` until
-/// `done()` or `drop`. Invariant: hands out only memory of parts of pages that are pending, or its
-/// own.
+/// decides each page at its last byte. Bytes for a device's memory are received into host memory
+/// first, `staging_bytes` at a time. Threads: none. Ownership: the job is lent from `begin` until
+/// `done()` or `drop`. Invariant: hands out only memory of parts of pages that are pending, or
+/// `staging_`.
 class page_receiver {
 public:
   static constexpr std::size_t staging_bytes = 256u << 10;
@@ -25,8 +25,8 @@ public:
   /// @param device outlives the receiver; null: all parts are in host memory
   explicit page_receiver(device_memory* device = nullptr) : device_(device) {}
 
-  /// What the last byte of a page decides. `misses`: a page whose bytes are right stays pending,
-  /// since a verdict is still to come.
+  /// Which verdicts the last byte of a page decides. `misses`: a page whose bytes are right stays
+  /// pending, because the server's verdict on it follows.
   enum class decides : std::uint8_t { hits_and_misses, misses };
 
   /// Starts with the pages of `sub` that are still pending, which are those that the server called

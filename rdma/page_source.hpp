@@ -9,8 +9,8 @@
 
 namespace peercache::rdma {
 
-/// The pages that a page server sends: the pool of this node, seen as slots. Implementations are
-/// safe to call from the data-plane thread while the pool's owner evicts.
+/// The pages that a page server sends: the pool of this node, as slots. Implementations are safe to
+/// call from the data-plane thread while the pool's owner evicts.
 class page_source {
 public:
   virtual ~page_source() = default;

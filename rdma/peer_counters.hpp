@@ -17,14 +17,15 @@ struct peer_counts {
   std::atomic<std::uint64_t> errors{0};
 };
 
-/// The counts of all peers of one rail, by name. The lock is taken once for each channel.
-/// Threads: any. Invariant: at most `peers_max` names; further peers share one, "others".
+/// The counts of all peers of one rail, by the peers' names. The lock is taken once for each
+/// channel. Threads: any. Invariant: at most `peers_max` names; further peers share the name
+/// "others".
 class peer_counters {
 public:
   static constexpr std::size_t peers_max = 1024;
 
-  /// The counts of `peer`, made at the first call. The reference stays valid as long as this
-  /// object.
+  /// The counts of `peer`, which the first call makes. The reference stays valid as long as this
+  /// object lives.
   peer_counts& of(const std::string& peer);
   void for_each(const std::function<void(const std::string&, const peer_counts&)>& look) const;
 

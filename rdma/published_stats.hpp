@@ -10,7 +10,8 @@
 namespace peercache::rdma {
 
 /// The counters of a data plane, for threads that do not run it. Each counter is right by itself;
-/// two of them may be of different moments. Threads: `publish` the plane's, `read` any.
+/// two counters may be of different moments. Threads: the plane's thread calls `publish`, any
+/// thread may call `read`.
 class published_stats {
 public:
   void publish(const data_plane_stats& stats) noexcept {

@@ -7,8 +7,9 @@ namespace peercache::rdma {
 
 namespace {
 
-/// How long a waiter spins before it sleeps: enough for the hand-over of a batch that is about
-/// to finish. A read from another host takes far longer, and the awaited thread may need this CPU.
+/// How long a waiter spins before it sleeps: enough for the hand-over of a batch that is about to
+/// finish. A read from another host takes far longer than this, and the awaited thread may need
+/// this CPU.
 constexpr auto spin_max = std::chrono::microseconds(4);
 constexpr int pauses_per_look_at_the_clock = 32;
 constexpr auto sleep_max = std::chrono::seconds(1);

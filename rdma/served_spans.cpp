@@ -13,8 +13,8 @@ namespace peercache::rdma {
 
 namespace {
 
-/// The entry's key, word by word, because the lease's owner may be writing it for its next room: a
-/// torn key is then a mismatch.
+/// Reads the entry's key word by word, because the lease's owner may be writing a new key
+/// meanwhile: a torn key is then a mismatch.
 page_key key_now(const slot_entry& entry) noexcept {
   using word = std::uint64_t __attribute__((may_alias));
   std::array<std::uint64_t, sizeof(page_key) / sizeof(word)> words;
@@ -24,7 +24,7 @@ page_key key_now(const slot_entry& entry) noexcept {
   return std::bit_cast<page_key>(words);
 }
 
-/// The first span that ends behind `begin`.
+/// The first of `spans` that ends behind the address `begin`.
 auto span_behind(const std::vector<std::span<const std::byte>>& spans,
                  const std::byte* begin) noexcept {
   return std::partition_point(spans.begin(), spans.end(), [begin](const auto& one) {

@@ -14,11 +14,12 @@
 
 namespace peercache::rdma {
 
-/// The memory that a process lets others read by address: spans, and leases that say until when.
-/// A lease is an entry of a table. While its generation is even, the bytes that were read under it
-/// are what its owner meant. Its owner takes the memory back by storing an odd generation, with a
-/// fence behind the store; from then on the bytes are free to change, while somebody may still be
-/// reading them: whoever reads judges by a look at the lease behind the last byte.
+/// The memory that a process lets others read by address: spans of memory, and leases that say
+/// until when it may be read. A lease is an entry of a table. While the entry's generation is even,
+/// the bytes that were read under the lease are what its owner meant. The owner takes the memory
+/// back by storing an odd generation, with a fence behind the store; from then on the bytes may
+/// change while somebody is still reading them. So a reader judges what it has read by a look at
+/// the lease after the last byte.
 ///
 /// Threads: `add` and `remove` any; all else the threads of servers. The mutex is shared by the
 /// servers while they copy bytes, a few megabytes at a time, so that `remove` returns when nobody
@@ -38,11 +39,11 @@ public:
   /// False when no span begins there.
   bool remove(const std::byte* begin);
 
-  /// Whether what was read before this call under the lease is what its owner meant: `hit`,
-  /// `stale`, or `wrong_key`.
+  /// Whether bytes that were read under the lease before this call are what the lease's owner
+  /// meant: `hit`, `stale`, or `wrong_key`.
   page_status judge(slot_id lease, generation gen, const page_key& key) const noexcept;
 
-  /// While it lives, no span is removed.
+  /// A hold on all spans: while an object made by `read` lives, no span is removed.
   class reading {
   public:
     reading() = default;

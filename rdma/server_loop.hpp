@@ -13,8 +13,8 @@ inline constexpr auto server_spin = std::chrono::microseconds(20);
 inline constexpr clock::duration server_sleep_max = std::chrono::milliseconds(100);
 
 /// The loop of a server's thread (`tcp_page_server`, `verbs_rail_server`): polls, and sleeps when
-/// nothing has moved for `spin`, until `stop` is set. Whoever sets `stop` wakes the server after
-/// it.
+/// nothing has moved for `spin`, until `stop` is set. A thread that sets `stop` wakes the server
+/// afterwards.
 /// @param each_turn called with the time of each turn, at least every `server_sleep_max`
 template <class Server, class EachTurn>
 void run_server(Server& server, const std::atomic<bool>& stop, EachTurn&& each_turn,

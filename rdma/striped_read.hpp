@@ -10,8 +10,9 @@ namespace peercache::rdma {
 
 /// One batch over several lanes: pages go to the rail with the fewest bytes outstanding, and among
 /// equals to a rail of the caller's NUMA node; pages that one lane could not bring go to another
-/// lane, and to TCP when no rail is left. Threads: one, the caller's. Ownership: lends lanes and
-/// the batch from `start` until `finish` has returned, or `advance` true. Errors: as page statuses.
+/// lane, and to TCP when no rail is left. Threads: one, the caller's. Ownership: the caller lends
+/// lanes and the batch from `start` until `finish` has returned, or `advance` has returned true.
+/// Errors: as page statuses.
 class striped_read {
 public:
   /// Prepares the read of `whole` over `lanes`. @param numa_node NUMA node of the caller, -1 when
@@ -25,19 +26,20 @@ public:
   void start();
   /// Waits until every page has its status. An interruption of the thread cancels the read.
   void finish();
-  /// Takes what is complete, without blocking, and hands pages that another lane may bring to that
-  /// lane. Returns whether every page has its status. The batch's listener is told of each step.
+  /// When all pieces are complete, takes their results and hands pages that another lane may bring
+  /// to that lane; does not block. Returns whether every page has its status. The batch's listener
+  /// is told of each piece that completes.
   bool advance();
   /// Ends the read early: no further lane is tried, and pages that no lane has decided become
   /// `closed`, each after the connections that may write to it are destroyed. `finish` or `advance`
   /// follows as before.
   void cancel();
 
-  /// The kind of the lane that brought a page, or was the last lane to try.
+  /// The kind of the lane that brought a page, or that was the last to try.
   read_lane::kind carrier(std::size_t page) const noexcept { return carriers_[page]; }
 
-  /// How many bytes of a batch a lane gets before the next lane is chosen, so that a small batch
-  /// stays on one lane.
+  /// Bytes of a batch that a lane gets before the next lane is chosen, so that a small batch stays
+  /// on one lane.
   static constexpr std::uint64_t stripe_bytes = 256u << 10;
 
 private:

@@ -27,7 +27,7 @@ void submit_ring::submit(read_batch& batch) noexcept {
 }
 
 void submit_ring::cancel(const read_batch& batch) noexcept {
-  // Only the plane writes to the batch, and when it cancels, only to one that it holds.
+  // Only the plane writes to the batch, and it cancels only a batch that it holds.
   const order what{const_cast<read_batch*>(&batch), true};
   auto outcome = push(what);
   while (outcome == push_outcome::full) {

@@ -8,13 +8,13 @@
 
 namespace peercache::rdma {
 
-/// How caller threads hand batches to the one thread that runs a data plane, and take them back: a
-/// bounded ring of pointers, and a wake-up only when that thread sleeps. Threads: `submit` and
-/// `cancel` any; all else the thread that runs the plane. Ownership: batches stay the callers'; the
-/// plane must outlive the last `submit`. Errors: full finishes the batch as `refused`, closed as
-/// `closed`, both before `submit` returns. Invariants: (1) a batch that `submit` took reaches the
-/// plane or is finished by `close`, exactly once; (2) what one thread submits and cancels reaches
-/// the plane in order.
+/// How caller threads hand batches to the one thread that runs a data plane, and ask for them to be
+/// cancelled: a bounded ring of pointers, and a wake-up only when that thread sleeps. Threads: any
+/// may `submit` and `cancel`; all else is for the thread that runs the plane. Ownership: batches
+/// stay the callers'; the plane must outlive the last `submit`. Errors: a full ring finishes the
+/// batch as `refused`, a closed one as `closed`, both before `submit` returns. Invariants: (1) a
+/// batch that `submit` took reaches the plane or is finished by `close`, exactly once; (2) what one
+/// thread submits and cancels reaches the plane in order.
 class submit_ring {
 public:
   /// Makes an empty ring in front of `plane`. @pre `capacity` is a power of two
@@ -25,8 +25,8 @@ public:
 
   void submit(read_batch& batch) noexcept;
 
-  /// Asks the plane to complete a batch that `submit` took, as `data_plane::cancel` says; the batch
-  /// is complete soon after. When the ring is full, the call waits until the plane has taken
+  /// Asks the plane to complete a batch that `submit` took (`data_plane::cancel`); the batch is
+  /// complete soon after this call. When the ring is full, the call waits until the plane has taken
   /// something out, so the plane's thread must not call it. @pre the batch is not destroyed yet
   void cancel(const read_batch& batch) noexcept;
 

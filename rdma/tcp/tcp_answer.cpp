@@ -14,7 +14,7 @@ tcp_answer::~tcp_answer() {
 }
 
 void tcp_answer::restart() noexcept {
-  PEERCACHE_ASSERT(!sending()); // The answer before still pins its pages.
+  PEERCACHE_ASSERT(!sending()); // An answer that is being sent still pins its pages.
   text_.clear();
   pages_.clear();
   damaged_.clear();
@@ -87,7 +87,8 @@ void tcp_answer::damage(outgoing_page& page) {
   page.is_copy = true;
 }
 
-/// Says of each page how its lease is now that the socket has the last byte of the payloads.
+/// Makes the verdicts: how the lease of each page is now that the socket has the last byte of the
+/// payloads.
 void tcp_answer::make_verdicts() {
   text_.clear();
   text_sent_ = 0;
@@ -103,7 +104,8 @@ bool tcp_answer::is_of_device(const outgoing_page& page) const noexcept {
   return shared_.options.device != nullptr && shared_.options.device->holds(page.from);
 }
 
-/// The bytes of the page from `offset` on, in host memory; none when they cannot be copied there.
+/// Copies bytes of the page from `offset` on to the staging buffer and returns them; empty when
+/// they cannot be copied.
 std::span<const std::byte> tcp_answer::staged(const outgoing_page& page, std::size_t offset,
                                               std::size_t bytes_max) const noexcept {
   auto& staging = shared_.staging;

@@ -16,7 +16,8 @@
 
 namespace peercache::rdma {
 
-/// What a page server serves: one of both, the other is null. Ownership: lent.
+/// What a page server serves: a pool, or spans of memory under leases; the other pointer is null.
+/// Ownership: lent.
 struct served_memory {
   page_source* pool = nullptr;
   const served_spans* spans = nullptr;
@@ -35,7 +36,8 @@ struct tcp_server_state {
 
   const tcp_page_server_options options;
   const served_memory serves;
-  /// Host memory through which a device's memory goes; what a socket does not take is copied again.
+  /// Host buffer into which bytes of device memory are copied before they are sent; bytes that the
+  /// socket does not take are copied again for the next send.
   std::vector<std::byte> staging;
   const std::uint64_t cluster;
   tcp_pin_room pins{options.pinned_bytes_max};
@@ -45,7 +47,7 @@ struct tcp_server_state {
 
 /// What a session sends next: the answer to a hello, or to a request, whose pages go out straight
 /// from their memory. Pages of a pool are pinned. Memory under leases is not: behind the payloads
-/// come verdicts, which say what was sent under a lease that stood to the end.
+/// come verdicts, which say for each page whether its lease stood until the payloads were sent.
 /// Threads: none. Ownership: pins of the pages, until `advance` has passed their last byte or this
 /// object ends. Invariant: a verdict is made when the socket has taken all payloads.
 class tcp_answer {
@@ -56,32 +58,33 @@ public:
   tcp_answer(const tcp_answer&) = delete;
   tcp_answer& operator=(const tcp_answer&) = delete;
 
-  /// Bytes of the answer's pages that are pinned still.
+  /// Bytes of the answer's pages that are still pinned.
   std::uint64_t pinned_bytes() const noexcept { return pinned_bytes_; }
-  /// Bytes of the answer to send that are of no page, before its pages or behind them.
+  /// Bytes that are sent next and belong to no page: the header and statuses before the pages, or
+  /// the verdicts behind them.
   std::size_t text_left() const noexcept { return text_.size() - text_sent_; }
   bool sending() const noexcept { return at_ < pages_.size() || text_sent_ < text_.size(); }
 
-  /// Starts with the answer to a hello. @pre !sending()
+  /// Begins the answer to a hello. @pre !sending()
   template <class T>
   void begin(const T& message) {
     restart();
     append_bytes(text_, message);
   }
-  /// Starts with the answer to a request, and pins the pages that are hits.
+  /// Begins the answer to a request, and pins the pages that are hits.
   /// @pre !sending(); the records are within the limits of the protocol
   void begin(const request_header& header, const request_record* records);
 
-  /// Fills `out` with the bytes to send next, together at most `bytes_max`, which may be read while
+  /// Fills `out` with the bytes to send next, together at most `bytes_max`; they may be read while
   /// `reading` lives. Returns the number of pieces; 0 when the memory is no longer served.
   /// @pre sending(); `reading` is of `serves.spans`, if there are any
   std::size_t next(std::span<iovec> out, std::size_t bytes_max,
                    const served_spans::reading& reading) const noexcept;
-  /// Moves on by `bytes`, which the socket has taken of those that `next` named.
+  /// Moves on by `bytes`, the number of bytes named by `next` that the socket has taken.
   void advance(std::size_t bytes);
 
 private:
-  /// A page of the answer; a pool's stays pinned until the last byte is in the socket.
+  /// A page of the answer; a page of a pool stays pinned until its last byte is in the socket.
   struct outgoing_page {
     slot_id slot;
     bool pinned = false;
@@ -104,13 +107,14 @@ private:
   tcp_server_state& shared_;
   const std::string& peer_;
   std::uint64_t pinned_bytes_ = 0;
-  /// The hello's answer, or an answer's header and statuses; at last the verdicts.
+  /// The answer to a hello, or header and statuses of the answer to a request; after the payloads
+  /// the verdicts.
   std::vector<std::byte> text_;
   std::size_t text_sent_ = 0;
   std::vector<outgoing_page> pages_; ///< The hits of the answer.
   std::size_t at_ = 0;     ///< Index of the first of `pages_` that is not completely in the socket.
-  std::size_t offset_ = 0; ///< Bytes of that page that are in the socket.
-  /// The pages whose verdicts follow the payloads; none of a pool.
+  std::size_t offset_ = 0; ///< Bytes of the page at `at_` that are in the socket.
+  /// Records of the pages whose verdicts follow the payloads; empty for a pool.
   std::vector<request_record> judged_later_;
   /// Copies of payloads with a flipped byte, for tests only.
   std::vector<std::vector<std::byte>> damaged_;

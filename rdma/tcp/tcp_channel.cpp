@@ -15,7 +15,7 @@ namespace peercache::rdma {
 
 namespace {
 
-/// Pieces of memory of one readv: room for many short rows.
+/// Most pieces of memory of one readv: enough for many short rows.
 constexpr std::size_t pieces_per_read_max = 256;
 static_assert(pieces_per_read_max <= IOV_MAX);
 
@@ -42,8 +42,8 @@ void tcp_channel::on_events(std::uint32_t events) noexcept {
 }
 
 std::vector<sub_request> tcp_channel::close() noexcept {
-  // Nothing writes to the job's memory from here on. The socket ends with the channel's destructor,
-  // which may run later.
+  // Nothing writes to the job's memory after this call. The socket ends with the channel's
+  // destructor, which may run later.
   phase_ = phase::broken;
   payload_.drop();
   job_ = nullptr;
@@ -81,7 +81,7 @@ void tcp_channel::send_requests() {
   while (job_->has_untaken() && sent_.size() < options_.requests_ahead_max) {
     const auto sub = job_->take();
     PEERCACHE_ASSERT(sub.count >= 1 &&
-                     sub.count <= request_pages_max); // Servers refuse any other number.
+                     sub.count <= request_pages_max); // Servers refuse any other number of pages.
     append_bytes(out_, request_header{request_magic, sub.count, next_request_id_++});
     for (std::uint32_t i = 0; i < sub.count; ++i) {
       const auto& page = job_->page(sub.first + i);
@@ -127,8 +127,8 @@ bool tcp_channel::receive(std::size_t& bytes_left, bool& moved) {
       if (!receive_head(moved))
         return false;
     } else {
-      // Silence is checked only on a channel without a job: one with a job is about to send more
-      // requests, and their answers show whether the peer lives.
+      // Silence is checked only on a channel without a job: a channel with a job is about to send
+      // more requests, and their answers show whether the peer lives.
       return job_ != nullptr && !hung_up_ ? true : check_silence();
     }
   }

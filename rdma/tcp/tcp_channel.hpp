@@ -51,7 +51,8 @@ private:
   const data_service service_;
 
   net::stream_socket socket_;
-  /// What is inside TLS: what this side wants, and from the hello's answer on what both do.
+  /// What is inside TLS: what this side wants before the hello's answer, and what both sides agreed
+  /// on after it.
   tls_extent extent_;
   bool readable_ = false;
   bool writable_ = false;

@@ -32,7 +32,8 @@ struct tcp_data_plane_options {
   std::uint32_t receive_piece_bytes = 256u << 10;
   net::socket_options socket;
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
-  bool pages_in_tls = false; ///< Whether payloads are inside TLS, too; peers may want it as well.
+  /// Whether this side wants payloads inside TLS as well; they are when either side wants it.
+  bool pages_in_tls = false;
 };
 
 /// Faults that tests make a page server have; no product sets one.
@@ -59,22 +60,23 @@ struct tcp_page_server_options {
   device_memory* device = nullptr;
   std::uint32_t connections_max = 4096;
   /// Limit of the bytes pinned over all connections; each connection pins the pages of one request
-  /// at a time. Peers share them (tcp_pin_room.hpp).
+  /// at a time. Peers share these bytes (tcp_pin_room.hpp).
   std::uint64_t pinned_bytes_max = 256u << 20;
   std::chrono::milliseconds hello_timeout{2000};
   /// How long a reader may take its answer at less than `send_rate_min` before its connection ends.
   std::chrono::milliseconds send_timeout{2000};
   std::uint64_t send_rate_min = 1u << 20; ///< In bytes per second.
-  /// How long a reader may be that slow while others wait for room among the pinned bytes, before
-  /// it may go, the one of the peer that pins most first.
+  /// How long a reader may be slower than `send_rate_min` while other readers wait for room among
+  /// the pinned bytes, before it may be ended; readers of the peer that pins most are ended first.
   std::chrono::milliseconds send_timeout_of_full{500};
   std::chrono::milliseconds idle_timeout{300'000};
   net::socket_options socket;
-  /// Shakes hands with peers that connect, in its own thread; outlives the server. Null:
+  /// Does the TLS handshakes with peers that connect, in its own thread; outlives the server. Null:
   /// connections are plain.
   net::tls_handshakes* handshakes = nullptr;
-  bool pages_in_tls = false; ///< Whether payloads are inside TLS, too; readers may want it as well.
-  /// Takes over a connection that has said a whole verbs hello, which nobody has judged yet. Called
+  /// Whether this side wants payloads inside TLS as well; they are when either side wants it.
+  bool pages_in_tls = false;
+  /// Takes over a connection on which a whole verbs hello has come, which is not judged yet. Called
   /// in the server's thread. When empty, the server answers such a hello with `no_device`.
   std::function<void(net::stream_socket, const verbs_hello&)> on_verbs_hello;
   tcp_server_faults faults;

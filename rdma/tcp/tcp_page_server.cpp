@@ -165,8 +165,8 @@ void tcp_page_server::reap(clock::time_point now) {
       std::erase_if(sessions_, [now](const auto& entry) { return entry.second->overdue(now); });
 }
 
-/// Ends a slow reader, so that others get room: the reader that pins most, among those of the peer
-/// that pins most.
+/// Ends the session of a slow reader, so that other readers get room: among the slow readers of the
+/// peer that pins most, the reader that pins most.
 void tcp_page_server::make_pin_room(clock::time_point now) {
   const auto rank = [this](const tcp_server_session& session) {
     return std::pair(shared_.pins.of(session.peer()), session.pinned_bytes());

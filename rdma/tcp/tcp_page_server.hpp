@@ -16,7 +16,7 @@ namespace peercache::rdma {
 
 struct tcp_page_server_stats {
   std::uint64_t accepted = 0;
-  /// Connections that were closed because `connections_max` were open.
+  /// Connections that were closed at once because `connections_max` were open.
   std::uint64_t turned_away = 0;
   /// Connections that said a verbs hello and went to `on_verbs_hello`.
   std::uint64_t given_away = 0;
@@ -28,14 +28,15 @@ struct tcp_page_server_stats {
 /// Serves the pages of one pool, or rows of memory under leases, to TCP data planes, straight from
 /// the memory, and gives connections of verbs data planes away (`on_verbs_hello`).
 ///
-/// Under TLS (`handshakes`) it hears of a connection once both sides are known to each other.
+/// Under TLS (`handshakes`) a connection becomes a session only after its handshake, when both
+/// sides have proved who they are.
 ///
 /// Threads: `poll`, `wait` and all else belong to the one thread that runs the server; `wake` is
 /// for any. Starts none. Ownership: what is served is lent and outlives the server. A page of a
 /// pool is pinned while its answer is sent. Errors: a faulty peer loses its connection. Limits:
 /// connections, pinned bytes, 16 KiB of requests per accepted connection; requests above a limit
-/// wait in the sockets. A reader that takes its answer too slowly ends, the sooner when others wait
-/// for the bytes that it pins.
+/// wait in the sockets. The session of a reader that takes its answer too slowly ends, sooner when
+/// other readers wait for the bytes that it pins.
 class tcp_page_server {
 public:
   ~tcp_page_server() { arrivals_->close(); }
@@ -59,7 +60,7 @@ public:
   void wake() noexcept { events_.wake(); }
 
   std::uint16_t port() const { return net::local_port(listener_); }
-  /// Connections that are served, not those that still shake hands.
+  /// Connections that are served, without those whose TLS handshake is under way.
   std::size_t connections() const noexcept { return sessions_.size(); }
   std::uint64_t pinned_bytes() const noexcept { return shared_.pins.used(); }
   tcp_page_server_stats stats() const noexcept;
@@ -84,8 +85,8 @@ private:
   net::unique_fd listener_;
   const std::shared_ptr<net::tls_arrivals> arrivals_; ///< Filled by handshakes of TLS.
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
-  /// The listener may have more connections: it had more than one turn accepts, or no descriptor
-  /// was left.
+  /// The listener may have more connections: there were more than one turn accepts, or no
+  /// descriptor was left.
   bool accept_again_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<tcp_server_session>> sessions_;
   std::vector<std::uint64_t> ready_;

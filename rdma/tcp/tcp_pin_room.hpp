@@ -11,12 +11,14 @@ namespace peercache::rdma {
 /// How many bytes of a pool the readers of a page server may have pinned, and how many each peer
 /// has pinned.
 ///
-/// All peers are given what they ask for while there is room. A peer that has something may have no
-/// more than is free behind it: one peer gets a half of all, two get a third each, and there is
-/// always room for one more. The last eighth is for small requests, so that a few large pages which
-/// go slowly keep nobody from the rest. A request that finds no room waits.
+/// All peers are given what they ask for while there is room. A peer that has bytes pinned may have
+/// no more pinned than stay free: a single peer gets a half of all bytes, two peers get a third
+/// each, and there is always room for one more peer. The last eighth is for small requests
+/// (`small_request_bytes`), so that a few large pages which are sent slowly do not keep other peers
+/// from being served. A request that finds no room waits.
 ///
-/// Pure. Threads: the server's. Units: bytes. Limits: a peer is remembered while it has something.
+/// Pure. Threads: the server's. Units: bytes. Limits: a peer is remembered while it has bytes
+/// pinned.
 class tcp_pin_room {
 public:
   static constexpr std::uint64_t small_request_bytes = 2u << 20;
@@ -39,7 +41,7 @@ public:
     used_ += bytes;
     peers_[peer] += bytes;
   }
-  /// @pre the peer has pinned this many
+  /// @pre the peer has pinned at least `bytes`
   void give_back(const std::string& peer, std::uint64_t bytes) noexcept {
     const auto found = peers_.find(peer);
     PEERCACHE_ASSERT(found != peers_.end() && found->second >= bytes && used_ >= bytes);

@@ -30,8 +30,9 @@
 /// lease before the answer, and again when the socket has taken the last byte of the payloads. A
 /// page is a hit when both looks, the status and the verdict, say so.
 ///
-/// Under TLS, everything above is inside TLS, but for the payloads: they are when both sides know
-/// `tls_extent::full`, and go past TLS otherwise, behind the record in which the status bytes end.
+/// Under TLS, all messages are inside TLS except the payloads: these are inside it when the agreed
+/// extent is `tls_extent::full`, and otherwise go past TLS, behind the record in which the status
+/// bytes end.
 ///
 /// Requests of a connection are answered in their order; a reader may send several ahead. Limits
 /// that the receiver checks before anything else: 1..request_pages_max pages of 1..page_bytes_max
@@ -50,7 +51,7 @@ inline constexpr std::uint32_t request_pages_max = 128;
 inline constexpr std::uint64_t request_bytes_max = 8u << 20;
 static_assert(request_bytes_max <= limits::page_bytes_max);
 
-/// What of a connection is inside TLS.
+/// Which bytes of a connection are inside TLS.
 enum class tls_extent : std::uint8_t {
   none,
   handshake, ///< Everything but the payloads.
@@ -163,12 +164,14 @@ std::uint64_t cluster_digest(std::string_view cluster) noexcept;
 hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc,
                     data_service service, tls_extent own = tls_extent::none) noexcept;
 
-/// What two sides of whom each wants one of these do, if they can talk to each other.
+/// The extent that two sides agree on, of which each wants one of these; nothing when they cannot
+/// talk to each other.
 std::optional<tls_extent> agreed(tls_extent one, tls_extent other) noexcept;
 
-/// Whether the sizes in a request frame are within the limits of the protocol, and the sources of
-/// its pages are of the service.
+/// Whether a request's header has the right magic, and its number of pages is within the limits.
 bool within_limits(const request_header& header) noexcept;
+/// Whether the lengths of a request's pages are within the limits of the protocol, and the pages'
+/// sources fit the service.
 bool within_limits(const request_record* records, std::uint32_t count,
                    data_service service) noexcept;
 

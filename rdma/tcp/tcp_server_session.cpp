@@ -11,7 +11,8 @@ namespace peercache::rdma {
 
 namespace {
 
-/// Pieces of memory of one sendmsg: room for the pages of a request, and for many short rows.
+/// Most pieces of memory of one sendmsg: enough for the pages of a request, and for many short
+/// rows.
 constexpr std::size_t pieces_per_send_max = 512;
 static_assert(pieces_per_send_max > request_pages_max && pieces_per_send_max <= IOV_MAX);
 static_assert(hello_magic != verbs_hello_magic && sizeof(hello) <= sizeof(verbs_hello),
@@ -71,7 +72,7 @@ tcp_server_session::progress tcp_server_session::step(clock::time_point now,
     if (phase_ == phase::refusing)
       return progress::ended;
     const auto end_before = in_end_;
-    slow_since_ = now; // An answer that begins here is not slow yet.
+    slow_since_ = now; // The time of an answer that begins in this turn counts from now.
     slow_from_ = answer_bytes_sent_;
     if (!receive() || !(phase_ == phase::greeting ? take_hello() : take_request()))
       return progress::ended;
@@ -147,7 +148,8 @@ bool tcp_server_session::take_hello() {
 }
 
 verbs_hello tcp_server_session::verbs_greeting() const noexcept {
-  PEERCACHE_ASSERT(phase_ == phase::given_away); // Before that it may not be whole.
+  // The hello is whole only when the session is given away.
+  PEERCACHE_ASSERT(phase_ == phase::given_away);
   verbs_hello greeting;
   std::memcpy(&greeting, hello_.data(), sizeof greeting);
   return greeting;
@@ -168,7 +170,8 @@ void tcp_server_session::answer_hello() {
   answer.verdict =
       judge(greeting, shared_.cluster, shared_.options.inc, shared_.serves.service(), extent_);
   const bool accepted = answer.verdict == hello_verdict::accepted;
-  if (accepted) { // A refused peer that learnt these would be accepted the next time.
+  // A refused peer does not learn incarnation and extent: with them it would be accepted next time.
+  if (accepted) {
     answer.inc = shared_.options.inc;
     answer.extent = extent_ = agreed(greeting.extent, extent_).value_or(extent_);
   }
@@ -209,7 +212,7 @@ bool tcp_server_session::take_request() {
   return true;
 }
 
-/// Sends at most `bytes_max` bytes of the answer, inside TLS what belongs there. Returns what
+/// Sends at most `bytes_max` bytes of the answer, inside or past TLS as agreed. Returns what
 /// `stream_socket::send` does.
 ssize_t tcp_server_session::send_some(std::size_t bytes_max) {
   std::array<iovec, pieces_per_send_max> pieces;

@@ -23,13 +23,14 @@ public:
   enum class progress : std::uint8_t {
     blocked,
     moved, ///< Something moved, and there may be more to do.
-    /// Too many bytes are pinned for the next request: step again when pins were released.
+    /// Too many bytes are pinned for the next request: the owner steps the session again when pins
+    /// were released.
     wants_pin_room,
     given_away, ///< The peer said a verbs hello: the owner takes `socket` and `verbs_greeting`.
     ended
   };
 
-  /// @param socket plain, or under TLS that stands
+  /// @param socket plain, or with its TLS handshake done
   tcp_server_session(tcp_server_state& shared, net::stream_socket socket, clock::time_point now);
 
   void on_events(std::uint32_t events) noexcept;
@@ -38,11 +39,11 @@ public:
   /// Whether the session has to end: it said no hello, was idle, or took its answer too slowly, for
   /// longer than its time-out.
   bool overdue(clock::time_point now) noexcept;
-  /// For how long the reader has been taking its answer at less than the slowest rate, as far as
-  /// calls of this can tell; zero when there is no answer.
+  /// For how long the reader has been taking its answer at less than `send_rate_min`, as far as the
+  /// calls of this function can tell; zero when no answer is being sent.
   clock::duration slow_for(clock::time_point now) noexcept;
   std::uint64_t pinned_bytes() const noexcept { return answer_.pinned_bytes(); }
-  /// The host that reads.
+  /// The address of the host that reads.
   const std::string& peer() const noexcept { return peer_; }
 
   /// The socket of a session that said a verbs hello. @pre `step` returned `given_away`
@@ -71,14 +72,15 @@ private:
   bool readable_ = false;
   bool writable_ = false;
   bool hung_up_ = false;
-  bool ended_ = false; ///< The peer has closed its side: it sends nothing further.
+  /// The peer has closed its side of the connection, and sends nothing further.
+  bool ended_ = false;
   clock::time_point moved_at_;
   const std::string peer_;
-  /// Since when, and since which byte, the reader takes its answer at less than the slowest rate.
+  /// Time since which the reader takes its answer at less than `send_rate_min`.
   clock::time_point slow_since_;
-  std::uint64_t slow_from_ = 0;
+  std::uint64_t slow_from_ = 0; ///< Value of `answer_bytes_sent_` at `slow_since_`.
 
-  /// The bytes of the hello, a TCP or a verbs one.
+  /// The bytes of the hello, which is one of TCP or of verbs.
   std::array<std::byte, sizeof(verbs_hello)> hello_;
   /// Buffer of requests; allocated when the hello was accepted.
   std::unique_ptr<std::array<std::byte, in_bytes_max>> in_;
@@ -89,7 +91,9 @@ private:
 
   std::uint64_t answer_bytes_sent_ = 0;
   tcp_answer answer_;
-  tls_extent extent_;         ///< What is inside TLS: what the server wants, then what both do.
+  /// What is inside TLS: what the server wants before the hello, and what both sides agreed on
+  /// after it.
+  tls_extent extent_;
   net::stream_socket socket_; ///< Closed before the answer's pins are released.
 };
 static_assert(sizeof(tcp_server_session) < 64u << 10, "a connection without a hello costs as much");

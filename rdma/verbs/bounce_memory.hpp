@@ -12,11 +12,11 @@
 
 namespace peercache::rdma {
 
-/// Registered blocks of memory through which READs go whose destination nobody has registered;
-/// their bytes are copied on from the block; and a piece of memory for bytes that nobody wants,
-/// which READs of all channels overwrite at any time. Threads: the rail's. Ownership: a block is
-/// the taker's from `take` to `give_back`, which comes after the queue pair was destroyed when a
-/// READ into the block is still on its way.
+/// Registered blocks of memory into which READs go whose destination is not registered, and from
+/// which their bytes are copied on; and a piece of memory for bytes that nobody wants, which READs
+/// of all channels overwrite at any time. Threads: the rail's. Ownership: a block belongs to its
+/// taker from `take` to `give_back`; while a READ into the block may still be on its way, the queue
+/// pair is destroyed before `give_back`.
 class bounce_memory {
 public:
   static constexpr std::uint32_t block_bytes = 128u << 10;
@@ -43,7 +43,7 @@ private:
   bounce_memory() = default;
 
   std::unique_ptr<std::byte[]> memory_;
-  verbs::memory_region region_; ///< Goes before the memory.
+  verbs::memory_region region_; ///< Registration of `memory_`; ends before the memory does.
   std::size_t blocks_ = 0;
   std::vector<std::uint32_t> free_;
 };

@@ -41,8 +41,8 @@ public:
   ~completion_queue();
 
   ibv_cq* get() const noexcept { return queue_; }
-  /// Takes the pending completions, at most `out.size()`; returns their number. Negative: the
-  /// device failed.
+  /// Takes the pending completions, at most `out.size()`; returns their number. A negative result
+  /// means that the device failed.
   int poll(std::span<ibv_wc> out) noexcept {
     return ibv_poll_cq(queue_, static_cast<int>(out.size()), out.data());
   }

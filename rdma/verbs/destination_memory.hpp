@@ -14,10 +14,9 @@
 namespace peercache::rdma {
 
 /// The memory of this process that one rail may READ into without a copy: the ranges that callers
-/// registered.
-/// Threads: any. A batch works on a snapshot, which keeps its regions registered until the batch is
-/// done. Ownership: the memory is the caller's, and outlives its registration. Errors: overlapping
-/// ranges are refused; all others are memory_region's.
+/// registered. Threads: any. A sub-request works on a snapshot, which keeps its regions registered
+/// until the sub-request is done. Ownership: the memory is the caller's, and outlives its
+/// registration. Errors: overlapping ranges are refused; all other errors are memory_region's.
 class destination_memory {
 public:
   struct range {
@@ -30,16 +29,16 @@ public:
 
   explicit destination_memory(const verbs::device& on) : device_(on) {}
 
-  /// @param device the kind of memory if it is not the host's; null otherwise
+  /// @param device by whose dmabuf the memory is registered if it holds it; null: host memory
   result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
-  /// Registers a GPU's memory by its dmabuf; `address` is the range that the pages' parts will
-  /// name.
+  /// Registers a GPU's memory by its dmabuf. Parts of pages name the memory by the addresses in
+  /// `address`.
   result<void> add_dmabuf(int dmabuf_fd, std::uint64_t offset_bytes, std::span<std::byte> address);
   /// Removes the range that begins at `begin`; false when no range begins there.
   bool remove(const std::byte* begin);
   snapshot current() const;
 
-  /// The local key for `bytes` at `begin`; nothing when no single range holds them all.
+  /// The local key for `bytes` bytes at `begin`; nothing when no single range holds all of them.
   static std::optional<std::uint32_t> key_of(const snapshot& ranges, const std::byte* begin,
                                              std::size_t bytes) noexcept;
 

@@ -70,20 +70,20 @@ struct gid_entry {
   enum class kind : std::uint8_t { infiniband, roce_v1, roce_v2 } type = kind::roce_v2;
 };
 /// The index of the GID entry that reaches furthest: RoCE v2 with an IPv4-mapped address, then RoCE
-/// v2 with a global IPv6 address, then RoCE v2 link-local; on InfiniBand entry 0 (the LID is what
-/// counts). RoCE v1 is never chosen: it is not routable, and mixed fabrics drop it. -1: no entry
-/// fits.
+/// v2 with a global IPv6 address, then RoCE v2 link-local; on InfiniBand entry 0, because the LID
+/// is used for addressing. RoCE v1 is never chosen: it is not routable, and mixed fabrics drop it.
+/// -1: no entry fits.
 std::int32_t choose_gid(link_layer layer, const std::vector<gid_entry>& table) noexcept;
 bool is_ipv4_mapped(const gid_bytes& gid) noexcept;
 /// Text of a GID ("::ffff:10.0.0.1"), as `show_gids` prints it.
 std::string to_string(const gid_bytes& gid);
 
 /// An open device with one port and one protection domain: queue pairs, completion queues and
-/// memory regions of one rail are made from it.
-/// Threads: belongs to the thread that opened it, until another one calls `own`; creating,
-/// connecting and destroying a verbs object of the device asserts that. When a thread has ended,
-/// whoever destroys its verbs objects calls `own` first. Ownership: outlives all objects made from
-/// it. Errors: `open` says what went wrong, why, and what to do.
+/// memory regions of one rail are made from it. Threads: belongs to the thread that opened it,
+/// until another one calls `own`; creating, connecting and destroying a verbs object of the device
+/// asserts that. When the owning thread has ended, the thread that destroys its verbs objects calls
+/// `own` first. Ownership: outlives all objects made from it. Errors: `open` says what went wrong,
+/// why, and what to do.
 class device {
 public:
   static result<std::unique_ptr<device>> open(const std::string& name, const port_choice& choice);
@@ -102,11 +102,11 @@ public:
 
   /// A descriptor that is readable when the device or a queue pair has something to report.
   int async_fd() const noexcept { return context_->async_fd; }
-  /// A report of the device about itself, our port or a queue pair.
+  /// A report of the device about itself, the port of this object or a queue pair.
   struct async_event {
     std::string name;          ///< Text of the report ("port down"); empty: there was none.
-    bool fatal = false;        ///< The device or our port can no longer be used.
-    bool port_is_back = false; ///< Our port, which was down, can be used again.
+    bool fatal = false;        ///< The device or this object's port can no longer be used.
+    bool port_is_back = false; ///< This object's port, which was down, can be used again.
     /// Number of the queue pair that the report is about; 0: about none.
     std::uint32_t queue_pair = 0;
   };

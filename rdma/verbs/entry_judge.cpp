@@ -32,7 +32,7 @@ page_status judge_page(const page_read& page, std::span<const page_part> parts,
     return page_status::stale;
   if (field_at<page_key>(entry, offsetof(slot_entry, key)) != page.key && guard_on(guard::key))
     return page_status::wrong_key;
-  // A lease says nothing of lengths.
+  // The entry of a lease has no length to compare.
   if (page.source.rows == 0 &&
       field_at<std::uint32_t>(entry, offsetof(slot_entry, length_bytes)) != page.length_bytes)
     return page_status::bad_size;

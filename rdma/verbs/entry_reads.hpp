@@ -12,7 +12,7 @@
 
 namespace peercache::rdma {
 
-/// One READ of slot entries: the entry of one page, or those of several pages that lie close
+/// One READ of slot entries: the entry of one page, or the entries of several pages that lie close
 /// together.
 struct entry_read {
   std::uint64_t remote_address = 0;
@@ -24,14 +24,13 @@ struct entry_read {
 /// The READs of the entries of a sub-request's pages, and the judgement of the pages once their
 /// entries have arrived. Pages that were written one after the other have entries one after the
 /// other: a READ of up to `read_bytes_max` takes many entries, with the bytes that lie between
-/// them, because a request costs the device more than a kilobyte does.
-/// Threads: none. Ownership: lends the job, the region and the landing from `begin` until the last
-/// page is judged. Invariant: an entry that was READ for a page is not overwritten before the page
-/// is judged.
+/// them, because a work request costs the device more than a kilobyte of bytes does. Threads: none.
+/// Ownership: lends the job, the region and the landing from `begin` until the last page is judged.
+/// Invariant: an entry that was READ for a page is not overwritten before the page is judged.
 class entry_reads {
 public:
-  /// How many bytes the starts of two entries may be apart to share a READ: as far as the entries
-  /// of neighbouring 64 KiB pages.
+  /// Most bytes between the starts of two entries that share a READ: as far as the entries of
+  /// neighbouring 64 KiB pages.
   static constexpr std::uint32_t distance_max = 16 * sizeof(slot_entry);
   static constexpr std::uint32_t read_bytes_max = 16u << 10;
 
@@ -42,9 +41,9 @@ public:
   void begin(batch_job& job, const sub_request& sub, const remote_region& region,
              std::uint32_t message_bytes, std::byte* landing) noexcept;
 
-  /// Fills in the next READ, which the caller posts as work request number `request`. False when
-  /// there is none, or no room to land before some pages are judged. Pages in chunks that are not
-  /// registered become `unreachable`.
+  /// Fills in the next READ, which the caller posts as work request number `request`. False when no
+  /// entry is left to READ, or when entries have no room to land before some pages are judged.
+  /// Pages in chunks that are not registered become `unreachable`.
   bool next(entry_read& read, std::uint64_t request) noexcept;
   /// Decides the pages whose entries have arrived: those READ by work requests up to `retired`.
   void judge(std::uint64_t retired) noexcept;

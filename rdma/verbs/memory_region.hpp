@@ -9,11 +9,12 @@
 
 namespace peercache::rdma::verbs {
 
-/// The rights of the other side to a region. No kind lets it write: nothing of a pool is ever
+/// The rights that a region gives. No kind lets the other side write: nothing of a pool is ever
 /// remotely writable, and a destination is written by its own queue pair only.
 enum class region_use : std::uint8_t {
-  remote_read, ///< A pool's region: REMOTE_READ and no other right.
-  local_write  ///< A destination of READs: LOCAL_WRITE and no other right.
+  /// A region that is served, of a pool or under leases: REMOTE_READ and no other right.
+  remote_read,
+  local_write ///< A destination of READs: LOCAL_WRITE and no other right.
 };
 
 /// Memory that is registered with a device.
@@ -30,7 +31,7 @@ public:
                                                std::uint64_t offset_bytes, std::uint64_t bytes,
                                                std::uint64_t address, region_use use);
 
-  /// Registers memory of either kind: by its dmabuf what `gpu` holds and exports, else by its
+  /// Registers memory of either kind: by its dmabuf if `gpu` holds and exports it, else by its
   /// address. @param gpu null: the memory is host memory
   static result<memory_region> register_with(const device& on, std::span<std::byte> memory,
                                              device_memory* gpu, region_use use);
@@ -57,7 +58,7 @@ private:
   memory_region(ibv_mr* region, std::uint64_t address) noexcept
       : region_(region), address_(address) {}
   ibv_mr* region_ = nullptr;
-  /// Address of the first byte; kept here, because libibverbs puts the offset into `addr` of a
+  /// Address of the first byte; kept here, because libibverbs stores the offset in the `addr` of a
   /// dmabuf's region.
   std::uint64_t address_ = 0;
 };

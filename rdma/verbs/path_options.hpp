@@ -4,13 +4,14 @@
 
 namespace peercache::rdma::verbs {
 
-/// Path settings that an operator makes; all queue pairs of a process have the same ones.
+/// Settings of the network path, made by an operator; all queue pairs of a process have the same
+/// ones.
 struct path_options {
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;
   std::uint8_t hop_limit = 64; ///< Most routers that a packet may pass.
   /// A packet that is not acknowledged is sent again after 4.096 µs × 2^timeout, up to `retries`
-  /// times; all together must stay under 1 s.
+  /// times; the nominal time of all tries must stay under 1 s.
   std::uint8_t timeout = 14;
   /// How often a packet is sent again, 1..6: 7 means for ever on some providers.
   std::uint8_t retries = 3;

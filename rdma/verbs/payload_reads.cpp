@@ -97,7 +97,8 @@ bool payload_reads::bridge(payload_read& read, std::uint32_t at_most,
                            bounce_memory& bounce) noexcept {
   const auto& rows = page().source;
   const auto gap = rows.stride_bytes - rows.row_bytes;
-  // A gap needs a piece of its own, and is of use only when bytes of the next row follow it.
+  // A gap needs a piece of its own, and is READ only when bytes of the next row follow it in the
+  // same READ.
   if (rows.stride_bytes > shared_stride_max || read.sge_count + 2 > limits_.sge ||
       read.bytes + gap >= at_most)
     return false;

@@ -22,7 +22,7 @@ struct payload_read {
   /// Local pieces of memory that the READ fills; the first `sge_count` are valid.
   std::array<ibv_sge, sge_max> sges;
   /// Destination of the bytes that are READ into a bounce block, which is then the only piece.
-  /// Null: they are READ straight to their place.
+  /// Null: the bytes are READ straight to their place.
   std::byte* copy_to = nullptr;
   std::uint32_t block = 0;
 };
@@ -30,14 +30,13 @@ struct payload_read {
 /// Cuts the pages of a sub-request into READs, in order: at chunk borders of the peer's region, at
 /// the longest message, at the most pieces of one work request, and at memory that is not
 /// registered, which goes through a bounce block of its own. Rows that are short and close together
-/// are READ with the bytes between them, which go to memory that nobody reads; other rows one by
-/// one.
-/// Threads: none. Ownership: lends the job, the peer's region and the snapshot of destinations from
-/// `begin` until `drop`.
+/// are READ with the bytes between them, which go to memory that nobody reads; other rows are READ
+/// one by one. Threads: none. Ownership: lends the job, the peer's region and the snapshot of
+/// destinations from `begin` until `drop`.
 class payload_reads {
 public:
-  /// Rows at most this many bytes apart share a READ: a further READ costs the device more than
-  /// reading the bytes between them.
+  /// Rows whose beginnings are at most this many bytes apart share a READ: a further READ costs the
+  /// device more than reading the bytes between them.
   static constexpr std::uint32_t shared_stride_max = 4096;
   static_assert(shared_stride_max <= bounce_memory::discard_bytes);
 
@@ -73,7 +72,7 @@ private:
   /// bounce block and none is free.
   bool gather(payload_read& read, std::uint32_t at_most, bounce_memory& bounce) noexcept;
   /// Adds the bytes between this row and the next one to `read`, so that the next row follows.
-  /// False when that row needs a READ of its own.
+  /// False when the next row needs a READ of its own.
   bool bridge(payload_read& read, std::uint32_t at_most, bounce_memory& bounce) noexcept;
   /// Whether the page's bytes lie apart at the peer.
   bool strided() noexcept { return page().source.rows != 0 && !page().source.contiguous(); }

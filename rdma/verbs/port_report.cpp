@@ -45,7 +45,8 @@ std::string cannot_open(const ibv_device& device, int error) {
   return text;
 }
 
-/// Why a device of this kind cannot carry reliable READs on any of its ports; empty when it can.
+/// Says why a device of this kind cannot carry reliable READs on any of its ports; empty when it
+/// can.
 std::string wrong_kind(const ibv_device& device) {
   if (device.transport_type == IBV_TRANSPORT_IWARP)
     return "speaks iWARP, which needs a connection manager: only InfiniBand and RoCE v2 are served";

@@ -9,7 +9,7 @@ struct close_context {
 };
 using open_context = std::unique_ptr<ibv_context, close_context>;
 
-/// The devices of this host. Errors: `why_none` says why the list is empty, and what to do.
+/// The RDMA devices of this host. Errors: `why_none` says why the list is empty, and what to do.
 class device_list {
 public:
   device_list();

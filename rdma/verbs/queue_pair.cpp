@@ -95,8 +95,8 @@ int to_rts(ibv_qp* pair, const path& to, const path_options& options) noexcept {
                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/// Checks a path, which comes from a handshake: one that makes no sense is the other end's fault,
-/// and so an error, not an assertion.
+/// Checks a path, whose values come from a handshake: a path that makes no sense is the other end's
+/// fault, and so an error, not an assertion.
 result<void> check_path(const path& to, const port_report& own) {
   if (to.remote_queue_pair == 0 || to.remote_queue_pair > largest_24_bits)
     return {errc::invalid_argument, "a queue pair's number has 24 bits and is not 0"};

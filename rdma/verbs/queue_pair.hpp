@@ -12,11 +12,11 @@ namespace peercache::rdma::verbs {
 /// 2^timeout, because a provider may take up to four times the nominal time-out (InfiniBand
 /// Architecture Specification 1.4, 9.7.6.1.3).
 double longest_wait_seconds(const path_options& options) noexcept;
-/// Refuses a nominal time-out of 1 s or more, a `timeout` of 0 or 7 retries, which both mean for
-/// ever, and values that do not fit into a packet; the message says what is allowed.
+/// Refuses a nominal time-out of 1 s or more, a `timeout` of 0 or a number of retries of 7, which
+/// both mean for ever, and values that do not fit into a packet; the message says what is allowed.
 result<void> check(const path_options& options);
 
-/// How one end of a connection reaches the other: the values that both have agreed on.
+/// How one end of a connection reaches the other end: the values that both ends have agreed on.
 struct path {
   std::uint32_t remote_queue_pair = 0; ///< Number of the other end's queue pair, 24 bits.
   std::uint32_t remote_psn = 0; ///< First packet sequence number of the other end, 24 random bits.
@@ -51,7 +51,7 @@ public:
   ibv_qp* get() const noexcept { return pair_; }
   /// The sequence number of the next packet that should arrive: when it differs from an earlier
   /// call's, the other end has read meanwhile. One system call. Nothing when the device does not
-  /// say.
+  /// tell the number.
   std::optional<std::uint32_t> expected_psn() const noexcept;
   /// Posts a chain of work requests. Returns 0 or an error number; on failure `first_bad` is the
   /// first request that the device did not take.

@@ -28,11 +28,11 @@ struct rail_settings {
   /// Index into the port's GID table; -1: chosen as `choose_gid` says.
   std::int32_t gid_index = -1;
   verbs::path_options path;
-  /// Pages of pools have to be inside TLS, which READs are not: no rails are chosen.
+  /// Whether pages have to be inside TLS: READs are not inside it, so no rails are chosen then.
   bool pages_in_tls = false;
 };
 
-/// The rails that an operator's settings come to on this machine.
+/// The rails that an operator's settings select on this machine.
 struct rail_choice {
   struct rail {
     std::string device;
@@ -43,8 +43,8 @@ struct rail_choice {
 };
 
 /// Chooses the rails that these settings allow on this machine. Errors, each with what to do: the
-/// path's options are not allowed; or `mode` is verbs and no wanted device, or one that is named,
-/// is not usable, or pages have to be inside TLS.
+/// path's options are not allowed; or `mode` is verbs and no device is usable, a named device is
+/// not usable, or pages have to be inside TLS.
 result<rail_choice> choose_rails(const rail_settings& settings);
 result<rail_choice> choose_rails(const rail_settings& settings, const verbs::device_listing& there);
 

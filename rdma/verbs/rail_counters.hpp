@@ -9,7 +9,7 @@
 namespace peercache::rdma {
 
 /// Counts of one rail of a reader since the process began. Threads: the rail's thread counts, any
-/// may look.
+/// thread may read.
 struct rail_counters {
   /// Number of `ibv_wc_status` values that are counted apart; higher ones share the last place.
   static constexpr std::size_t wc_statuses = 24;
@@ -18,7 +18,7 @@ struct rail_counters {
   counter payload_reads{0}; ///< Work requests that READ payloads.
   counter payload_bytes{0};
   counter entry_reads{0}; ///< Work requests that READ slot entries.
-  counter fences{0};      ///< Fenced READs: one for each sub-request that READs slot entries.
+  counter fences{0};      ///< Fenced READs: the first entry READ of each sub-request.
   counter doorbells{0};
   counter bounced_bytes{0};
   counter channels{0};     ///< Channels that are open now.

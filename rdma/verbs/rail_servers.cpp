@@ -72,7 +72,7 @@ result<void> rail_servers::add_rail(const rail_choice::rail& which, const rail_s
 }
 
 void rail_servers::accept(net::stream_socket socket, const verbs_hello& greeting) {
-  PEERCACHE_ASSERT(!rails_.empty()); // Where there are none, hellos of verbs are refused.
+  PEERCACHE_ASSERT(!rails_.empty()); // A process without rails refuses verbs hellos.
   rails_[greeting.rail % rails_.size()].server->accept(std::move(socket), greeting);
 }
 

@@ -21,14 +21,14 @@ class verbs_rail_server;
 
 /// Lets other hosts READ what this process serves over all its rails: one rail server for each
 /// device, each with a thread of its own, and threads that register the region at start. Without
-/// rails it does nothing. Threads: `run` in one thread per rail, `register_region` in any number,
-/// the rest in any. Ownership: owns devices and queue pairs; the region, and spans until they are
-/// removed, are lent.
+/// rails it does nothing. Threads: `run` in one thread per rail, `register_region` in any number of
+/// threads, the rest in any thread. Ownership: owns devices and queue pairs; the region, and spans
+/// until they are removed, are lent.
 class rail_servers {
 public:
   /// Opens the rails of `choice`. A rail that fails is left out, unless `settings` demand verbs.
-  /// @param common what the rails have in common; which rail each is, path, and progress are set
-  ///   here
+  /// @param common options that all rails have in common; the index, path and callbacks of each
+  ///   rail are set here
   static result<std::unique_ptr<rail_servers>> open(const rail_choice& choice,
                                                     const rail_settings& settings,
                                                     const verbs_server_options& common,
@@ -49,11 +49,12 @@ public:
   void register_region();
   void stop() noexcept;
 
-  /// Lets the memory be READ under leases over all rails, or over none.
-  /// @param device the kind of memory if it is not the host's; null otherwise
+  /// Lets the memory be READ under leases over all rails; when one rail fails, over none.
+  /// @param device by whose dmabuf the memory is registered if it holds it; null: host memory
   /// @pre the region is a table of leases
   result<void> add_span(std::span<std::byte> memory, device_memory* device = nullptr);
-  /// When it returns, no device reads the span that begins at `begin`.
+  /// Ends the serving of the span that begins at `begin`: when this returns, no device reads the
+  /// span.
   void remove_span(const std::byte* begin);
 
   struct rail_snapshot {

@@ -48,22 +48,22 @@ struct region_progress {
   std::uint32_t failed = 0;
   std::uint64_t registered_bytes = 0;
   std::uint64_t registrations = 0; ///< Registrations of chunks that were tried since construction.
-  /// Registrations that were tried after each chunk had its first turn.
+  /// Registrations of chunks that were tried after each chunk had its first turn.
   std::uint64_t registrations_after_start = 0;
   std::string failure; ///< Text of the first registration that failed; empty when none has.
 };
 
-/// Registers a pool with one rail's device, chunk by chunk, and keeps the regions.
-/// Threads: all methods may be called from any; several threads may run `register_next` at a time.
-/// The mutex guards the lists only and is taken once or twice per chunk, never while the device
-/// works. Ownership: the memory and the device outlive this object, and the regions end with it.
-/// Errors: a chunk that cannot be registered is counted, and all other chunks are served.
+/// Registers a pool, or a table of leases, with one rail's device, chunk by chunk, and keeps the
+/// regions. Threads: all methods may be called from any; several threads may run `register_next` at
+/// a time. The mutex guards the lists only and is taken once or twice per chunk, never while the
+/// device works. Ownership: the memory and the device outlive this object, and the regions end with
+/// it. Errors: a chunk that cannot be registered is counted, and all other chunks are served.
 class region_registry {
 public:
   struct callbacks {
     /// Called when a chunk is done (registered or not) during the first pass, with the number of
-    /// done chunks, which grows from call to call, and the number of all. One call at a time. Must
-    /// not call back into this object.
+    /// done chunks, which grows from call to call, and the number of all chunks. One call at a
+    /// time. Must not call back into this object.
     std::function<void(std::uint32_t done, std::uint32_t total)> on_progress;
     /// Called when a chunk is done, from the thread that registered it; several calls may run at a
     /// time.

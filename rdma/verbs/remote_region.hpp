@@ -33,12 +33,13 @@ public:
   /// slot and length do not lie in the pool, or the table has no such lease.
   std::optional<std::uint64_t> byte_address(const page_read& page,
                                             std::uint32_t offset) const noexcept;
-  /// Remote address of the slot's entry. @pre `byte_address` returned an address for the slot
+  /// Remote address of the entry of the slot, or of the lease. @pre `byte_address` returned an
+  /// address for the slot
   std::uint64_t entry_address(slot_id slot) const noexcept;
 
   struct readable {
     std::uint32_t rkey = 0;
-    std::uint64_t bytes = 0; ///< Bytes from the address on that have this key.
+    std::uint64_t bytes = 0; ///< Bytes from the asked address on that have the key `rkey`.
   };
   /// The memory that can be READ from the remote `address` on; nothing when its chunk is not
   /// registered.

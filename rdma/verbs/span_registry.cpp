@@ -84,8 +84,8 @@ bool span_registry::remove(const std::byte* begin) {
     dropped = std::exchange(*found, {});
     spans_.erase(found);
     chunks_ -= static_cast<std::uint32_t>(dropped.regions.size());
-    // The device may give the key of a region that is gone to the next one, so the lists are told
-    // of each by itself.
+    // Keys are noted one by one, because the device may reuse the key of a deregistered region for
+    // the next region.
     for (const auto& region : dropped.regions)
       if (std::erase_if(fresh_, [&](const region_chunk& chunk) {
             return chunk.rkey == region.remote_key();

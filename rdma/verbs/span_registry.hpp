@@ -16,11 +16,11 @@
 namespace peercache::rdma {
 
 /// The memory under leases that one rail lets others READ: spans that come and go while the rail
-/// serves.
-/// Threads: `add` and `remove` any; `has_news` and `take` the rail's. The mutex guards the lists
-/// only, never while the device works. Ownership: the memory is lent from `add` to `remove`, the
-/// device for the lifetime of this object. Errors: `refused` for memory that overlaps a span, or
-/// for too many chunks; all others are memory_region's, and then nothing of the span is served.
+/// serves. Threads: `add` and `remove` any; `has_news` and `take` the rail's. The mutex guards the
+/// lists only, never while the device works. Ownership: the memory is lent from `add` to `remove`,
+/// the device for the lifetime of this object. Errors: `refused` for memory that overlaps a span,
+/// or for too many chunks; all other errors are memory_region's. After an error nothing of the span
+/// is served.
 class span_registry {
 public:
   /// @param tell called when there is something to `take`, from the thread that changed it
@@ -28,7 +28,8 @@ public:
                 std::function<void()> tell)
       : device_(on), chunks_max_(chunks_max), chunk_bytes_(chunk_bytes), tell_(std::move(tell)) {}
 
-  /// Registers the memory; a few milliseconds for a gigabyte of touched memory, more otherwise.
+  /// Registers the memory, which takes a few milliseconds for a gigabyte of touched memory, more
+  /// otherwise.
   /// @param device by whose dmabuf the memory is registered if it holds it; null: host memory
   result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
   /// Ends the registration of the span that begins at `begin`: when it returns, the device no
@@ -36,14 +37,15 @@ public:
   bool remove(const std::byte* begin);
 
   bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
-  /// Takes what was removed since the last call out of `announced`, and appends what was added.
-  /// Returns whether something that had been announced was removed.
+  /// Takes chunks that were removed since the last call out of `announced`, and appends chunks that
+  /// were added. Returns whether a chunk that had been announced was removed.
   bool take(std::vector<region_chunk>& announced);
 
 private:
   struct served_span {
     std::span<std::byte> memory;
-    std::vector<verbs::memory_region> regions; ///< Empty while they are being registered.
+    /// Regions of the span's chunks; empty while the chunks are being registered.
+    std::vector<verbs::memory_region> regions;
   };
 
   result<void> reserve(std::span<std::byte> memory, std::uint32_t chunks);
@@ -61,7 +63,8 @@ private:
   std::vector<served_span> spans_;
   std::uint32_t chunks_ = 0; ///< Chunks of all spans, those being registered included.
   std::vector<region_chunk> fresh_;
-  std::vector<std::uint32_t> gone_; ///< Keys of chunks that were taken, and then removed.
+  /// Keys of chunks that `take` has announced and that were removed since.
+  std::vector<std::uint32_t> gone_;
 };
 
 } // namespace peercache::rdma

@@ -142,8 +142,8 @@ void verbs_channel::judge() noexcept {
 }
 
 bool verbs_channel::begin_sub() {
-  // Entries land in a bounce block. One block at least is kept for payloads, so that a payload
-  // which needs a block always gets on.
+  // Entries land in a bounce block. At least one more block is left for payloads, so that a payload
+  // which needs a block is always READ at last.
   if (rail_.bounce.free_blocks() < 2)
     return false;
   PEERCACHE_ASSERT(!busy_ && !landing_ && bounced_.empty() && posted_ == retired_);
@@ -284,8 +284,9 @@ bool verbs_channel::reap(bool& moved) {
   }
 }
 
-/// Marks the work requests up to `up_to` as done: a queue pair does its requests in order, so a
-/// signalled one speaks for those before it. Copies what arrived in bounce blocks to its place.
+/// Marks the work requests up to `up_to` as done: a queue pair completes its requests in order, so
+/// a completion also covers the earlier requests. Copies bytes that arrived in bounce blocks to
+/// their place.
 void verbs_channel::retire(std::uint64_t up_to) noexcept {
   PEERCACHE_ASSERT(up_to > retired_ && up_to <= posted_);
   retired_ = up_to;

@@ -23,11 +23,12 @@ struct verbs_rail {
   destination_memory& destinations;
   bounce_memory& bounce;
   rail_counters& counters;
-  /// Whether some completion queue was armed, so that the completion channel may become readable.
+  /// Whether some channel's completion queue was armed, so that the completion channel may become
+  /// readable.
   bool armed = false;
 };
 
-/// The queue pair of a channel, in INIT, and the completion queue it was made with.
+/// The queue pair of a channel, in state INIT, and the completion queue that it was made with.
 struct verbs_ends {
   verbs::completion_queue completions;
   verbs::queue_pair pair; ///< The queue pair; destroyed before its completion queue.
@@ -39,11 +40,11 @@ struct verbs_ends {
 
 /// One reliable connection that READs a peer's pool: payloads straight into the pages' parts, then
 /// the slots' entries behind a fence, which say whether the bytes are the page that the record
-/// named (docs/flows.md, "Get over verbs"). A control connection belongs to it; when that one ends,
-/// the peer or its queue pair is gone.
-/// Threads, ownership, errors: as page_channel says; any completion with an error breaks the
-/// channel. Invariants: (1) no more work requests outstanding than the queues hold; (2) a page
-/// becomes a hit only by an entry that was READ after the page's last byte had arrived.
+/// named (docs/flows.md, "Get over verbs"). A control connection belongs to the channel; when this
+/// connection ends, the peer or its queue pair is gone. Threads, ownership, errors: as page_channel
+/// says; any completion with an error breaks the channel. Invariants: (1) no more work requests
+/// outstanding than the queues hold; (2) a page becomes a hit only by an entry that was READ after
+/// the page's last byte had arrived.
 class verbs_channel final : public page_channel {
 public:
   verbs_channel(std::uint64_t id, verbs_rail& rail, net::stream_socket control, verbs_ends ends,

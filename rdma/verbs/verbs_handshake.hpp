@@ -13,8 +13,8 @@
 namespace peercache::rdma {
 
 /// The reader's end of a channel's control connection: hello, answer, ready, then chunks of the
-/// region as the peer registers them. Knows no verbs object.
-/// Threads: none. Errors: `step` returns `broken`, and `why()` says for what reason.
+/// region as the peer registers them. Knows no verbs object. Threads: none. Errors: `step` returns
+/// `broken`, and `why()` returns the reason.
 class verbs_handshake {
 public:
   using loss_reason = page_channel::loss_reason;
@@ -42,7 +42,8 @@ public:
 private:
   bool flush();
   bool receive();
-  /// Takes the whole messages at the front of `in_`. False when one breaks the protocol.
+  /// Takes the messages at the front of `in_` that are whole. False when a message breaks the
+  /// protocol.
   bool take_messages();
   bool take_answer(const verbs_answer& answer);
   bool broken(loss_reason why) noexcept;

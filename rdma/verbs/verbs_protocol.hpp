@@ -12,8 +12,9 @@
 #include <string_view>
 
 /// The handshake on the data port before a reader READs, little endian. The connection stays open
-/// for as long as the queue pairs live: when it ends, each side knows that the other has gone. Any
-/// change bumps `verbs_wire_version`. The first four bytes tell this protocol from tcp_protocol.
+/// for as long as the queue pairs live: when it ends, each side knows that the other side has gone.
+/// Any change bumps `verbs_wire_version`. The first four bytes tell this protocol from
+/// tcp_protocol.
 ///
 ///   reader → server, once      verbs_hello   128  with the reader's queue pair (INIT)
 ///   server → reader, once      verbs_answer  144  when its queue pair is in RTS; any verdict but
@@ -187,8 +188,8 @@ bool within(const region_chunk& chunk, const verbs_answer& answer) noexcept;
 
 /// The server's end as it goes into the answer: MTU and message size are the minimum of both ends.
 /// `responder_depth` is how many READs the reader may start at a time, `initiator_depth` how many
-/// the server may (which starts none, but the device wants a number). The reader connects with the
-/// two depths exchanged.
+/// READs the server may start (it starts none, but the device wants a number). The reader connects
+/// with the two depths exchanged.
 queue_pair_end agree(const queue_pair_end& reader, const queue_pair_end& server) noexcept;
 
 /// The text of a zero-padded name; a byte that cannot be printed becomes '?'.

@@ -39,7 +39,7 @@ verbs::path path_to(const queue_pair_end& reader, const queue_pair_end& agreed) 
 }
 
 /// Sends a refusal with one try: an answer of this size fits into a socket that nothing was sent on
-/// yet, and a reader that does not get it has its own time-out.
+/// yet, and a reader that does not get the refusal has its own time-out.
 void send_once(net::stream_socket& socket, const verbs_answer& answer) noexcept {
   [[maybe_unused]] const auto sent = socket.send(&answer, sizeof answer);
 }
@@ -98,8 +98,8 @@ verbs_rail_server::~verbs_rail_server() {
 
 namespace {
 
-/// What tells a reader from others: its name, and the host that the kernel says it is on. If the
-/// name were enough, anybody could end another's sessions.
+/// What tells a reader from other readers: its name, and the host that the kernel says it is on. If
+/// the name were enough, any reader could end another reader's sessions.
 std::string reader_of(const verbs_arrival& who) {
   return name_of(who.greeting.name) + '\0' + net::peer_address(who.socket.fd());
 }
@@ -252,7 +252,8 @@ bool verbs_rail_server::take_regions() {
   bool any = regions_.take_registered(announced_);
   if (spans_.has_news()) {
     any = true;
-    // Readers keep what they were told of: those that come again are told what is left.
+    // Readers keep the chunks that were announced to them, so their sessions end: readers that come
+    // again are told of the chunks that are left.
     if (spans_.take(announced_))
       end_all(session_end::memory_removed);
   }
@@ -345,7 +346,7 @@ void verbs_rail_server::end(std::uint64_t id, session_end why) {
   const auto of_reader = readers_.find(found->second.reader);
   PEERCACHE_ASSERT(of_reader != readers_.end());
   const auto erased = std::erase(of_reader->second.sessions, id);
-  PEERCACHE_ASSERT(erased == 1); // A session is its reader's, and ends once.
+  PEERCACHE_ASSERT(erased == 1); // A session is in its reader's list, and ends once.
   if (of_reader->second.sessions.empty())
     readers_.erase(of_reader);
   sessions_.erase(found);

@@ -22,14 +22,14 @@ namespace peercache::rdma {
 /// Lets other hosts READ one pool, or memory under leases, through one device: owns the device, the
 /// registered regions and a queue pair for each channel of each reader. No CPU takes part in a
 /// READ; this object does the handshakes, and ends the sessions of readers that are gone, and all
-/// sessions when memory that they were told of is removed.
+/// sessions when memory that was announced to readers is removed.
 ///
 /// Threads: `poll` and `wait` belong to the one thread that runs it, which owns the device from its
-/// first `poll` on; `accept`, `wake`, `regions`, `spans`, `stats` and `readers` are for any. Starts
-/// none. Destroyed by any thread, when no other thread is still in it. Ownership: the pool's memory
-/// is lent and outlives this object. Errors: a faulty reader loses its session, and all readers do
-/// when the device is down; `stats` says why. Limits: `verbs_server_options`; a reader above them
-/// is told `busy`. Invariant: readers get no right but to READ the regions.
+/// first `poll` on; any thread may call `accept`, `wake`, `regions`, `spans`, `stats` and
+/// `readers`. Starts none. Any thread may destroy it when no other thread still uses it. Ownership:
+/// the pool's memory is lent and outlives this object. Errors: a faulty reader loses its session,
+/// and all readers do when the device is down; `stats` says why. Limits: `verbs_server_options`; a
+/// reader above them is told `busy`. Invariant: readers get no right but to READ the regions.
 class verbs_rail_server {
 public:
   /// Takes the device and makes the server; no chunk is registered yet. @pre no other thread uses
@@ -45,7 +45,7 @@ public:
   /// is told `busy` at once.
   void accept(net::stream_socket socket, const verbs_hello& greeting);
 
-  /// The registry of memory under leases, for a rail that was made with their table: any thread may
+  /// The registry of memory under leases, for a rail that serves a table of leases: any thread may
   /// add and remove.
   span_registry& spans() noexcept { return spans_; }
 

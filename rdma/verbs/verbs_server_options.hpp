@@ -25,8 +25,8 @@ struct verbs_server_options {
   verbs::path_options path;
   /// Length of the chunks in which the pool is registered; a multiple of 2 MiB.
   std::uint64_t chunk_bytes = 1u << 30;
-  /// Called with the number of chunks that are done and of all, from the threads that register;
-  /// see region_registry::callbacks::on_progress.
+  /// Called with the number of chunks that are done and the number of all chunks, from the threads
+  /// that register; see region_registry::callbacks::on_progress.
   std::function<void(std::uint32_t done, std::uint32_t total)> on_registered;
   /// Called with the reason why a part of the pool cannot be READ over this rail, from a thread
   /// that registers; see region_registry::callbacks::on_failure.
@@ -35,18 +35,18 @@ struct verbs_server_options {
   std::uint32_t sessions_max = 4096; ///< Sessions, each with a queue pair, at most.
   /// Sessions whose reader has not sent its ready message, at most.
   std::uint32_t half_open_max = 1024;
-  /// Connections that were handed over and not looked at yet, at most.
+  /// Connections that were handed to this rail and not looked at yet, at most.
   std::uint32_t inbox_max = 1024;
   std::uint32_t hellos_per_turn = 64; ///< Hellos that one `poll` looks at, at most.
-  /// How many queue pairs at a time are asked whether a READ has come; see `idle_timeout`.
+  /// Most queue pairs that are asked per turn whether a READ has come; see `idle_timeout`.
   std::uint32_t looks_per_turn = 32;
 
   /// Longest time from the hello to the ready message.
   std::chrono::milliseconds hello_timeout{2000};
   /// How long a reader may take no byte before its session ends.
   std::chrono::milliseconds send_timeout{2000};
-  /// How long a session may have no READ before it ends; its queue pair is asked a few times
-  /// meanwhile. Well above the time after which a reader closes its idle channels itself.
+  /// How long a session may have no READ before it ends; its queue pair is asked a few times within
+  /// this time. Well above the time after which a reader closes its idle channels itself.
   std::chrono::milliseconds idle_timeout{300'000};
   /// How often the reader's host is asked whether it lives (TCP keep-alive).
   std::chrono::seconds keep_alive{2};

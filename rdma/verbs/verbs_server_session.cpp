@@ -116,8 +116,8 @@ bool verbs_server_session::look(clock::time_point now,
                                 const verbs_server_options& options) noexcept {
   looked_at_ = now;
   const auto psn = pair_.expected_psn();
-  // A device that does not tell the number keeps its sessions: one session too many is better than
-  // the end of one that is in use.
+  // The session of a device that does not tell the number counts as in use: to keep an idle session
+  // is better than to end a session that is in use.
   if (!psn || psn != expected_psn_)
     quiet_since_ = now;
   expected_psn_ = psn;

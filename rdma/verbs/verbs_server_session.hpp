@@ -35,8 +35,8 @@ public:
 
   bool established() const noexcept { return ready_have_ == ready_.size(); }
 
-  /// Why the session has to end now; nothing when it may go on. Idleness is not looked at, see
-  /// `look`.
+  /// Why the session has to end now; nothing when it may go on. `look` checks idleness, not this
+  /// function.
   std::optional<session_end> overdue(clock::time_point now,
                                      const verbs_server_options& options) const noexcept;
 
@@ -55,10 +55,11 @@ private:
   const clock::time_point began_at_;
   bool readable_ = true; ///< Whether the socket may have bytes; false once a read found none.
   bool writable_ = true;
-  std::uint64_t sent_bytes_ = 0; ///< Bytes that were sent of the answer and then of the chunks.
+  std::uint64_t sent_bytes_ = 0; ///< Bytes of the answer, and then of the chunks, that were sent.
   std::optional<clock::time_point> stalled_since_;
   std::array<std::byte, sizeof(verbs_ready)> ready_;
-  std::size_t ready_have_ = 0; ///< Bytes of the ready message that have come, all of them right.
+  /// Bytes of the ready message that have come; all of them are right.
+  std::size_t ready_have_ = 0;
   clock::time_point looked_at_;
   clock::time_point quiet_since_;
   std::optional<std::uint32_t> expected_psn_; ///< The queue pair's expected PSN at the last look.

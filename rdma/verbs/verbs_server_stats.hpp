@@ -31,7 +31,8 @@ struct verbs_rail_stats {
   std::uint32_t sessions = 0;  ///< Sessions now, each with a queue pair.
   std::uint32_t half_open = 0; ///< Sessions now whose reader has not sent its ready message.
   std::uint64_t hellos = 0; ///< Hellos that were handed over to this rail since the process began.
-  std::uint64_t left_early = 0; ///< Connections whose reader was gone before their turn came.
+  /// Connections whose reader was gone before this rail looked at their hello.
+  std::uint64_t left_early = 0;
   std::array<std::uint64_t, verbs_verdicts> verdicts{}; ///< Answers to hellos, by `verbs_verdict`.
   std::uint64_t established = 0; ///< Sessions that got the ready message, since the process began.
   std::array<std::uint64_t, session_ends> ended{}; ///< Sessions that ended, by `session_end`.

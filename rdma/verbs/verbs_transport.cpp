@@ -50,8 +50,8 @@ std::uint32_t verbs_transport::channels_for(std::uint64_t, std::size_t pieces) c
   return static_cast<std::uint32_t>(std::clamp<std::size_t>(wanted, 1, channels_per_batch_max));
 }
 
-/// Makes the calling thread the owner of the device when this function is called first. `open` and
-/// `poll` both call it, for either of them may be the polling thread's first call.
+/// Makes the calling thread the owner of the device, at the first call only. `open` and `poll` both
+/// call this function, because either may be the polling thread's first call.
 void verbs_transport::own_device() noexcept {
   if (!std::exchange(owned_, true))
     rail_.device->own();
@@ -110,7 +110,7 @@ verbs_hello verbs_transport::greeting_for(const peer_endpoint& peer, const verbs
 bool verbs_transport::poll(clock::time_point now) {
   own_device();
   if (std::exchange(shared_.armed, false)) {
-    PEERCACHE_ASSERT(completions_); // Channels, which arm, come after it.
+    PEERCACHE_ASSERT(completions_); // Only channels arm, and they are made after `completions_`.
     completions_->drain();
   }
   if (now < look_again_)
@@ -119,7 +119,8 @@ bool verbs_transport::poll(clock::time_point now) {
   return device_is_well();
 }
 
-/// Whether neither the port nor the device has gone down since the last look.
+/// Takes the device's events and updates `usable`. Returns whether none of them says that the port
+/// or the device has gone down.
 bool verbs_transport::device_is_well() {
   bool well = true;
   for (auto event = rail_.device->next_event(); !event.name.empty();

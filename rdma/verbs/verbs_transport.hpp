@@ -26,20 +26,21 @@ struct reader_rail {
 };
 
 /// Brings pages by one-sided READs over one rail. The device's events are looked at every few
-/// milliseconds: when the port goes down its channels are lost, and none opens until the port is
-/// back.
+/// milliseconds: when the port goes down the rail's channels are lost, and no channel opens until
+/// the port is back.
 class verbs_transport final : public transport {
 public:
   explicit verbs_transport(reader_rail& rail);
   ~verbs_transport() override;
 
-  /// How many pieces under leases are worth a channel of their own: a queue pair has few READs on
-  /// the wire at a time.
+  /// Pieces under leases per channel: a batch gets a further channel for each such number, because
+  /// a queue pair has few READs on the wire at a time.
   static constexpr std::uint32_t pieces_per_channel = 1024;
   static constexpr std::uint32_t channels_per_batch_max = 4;
 
-  /// The limits of a sub-request: for pages of a pool so wide that one holds a whole batch, which
-  /// is then validated once. Pieces under one lease cost a READ of it for each sub-request.
+  /// The limits of a sub-request. For pages of a pool they are so wide that one sub-request holds a
+  /// whole batch, which is then validated once. Pieces under leases are cut into sub-requests of
+  /// `pieces_per_channel`, each of which READs the leases once more.
   sub_request_limits cut(const read_batch& batch) const noexcept override;
   std::uint32_t channels_for(std::uint64_t bytes, std::size_t pieces) const noexcept override;
   std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
@@ -62,7 +63,7 @@ private:
   clock::time_point look_again_{};
 };
 
-/// Makes the data plane of one rail. `rail` is lent, and outlives it.
+/// Makes the data plane of one rail. `rail` is lent, and outlives the plane.
 result<std::unique_ptr<channel_data_plane>> make_verbs_data_plane(reader_rail& rail);
 
 } // namespace peercache::rdma

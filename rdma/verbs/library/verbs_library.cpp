@@ -1,6 +1,7 @@
-// libibverbs, looked up when it is first asked for: the programs load without it, and take the
-// host's own, whose providers fit it and no other. The ibv_* functions of this file are what
-// rdma/verbs calls; a program whose own objects define them, such as the tests' fake, has those.
+// Stands in for libibverbs, which is looked up at the first call: programs load without it, and use
+// the host's own library, whose providers fit only that library. rdma/verbs calls the ibv_*
+// functions of this file; a program whose own objects define these functions, such as the tests'
+// fake, uses its own.
 
 #include <cerrno>
 #include <cstddef>
@@ -9,7 +10,7 @@
 #include <infiniband/verbs.h>
 #include <type_traits>
 
-// Macros of the header, which lead to inline functions that call the functions of these names.
+// The header's macros of these names would replace the functions that this file defines.
 #undef ibv_query_port
 #undef ibv_reg_mr
 
@@ -22,8 +23,8 @@ void* library() noexcept {
   return loaded;
 }
 
-/// What a function answers that is not there, with ELIBACC in errno: null, or ELIBACC, a number
-/// that means failure with all of them.
+/// What a missing function returns, with ELIBACC in errno: null, or ELIBACC, a number that means
+/// failure with all of these functions.
 template <class Answer>
 Answer missing() noexcept {
   errno = ELIBACC;

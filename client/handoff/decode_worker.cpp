@@ -41,7 +41,8 @@ result<std::unique_ptr<decode_worker>> decode_worker::start(const worker_options
   self.process = incarnation::random();
   self.node = node_id_of(options.name);
   self.cluster = options.cluster;
-  // Decode connects to prefill: nobody has to reach this worker from elsewhere.
+  // Decode connects to prefill, and no other worker has to reach this one: it listens on loopback
+  // only.
   handoff::link_options on_loopback;
   on_loopback.tls = tls->context();
   on_loopback.handshakes = tls->handshakes();

@@ -39,7 +39,8 @@ decode_worker::impl::impl(worker_options opts, worker_tls let_in,
       reads(plane->lanes(), [this] { note_progress(); }) {}
 
 result<void> decode_worker::impl::spawn() {
-  // Without it the loop would sleep over what has come, until its next look at the time.
+  // Without the descriptor the loop would notice bytes that have come over TCP only when its sleep
+  // ends by time.
   if (tcp != nullptr && !links->also_wait_for(tcp->descriptor()))
     return {errc::io_failed, "the kernel does not let a decode worker wait for what it reads"};
   for (std::size_t lane = 0; lane < plane->lanes().size(); ++lane)
@@ -66,8 +67,8 @@ void decode_worker::impl::run_loop() {
     tcp->shutdown();
 }
 
-/// A rail's thread wakes the loop; when the loop itself has polled or cancelled, it is awake and
-/// takes another turn.
+/// Notes that a read has progressed, and wakes the loop if a rail's thread calls this. The loop
+/// itself, when it polls or cancels, is awake and takes another turn.
 void decode_worker::impl::note_progress() noexcept {
   progress.store(true, std::memory_order_release);
   if (std::this_thread::get_id() != looper)
@@ -120,7 +121,8 @@ result<void> decode_worker::impl::lend_memory(bool starting) {
 void decode_worker::impl::wait_until_quiet(room_id room) {
   std::unique_lock guard{lock};
   const auto is_quiet = [this, room] { return rooms.is_quiet(room); };
-  // Handlers of signals run meanwhile. They end nothing: the pages are the room's until then.
+  // Handlers of signals run during the wait but do not end it: the pages are the room's until its
+  // reads have ended.
   if (!wait_interruptibly(guard, quiet, time_point::max(), is_quiet))
     quiet.wait(guard, is_quiet);
 }
@@ -162,7 +164,7 @@ void decode_worker::impl::take(const handoff::peer_joined& event, time_point now
 
 void decode_worker::impl::take(const handoff::peer_said& event, time_point now) {
   if (!peers.has(event.peer))
-    return; // The peer was refused for what it has said before.
+    return; // The peer was refused for an earlier message.
   if (const auto* offered = std::get_if<handoff::offer>(&event.what))
     rooms.offered(event.peer, *offered, now);
   else if (const auto* aborted = std::get_if<handoff::abort>(&event.what))
@@ -201,7 +203,7 @@ void decode_worker::impl::finish(const room_reads::finished& read, time_point no
 
 // -- connections to prefill workers; the caller holds `lock`
 
-/// Connects to the prefill workers of rooms that have named them.
+/// Connects to the prefill workers of the rooms in `to_dial`.
 void decode_worker::impl::dial(time_point now) {
   for (const auto& [room, sources] : std::exchange(to_dial, {}))
     dial_for(room, sources, now);
@@ -249,7 +251,8 @@ bool decode_worker::impl::begin_reads(time_point now) {
     std::optional<handoff::read_order> order;
     rdma::peer_endpoint from;
     {
-      // To plan a read takes up to a few milliseconds: an engine's call may come in between.
+      // `lock` is released between reads, because planning one takes up to a few milliseconds: an
+      // engine's call may come in between.
       std::lock_guard guard{lock};
       order = rooms.next_read();
       if (!order)
@@ -263,7 +266,7 @@ bool decode_worker::impl::begin_reads(time_point now) {
 
 rdma::peer_endpoint decode_worker::impl::endpoint_of(peer_id peer) const {
   const auto* who = peers.who(peer);
-  PEERCACHE_ASSERT(who != nullptr); // Rooms of a worker that is lost order no reads.
+  PEERCACHE_ASSERT(who != nullptr); // Rooms of a lost worker order no reads.
   rdma::peer_endpoint endpoint;
   endpoint.node = who->node;
   endpoint.inc = who->process;
@@ -275,7 +278,8 @@ rdma::peer_endpoint decode_worker::impl::endpoint_of(peer_id peer) const {
   return endpoint;
 }
 
-/// Shows the engine's threads what has changed. @pre the caller holds `lock`
+/// Shows the changed states of rooms to the engine's threads, and counts rooms that have ended.
+/// @pre the caller holds `lock`
 void decode_worker::impl::publish() {
   for (const auto room : rooms.take_changes()) {
     const auto state = rooms.poll(room);

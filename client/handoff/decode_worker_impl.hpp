@@ -23,24 +23,25 @@
 
 namespace peercache::client {
 
-/// The parts of a decode worker, and the turn of its loop. Engines' threads call the rooms
+/// The parts of a decode worker, and the turn of its loop. Threads of the engine call the rooms
 /// themselves, under `lock`; only the loop uses connections and reads.
 class decode_worker::impl {
 public:
   impl(worker_options opts, worker_tls let_in, std::unique_ptr<read_plane> reader,
        std::unique_ptr<handoff::worker_links> connections, handoff::kv_layout own);
 
-  /// Errors: `io_failed`, and no thread has begun.
+  /// Begins the worker's threads. Errors: `io_failed`, when no thread has begun.
   result<void> spawn();
   void close();
   void give_memory_back();
-  /// @param starting whether an interruption of this thread ends it between two buffers: nobody
-  ///   else has the worker yet
+  /// @param starting whether an interruption of this thread ends the call between two buffers,
+  /// which is right while nobody else has the worker
   result<void> lend_memory(bool starting);
   /// Waits until no read of the room is under way. @pre the room has failed, or ended
   void wait_until_quiet(handoff::room_id room);
 
-  /// Runs an engine's call on the rooms.
+  /// Runs an engine's call on the rooms under `lock`, publishes what has changed, and wakes the
+  /// loop.
   template <class Call>
   auto call(Call&& of_engine) {
     std::lock_guard guard{lock};
@@ -54,23 +55,25 @@ public:
   const worker_options options;
   const worker_tls among_workers; ///< Used by `links`.
   const std::vector<std::span<std::byte>> memory;
-  const std::unique_ptr<read_plane> plane;            ///< The loop runs the TCP lane.
-  const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.
+  const std::unique_ptr<read_plane> plane; ///< Lanes to read over; the loop runs the TCP lane.
+  /// Only the loop uses it; any thread may `wake` it.
+  const std::unique_ptr<handoff::worker_links> links;
 
-  /// Guards the members after it. Engines' calls change rooms themselves instead of asking the
-  /// loop, so that they need not wait for it.
+  /// Guards the members from `quiet` to `lent`. Engines' calls change rooms themselves instead of
+  /// asking the loop, so that they need not wait for it.
   mutable std::mutex lock;
-  std::condition_variable quiet; ///< Reads have ended.
+  std::condition_variable quiet; ///< Signals that reads have ended.
   handoff::receiver_rooms rooms;
   handoff::source_peers peers;
   room_watches<handoff::room_id> watches;
   /// Rooms whose sources are not dialed yet.
   std::map<handoff::room_id, std::vector<handoff::worker_address>> to_dial;
-  /// Where each of `peers` listens.
+  /// Address at which each of `peers` listens.
   std::map<handoff::peer_id, handoff::worker_address> addresses;
-  std::map<handoff::worker_address, std::string> lost; ///< For `take_lost`.
+  /// Lost prefill workers, with the reason, for `take_lost`.
+  std::map<handoff::worker_address, std::string> lost;
   hand_over_counts counted;
-  bool lent = false; ///< Rooms may be opened.
+  bool lent = false; ///< The memory is lent, so that rooms may be opened.
 
 private:
   using time_point = std::chrono::steady_clock::time_point;
@@ -100,17 +103,18 @@ private:
   bool begin_reads(time_point now);
   rdma::peer_endpoint endpoint_of(handoff::peer_id peer) const;
 
-  /// The plane of the TCP lane, which the loop runs: an offer is then read, and what has arrived is
-  /// judged, without a hand-over to another thread. Null when pages travel only over rails.
+  /// The plane of the TCP lane, which the loop runs, so that offers are read and arrived bytes are
+  /// judged without a hand-over to another thread. Null when pages travel only over rails.
   rdma::data_plane* const tcp;
-  room_reads reads;                      ///< Only the loop uses it.
-  std::atomic<bool> progress{false};     ///< Some read has come further.
+  room_reads reads;                      ///< Reads under way; only the loop uses them.
+  std::atomic<bool> progress{false};     ///< Some read has progressed since the loop's last look.
   std::atomic<std::thread::id> looper{}; ///< The loop's thread.
   std::mutex memory_lock;  ///< Held while memory is registered, which may take seconds.
-  bool registered = false; ///< Guarded by `memory_lock`.
+  bool registered = false; ///< The memory is registered with the devices; guarded by `memory_lock`.
   std::atomic<bool> stop{false};
-  link::thread_actors threads{options.tls}; ///< Ends first: all other members are used by threads.
-  std::unique_ptr<node_reporter> reporter;  ///< Null: the worker reports to nobody.
+  /// Threads of the worker; they end before the members above, which they use.
+  link::thread_actors threads{options.tls};
+  std::unique_ptr<node_reporter> reporter; ///< Null: the worker reports to nobody.
 };
 
 } // namespace peercache::client

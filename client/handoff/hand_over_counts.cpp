@@ -16,7 +16,7 @@ void hand_over_counts::succeeded(std::uint64_t bytes) noexcept {
 void hand_over_counts::failed(const handoff::room_failure& why, std::uint64_t now) {
   ++failed_[static_cast<std::size_t>(why.kind)];
   if (why.from_another_rank())
-    return; // The other rank tells the reason.
+    return; // The other rank reports the reason.
   std::erase_if(last_failures_, [&](const failure& each) { return each.text == why.reason; });
   last_failures_.push_back({why.reason, now});
   if (last_failures_.size() > failures_kept)

@@ -14,8 +14,8 @@
 
 namespace peercache::client {
 
-/// What one worker has counted of its rooms, for its node and for `stats`. Threads: one at a time.
-/// Bounds: the last `failures_kept` different reasons of failures.
+/// Counts of one worker's rooms, for its node and for `stats`. Threads: one at a time. Bounds: the
+/// last `failures_kept` different reasons of failures.
 class hand_over_counts {
 public:
   static constexpr std::size_t failures_kept = 8;
@@ -51,11 +51,11 @@ private:
   std::uint64_t opened_ = 0, succeeded_ = 0, bytes_ = 0;
   std::uint64_t reads_good_ = 0, reads_refused_ = 0;
   std::array<std::uint64_t, handoff::failure_kind_count> failed_{};
-  std::deque<failure> last_failures_; ///< The newest last.
+  std::deque<failure> last_failures_; ///< The latest different reasons, the newest last.
   metrics::latency_histogram seconds_;
 };
 
-/// The time for `hand_over_counts::failed`.
+/// Seconds since 1970 by the system's clock, as `hand_over_counts::failed` takes them.
 std::uint64_t unix_seconds() noexcept;
 
 } // namespace peercache::client

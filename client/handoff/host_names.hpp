@@ -11,11 +11,11 @@
 
 namespace peercache::client {
 
-/// The addresses of hosts that calls name. A name is looked up once, and again when its host was
-/// not there: the resolver may block for many seconds.
+/// The addresses of hosts that calls name. A name is looked up once, because the resolver may block
+/// for many seconds, and again after `forget`.
 ///
-/// Threads: any; nothing but the resolver blocks. Errors: the resolver's, which are not kept.
-/// Bounds: `names_max`; beyond them a name is looked up each time.
+/// Threads: any; only the resolver blocks. Errors: the resolver's, which are not kept. Bounds:
+/// `names_max` names are kept; any further name is looked up at each call.
 class host_names {
 public:
   static constexpr std::size_t names_max = 4096;
@@ -25,7 +25,7 @@ public:
   explicit host_names(resolver resolve) : resolve_(std::move(resolve)) {}
 
   result<std::string> address_of(const std::string& name);
-  /// Looks names of this address up anew: nobody was found there.
+  /// Forgets the names of this address, which are looked up anew: nobody answered there.
   void forget(const std::string& address);
 
 private:

@@ -11,17 +11,17 @@
 namespace peercache::client {
 
 /// The loop of a worker's thread: takes what its connections have brought, lets the worker do its
-/// turn with it, and sleeps when nothing moves, until `stop` is set. Whoever sets `stop` wakes the
-/// links after it.
-/// @param at_work held while the loop is not asleep, so that others may send when it is; null:
-/// nobody
-///   else uses the links
+/// turn with it, and sleeps when nothing moves, until `stop` is set. A thread that sets `stop`
+/// wakes the links afterwards.
+/// @param at_work held while the loop is not asleep, so that other threads may send while it
+/// sleeps;
+///   null: no other thread uses the links
 /// @param turn called with the events and the time; returns whether something moved
 template <class Turn>
 void run_links(handoff::worker_links& links, const std::atomic<bool>& stop, std::mutex* at_work,
                Turn&& turn) {
   using std::chrono::steady_clock;
-  // The answer to what was sent is near: a sleep would cost more than it takes.
+  // The answer to a message just sent is near: to sleep would cost more than to wait for it awake.
   const auto spin = loop_spin(own_processors(), std::chrono::microseconds(50));
   constexpr auto sleep_max = std::chrono::milliseconds(100);
   auto lock = at_work != nullptr ? std::unique_lock(*at_work) : std::unique_lock<std::mutex>();

@@ -4,14 +4,14 @@
 
 namespace peercache::client {
 
-/// Most threads of a room that are on one machine, each of which waits for another: both engines'
-/// own, decode's worker, and prefill's page server.
+/// Most threads of a room that run on one machine, each of which waits for another of them: both
+/// engines' own, decode's worker, and prefill's page server.
 inline constexpr unsigned room_threads = 4;
 
-/// How long a loop of a worker goes on polling after something has moved, before it sleeps. Where
-/// these threads have no processor each, the one that is waited for may be kept waiting for the one
-/// that spins: there a loop sleeps at once.
-/// @param processors those that this process may run on
+/// How long a worker's loop goes on polling after something has moved, before it sleeps. With fewer
+/// processors than `room_threads`, a spinning thread may keep the thread that it waits for from
+/// running: there a loop sleeps at once.
+/// @param processors number of processors that this process may run on
 constexpr std::chrono::microseconds loop_spin(unsigned processors,
                                               std::chrono::microseconds where_it_helps) noexcept {
   return processors >= room_threads ? where_it_helps : std::chrono::microseconds(0);

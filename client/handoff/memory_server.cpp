@@ -50,7 +50,8 @@ result<std::unique_ptr<memory_server>> memory_server::listen(const worker_option
 result<void> memory_server::add_one(std::span<std::byte> memory) {
   if (auto added = spans_.add(memory); !added)
     return added;
-  if (gpu_) // No lease names the memory before all of it is added.
+  // `gpu_` may learn of the memory late, because no lease names it before `add` has returned.
+  if (gpu_)
     gpu_->add(memory);
   auto added = rails_->add_span(memory, gpu_.get());
   if (!added)

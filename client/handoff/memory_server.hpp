@@ -20,11 +20,11 @@
 
 namespace peercache::client {
 
-/// What a prefill worker lets decode workers read, over TCP and over rails: memory under leases.
-/// Threads: `add` and `remove` any; each of `bodies` runs in a thread of its own until `stop`.
-/// Ownership: memory is lent from `add` to `remove`; the leases are the owner's to write
-/// (`handoff::lease_table`). Errors: the port cannot be bound, verbs are demanded and there are
-/// none; memory that no device can register.
+/// Serves memory under leases to other workers, over TCP and over rails, for a prefill or transfer
+/// worker. Threads: `add` and `remove` any; each of `bodies` runs in a thread of its own until
+/// `stop`. Ownership: memory is lent from `add` to `remove`; only the owner writes the leases
+/// (`handoff::lease_table`). Errors: the port cannot be bound; verbs are demanded and no rail can
+/// be used; memory that no device can register.
 class memory_server {
 public:
   /// @param tls outlives the server
@@ -37,14 +37,14 @@ public:
   /// The chosen plane and the reason, for people.
   const std::string& choice() const noexcept { return rails_->choice(); }
 
-  /// Lets all of this memory be read, or none of it.
-  /// @param until_interrupted whether an interruption of the caller's thread ends it between two
-  ///   spans, as `closed`; whoever interrupts must not need what the caller has locked
+  /// Lets other workers read all of this memory, or on error none of it.
+  /// @param until_interrupted whether an interruption of the caller's thread ends the call between
+  ///   two spans, as `closed`; the interruption's handler must not need locks of the caller
   result<void> add(const std::vector<std::span<std::byte>>& memory, bool until_interrupted = false);
-  /// When it returns, no server and no device reads this memory.
+  /// Ends the serving of this memory: when this returns, no server and no device reads it.
   void remove(const std::vector<std::span<std::byte>>& memory);
 
-  /// The loops of the servers.
+  /// The loops of the servers, each for a thread of its own.
   std::vector<std::function<void()>> bodies();
   void stop() noexcept;
 
@@ -54,10 +54,12 @@ private:
   result<void> add_one(std::span<std::byte> memory);
 
   std::vector<slot_entry> leases_;
-  const std::shared_ptr<rdma::device_memory> gpu_; ///< Null: there is none.
+  /// Access to GPU memory; null on a machine without.
+  const std::shared_ptr<rdma::device_memory> gpu_;
   rdma::served_spans spans_{leases_};
   std::unique_ptr<rdma::rail_servers> rails_;
-  std::unique_ptr<rdma::tcp_page_server> pages_; ///< Used by one of `bodies`, but for `wake`.
+  /// Only one of `bodies` uses it; any thread may `wake` it.
+  std::unique_ptr<rdma::tcp_page_server> pages_;
   std::uint16_t port_ = 0;
   std::atomic<bool> stop_{false};
 };

@@ -44,7 +44,7 @@ void not_connected(reporter_pointer self, const caf::error& why) {
   self->state.connecting = false;
 }
 
-/// Opens a session, behind a hello: only a hello has the cluster's name in it.
+/// Opens a session after a hello, because only a hello names the cluster.
 void greet(reporter_pointer self, const link::gateway_actor& gateway) {
   const auto& own = self->state.options;
   const auto fail = [self](const caf::error& why) { not_connected(self, why); };
@@ -116,7 +116,7 @@ node_reporter::~node_reporter() {
     caf::scoped_actor self{system_};
     self->send_exit(actor_, caf::exit_reason::user_shutdown);
     self->send_exit(connector_, caf::exit_reason::user_shutdown);
-    // The actor uses `totals`, so it must have ended before what that uses does.
+    // The actor uses `totals`, so the actor must have ended before the objects that `totals` uses.
     self->wait_for(actor_, connector_);
   }
   link::leave_actor_system();

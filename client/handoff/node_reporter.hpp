@@ -20,17 +20,18 @@ struct node_reporter_options {
   std::uint16_t port = 0;
   std::string cluster;
   std::string name; ///< Name of the worker in the node's log.
-  /// Called in the reporter's thread for each report; must not block.
+  /// Returns the worker's counts: called in the reporter's thread for each report; must not block.
   std::function<metrics::samples()> totals;
 };
 
-/// Reports what a worker has counted to the node of its host every second, by a session that maps
-/// no pool. A node that is not there, or goes, is looked for again; nothing else depends on it.
-/// Threads: the owner's. Lifetime: ends within a second; what `totals` uses outlives it.
+/// Reports a worker's counts to the node of its host every second, by a session that maps no pool.
+/// A node that is absent, or goes, is looked for again; nothing else of the worker depends on the
+/// node. Threads: the owner's. Lifetime: the destructor takes at most a second; what `totals` uses
+/// outlives the reporter.
 class node_reporter {
 public:
   node_reporter(link::thread_actors& threads, node_reporter_options options);
-  /// Tells the last totals, best effort.
+  /// Sends the last totals to the node, if there is a session, without waiting for an answer.
   ~node_reporter();
   node_reporter(const node_reporter&) = delete;
   node_reporter& operator=(const node_reporter&) = delete;

@@ -76,9 +76,9 @@ public:
     links->close();
   }
 
-  /// Runs an engine's call on the rooms; what it ends has ended when this returns. The messages
-  /// that follow are sent by this thread if the loop sleeps, which would take longer; else the loop
-  /// does it.
+  /// Runs an engine's call on the rooms; a room or lease that the call ends has ended when this
+  /// returns. This thread sends the messages that follow if the loop sleeps, because to wake the
+  /// loop would take longer; else the loop sends them.
   template <class Call>
   auto call(Call&& of_engine) {
     std::unique_lock sending{links_lock, std::try_to_lock};
@@ -95,7 +95,8 @@ public:
     return answer;
   }
 
-  /// @pre the caller holds `links_lock`, and has done so since before the messages were taken
+  /// Sends messages, and wakes the loop if some are left to send. @pre the caller holds
+  /// `links_lock`, and has held it since before the messages were taken
   void send_at_once(const std::vector<handoff::sender_rooms::outgoing>& messages) {
     bool left = false;
     for (const auto& each : messages)
@@ -117,8 +118,8 @@ public:
       served->remove(memory);
   }
 
-  /// @param starting whether an interruption of this thread ends it between two buffers: nobody
-  ///   else has the worker yet
+  /// @param starting whether an interruption of this thread ends the call between two buffers,
+  /// which is right while nobody else has the worker
   result<void> lend_memory(bool starting) {
     std::lock_guard moving{memory_lock};
     if (!registered)
@@ -130,7 +131,8 @@ public:
     return {};
   }
 
-  /// Shows the engine's threads what has changed. @pre the caller holds `lock`
+  /// Shows the changed states of rooms to the engine's threads, and counts rooms that have ended.
+  /// @pre the caller holds `lock`
   void publish() {
     for (const auto id : rooms.take_changes()) {
       const auto state = rooms.poll(id);
@@ -148,20 +150,20 @@ public:
   const handoff::kv_layout layout;
   const std::vector<std::span<std::byte>> memory;
   const std::unique_ptr<memory_server> served;
-  const std::unique_ptr<handoff::worker_links> links; ///< Guarded by `links_lock`, but for `wake`.
-  /// The loop holds it while it is at work, so that what it and engines' calls send stays in order;
-  /// taken before `lock`.
+  const std::unique_ptr<handoff::worker_links> links; ///< Guarded by `links_lock`, except `wake`.
+  /// Guards `links`. The loop holds it while it is not asleep, so that messages of the loop and of
+  /// engines' calls stay in order; taken before `lock`.
   std::mutex links_lock;
 
-  /// Guards the members after it. Engines' calls change rooms themselves instead of asking the
-  /// loop: what they end must have ended when they return.
+  /// Guards the members from `leases` to `lent`. Engines' calls change rooms themselves instead of
+  /// asking the loop, so that a room or lease that a call ends has ended when the call returns.
   mutable std::mutex lock;
   handoff::lease_table leases;
   handoff::sender_rooms rooms;
   room_watches<send_id> watches;
   std::set<peer_id> peers; ///< Decode workers that have said hello.
   hand_over_counts counted;
-  bool lent = false; ///< Rooms may be opened.
+  bool lent = false; ///< The memory is lent, so that rooms may be opened.
 
 private:
   bool turn(const std::vector<link_event>& events, steady_clock::time_point now) {
@@ -188,7 +190,7 @@ private:
 
   void take(const handoff::peer_said& event, steady_clock::time_point now) {
     if (!peers.contains(event.peer))
-      return; // The peer was refused for what it has said before.
+      return; // The peer was refused for an earlier message.
     if (const auto* joined = std::get_if<handoff::join>(&event.what))
       rooms.joined(event.peer, *joined);
     else if (const auto* done = std::get_if<handoff::done>(&event.what))

@@ -25,7 +25,7 @@ struct prefill_stats {
   std::uint64_t opened = 0;
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
-  /// Bytes that decode workers said they had read, of rooms that succeeded.
+  /// Bytes of rooms that succeeded, which decode workers said they had read.
   std::uint64_t bytes = 0;
   std::size_t rooms = 0; ///< Rooms that are open now.
   std::size_t peers = 0; ///< Decode workers that are connected now.
@@ -35,29 +35,31 @@ struct prefill_stats {
 /// by room, and decode workers read them (`handoff::sender_rooms` has the rules of rooms). Works
 /// with or without a node on the host.
 ///
-/// Threads: all methods any; the worker has an actor with a thread for its connections, and one for
-/// each server. Ownership: the memory of the layout is lent from `start` or `lend_memory` to
-/// `give_memory_back` or the destructor. A room's pages are the engine's again as soon as its state
-/// is seen to be `success` or `failed`, or a call that ends it has returned: nothing that is read
-/// from them after that is believed by anybody. Errors: nothing throws; `closed` in a forked child,
-/// where the worker has no threads. A call takes the time of its own work: it waits for no peer.
+/// Threads: any thread may call all methods; the worker has an actor with a thread for its
+/// connections, one for each server, and under TLS one for handshakes. Ownership: the memory of the
+/// layout is lent from `start` or `lend_memory` to `give_memory_back` or the destructor. A room's
+/// pages are the engine's again as soon as its state is seen to be `success` or `failed`, or a call
+/// that ends the room has returned: decode discards bytes that are read from them after that.
+/// Errors: nothing throws; `closed` in a forked child, where the worker has no threads. A call
+/// takes the time of its own work: it waits for no peer.
 class prefill_worker {
 public:
-  /// Errors: `refused` (a `host` beyond loopback without `insecure_cluster`), `invalid_argument`
-  /// (an impossible layout), `io_failed` (a port, a device).
+  /// Starts a worker and lends it the memory of the layout. Errors: `refused` (a `host` beyond
+  /// loopback without `insecure_cluster`), `invalid_argument` (an impossible layout), `io_failed`
+  /// (a port, a device).
   static result<std::unique_ptr<prefill_worker>> start(const worker_options& options,
                                                        handoff::kv_layout layout);
   ~prefill_worker();
   prefill_worker(const prefill_worker&) = delete;
   prefill_worker& operator=(const prefill_worker&) = delete;
 
-  /// Where decode workers connect to.
+  /// Port to which decode workers connect.
   std::uint16_t port() const noexcept;
   /// The chosen data plane and the reason, for people.
   const std::string& data_plane() const noexcept;
 
-  /// Opens a room for `required` decode workers, or, without a number, for as many as these say
-  /// they are. Errors: as `sender_rooms::open`; `refused` while the memory is given back.
+  /// Opens a room for `required` decode workers; without a number, for as many as their joins say.
+  /// Errors: as `sender_rooms::open`; `refused` when the memory is given back.
   result<prefill_room> open(handoff::room_id room,
                             std::optional<std::uint32_t> required = std::nullopt);
   std::optional<std::uint32_t> prefix_pages(handoff::send_id id) const;
@@ -70,7 +72,8 @@ public:
   std::optional<handoff::room_failure> failure(handoff::send_id id) const;
   handoff::transfer_metric metric(handoff::send_id id) const;
 
-  /// Fails all rooms and ends the registration of the memory: when it returns, nobody reads it.
+  /// Fails all rooms and ends the registration of the memory: when this returns, nobody reads the
+  /// memory.
   void give_memory_back();
   /// Lends the memory of the layout again. Errors: a device cannot register it.
   result<void> lend_memory();

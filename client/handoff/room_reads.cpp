@@ -8,8 +8,8 @@
 namespace peercache::client {
 namespace {
 
-/// The piece as the data plane reads it: under the lease. Only the lease says whether the bytes
-/// that have arrived are the room's; a piece has no checksum.
+/// The piece as a page that the data plane reads under the lease. Only the lease says whether the
+/// bytes that have arrived are the room's; a piece has no checksum.
 rdma::page_read read_of(const handoff::piece& piece, const handoff::lease& under) {
   rdma::page_read page;
   page.key = under.key;

@@ -17,17 +17,16 @@
 namespace peercache::client {
 
 /// The reads of a decode worker's rooms, or of a transfer worker's transfers, that its data planes
-/// carry out.
-/// Threads: the worker's; `on_progress` is called from the data planes' threads and must not block.
-/// Ownership: lanes are lent, and outlive this object; a read has its order's parts until
-/// `take_finished` returns it, and nothing writes to them after that.
+/// carry out. Threads: the worker's; `on_progress` is called from the data planes' threads and must
+/// not block. Ownership: lanes are lent, and outlive this object; a read's parts are lent until
+/// `take_finished` returns the read, and nothing writes to them after that.
 class room_reads {
 public:
   room_reads(std::span<const std::unique_ptr<rdma::read_lane>> lanes,
              std::function<void()> on_progress)
       : lanes_(lanes), listener_(std::move(on_progress)) {}
 
-  /// Begins the read; does not block.
+  /// Begins the read that was ordered; does not block.
   void start(handoff::read_order order, const rdma::peer_endpoint& from,
              rdma::clock::time_point deadline);
   /// Asks for the reads of this turn, or transfer, to end early.
@@ -37,9 +36,9 @@ public:
     handoff::read_id id;
     bool good = false;
     std::uint64_t bytes = 0;
-    std::string reason; ///< Why it is not good.
+    std::string reason; ///< Why the read is not good.
   };
-  /// Reads that have come to their end; nothing can still write to their parts.
+  /// Returns reads that have ended; nothing can still write to their parts.
   std::vector<finished> take_finished();
 
   std::size_t size() const noexcept { return reads_.size(); }

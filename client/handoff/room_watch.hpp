@@ -9,7 +9,7 @@
 namespace peercache::client {
 
 /// The state of one room as the engine's threads see it: a scheduler asks for each room in each
-/// turn of its loop, so to ask costs one load. Threads: any.
+/// turn of its loop, so a `poll` costs one load. Threads: any.
 class room_watch {
 public:
   handoff::room_state poll() const noexcept { return state_->load(std::memory_order_acquire); }
@@ -21,7 +21,7 @@ private:
   std::shared_ptr<cell> state_ = std::make_shared<cell>(handoff::room_state::bootstrapping);
 };
 
-/// The watches of a worker's open rooms. Threads: one owner at a time.
+/// The watches of a worker's open rooms, by the rooms' ids. Threads: one owner at a time.
 template <class Id>
 class room_watches {
 public:
@@ -33,7 +33,8 @@ public:
     return found != watches_.end() &&
            found->second.state_->exchange(state, std::memory_order_acq_rel) != state;
   }
-  /// The room is cleared: whoever still asks hears that it has failed.
+  /// Ends the watch of a room that is cleared: threads that still poll it see that the room has
+  /// failed.
   void end(Id id) noexcept {
     set(id, handoff::room_state::failed);
     watches_.erase(id);

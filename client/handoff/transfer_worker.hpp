@@ -15,10 +15,10 @@
 
 namespace peercache::client {
 
-/// What has become of a call of a transfer worker.
+/// State and, on failure, reason of a call of a transfer worker.
 struct transfer_outcome {
   handoff::call_state state = handoff::call_state::failed;
-  std::string reason; ///< Why it has not succeeded, for people.
+  std::string reason; ///< Why the call has not succeeded, for people.
 };
 
 struct transfer_stats {
@@ -32,23 +32,24 @@ struct transfer_stats {
   std::size_t ranges = 0;   ///< Pieces of memory that are registered now.
 };
 
-/// One transfer engine: moves bytes between the registered memory of this process and that of
-/// others, either way (`handoff::transfers` has the rules). Bytes are always read by the process
+/// One transfer engine: moves bytes between the registered memory of this process and that of other
+/// processes, either way (`handoff::transfers` has the rules). Bytes are always read by the process
 /// into whose memory they go, so nothing is ever writable from outside. Works with or without a
 /// node on the host.
 ///
-/// Threads: all methods any; the worker has an actor with a thread for its connections, and one for
-/// each server and each data plane. Ownership: memory is lent from `register_memory` to
-/// `unregister_memory` or the destructor. When a call has ended, well or not, nothing of it is
-/// under way in this process nor in the peer's, unless the connection to the peer has ended.
-/// Errors: nothing throws; `closed` after `close`, and in a forked child, where the worker has no
-/// threads. `wait` and the destructor wait for a peer that was asked to read and is to stop, beyond
-/// the call's deadline, for at most `answer_timeout`: it is dropped then. A silent peer is lost
-/// after 2 s.
+/// Threads: any thread may call all methods; the worker has an actor with a thread for its
+/// connections, one for each server and each data plane, and under TLS one for handshakes.
+/// Ownership: memory is lent from `register_memory` to `unregister_memory` or the destructor. When
+/// a call has ended, well or not, nothing of it is under way in this process nor in the peer's,
+/// unless the connection to the peer has ended. Errors: nothing throws; `closed` after `close`, and
+/// in a forked child, where the worker has no threads. When a peer that reads for a write of this
+/// worker has to stop, `wait` and the destructor wait for its answer beyond the call's deadline,
+/// for at most `answer_timeout`: the peer is dropped then. A silent peer is lost after 2 s.
 class transfer_worker {
 public:
-  /// Errors: `refused` (a `host` beyond loopback without `insecure_cluster`), `invalid_argument` (a
-  /// `host` that is not an address at which others find this one), `io_failed` (a port, a device).
+  /// Starts a worker. Errors: `refused` (a `host` beyond loopback without `insecure_cluster`),
+  /// `invalid_argument` (a `host` that is not an address at which other workers find this worker),
+  /// `io_failed` (a port, a device).
   /// @param options `host` may be a name, which is looked up
   static result<std::unique_ptr<transfer_worker>> start(worker_options options);
   /// @pre no other thread is in a call
@@ -56,35 +57,36 @@ public:
   transfer_worker(const transfer_worker&) = delete;
   transfer_worker& operator=(const transfer_worker&) = delete;
 
-  /// Where others find this worker.
+  /// Port to which other workers connect.
   std::uint16_t port() const noexcept;
   /// The chosen data plane and the reason, for people.
   const std::string& data_plane() const noexcept;
 
-  /// Errors: `invalid_argument` (no bytes), `refused` (overlaps what is registered, or is too
-  /// much), or a device's.
+  /// Lets transfers read and write this memory. Errors: `invalid_argument` (no bytes), `refused`
+  /// (overlaps what is registered, or is too much), or a device's.
   result<void> register_memory(const handoff::memory_range& memory);
-  /// Whether any registered memory overlaps this.
+  /// Whether any registered memory overlaps this memory.
   bool overlaps(const handoff::memory_range& memory) const;
-  /// Ends what is under way with the memory that begins there; when it returns, nobody reads or
-  /// writes it. Errors: `not_found`.
+  /// Ends transfers that use the memory that begins at `address`, and its registration; when this
+  /// returns, nobody reads or writes it. Errors: `not_found`.
   result<void> unregister_memory(std::uint64_t address);
 
-  /// Begins a call; its result is kept until `wait` or `take` has given it. @param with its host
-  /// may be a name, which is looked up at its first call, and anew when nobody answered: within the
-  /// call's time, which the resolver may exceed. Errors: as `transfer_calls::begin`, or the name is
-  /// not known.
+  /// Begins a call, whose result is kept until `wait` or `take` has given it. Errors: as
+  /// `transfer_calls::begin`, or the host's name is not known. @param with the peer; its host may
+  /// be a name, which is looked up at its first call, and anew when nobody answered. The look-up
+  /// counts towards the call's time, which the resolver may exceed.
   result<handoff::call_id> begin(handoff::transfer_direction direction,
                                  handoff::worker_address with,
                                  std::vector<handoff::transfer_piece> pieces,
                                  std::chrono::nanoseconds timeout);
   /// Waits until the call has ended, and forgets it. A call that is not known has failed. When the
-  /// thread is interrupted (common/interruption.hpp), the call is ended early, and waited for.
+  /// thread is interrupted (common/interruption.hpp), this ends the call early, and waits until it
+  /// has ended.
   transfer_outcome wait(handoff::call_id id);
-  /// What the call has come to. One that has ended is forgotten.
+  /// Returns the state of the call, and forgets the call if it has ended.
   transfer_outcome take(handoff::call_id id);
 
-  /// Ends all calls early; further ones are refused. Waits for nothing.
+  /// Ends all calls early; further calls are refused. Does not wait.
   void close();
   transfer_stats stats() const;
 

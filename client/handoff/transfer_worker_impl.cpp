@@ -213,7 +213,7 @@ void transfer_worker::impl::take(const handoff::peer_joined& event, time_point n
 
 void transfer_worker::impl::take(const handoff::peer_said& event, time_point now) {
   if (!endpoints.contains(event.peer))
-    return; // The peer was refused for what it has said before.
+    return; // The peer was refused for an earlier message.
   if (!machine.said(event.peer, event.what, now))
     refuse(event.peer, "a transfer engine does not say this", now);
 }
@@ -268,7 +268,8 @@ bool transfer_worker::impl::begin_reads() {
     std::optional<handoff::read_order> order;
     time_point deadline;
     {
-      // To order a read takes up to a millisecond: an engine's call may come in between.
+      // `lock` is released between reads, because ordering one takes up to a millisecond: an
+      // engine's call may come in between.
       std::lock_guard guard{lock};
       order = machine.next_read();
       if (!order)
@@ -276,7 +277,7 @@ bool transfer_worker::impl::begin_reads() {
       deadline = machine.deadline_of(order->turn);
     }
     begun = true;
-    // A peer that is lost has no reads left to begin: the machine has cancelled them.
+    // A lost peer has no reads left to begin: the machine has cancelled them.
     const auto& from = endpoints.at(order->from);
     reads.start(std::move(*order), from, deadline);
   }

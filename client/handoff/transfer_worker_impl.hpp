@@ -23,7 +23,7 @@
 
 namespace peercache::client {
 
-/// The parts of a transfer worker, and the turn of its loop. Engines' threads call the machine
+/// The parts of a transfer worker, and the turn of its loop. Threads of the engine call `machine`
 /// themselves, under `lock`; only the loop uses connections and reads.
 class transfer_worker::impl {
 public:
@@ -32,9 +32,9 @@ public:
        const incarnation& process);
 
   void spawn();
-  /// Refuses calls, and ends those that are open.
+  /// Refuses further calls, and ends calls that are open. Does not wait.
   void shut();
-  /// Ends the worker. Waits until nothing is under way.
+  /// Ends the worker: waits until nothing is under way, then ends servers, threads and connections.
   void end();
   result<void> register_memory(const handoff::memory_range& memory);
   result<void> unregister_memory(std::uint64_t address);
@@ -47,13 +47,14 @@ public:
   const worker_tls among_workers; ///< Used by `served` and `links`.
   const std::unique_ptr<memory_server> served;
   const std::unique_ptr<read_plane> plane;
-  const std::unique_ptr<handoff::worker_links> links; ///< Used by the loop, but for `wake`.
+  /// Only the loop uses it; any thread may `wake` it.
+  const std::unique_ptr<handoff::worker_links> links;
   host_names names{net::resolve_host};
 
-  /// Guards the members after it. Engines' calls change the machine themselves instead of asking
-  /// the loop: a lease that a call ends has ended when the call returns.
+  /// Guards the members from `moved` to `closed`. Engines' calls change the machine themselves
+  /// instead of asking the loop: a lease that a call ends has ended when the call returns.
   mutable std::mutex lock;
-  std::condition_variable moved; ///< Calls or reads have ended.
+  std::condition_variable moved; ///< Signals that calls or reads have ended.
   handoff::lease_table leases;
   handoff::transfers machine;
   transfer_stats counted;
@@ -76,18 +77,19 @@ private:
 
   bool begin_reads(); ///< @pre the caller does not hold `lock`
 
-  /// Used only by the loop: addresses that this worker has dialed, and where the memory of each
-  /// peer that has joined is read.
+  /// Addresses that this worker has dialed, by peer; only the loop uses them.
   std::map<handoff::peer_id, handoff::worker_address> addresses;
+  /// Where the memory of each peer that has joined is read; only the loop uses it.
   std::map<handoff::peer_id, rdma::peer_endpoint> endpoints;
   room_reads reads;
-  std::atomic<bool> progress{false}; ///< Some read has come further.
-  /// Held while memory is registered or unregistered. Both may take seconds.
+  std::atomic<bool> progress{false}; ///< Some read has progressed since the loop's last look.
+  /// Held while memory is registered or unregistered, which may both take seconds.
   std::mutex memory_lock;
   std::map<std::uint64_t, std::uint64_t>
-      registered; ///< Bytes by address; guarded by `memory_lock`.
+      registered; ///< Length of each registered range, by address; guarded by `memory_lock`.
   std::atomic<bool> stop{false};
-  link::thread_actors threads; ///< Ends first: all other members are used by threads.
+  /// Threads of the worker; they end before the other members, which they use.
+  link::thread_actors threads;
 };
 
 } // namespace peercache::client

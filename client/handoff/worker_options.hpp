@@ -14,27 +14,30 @@
 
 namespace peercache::client {
 
-/// Why a worker does not start whose starting thread is interrupted (common/interruption.hpp).
+/// The error of a worker's start that is interrupted (common/interruption.hpp).
 inline error interrupted_start() {
   return {errc::closed, "the worker's start was interrupted"};
 }
 
-/// Options of a worker that hands prompts over: a process of an engine, prefill or decode.
+/// Options of a worker that hands prompts over (a process of an engine, prefill or decode), or of a
+/// transfer engine.
 struct worker_options {
-  /// Numeric address on which this worker listens, and at which prefill's pages are read.
+  /// Prefill, transfer engine: address on which the worker listens, and at which its memory is
+  /// read. Numeric; a transfer engine's may be a name.
   std::string host = "127.0.0.1";
-  std::uint16_t port = 0; ///< Port for other workers; 0: the kernel chooses.
+  /// Prefill, transfer engine: port for other workers; 0: the kernel chooses.
+  std::uint16_t port = 0;
   /// Allows a `host` beyond loopback although peers are not authenticated, as without TLS.
   bool insecure_cluster = false;
   std::string cluster = "peercache"; ///< Workers of other clusters are refused.
   std::string name = "worker";       ///< Name of this host in the other side's logs.
-  rdma::rail_settings rails;         ///< Devices that pages are read over, if any.
-  /// How memory of GPUs is reached; null: as `rdma::find_cuda_memory` finds it on this machine.
+  rdma::rail_settings rails;         ///< Choice of the devices over which pages are read.
+  /// How memory of GPUs is reached; null: found by `rdma::find_cuda_memory`.
   std::shared_ptr<rdma::device_memory> gpu;
 
   /// The node of this host, which prefill and decode workers report to if it runs.
   std::string node_host = "127.0.0.1";
-  std::uint16_t node_port = 31998; ///< 0: the worker reports to nobody.
+  std::uint16_t node_port = 31998; ///< Port of the node; 0: the worker reports to nobody.
   /// TLS of the worker's ports and of its connections to other workers and to the node; null: all
   /// are plain. Bytes of pages are inside it if `rails.pages_in_tls` says so on either side.
   std::shared_ptr<net::tls_context> tls;
@@ -43,18 +46,21 @@ struct worker_options {
   /// say that it has stopped; a peer that takes longer is dropped.
   std::chrono::milliseconds answer_timeout{5'000};
 
-  /// Prefill: rooms that may be open at a time.
+  /// Prefill: rooms that may be open at a time. Transfer engine: transfers that may read its memory
+  /// at a time.
   std::uint32_t leases_max = 4096;
 
-  /// Decode: bytes of all rooms that are being read at a time.
+  /// Decode and transfer engine: bytes that are being read at a time; the last read may exceed it.
   std::uint64_t wire_bytes_max = 256u << 20;
   /// Decode: longest time for one read of at most 64 MiB; a room whose read takes longer fails.
   std::chrono::milliseconds read_timeout{10'000};
   std::uint32_t channels_per_peer_max = 16;
-  /// Decode: longest time for connecting to a prefill worker's memory; then the room fails. As long
-  /// as a worker may be silent before it is lost: a slow one costs no request before that.
+  /// Longest time for connecting to the memory of another worker; then the room, or transfer,
+  /// fails. As long as a worker may be silent before it is lost: until then a slow worker makes no
+  /// request fail.
   std::chrono::milliseconds page_connect_timeout{2'000};
-  /// Decode: bytes per rail for what lies between rows that a READ takes with them.
+  /// Bounce memory in bytes per rail, for READs into memory that is not registered and for entries
+  /// of leases.
   std::size_t bounce_bytes = 32u << 20;
 };
 

@@ -8,7 +8,8 @@
 
 namespace peercache::client {
 
-/// How a worker with these options reads the memory of others. Errors: as `read_plane::create`.
+/// Makes the planes by which a worker with these options reads the memory of other workers. Errors:
+/// as `read_plane::create`.
 /// @param tls TLS of the connections to other workers; null: they are plain
 inline result<std::unique_ptr<read_plane>>
 reader_of(const worker_options& options, std::shared_ptr<net::tls_context> tls = nullptr) {

@@ -10,12 +10,12 @@
 
 namespace peercache::client {
 
-/// TLS between workers: what a worker shows when it dials another one, and who is let in at its
-/// ports. Any member of the cluster is, since engines have clients' certificates. Without TLS there
-/// is nothing in it, and connections between workers are plain.
+/// TLS between workers: what a worker shows when it dials another worker, and who is let in at its
+/// ports: any member of the cluster, since engines have clients' certificates. Without TLS the
+/// object is empty, and connections between workers are plain.
 ///
-/// Threads: `stop` any, `bodies` one each. Lifetime: links and servers use it until they have
-/// ended. Errors: the process may have no more descriptors.
+/// Threads: `stop` any; each of `bodies` runs in a thread of its own. Lifetime: outlives the links
+/// and servers that use it. Errors: the process may have no more descriptors.
 class worker_tls {
 public:
   /// @param own the worker's certificate; null: no TLS
@@ -24,7 +24,7 @@ public:
   const std::shared_ptr<net::tls_context>& context() const noexcept { return context_; }
   net::tls_handshakes* handshakes() const noexcept { return handshakes_.get(); }
 
-  /// What shakes hands with who connects, until `stop`.
+  /// The loops that do the TLS handshakes with peers that connect, until `stop`; none without TLS.
   std::vector<std::function<void()>> bodies() const;
   void stop() const noexcept;
 

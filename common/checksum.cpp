@@ -55,7 +55,7 @@ std::uint64_t merge(const xxh3_accumulators& state, std::uint64_t total_bytes) n
   return sum ^ (sum >> 32);
 }
 
-/// The digest of an input: `state` is that after all blocks but the last one, which has 1 ..
+/// Returns the digest of an input. `state` holds all of its blocks but the last one, which has 1 ..
 /// block_bytes bytes.
 /// @pre total_bytes > short_bytes_max, and the stripe before `last_block` can be read if the block
 /// is shorter than a stripe.
@@ -68,8 +68,9 @@ std::uint64_t finish(const copy_kernels& kernels, xxh3_accumulators state,
   return checksum_from(merge(state, total_bytes));
 }
 
-/// Blocks of an input before its last one. The last block is never scrambled, because a block is
-/// complete only when a byte follows it; so an input of one whole block has none before it.
+/// Returns how many blocks of an input stand before its last one, which is never scrambled. A block
+/// is known not to be the last only when a byte follows it, so an input of exactly one block has
+/// none before it.
 std::size_t blocks_before_last(std::size_t size_bytes) noexcept {
   return (size_bytes - 1) / block_bytes;
 }

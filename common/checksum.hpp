@@ -44,8 +44,9 @@ private:
   detail::xxh3_accumulators state_;
   const detail::copy_kernels* kernels_;
   std::uint64_t total_bytes_;
-  /// The bytes that came last, behind the stripe that came before them, which the digest needs.
-  /// There are 1 .. block_bytes of them unless nothing came yet: only the next byte tells that a
+  /// One stripe, then the held block: the newest bytes, which may turn out to be the input's last
+  /// block. The digest needs the stripe that came before the held block. The held block has 1 ..
+  /// block_bytes bytes, and none before the first `update`; only a further byte shows that a full
   /// block is not the last.
   std::byte window_[detail::stripe_bytes + detail::block_bytes];
 };

@@ -10,7 +10,7 @@ bool circuit_breaker::allow(time_point now) noexcept {
   if (state_ == state::closed)
     return true;
   if (state_ == state::recovering) {
-    // Calls that were running had a whole pause to report their ends; those that did not are
+    // Calls that were under way had a whole pause to report their ends; calls that did not are
     // forgotten.
     if (now >= probe_at_) {
       running_ = 0;
@@ -60,7 +60,7 @@ void circuit_breaker::on_failure(time_point now) noexcept {
     pause_ = std::min(pause_ * 2, options_.pause_max);
     break;
   case state::open:
-    return; // The call went out before the breaker opened, so its failure is nothing new.
+    return; // The call went out before the breaker opened, so its failure is not news.
   }
   state_ = state::open;
   probe_at_ = now + pause_;

@@ -5,13 +5,14 @@
 
 namespace peercache {
 
-/// Keeps callers from asking a peer that has failed repeatedly. closed → (failures_to_open in a
-/// row) → open → (after the pause) half open: one probe at a time → closed on success, open again
-/// with the pause doubled up to its maximum on failure. With a slow start the breaker is
-/// `recovering` before it closes: a peer that has just come back is not met by all calls at once.
-/// Every call that was allowed has to report its end, exactly once; a call that never does is
-/// forgotten after another pause, so it cannot keep the breaker from its probes. Pure: time is an
-/// argument. Threads: none; the owner serializes.
+/// Keeps callers from asking a peer that has failed repeatedly. The states: `closed` until
+/// `failures_to_open` calls in a row have failed; `open` for a pause; `half_open` with one probe at
+/// a time, whose success closes the breaker and whose failure opens it again with a doubled pause,
+/// up to `pause_max`. With a slow start a successful probe leads to `recovering` first, which lets
+/// few calls out at a time: a peer that has just come back is not met by all calls at once. Every
+/// allowed call has to report its end, exactly once; a call that never does is forgotten after
+/// another pause, so it cannot keep the breaker from its probes. Pure: time is an argument.
+/// Threads: none; the owner serializes.
 class circuit_breaker {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -21,8 +22,9 @@ public:
     std::uint32_t failures_to_open = 3;
     duration pause = std::chrono::milliseconds(500);
     duration pause_max = std::chrono::seconds(8);
-    /// Calls at a time with which a recovering breaker closes: after the probe their number doubles
-    /// from one with each success. 0: the breaker closes at once.
+    /// Number of parallel calls up to which a recovering breaker lets more out. It begins with one
+    /// call at a time and doubles that number with each success; beyond this number it closes. 0:
+    /// the breaker closes at once.
     std::uint32_t slow_start_calls = 0;
   };
 
@@ -31,7 +33,7 @@ public:
   circuit_breaker() : circuit_breaker(options{}) {}
   explicit circuit_breaker(const options& opts) : options_(opts), pause_(opts.pause) {}
 
-  /// Whether a call may go out now. In half open a yes claims the single probe.
+  /// Whether a call may go out now. A yes in `half_open` claims the single probe.
   bool allow(time_point now) noexcept;
   /// Whether `allow` would say yes at `now`; claims no probe.
   bool would_allow(time_point now) const noexcept {
@@ -42,9 +44,10 @@ public:
   void on_failure(time_point now) noexcept;
   /// The end of a call that says nothing of the peer: another call may go out in its place.
   void on_nothing(time_point now) noexcept;
-  /// The end of a call that was given up early, as others have answered: the peer may only be slow.
-  /// A closed breaker stays closed. Otherwise the next probe goes out after `pause`, however long
-  /// the pauses were before, and the next failure finds them as they were.
+  /// Reports that a call was given up early because other peers have answered: the called peer may
+  /// only be slow. A closed breaker stays closed. A half-open or recovering one goes back to `open`
+  /// and lets the next probe out after the shortest pause, `options::pause`; the pause that the
+  /// next failure doubles is unchanged.
   void on_overdue(time_point now) noexcept;
   /// Forgets all failures and closes, because the peer has a new incarnation.
   void reset() noexcept;

@@ -6,9 +6,8 @@
 
 namespace peercache {
 
-/// Copies a page: memory far larger than the caches on both sides, so the destination is written
-/// with streaming (non-temporal) stores, and a checksum is computed from the registers that carry
-/// the bytes. AVX-512, AVX2 or plain code is chosen once at run time.
+/// Copies a page, whose memory is far larger than the CPU's caches: the destination is written with
+/// streaming (non-temporal) stores. AVX-512, AVX2 or plain code is chosen once at run time.
 ///
 /// `copy_page` and `copy_page_and_checksum` end with a store fence: whoever learns of the copy by a
 /// later store sees its bytes. Ranges may have any size and alignment; cache-line-aligned ones are

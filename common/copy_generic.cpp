@@ -8,8 +8,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-/// Blocks that are copied and then hashed together: so few that they are still in the first-level
-/// cache when they are hashed.
+/// Blocks that are copied and then hashed together: few enough that they are still in the
+/// first-level cache when they are hashed.
 constexpr std::size_t chunk_blocks = 8;
 
 std::uint64_t load_word(const std::byte* from) noexcept {

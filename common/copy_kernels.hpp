@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <span>
 
-/// The inner loops of checksum and copy; users include "common/checksum.hpp" or "common/copy.hpp".
+/// The inner loops of checksum and copy. Users include "common/checksum.hpp" or "common/copy.hpp"
+/// instead.
 namespace peercache::detail {
 
 /// XXH3's state between stripes. A stripe is 64 bytes; 16 stripes are a block, after which the

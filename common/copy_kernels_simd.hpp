@@ -1,13 +1,14 @@
 #pragma once
 
-/// The loops of copy_avx512.cpp and copy_avx2.cpp, which include this after they have defined
+/// The loops of copy_avx512.cpp and copy_avx2.cpp. Each of these files includes this one after it
+/// has defined
 ///   PEERCACHE_TARGET  the attributes of functions that may use the instruction set; they are
 ///                     inlined always, so that the accumulators stay in registers
 ///   stripe            64 bytes in registers: load_stripe, stream_stripe
 ///   accumulators      load_accumulators, store_accumulators, accumulate, scramble
-/// in namespace peercache::detail::<instruction set>, which this file goes on in. Function
-/// attributes and not compiler flags choose the instruction set: a flag would also compile what
-/// headers bring along, and the linker might keep that copy for all CPUs.
+/// in namespace peercache::detail::<instruction set>, to which this file adds. Function attributes
+/// and not compiler flags choose the instruction set: a flag would also compile the inline
+/// functions of headers for it, and the linker might keep that copy for all CPUs.
 
 #include "common/copy_kernels.hpp"
 
@@ -20,24 +21,24 @@ namespace PEERCACHE_KERNEL_NAMESPACE {
 /// cost more than streaming saves.
 inline constexpr std::size_t streamed_bytes_min = 512;
 
-/// How far ahead we prefetch. The CPU's own prefetchers stop at the end of a 4 KiB page of memory
-/// and must be started in each. The distance is not a multiple of 4 KiB: where source and
-/// destination lie alike in their memory pages, as page-aligned buffers do, a prefetch whose lower
-/// 12 address bits are those of the stores in flight waits for them (a fifth of the speed;
-/// bench/README.md).
+/// How many bytes ahead of the reads the loops prefetch. The CPU's own prefetchers stop at the end
+/// of a 4 KiB page of memory and must be started in each. The distance is not a multiple of 4 KiB:
+/// where source and destination lie alike in their memory pages, as page-aligned buffers do, a
+/// prefetch whose lower 12 address bits are those of the stores in flight waits for these stores (a
+/// fifth of the speed; bench/README.md).
 inline constexpr std::size_t prefetch_ahead_bytes = 4096 + 256;
 
-/// How many blocks at the start of a page have all their lines prefetched: by then the CPU's own
-/// prefetchers have found the pattern. Later blocks have one line prefetched, as more would only
-/// fill the queue of misses.
+/// How many blocks at the start of a copied range have all their lines prefetched, until the CPU's
+/// own prefetchers have found the pattern. Later blocks have one line prefetched each, as more
+/// would only fill the queue of cache misses.
 inline constexpr std::size_t ramp_blocks = 16;
 
 inline std::size_t bytes_to_line(const std::byte* to) noexcept {
   return (stripe_bytes - reinterpret_cast<std::uintptr_t>(to) % stripe_bytes) % stripe_bytes;
 }
 
-/// Prefetches all lines of a block. Inlined always: g++ takes a function that only prefetches for
-/// one without effect and drops the call.
+/// Prefetches all lines of a block. Inlined always: g++ takes a function that only prefetches for a
+/// function without effect, and drops the call.
 PEERCACHE_TARGET inline void prefetch_block(const std::byte* from) noexcept {
 #pragma GCC unroll 16
   for (std::size_t i = 0; i < block_stripes; ++i)

@@ -10,7 +10,7 @@ namespace peercache {
 enum class errc : std::uint8_t {
   invalid_argument = 1,
   not_found,
-  refused, ///< A limit was reached, or the other side does not accept this process.
+  refused, ///< A limit was reached, or a process, file or device does not accept the request.
   timed_out,
   unreachable,  ///< There is no connection to the peer.
   incompatible, ///< The wire version or the cluster's name differs.

@@ -3,13 +3,13 @@
 #include <array>
 
 /// The names of everything that `peercache status` calls a fault, as its JSON and the monitoring
-/// kit have them; docs/errors.md says of each what it means and what to do. A name is never given
-/// to another fault.
+/// rules use them; docs/errors.md says what each fault means and what to do. The name of a fault
+/// that no longer exists is not given to another one.
 namespace peercache::fault_ids {
 
 using name = const char*;
 
-// Faults of a cluster, that a reader of all its nodes' reports sees.
+// Faults of a cluster, which only the reports of all its nodes together show.
 inline constexpr name fragment = "view-fragment";
 inline constexpr name no_majority = "masters-no-majority";
 inline constexpr name node_gone = "node-gone";
@@ -21,13 +21,13 @@ inline constexpr name links_missing = "node-links-missing";
 inline constexpr name seed_missing = "seed-missing";
 inline constexpr name view_differs = "view-differs";
 
-// Faults between members.
+// Differences between members, and ports of members that other members cannot reach.
 inline constexpr name clock_differs = "clock-differs";
 inline constexpr name option_differs = "option-differs";
 inline constexpr name port_out_of_reach = "port-out-of-reach";
 inline constexpr name version_differs = "version-differs";
 
-// Why a node is not in the cluster's view: the answers of those whom it asks to take it in.
+// Why a node is not in the cluster's view: what the nodes answer that it asks to take it in.
 inline constexpr name advertise_out_of_reach = "advertise-out-of-reach";
 inline constexpr name join_refused = "join-refused";
 inline constexpr name name_in_use = "name-in-use";

@@ -10,7 +10,7 @@
 namespace peercache {
 namespace {
 
-std::atomic<std::uint32_t> forks{0}; ///< How many forks lie between the first process and this one.
+std::atomic<std::uint32_t> forks{0}; ///< Number of forks between the first process and this one.
 
 struct file_list {
   std::mutex lock;

@@ -19,9 +19,9 @@ private:
   std::uint32_t forks_before_;
 };
 
-/// Closes `file` in each child that is forked from here on, before `fork` returns there: what the
-/// kernel ties to the open file, such as its locks, then ends with this process, whatever children
-/// it leaves behind. Threads: any.
+/// Closes `file` in each child that is forked from now on, before `fork` returns in the child. What
+/// the kernel ties to the open file, such as its locks, then ends with this process, even if
+/// children outlive it. Threads: any.
 void close_in_children(int file);
 
 /// Undoes close_in_children(file). @pre `file` is still open: its number may be another file's

@@ -20,9 +20,9 @@ struct node_id {
 /// The id of the node that is called `name`.
 node_id node_id_of(std::string_view name) noexcept;
 
-/// Tells a process from others of its name: 128 random bits drawn when the process starts. Whatever
-/// names memory names the incarnation too, so that a record of a process that is gone loses by
-/// comparison.
+/// Tells a process from other processes of the same name: 128 random bits drawn when the process
+/// starts. Whatever names memory names its process's incarnation too, so that a comparison shows
+/// when a record belongs to a process that is gone.
 struct incarnation {
   std::uint64_t high = 0;
   std::uint64_t low = 0;

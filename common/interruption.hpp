@@ -8,13 +8,13 @@
 namespace peercache {
 
 /// Lets the calls of one thread end early, for a reason that only this thread can find out:
-/// signals, whose handlers Python runs only in its main thread. While an object lives, whatever
-/// waits in its thread wakes every `interval` to call `look`; from the first true on, the thread's
+/// signals, whose handlers Python runs only in its main thread. While an object lives, every wait
+/// of its thread wakes each `interval` to call `look`. Once `look` has returned true, the thread's
 /// waits end as if its client were closed. A thread without an object waits undisturbed and pays
 /// one load.
 ///
-/// Threads: object and functions belong to the calling thread. Lifetime: objects are nested, and
-/// the inner one counts: `look` may itself run calls that have an interruption of their own.
+/// Threads: object and functions belong to the calling thread. Lifetime: objects can be nested, and
+/// the innermost one is asked: `look` may itself run calls that have an interruption of their own.
 /// Nothing calls `look` while it holds a lock.
 class interruption {
 public:
@@ -31,9 +31,9 @@ public:
   static bool possible() noexcept;
   /// Whether a look of this thread has found that its calls have to end.
   static bool given() noexcept;
-  /// Looks, if a look is due. Returns `given()`.
+  /// Calls this thread's `look` if `interval` has passed since its last call. Returns `given()`.
   static bool look();
-  /// The time until which this thread may wait before it has to look: `until` at the latest.
+  /// Until when this thread may wait before its next `look`: `until` at the latest.
   static clock::time_point next_look(clock::time_point until) noexcept;
 
 private:
@@ -43,8 +43,8 @@ private:
   bool given_ = false;
 };
 
-/// Waits until `done()`, which is called with the lock held; at most until `until`, and no longer
-/// than until the thread is interrupted. Returns the last `done()`.
+/// Waits until `done()`, which is called with the lock held, returns true, until `until`, or until
+/// the thread is interrupted. Returns the last `done()`.
 template <class Done>
 bool wait_interruptibly(std::unique_lock<std::mutex>& guard, std::condition_variable& changed,
                         interruption::clock::time_point until, Done&& done) {

@@ -13,7 +13,7 @@
 
 namespace peercache {
 
-// The bytes of a page_key (little endian). They travel, lie in shared memory and on disk: any
+// The bytes of a page_key (little endian). Keys travel, lie in shared memory and on disk: any
 // change is another `wire_version`, `pool_layout_version` and `record_version`.
 //
 //   offset  bytes  field
@@ -22,7 +22,7 @@ namespace peercache {
 //       28      4  epoch   how often the space had been cleared when the page was set
 //
 // Pages of an older epoch have other keys: a client that knows the newer epoch finds none of them.
-// Callers make keys of epoch 0, and the client puts the epoch of the moment in as a call begins.
+// Callers make keys of epoch 0, and the client sets the space's current epoch as a call begins.
 
 static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
 

@@ -8,22 +8,22 @@
 
 namespace peercache {
 
-/// The part of a text from another process that a line of the log may hold.
+/// How many bytes of a text from another process a log line may hold.
 inline constexpr std::size_t peer_text_bytes_max = 256;
 constexpr std::string_view peer_text(std::string_view said) noexcept {
   return said.substr(0, peer_text_bytes_max);
 }
 
-/// Keeps others from filling the log: each source may cause one line a minute. Pure: time is an
-/// argument. Threads: none; the owner serializes. Limits: `sources_max`; while this many sources
-/// have had their line, further ones get none.
+/// Keeps others from filling the log: each source may cause one line per minute. Pure: time is an
+/// argument. Threads: none; the owner serializes. Limits: after `sources_max` sources have had a
+/// line within a minute, further sources get none until the first of these minutes is over.
 class log_limit {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::minutes pause{1};
   static constexpr std::size_t sources_max = 256;
 
-  /// Whether the source may cause a line now; if so, that line is counted.
+  /// Whether the source may cause a line now; a yes starts the source's minute.
   bool allows(std::string_view source, time_point now) {
     std::erase_if(silent_until_, [now](const auto& entry) { return entry.second <= now; });
     const auto named = std::string(peer_text(source));

@@ -4,8 +4,8 @@
 
 namespace peercache {
 
-/// Whether `host` is an address that only processes of this host can connect to: 127.0.0.0/8, ::1
-/// or "localhost".
+/// Whether `host` is a loopback address, which only processes of this host can connect to:
+/// 127.0.0.0/8, ::1 or "localhost".
 bool is_loopback(std::string_view host) noexcept;
 
 } // namespace peercache

@@ -17,14 +17,14 @@ enum class page_origin : std::uint8_t {
   other_host_rdma,
 };
 
-/// The word of each origin, in order. Answers, tables, metrics and documents take the words from
-/// here and nowhere else.
+/// The word of each origin, indexed by `page_origin`. Answers, tables, metrics and documents take
+/// the words from here and nowhere else.
 inline constexpr std::array<std::string_view, 5> page_origin_words{"none", "own_host", "other_host",
                                                                    "disk", "other_host_rdma"};
 inline constexpr std::size_t page_origin_count = page_origin_words.size();
 
-/// The words of all origins except `none`, which are the sources that a page can have. Source i is
-/// origin i + 1.
+/// The words of all origins except `none`, that is, of the sources that a page can have. Source i
+/// is origin i + 1.
 inline constexpr std::span<const std::string_view> page_source_words =
     std::span{page_origin_words}.subspan<1>();
 

@@ -5,7 +5,7 @@
 
 namespace peercache {
 
-/// A piece of the caller's memory that a page (or a part of it) is written to.
+/// A piece of the caller's memory that receives a page or a part of a page.
 struct page_part {
   std::byte* data = nullptr;
   std::uint32_t bytes = 0;

@@ -14,7 +14,7 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   /// Makes a full budget. @param per_second units that come each second; 0: no limit. @param burst
-  /// the most units that can be left, and what is left at first
+  /// the most units that can be left, which is also what is left at first
   rate_limit(std::uint64_t per_second, std::uint64_t burst) noexcept
       : per_second_(static_cast<double>(per_second)), burst_(static_cast<double>(burst)),
         left_(burst_) {}

@@ -9,8 +9,8 @@
 
 namespace peercache {
 
-/// A value, or the error that took its place. An error is the world's fault; faults of ours are
-/// assertions.
+/// A value, or the error that took its place. Errors have causes outside of this program; bugs of
+/// ours are assertions.
 template <class T>
 class [[nodiscard]] result {
 public:

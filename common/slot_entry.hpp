@@ -25,10 +25,10 @@ namespace peercache {
 ///       60      4  filled      low half of the odd generation whose bytes, key, length and
 ///                              checksum are in place; 0: of none
 ///
-/// Threads: only the pool's owner writes the generation, and whoever fills the slot writes key,
-/// length, checksum and `filled` while the generation is odd; `pins` and `uses` are counted up and
-/// down by any reader on the host. The order of stores that makes a lock-free reader safe is
-/// `storage::slot_table`'s business.
+/// Threads: only the pool's owner writes the generation; whoever fills the slot writes key, length,
+/// checksum and `filled` while the generation is odd; any reader on the host counts `pins` and
+/// `uses` up and down. `storage::slot_table` knows the order of stores that makes lock-free readers
+/// safe.
 struct alignas(64) slot_entry {
   std::atomic<std::uint64_t> generation;
   page_key key;

@@ -4,14 +4,15 @@
 
 namespace peercache {
 
-/// Paths of the three files of PEM that TLS takes. A value.
+/// Paths of the three PEM files that TLS reads. A value.
 struct tls_paths {
-  std::string certificate; ///< This node's certificate, and those between it and the CA's
-                           ///< certificate.
-  std::string key;         ///< The key of this node's certificate.
-  std::string authority;   ///< The certificates of the CA, whose members are believed.
+  /// This node's certificate, then intermediate certificates up to the CA's.
+  std::string certificate;
+  std::string key;       ///< The key of this node's certificate.
+  std::string authority; ///< The certificates of the CA that signs the certificates of members.
 
-  /// Whether TLS is configured at all. Files that lack are found when they are read.
+  /// Whether TLS is configured, with one file or more. A missing file is an error later, when the
+  /// files are read.
   bool given() const noexcept { return !certificate.empty() || !key.empty() || !authority.empty(); }
   bool operator==(const tls_paths&) const = default;
 };

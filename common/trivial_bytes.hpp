@@ -1,4 +1,4 @@
-/// Values as they lie in memory: read from bytes of any alignment, and appended to bytes.
+/// Reads trivially copyable values from bytes of any alignment, and appends them to bytes.
 #pragma once
 
 #include <cstddef>

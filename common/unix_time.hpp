@@ -5,8 +5,9 @@
 
 namespace peercache {
 
-/// The time of day, in ms since 1970. It jumps when somebody sets the clock: for people, and for
-/// the comparison of two clocks; durations are the steady clock's. Threads: any.
+/// The time of day, in ms since 1970. It jumps when somebody sets the clock, so it is only for
+/// people and for the comparison of two hosts' clocks; the steady clock measures durations.
+/// Threads: any.
 inline std::uint64_t unix_ms() noexcept {
   std::timespec now{};
   std::timespec_get(&now, TIME_UTC);

@@ -16,8 +16,8 @@ inline constexpr const char* node_group_variable = "PEERCACHE_NODE_GROUP";
 /// environment during the call.
 std::string group_in_environment();
 
-/// The number of a group of this host, given by its name or number; nothing for an empty name.
-/// Errors: there is no such group. Blocks in the resolver of names.
+/// Returns the number of a group of this host, which `name` gives as a name or a number; nothing
+/// for an empty name. Errors: there is no such group. Blocks while the host resolves the name.
 result<std::optional<gid_t>> group_named(const std::string& name);
 
 } // namespace peercache

@@ -69,7 +69,9 @@ enum peercache_status {
   PEERCACHE_STATUS_TIMED_OUT = 8,     /**< The deadline passed. */
   PEERCACHE_STATUS_UNREACHABLE = 9,   /**< No node that has the page, or knows where it is, can be reached. */
   PEERCACHE_STATUS_BREAKER_OPEN = 10, /**< The node with the page failed repeatedly and is not asked for a while. */
-  PEERCACHE_STATUS_REFUSED = 11,      /**< A limit in bytes or in number was reached. */
+  PEERCACHE_STATUS_REFUSED = 11,      /**< A limit in bytes or number was reached, a slot is not being filled,
+                                           memory is not served, a request or answer is malformed, or the
+                                           disk is closing. */
   PEERCACHE_STATUS_NO_SPACE = 12,     /**< set: the pool could free no memory for the page. */
   PEERCACHE_STATUS_BAD_SIZE = 13,     /**< The parts do not add up to the page's length, or a limit is exceeded. */
   PEERCACHE_STATUS_CLOSED = 14        /**< The client or the node is shutting down. */

@@ -40,8 +40,8 @@ public:
       value = static_cast<Number>((std::uint64_t{value} << 8) | static_cast<unsigned char>(byte));
     return value;
   }
-  /// A length: seven bits in each byte, the low ones first; the last byte is below 128. CAF reads
-  /// up to five bytes of it, and forgets bits that do not fit.
+  /// Reads a length: seven bits in each byte, the low ones first; the last byte is below 128. CAF
+  /// reads up to five bytes of a length, and drops bits that do not fit.
   std::size_t length() noexcept {
     std::size_t value = 0;
     for (unsigned shift = 0; shift < 35; shift += 7) {
@@ -59,7 +59,7 @@ private:
   bool ok_ = true;
 };
 
-/// The names of CAF's types that travel in our messages, as CAF writes them.
+/// The names, as CAF writes them, of CAF's own types that may travel in our messages.
 constexpr std::array<std::string_view, 13> plain_types = {"@str", "@atom",  "@u8",  "@u16", "@u32",
                                                           "@u64", "@i8",    "@i16", "@i32", "@i64",
                                                           "bool", "double", "float"};
@@ -82,14 +82,15 @@ bool has(const Names& names, std::string_view name) noexcept {
 }
 
 constexpr std::string_view empty_message = "@<>";
-/// The one message with an actor of any type: the helper that CAF starts for each peer asks for the
-/// peer's server of configurations.
+/// Types of the question by which a helper, an actor that CAF starts for each peer, asks for the
+/// peer's server of configurations. The answer is the only accepted message with an actor of any
+/// type.
 constexpr std::string_view helpers_question = "@<>+@atom+@atom+@str";
 constexpr std::string_view answer_to_helper = "@<>+@atom+@str+@strong_actor_ptr+@str";
 constexpr std::string_view lone_error = "@<>+@error";
 
-/// Whether a message of these types, a list as CAF writes it, has only elements that `allowed`
-/// takes.
+/// Whether `allowed` accepts every element of `types`, the list of a message's types as CAF writes
+/// it.
 template <class Allowed>
 bool all_elements(std::string_view types, Allowed&& allowed) noexcept {
   if (!types.starts_with(empty_message))
@@ -107,16 +108,17 @@ bool all_elements(std::string_view types, Allowed&& allowed) noexcept {
   return true;
 }
 
-/// The list of a message's types. The values follow.
+/// Reads the list of a message's types; the message's values follow in `from`. Empty when a type is
+/// given by number.
 std::string_view types_of(reader& from) noexcept {
-  if (from.number<std::uint16_t>() != 0) // A type by number: CAF writes messages with names alone.
+  if (from.number<std::uint16_t>() != 0) // CAF's messages give all types by name.
     return {};
   return from.take(from.length());
 }
 
 std::string_view judge_error(reader& from) noexcept {
-  from.number<std::uint8_t>();  // The code,
-  from.number<std::uint64_t>(); // its category, and the context, which is a message.
+  from.number<std::uint8_t>();  // The error's code.
+  from.number<std::uint64_t>(); // The error's category; its context follows, which is a message.
   const auto types = types_of(from);
   if (!from.ok())
     return cut_short;
@@ -146,7 +148,7 @@ bool is_handshake(operation what) noexcept {
   return what == operation::server_handshake || what == operation::client_handshake;
 }
 
-/// The address of CAF's server of actors' types, to whom alone messages go by name.
+/// The name of CAF's actor that creates actors by type, the only one that is sent messages by name.
 constexpr auto named_server = static_cast<std::uint64_t>(caf::atom("SpawnServ"));
 
 } // namespace
@@ -211,7 +213,8 @@ std::string_view basp_guard::judge_handshake(std::span<const char> piece) noexce
   constexpr auto usual = static_cast<std::uint64_t>(caf::node_id::default_data::class_id);
   if (reader(piece).number<std::uint64_t>() != usual)
     return "its name is not that of a process";
-  // Two processes that dial each other at once agree on one of the connections by a handshake more.
+  // Two processes that dial each other at the same time agree by a further handshake which of the
+  // two connections stays.
   if (greeted_ && !std::equal(name.begin(), name.end(), peer_.begin()))
     return "it shakes hands with another name";
   std::copy(name.begin(), name.end(), peer_.begin());
@@ -219,8 +222,8 @@ std::string_view basp_guard::judge_handshake(std::span<const char> piece) noexce
   return "";
 }
 
-/// A note has the names of its sender's process and its receiver's; the end of an actor has its
-/// reason, too.
+/// Judges a note that an actor is watched or has ended. A note has the names of the sender's and
+/// the receiver's process; a note of an end has the actor's exit reason as well.
 std::string_view basp_guard::judge_note(std::span<const char> piece) const noexcept {
   reader from(piece);
   const auto sender = from.take(node_bytes);

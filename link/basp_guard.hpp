@@ -13,10 +13,10 @@ namespace peercache::link {
 /// within messages without end, and texts and streams for which it makes room, or dereferences
 /// null, before their bytes have come. Processes of ours never send these.
 ///
-/// Let through are: handshakes of one process, first of all; heartbeats; the notes that an actor is
-/// watched or has ended, for actors of the peer that shook hands; and direct messages of numbers,
-/// texts, atoms and the types of link/protocol/message_types.hpp. An answer may be an error alone,
-/// with a context of numbers and texts.
+/// Let through are: handshakes of one process, before anything else; heartbeats; the notes that an
+/// actor is watched or has ended, for actors of the peer that shook hands; and direct messages of
+/// numbers, texts, atoms and the types of link/protocol/message_types.hpp. An answer may consist of
+/// an error only, with a context of numbers and texts.
 ///
 /// Threads: one. Pure. Errors: a refusal is final; the caller ends the connection.
 class basp_guard {
@@ -35,9 +35,10 @@ private:
   std::string_view judge_note(std::span<const char> piece) const noexcept;
 
   std::uint8_t operation_ = 0;
-  bool to_name_ = false;            ///< The message is for an actor that is named and not numbered.
-  bool answers_ = false;            ///< The message answers a request.
-  std::uint32_t payload_bytes_ = 0; ///< 0: the next piece is a header.
+  bool to_name_ = false; ///< The message is for an actor that is named and not numbered.
+  bool answers_ = false; ///< The message answers a request.
+  /// Length of the awaited payload; 0: the next piece is a header.
+  std::uint32_t payload_bytes_ = 0;
   bool greeted_ = false;
   node_name peer_{};
 };

@@ -6,8 +6,8 @@
 
 namespace peercache::link {
 
-/// Translates CAF's error for people: the other side's words where it gave some, else ours, never
-/// CAF's. `incompatible`: a node answered and refuses us. Threads: any.
+/// Translates CAF's error for people: into words of ours, or those of the peer that sent the error,
+/// never CAF's. `incompatible`: a node answered and refuses this process. Threads: any.
 error fault_of(const caf::error& why);
 
 } // namespace peercache::link

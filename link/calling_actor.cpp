@@ -24,12 +24,13 @@ public:
 
   using blocking_actor::await_data;
 
-  /// CAF calls this whenever a `receive` has seen all that is in the mailbox.
+  /// Waits for a message; while the thread can be interrupted, wakes every `interruption::interval`
+  /// to look. CAF calls this whenever a `receive` has seen all that is in the mailbox.
   void await_data() override {
     while (interruption::possible()) {
       if (interruption::look())
         fail_awaited();
-      // Relative to CAF's own clock, which may be set back or forth.
+      // The end of the wait is a time of CAF's clock, which may be set back or forth.
       if (await_data(timeout_type::clock::now() + interruption::interval))
         return;
     }

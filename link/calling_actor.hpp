@@ -9,9 +9,10 @@
 
 namespace peercache::link {
 
-/// A blocking actor for a thread that is not an actor, as caf::scoped_actor is. Its waits wake to
-/// look whether the thread is interrupted (common/interruption.hpp), which fails the requests that
-/// it waits for. Threads: one at a time. Lifetime: ends before its system.
+/// A blocking actor for a thread that is not an actor, as caf::scoped_actor is. While the thread
+/// waits for answers, the actor looks regularly whether the thread is interrupted
+/// (common/interruption.hpp); an interruption fails the requests named by `fail_when_interrupted`.
+/// Threads: one at a time. Lifetime: ends before its system.
 class calling_actor {
 public:
   explicit calling_actor(caf::actor_system& system);
@@ -22,7 +23,8 @@ public:
   caf::blocking_actor* operator->() const noexcept;
   const caf::strong_actor_ptr& address() const noexcept { return self_; }
 
-  /// Names the requests that an interruption answers with an error, in place of those named before.
+  /// Sets the requests that an interruption answers with an error; replaces the requests set
+  /// before.
   void fail_when_interrupted(std::vector<caf::message_id> requests);
 
 private:
@@ -32,7 +34,7 @@ private:
   caf::strong_actor_ptr self_;
 };
 
-/// Answers a request of the actor `asker` with an error. Threads: any.
+/// Answers a request of the actor `asker` with the error `request_timeout`. Threads: any.
 void fail_request(const caf::strong_actor_ptr& asker, caf::message_id request);
 
 } // namespace peercache::link

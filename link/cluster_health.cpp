@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t clock_tolerance_ms = 1000;
 
 /// Adds a fault if the view is a fragment, that is, was made without most of the masters of the
-/// view before it.
+/// previous view.
 void add_fragment(const discovery::view& view, std::vector<cluster_fault>& faults) {
   if (!view.fragment())
     return;
@@ -35,7 +35,7 @@ void add_fragment(const discovery::view& view, std::vector<cluster_fault>& fault
                    lost.size(), view.former_masters.size(), fmt::join(lost, ", "))});
 }
 
-/// Adds who is gone, and the configured seeds that are in no view.
+/// Adds a fault for each member that is gone, and for each configured seed that no view has.
 void add_missing(const node_status& asked, const discovery::view& view,
                  const std::vector<node_answer>& answers, std::vector<cluster_fault>& faults) {
   for (const auto& each : view.gone)
@@ -62,7 +62,7 @@ void add_missing(const node_status& asked, const discovery::view& view,
                                   seed, fmt::join(names, ", "))});
 }
 
-/// Adds what a node says of itself.
+/// Adds the faults that a node reports of itself.
 void add_own(const node_status& status, std::vector<cluster_fault>& faults) {
   const auto add = [&](const std::vector<node_fault>& said) {
     for (const auto& each : said)
@@ -73,7 +73,7 @@ void add_own(const node_status& status, std::vector<cluster_fault>& faults) {
   add(status.links.faults);
 }
 
-/// Adds that a node has another view, or lacks connections to nodes of this one.
+/// Adds a fault if the node has another view, or lacks connections to members of `view`.
 /// @param answering How many of the view's nodes answer.
 void add_apart(const node_answer& answer, const discovery::view& view, std::size_t answering,
                std::vector<cluster_fault>& faults) {
@@ -123,7 +123,7 @@ void add_faults(const node_answer& answer, const discovery::view& view, std::siz
 
 using names_by_value = std::map<std::string, std::vector<std::string>>;
 
-/// "1.0 (a, b), 1.1 (c)".
+/// Returns the text of values and the nodes that have them, such as "1.0 (a, b), 1.1 (c)".
 std::string values_text(const names_by_value& values) {
   std::vector<std::string> parts;
   for (const auto& [value, names] : values)
@@ -154,12 +154,13 @@ void add_differences(const std::vector<node_answer>& answers, std::vector<cluste
                                     option, values_text(values))});
 }
 
-/// Adds nodes whose clock differs from that of the first one. A node's clock is known as far as it
-/// was asked and answered within a while.
+/// Adds a fault for each node whose clock differs from that of the first node. The time between
+/// question and answer limits how exactly a node's clock is known.
 void add_clocks(const std::vector<node_answer>& answers, std::vector<cluster_fault>& faults) {
   struct offset {
     const node_answer* of = nullptr;
-    std::int64_t least = 0, most = 0; ///< Bounds of node's clock less this process's, in ms.
+    /// Bounds of the difference: the node's clock less this process's, in ms.
+    std::int64_t least = 0, most = 0;
   };
   std::vector<offset> offsets;
   for (const auto& answer : answers)

@@ -20,9 +20,11 @@ struct node_answer {
   error fault; ///< Why the node gave no status.
   /// The asker's time of day before the node was asked and after it answered, in ms since 1970.
   std::uint64_t asked_ms = 0, answered_ms = 0;
-  /// Asked before the asker had its view: of the view and of connections it may tell what was.
+  /// The node was asked before the asker took its present view: what it says of its view and its
+  /// connections may be out of date, and is not a fault.
   bool of_earlier_view = false;
-  bool untried = false; ///< The node has just joined and could not be asked yet: no fault.
+  /// The node has just joined and could not be asked yet, which is not a fault.
+  bool untried = false;
 };
 
 bool is_master(const discovery::view& view, const std::string& name);
@@ -45,7 +47,7 @@ std::string state_of(const node_answer& answer);
 std::string since_of(const discovery::departed& who);
 /// A time of day, for people, in UTC.
 std::string time_text(std::uint64_t unix_ms);
-/// What a node says of itself, with what to do and since when.
+/// A node's fault as a sentence for people, with what to do and since when.
 std::string sentence_of(const node_fault& fault);
 /// The ids of all faults that a node says of itself.
 std::vector<std::string> fault_ids_of(const node_status& status);

@@ -53,7 +53,7 @@ std::string other_node_of(const std::string& shown, const std::string& meant) {
          "' is meant: each node needs one of its own (`peercache ca issue node`)";
 }
 
-/// Goes on with a dial whose socket has news. True when the dial is over.
+/// Takes the next step of a dial whose socket is ready or has failed. True when the dial is over.
 bool go_on(connector_pointer self, connector_state::dial& one) {
   if (!one.tls) {
     if (const int failure = net::socket_error(one.socket.get()); failure != 0) {
@@ -64,7 +64,8 @@ bool go_on(connector_pointer self, connector_state::dial& one) {
       give_socket(self, one);
       return true;
     }
-    // Whoever is connected gets more time, so that a loaded peer can still answer.
+    // A peer that is connected gets more time for the handshake, so that a loaded peer can still
+    // answer.
     one.until = steady_clock::now() + self->state.timeout * 4;
     one.tls.emplace(self->state.tls->dialled(one.socket.get()));
   }
@@ -79,8 +80,8 @@ bool go_on(connector_pointer self, connector_state::dial& one) {
   return step != net::tls_session::step::working;
 }
 
-/// Ends a dial whose socket is ready or has failed, or whose time has passed. False when the dial
-/// goes on.
+/// Takes the next step of a dial if its socket has news, and ends it if its time has passed. False
+/// when the dial goes on.
 bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
   if (has_news)
     return go_on(self, one);
@@ -91,7 +92,7 @@ bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
   return true;
 }
 
-/// Ends the trials that are over, without waiting for the others.
+/// Ends the trials whose socket has news or whose time has passed.
 void look_after_trials(connector_state& state) {
   std::erase_if(state.trials, [](connector_state::trial& one) {
     pollfd awaited{one.socket.get(), POLLOUT, 0};
@@ -117,7 +118,7 @@ void look_after_dials(connector_pointer self) {
   PEERCACHE_ASSERT(next == waiting.size()); // Each dial had the news of its own socket.
 }
 
-/// Ends what is over; as long as something is open, looks again two milliseconds later.
+/// Ends dials and trials that are over. As long as any is open, looks again two milliseconds later.
 void look_after_all(connector_pointer self) {
   constexpr milliseconds look_again{2};
   look_after_dials(self);
@@ -131,7 +132,8 @@ bool begins_beats(const connector_state& state) {
   return state.dials.size() + state.trials.size() == 1;
 }
 
-/// Begins to connect: to the socket of a node on this host, if that is wanted and there is one.
+/// Begins to connect: to the Unix socket of a node on this host if `state.by` asks for it and there
+/// is one, otherwise to the control port.
 result<void> begin_connect(const connector_state& state, const std::string& host,
                            connector_state::dial& one) {
   if (state.by == reach::host_socket)

@@ -13,26 +13,27 @@
 
 namespace peercache::link {
 
-/// How the words of an error begin when a peer was connected and shook no hands of TLS.
+/// First words of an error when a peer was connected but the handshake of TLS failed.
 inline constexpr const char* no_tls_with_it = "no TLS with it: ";
 
-/// Whether a dial has failed since TLS has, and why, in words; empty when it has failed otherwise.
+/// Returns why TLS made a dial fail, in words; empty when the dial failed for another reason.
 std::string tls_fault_of(const caf::error& why);
 
 /// The way by which a connector reaches a node.
 enum class reach : std::uint8_t {
   port, ///< The control port.
-  /// The Unix socket of a node of this host (net/host_socket.hpp), otherwise the control
-  /// port. A client's certificate is good for the socket alone.
+  /// The Unix socket of a node of this host (net/host_socket.hpp); without one the control port,
+  /// unless this process has a client's certificate, which ports do not take.
   host_socket,
 };
 
-/// Dials all addresses at once, so that an address out of reach holds up no other, and shakes hands
-/// if the actor system has TLS. CAF's own connect would block the one middleman actor for as long
-/// as the kernel likes. Only numeric addresses: names are resolved where they are configured. Never
-/// blocks. Not detached: CAF's broker keeps a reference to every actor that waits for the greeting
-/// of a silent peer, and a detached actor that is referred to keeps its actor system from ending.
-/// Bound: each caller has one open dial per address.
+/// The state of an actor that dials all addresses at once, so that an address out of reach delays
+/// no other, and shakes hands if the actor system has TLS. CAF's own connect would block the one
+/// middleman actor for as long as the kernel's connect takes. Takes numeric addresses only: names
+/// are resolved where they are configured. Never blocks. Not detached: CAF's broker keeps a
+/// reference to every actor that waits for the greeting of a silent peer, and a detached actor that
+/// is referred to keeps its actor system from ending. Bound: each caller has one open dial per
+/// address.
 struct connector_state {
   connector_state() = default;
 

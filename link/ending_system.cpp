@@ -38,7 +38,7 @@ void end_in_thread(std::packaged_task<void()> end, std::chrono::milliseconds at_
       (*shared)();
       systems_ending.fetch_sub(1);
     });
-  } catch (const std::system_error&) { // The host has no thread for it.
+  } catch (const std::system_error&) { // The host has no thread to spare.
     (*shared)();
     systems_ending.fetch_sub(1);
     return;

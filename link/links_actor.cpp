@@ -79,10 +79,11 @@ bool links_state::lost(const caf::actor_addr& address, caf::actor_clock::time_po
 
 namespace {
 
-/// A port is at fault after this many failed trials in a row: a node that starts or ends answers
-/// none.
+/// Number of failed trials in a row that make a port a fault: a node that is just starting or
+/// ending answers no trial.
 constexpr unsigned failures_min = 2;
-/// Trials that begin in one beat, so that a node of a thousand has few sockets open for them.
+/// How many members' ports are tried in one beat, so that a node in a cluster of a thousand has few
+/// sockets open for trials.
 constexpr std::size_t trials_per_beat = 16;
 
 void add_fault(const peer& who, std::uint16_t port, const char* option, const char* costs,
@@ -180,7 +181,7 @@ void dial_whoever_is_missing(links_pointer self) {
       dial(self, inc, known);
 }
 
-/// Tells of a view that was taken, and connects to its members.
+/// Publishes the view that was just taken, and connects to its members.
 void follow_view(links_pointer self) {
   if (self->state.options.keep_only)
     self->state.options.keep_only(self->state.view);
@@ -194,7 +195,7 @@ void hear_of_view(links_pointer self, const std::string& encoded, links_state::s
     follow_view(self);
 }
 
-/// Takes what a client's connection to a member says of itself.
+/// Notes, in a client, that the connection to a member stands or broke.
 void reached(links_pointer self, const incarnation& inc, bool stands) {
   auto& state = self->state;
   const auto found = state.links.find(inc);
@@ -243,8 +244,8 @@ void try_port(links_pointer self, const incarnation& inc, links_state::link& kno
             [self, inc, which](const caf::error&) { tried(self, inc, which, "no answer"); });
 }
 
-/// Tries the ports of members whose time has come. Data and look-ups go past the actors, so that
-/// the connection of the links says nothing of these ports.
+/// Tries the ports of connected members whose time has come. Pages and look-ups do not go through
+/// actors, so a member's actor connection says nothing of these ports.
 void try_ports(links_pointer self) {
   auto& state = self->state;
   if (!state.options.self)

@@ -12,25 +12,26 @@
 namespace peercache::link {
 
 /// Keeps one connection to each member of the view; a callback hears of every change. A node dials
-/// the control ports of members and says hello to their gateways. A client lets others keep its
-/// connections (`links_options::reach`), which go to look-up ports.
+/// the control ports of members and says hello to their gateways. In a client other objects keep
+/// the connections (`links_options::reach`), which go to look-up ports.
 using links_actor = caf::typed_actor<
-    // Membership (in a node) or session (in a client): tells the view of this host's node; connect
-    // to its members.
+    // Membership (in a node) or session (in a client): tells the view of this host's node; the
+    // actor connects to the view's members.
     caf::reacts_to<view_atom, std::string, from_here>,
-    // Session: tells the view of another node, whose shard spoke of it.
+    // Session: tells the view of another node, after the shard of that node has named the view.
     caf::reacts_to<tell_atom, std::string, from_here>,
-    // Whoever reaches members for a client: the connection to the member of this incarnation (high
-    // and low half) stands, or there is none.
+    // Keeper of a client's connections: the connection to the member of this incarnation (high and
+    // low half) stands, or there is none.
     caf::reacts_to<hello_atom, std::uint64_t, std::uint64_t, bool, from_here>,
-    // Gateway: asks for what is wrong with the ways to other members.
+    // Gateway: asks which ports of other members this node cannot reach.
     caf::replies_to<stats_atom>::with<metrics::samples, links_report>,
     // Itself: dials members without a connection again, and tries ports.
     caf::reacts_to<beat_atom, from_here>>;
 
 struct links_options {
   std::string cluster;
-  std::string own_name; ///< Name of this process; sent in hellos, for the other side's log.
+  /// Name of this process; sent in hellos, for the log of the node that answers.
+  std::string own_name;
   /// A node's own handles, complete before the first view arrives; null in a client process.
   std::shared_ptr<const peer> self;
   std::chrono::milliseconds retry{500};
@@ -41,7 +42,8 @@ struct links_options {
   /// In a client, called by this actor for each member without a connection: to connect to it, and
   /// say so by a message. Null in a node.
   std::function<void(const discovery::member&)> reach;
-  /// In a client, called by this actor with each new view: to close the connections to all others.
+  /// In a client, called by this actor with each new view: to close the connections to all
+  /// processes that are not in the view.
   std::function<void(const discovery::view&)> keep_only;
   /// Called by this actor with each new topology.
   std::function<void(const topology_ptr&)> publish;
@@ -56,7 +58,7 @@ struct links_state {
     bool trying = false;
     unsigned failures = 0;      ///< Trials that failed since one succeeded.
     std::string why;            ///< The reason of the last failure, in words.
-    std::uint64_t since_ms = 0; ///< When the first of `failures` was, Unix time.
+    std::uint64_t since_ms = 0; ///< When the first of `failures` was, in ms since 1970.
   };
 
   struct link {
@@ -74,21 +76,22 @@ struct links_state {
   discovery::hash_ring ring;
   discovery::former_rings past;
   std::map<incarnation, link> links;
-  discovery::followed_view followed; ///< In a client; a node follows what is newer.
+  /// In a client: decides which views count; a node takes newer views only.
+  discovery::followed_view followed;
   static inline const char* name = "links";
 
-  /// The node that a view was heard of.
+  /// The node that told a view: that of this host, or another one.
   enum class source { own_node, other_node };
 
-  /// Takes a view that this process follows: forgets members that left, adds those that came.
-  /// False: the view changes nothing.
+  /// Takes a view if this process has to follow it: forgets members that left, adds those that
+  /// came. False: the view changes nothing.
   bool adopt(discovery::view next, source told_by, caf::actor_clock::time_point now);
-  /// In a client: goes back to the older view of its own node, if the newer one has ended unknown
-  /// (discovery/followed_view.hpp). False: the view stays.
+  /// In a client: goes back to the older view of its host's node, if the newer view has ended
+  /// unknown (discovery/followed_view.hpp). False: the view stays.
   bool go_back(caf::actor_clock::time_point now);
   topology_ptr snapshot() const;
   links_report report() const;
-  /// Forgets the way to a member, which is dialled again at `retry_at`.
+  /// Drops the connection to a member, which is dialled again at `retry_at`.
   static void cut(link& known, caf::actor_clock::time_point retry_at);
   /// Forgets the handles of the gateway at `address`; false when no member has that gateway.
   bool lost(const caf::actor_addr& address, caf::actor_clock::time_point retry_at);

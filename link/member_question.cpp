@@ -11,10 +11,11 @@ constexpr std::size_t header_bytes = 8;
 constexpr std::size_t promote_ms_bytes = 4;
 constexpr std::size_t hold_header_bytes = 8;
 constexpr std::uint64_t fixed_cost_bytes = 512;
-/// About a thousand members; a longer view is counted when it is sent.
+/// Bytes that the answer to a `view` question is counted with: those of about a thousand members. A
+/// longer view is counted when it is sent.
 constexpr std::uint64_t view_bytes = 65536;
 
-/// Whether `bytes` are whole records of this size, and no more than this many.
+/// Whether `bytes` are whole records of `record_bytes`, at most `records_max` of them.
 constexpr bool fits(std::size_t bytes, std::size_t record_bytes, std::size_t records_max) noexcept {
   return bytes % record_bytes == 0 && bytes / record_bytes <= records_max;
 }
@@ -51,7 +52,7 @@ bool is_body_of(member_question kind, std::string_view body) noexcept {
   return false;
 }
 
-/// The longest answer, per record of the question.
+/// Bytes of the longest answer to a look-up, per key: all locations that a key may have.
 constexpr std::uint64_t places_bytes =
     1 + limits::locations_per_key_max * directory::wire::location_bytes;
 

@@ -38,12 +38,13 @@ namespace network = caf::io::network;
 /// How many connections a broker has at once, accepted and made: a thousand nodes with eight
 /// clients each, and as many again.
 constexpr std::size_t connections_max = 16'384;
-/// Longest time that a peer may take from connecting to its hello.
+/// Longest time from accepting a connection until a whole header of a message has come.
 constexpr std::chrono::seconds greeting_patience{2};
 constexpr std::chrono::milliseconds look_every{250};
 
-/// CAF's BASP broker, except that it forgets peers that are gone, and closes connections that say
-/// nothing. CAF itself closes those that were greeted and fall silent (`connection-timeout`).
+/// CAF's BASP broker, except that it forgets peers that are gone, and closes accepted connections
+/// that send nothing. CAF itself closes connections that fall silent after the greeting
+/// (`connection-timeout`).
 class forgetful_broker final : public caf::io::basp_broker {
 public:
   using basp_broker::basp_broker;
@@ -91,7 +92,7 @@ private:
 };
 
 /// Accepts connections. Without a free descriptor it uses its reserve to accept a connection and
-/// close it: the caller learns of it, and the listening socket does not stay readable.
+/// close it: the peer learns of it, and the listening socket does not stay readable.
 class accepting {
 public:
   accepting() { take_reserve(); }
@@ -135,7 +136,7 @@ private:
   log_limit lines_;
 };
 
-/// A thread in which strangers shake hands before a broker hears of them.
+/// A thread in which strangers do the TLS handshake before a broker hears of them.
 class handshake_thread {
 public:
   explicit handshake_thread(std::unique_ptr<net::tls_handshakes> work)
@@ -157,18 +158,19 @@ private:
   std::thread thread_;
 };
 
-/// What is different about a node's Unix socket.
+/// What a doorman at a node's Unix socket has besides the socket.
 struct host_door {
   net::host_users users;
-  std::uint16_t port; ///< The port whose actor is found there.
+  std::uint16_t port; ///< The control port, whose published actor is found at the socket as well.
 };
 
-/// CAF's own doorman, except that it accepts connections by `accepting`, and lets those in whose
-/// handshake of TLS is over, if there is TLS. At a Unix socket it lets in whom the kernel calls one
-/// of its users.
+/// CAF's own doorman, except that it accepts connections by `accepting`, and under TLS hands a
+/// connection to the broker only after its handshake. At a Unix socket it admits only processes
+/// whose user, as the kernel tells it, is served.
 class doorman final : public caf::io::doorman {
 public:
-  /// @param strangers null: connections are plain; outlives the loop otherwise
+  /// @param strangers does the handshakes of TLS, and outlives the loop; null: connections are
+  /// plain
   /// @param refused outlives the loop
   doorman(network::default_multiplexer& loop, network::native_socket listener,
           net::tls_handshakes* strangers, refused_messages& refused)
@@ -179,7 +181,7 @@ public:
       : caf::io::doorman(network::accept_hdl_from_socket(listener)), acceptor_(loop, listener),
         strangers_(nullptr), refused_(refused), door_(door) {}
 
-  /// Lets in these members alone. Must run before the doorman is launched.
+  /// Sets which peers TLS lets in. Must run before the doorman is launched.
   void keep_to(net::tls_peers members) noexcept { members_ = members; }
 
   bool new_connection() override {
@@ -220,7 +222,7 @@ public:
   void remove_from_loop() override { acceptor_.passivate(); }
 
 private:
-  /// Whether the process at the other end of a Unix socket is of a user who is served.
+  /// Whether the process at the other end of a Unix socket belongs to a user who is served.
   bool admits(int accepted) {
     const auto judged = door_->users.judge(accepted);
     if (!judged && lines_.allows(judged.error().message, std::chrono::steady_clock::now()))
@@ -251,7 +253,7 @@ private:
   network::acceptor_impl<accepting> acceptor_;
   net::tls_handshakes* const strangers_;
   refused_messages& refused_;
-  const std::optional<host_door> door_; ///< None: a port.
+  const std::optional<host_door> door_; ///< Set at a Unix socket only.
   net::tls_peers members_ = net::tls_peers::members;
   log_limit lines_;
 };
@@ -280,15 +282,16 @@ public:
   }
   refused_messages& refused() noexcept { return refused_; }
 
-  /// Ends letting peers in. Must run before the loop ends, which the thread posts to.
+  /// Ends the handshakes of TLS. Must run before the loop ends, since their thread posts to the
+  /// loop.
   void end_handshakes() {
     const std::lock_guard guard(lock_);
     if (handshakes_)
       handshakes_->stop();
   }
 
-  /// What strangers shake hands in, if there is TLS. The first listening socket makes it, so that
-  /// processes that only dial have no thread for it.
+  /// Returns the object that does the TLS handshakes of strangers; null without TLS. The first
+  /// listening socket makes it, so that processes that only dial have no thread for it.
   result<net::tls_handshakes*> handshakes() {
     auto tls = tls_of(system());
     if (!tls)
@@ -315,11 +318,11 @@ public:
 
   network::multiplexer& backend() override { return loop_; }
   void start() override {
-    // CAF uses the first broker that takes this name.
+    // CAF uses the broker that is the first to take this name.
     named_broker<forgetful_broker>(caf::atom("BASP"));
     caf::io::middleman::start();
-    // A broker that is stopped before it has begun is never freed, so a system that ends at once
-    // waits for what the loop was given first.
+    // A broker that is stopped before it has begun is never freed, so this waits until the loop has
+    // done what it was given first.
     std::promise<void> begun;
     loop_.post([&begun] { begun.set_value(); });
     begun.get_future().wait();

@@ -18,10 +18,11 @@ namespace {
 
 namespace network = caf::io::network;
 
-/// Bytes that a peer may announce to send in one piece: in its greeting, and later.
+/// Most bytes that a peer may announce as one piece of its greeting.
 constexpr std::size_t greeting_bytes_max = 64u << 10;
+/// Most bytes that a peer may announce as one piece after its greeting.
 constexpr std::size_t piece_bytes_max = 64u << 20;
-constexpr int reads_of_greeting = 2; // The header, then the rest.
+constexpr int reads_of_greeting = 2; // The greeting's header, and the rest of the greeting.
 
 } // namespace
 
@@ -76,8 +77,8 @@ bool scribe::consume(caf::execution_unit* context, const void* bytes, std::size_
     const auto why = guard_.refusal_of({static_cast<const char*>(bytes), count});
     if (!why.empty()) {
       refused_.add(addr(), why);
-      // As if the peer had hung up: CAF tells the broker, and closes the socket, once writes fail,
-      // too.
+      // Acts as if the peer had hung up. CAF tells the broker, and closes the socket when writes
+      // fail as well.
       ::shutdown(stream_.fd(), SHUT_RDWR);
       io_failure(context, network::operation::read);
       return false;
@@ -90,7 +91,7 @@ void scribe::configure_read(caf::io::receive_policy::config config) {
   const auto most = reads_++ < reads_of_greeting ? greeting_bytes_max : piece_bytes_max;
   if (config.second > most) {
     ::shutdown(stream_.fd(), SHUT_RDWR);
-    config.second = 1; // The next read finds the end.
+    config.second = 1; // The read of this byte finds the connection's end.
   }
   stream_.configure_read(config);
   if (!std::exchange(launched_, true))

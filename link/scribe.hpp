@@ -28,15 +28,15 @@ public:
 
   rw_state read_some(std::size_t& got, socket fd, void* bytes, std::size_t count);
   rw_state write_some(std::size_t& done, socket fd, const void* bytes, std::size_t count);
-  /// Whether received bytes wait that no event of the socket tells of.
+  /// Whether `threshold` received bytes wait within TLS, where no event of the socket tells of
+  /// them.
   bool must_read_more(socket fd, std::size_t threshold) const noexcept;
 
 private:
   std::optional<net::tls_session> tls_;
 };
 
-/// Tells of connections that ended because of a message, and counts them. Threads: CAF's
-/// multiplexer.
+/// Logs and counts connections that were ended because of a message. Threads: CAF's multiplexer.
 class refused_messages {
 public:
   /// Counts a connection. Logs at most one line a minute for each peer. @param peer its address
@@ -47,9 +47,10 @@ private:
   log_limit lines_;
 };
 
-/// One connection of CAF's multiplexer, as `scribe_impl` is, under TLS if it has one. A peer that
-/// announces too much to be kept loses its connection: CAF itself makes room for all of it at once,
-/// up to 4 GiB. So does a peer that sends a broker of BASP what `basp_guard` refuses.
+/// One connection of CAF's multiplexer, like CAF's `scribe_impl`, under TLS if it is given a
+/// session. The connection ends when the peer announces more than the limits, for CAF itself would
+/// make room for all of it at once, up to 4 GiB; and when the peer sends a broker of BASP what
+/// `basp_guard` refuses.
 ///
 /// Threads: CAF's multiplexer, except construction. Limits: 64 KiB in the greeting, 64 MiB later.
 class scribe final : public caf::io::scribe {

@@ -15,7 +15,7 @@ namespace peercache::link {
 class system_config : public caf::actor_system_config {
 public:
   /// @param threads threads of the scheduler, 1 to 4
-  /// @param tls what all connections of the system are under; null: they are plain
+  /// @param tls the TLS that all connections of the system are under; null: they are plain
   explicit system_config(std::size_t threads, std::shared_ptr<net::tls_context> tls = nullptr);
 
   const std::shared_ptr<net::tls_context>& tls() const noexcept { return tls_; }

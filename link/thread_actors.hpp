@@ -15,9 +15,9 @@ namespace peercache::link {
 /// beside an engine. Threads: the owner's. Lifetime: what the bodies use outlives `join`.
 class thread_actors {
 public:
-  /// @param tls what connections of the other actors are under; null: they are plain
+  /// @param tls the TLS that connections of other actors are under; null: they are plain
   explicit thread_actors(std::shared_ptr<net::tls_context> tls = nullptr);
-  /// Takes half a second at most once the bodies have returned, which is waited for.
+  /// Waits until the bodies have returned, and then at most half a second for the system's end.
   ~thread_actors();
   thread_actors(const thread_actors&) = delete;
   thread_actors& operator=(const thread_actors&) = delete;

@@ -8,16 +8,16 @@
 
 namespace peercache::link {
 
-// What a client notes of its calls, and what a node knows of the pages that it has and of those
-// that left it. `peercache why` joins them to the cause of each miss; `slow`, `hotkeys`, `bigkeys`,
-// `sessions` and `key explain` show them. Times travel as ages, since clocks of hosts differ.
-// Another field is another `wire_version`.
+// What a client notes of its calls, and what a node knows of the pages that it has and of pages
+// that left it. `peercache why` joins the two to the cause of each miss; `slow`, `hotkeys`,
+// `bigkeys`, `sessions` and `key explain` show them. Times travel as ages, since clocks of hosts
+// differ. Another field is another `wire_version`.
 
 /// The calls that a client notes. The numbers travel.
 enum class call_kind : std::uint8_t { exists, get, set };
 inline constexpr std::size_t call_kinds = 3;
 
-/// Minutes for which calls and lost pages count.
+/// For how long calls and lost pages count, in ms.
 inline constexpr std::uint64_t calls_window_ms = 300'000;
 
 /// A page that exists or get missed, or that set did not store.
@@ -30,16 +30,17 @@ struct failed_page {
   std::string caller_key; ///< The caller's key; empty when it is too long to be kept.
 };
 
-/// The calls of one client in one key space, over the window.
+/// The calls of one client in one key space, over the last `calls_window_ms`.
 struct space_calls {
   space_calls() = default;
-  std::uint64_t space = 0;                  ///< The space_id of the key space.
-  std::string door;                         ///< Maker of the space: "sglang", "vllm", "lmcache".
-  std::vector<std::string> fields;          ///< Fields of the key space; none: nobody told them.
-  std::map<std::string, std::string> facts; ///< Settings of the engine that decide what it asks.
+  std::uint64_t space = 0;         ///< The space_id of the key space.
+  std::string door;                ///< Maker of the space: "sglang", "vllm", "lmcache".
+  std::vector<std::string> fields; ///< Fields of the key space; none: nobody told them.
+  /// Settings of the engine that decide what the engine asks.
+  std::map<std::string, std::string> facts;
   /// Pages by page_status, of each call_kind: [kind * page_status_count + status].
   std::vector<std::uint64_t> pages;
-  /// Pages that the door itself answered with a miss, by the reason.
+  /// Pages that `door` itself answered with a miss, without a call of the client, by the reason.
   std::map<std::string, std::uint64_t> unasked;
   std::vector<failed_page> failed; ///< The newest pages that failed.
 };
@@ -61,18 +62,18 @@ struct slow_call {
   std::uint8_t waited_for = 0; ///< A call_wait: the longest wait of the call.
   std::uint32_t pages = 0;
   std::uint32_t failed = 0; ///< Pages that were not found, or not stored.
-  std::uint64_t age_ms = 0; ///< Since the end of the call, when the client said this.
+  std::uint64_t age_ms = 0; ///< Time from the end of the call to the client's report.
   std::uint64_t took_us = 0;
   std::uint64_t waited_us = 0; ///< How long the longest wait took.
   std::string peer;            ///< Name of the node that was waited for; empty: several, or none.
   std::string digest;          ///< The call's first page_key, packed.
 };
 
-/// Pages that a client has named in one space since its start, whoever made their keys.
+/// How many pages a client has named in one space since the client's start, whoever made the keys.
 struct space_use {
   space_use() = default;
   std::uint64_t space = 0;          ///< A space_id.
-  std::vector<std::uint64_t> pages; ///< By call_kind.
+  std::vector<std::uint64_t> pages; ///< Number of pages, by call_kind.
 };
 
 /// The calls of one client.
@@ -80,9 +81,9 @@ struct call_report {
   call_report() = default;
   std::string client;       ///< Name of the client; set by the node.
   bool ended = false;       ///< Whether the session has ended; set by the node.
-  std::uint64_t age_ms = 0; ///< How long ago the client said this; set by the node.
+  std::uint64_t age_ms = 0; ///< Age of the client's report; set by the node.
   std::vector<space_calls> spaces;
-  std::vector<slow_call> slow; ///< The slowest calls of the window.
+  std::vector<slow_call> slow; ///< The slowest calls of the last `calls_window_ms`.
   std::vector<space_use> uses;
   std::string data_plane; ///< How the client reads from other hosts: "verbs" or "tcp: REASON".
 };
@@ -103,7 +104,7 @@ enum class page_loss : std::uint8_t {
   disk_evicted,
   removed,
   cleared,
-  replaced,    ///< By a page of another length under the same key.
+  replaced,    ///< A page of another length was set under the same key.
   holder_gone, ///< The process that had the page is gone; an owner of the key remembers it.
 };
 inline constexpr std::size_t page_losses = 6;
@@ -120,7 +121,7 @@ struct lost_page {
   }
 };
 
-/// What a node remembers of pages that it was asked for.
+/// What a node remembers of how the asked pages left it.
 struct lost_report {
   lost_report() = default;
   std::vector<lost_page> pages; ///< The newest losses of each page, up to four.
@@ -135,7 +136,7 @@ struct counted_page {
   counted_page() = default;
   std::string digest; ///< The page_key, packed.
   std::uint64_t bytes = 0;
-  std::uint64_t reads = 0;      ///< Over `page_census::window_ms`, at most this many.
+  std::uint64_t reads = 0;      ///< Reads within `page_census::window_ms`: at most this many.
   std::uint64_t reads_over = 0; ///< By how much `reads` may be too high.
   template <class Inspector>
   friend auto inspect(Inspector& f, counted_page& x) {
@@ -146,7 +147,8 @@ struct counted_page {
 /// The pages of one space in a node's pool.
 struct counted_space {
   counted_space() = default;
-  std::uint64_t space = 0; ///< A space_id; 0: the spaces beyond those that are counted each.
+  /// A space_id; 0: all spaces beyond those that are counted one by one.
+  std::uint64_t space = 0;
   std::uint64_t pages = 0;
   std::uint64_t bytes = 0;
   template <class Inspector>
@@ -155,13 +157,14 @@ struct counted_space {
   }
 };
 
-/// What lies in a node's pool, and what of it is read most.
+/// What lies in a node's pool, and which pages are read most.
 struct page_census {
   page_census() = default;
-  std::uint64_t age_ms = 0;    ///< Age of `big` and `spaces`, which a walk through the pool finds.
-  std::uint64_t window_ms = 0; ///< For how long the reads of `hot` were counted.
-  std::vector<counted_page> hot; ///< The most-read pages, the first one most.
-  std::vector<counted_page> big; ///< The largest pages, the first one largest.
+  /// Age of `big` and `spaces`, for which the pool is walked from time to time.
+  std::uint64_t age_ms = 0;
+  std::uint64_t window_ms = 0;   ///< For how long the reads of `hot` were counted.
+  std::vector<counted_page> hot; ///< The most-read pages, in falling order of reads.
+  std::vector<counted_page> big; ///< The largest pages, the largest one first.
   std::vector<counted_space> spaces;
   template <class Inspector>
   friend auto inspect(Inspector& f, page_census& x) {

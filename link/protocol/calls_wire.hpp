@@ -12,12 +12,12 @@
 
 namespace peercache::link {
 
-/// The most bytes of one client's spaces that are read; of a report without `space_calls` beyond
-/// the bounds of client/call_log.hpp `encode_spaces` makes fewer.
+/// Most bytes of one client's spaces that are read. `encode_spaces` makes fewer of a report whose
+/// spaces keep to the bounds of client/call_log.hpp.
 inline constexpr std::size_t spaces_bytes_max = 16u << 20;
 
-/// The calls of a client as they travel (`wire_version`), little endian. A text is its length (4
-/// bytes) and its bytes; a list the number of its elements (4 bytes) and those:
+/// Encodes the calls of a client as they travel (`wire_version`), little endian. A text is its
+/// length (4 bytes) and its bytes; a list is the number of its elements (4 bytes) and the elements:
 ///
 ///     spaces: space (8 bytes), door, fields, facts (name, value), pages (8 bytes each),
 ///             unasked (reason, 8 bytes), failed (call, status: 1 byte each, age_ms: 8 bytes,
@@ -26,18 +26,20 @@ inline constexpr std::size_t spaces_bytes_max = 16u << 20;
 ///             waited_us: 8 bytes each, peer, digest), uses (space: 8 bytes, pages: a list of
 ///             8 bytes each), data_plane
 std::string encode_spaces(const std::vector<space_calls>& spaces);
-/// Reads bytes that anybody may have written. False, and `into` is empty: they are cut short or go
-/// on, or are more than `spaces_bytes_max`. Allocates no more than a small multiple of the bytes.
+/// Decodes bytes that anybody may have written. Returns false and empties `into` when the bytes are
+/// cut short, go on after the end, or are more than `spaces_bytes_max`. Allocates no more than a
+/// small multiple of the bytes.
 bool decode_spaces(std::string_view bytes, std::vector<space_calls>& into);
 
-/// The most bytes of what a client tells besides its spaces; client/call_watch.hpp makes fewer.
+/// Most bytes that are read of what a client tells besides its spaces; client/call_watch.hpp makes
+/// fewer.
 inline constexpr std::size_t watch_bytes_max = 64u << 10;
 /// The slow calls, uses and data plane of a report, as they travel.
 std::string encode_watch(const call_report& from);
-/// Reads them into `into`, as `decode_spaces` does.
+/// Decodes slow calls, uses and data plane into `into`, and rejects bytes as `decode_spaces` does.
 bool decode_watch(std::string_view bytes, call_report& into);
 
-/// CAF reads and writes reports by this. A message with malformed spaces is not delivered.
+/// Lets CAF read and write reports. A message with malformed spaces or watch is not delivered.
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, call_report& x) {
   if constexpr (Inspector::reads_state) {

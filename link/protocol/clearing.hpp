@@ -15,16 +15,16 @@ using clearing_actor = caf::typed_actor<
     // certain, or when the time has passed.
     caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string,
                     from_here>::with<clear_report>,
-    // Gateway, for other nodes: tells the spaces that they know to be cleared
-    // (cleared_spaces::tell). Answers the spaces that this node knows, once it remembers them and
-    // no cleared page is in its memory.
+    // Gateway, for other nodes: tells the spaces that those nodes know to be cleared
+    // (cleared_spaces::tell). Answers the spaces that this node knows, once it remembers the told
+    // ones and no cleared page is in its memory.
     caf::replies_to<tell_atom, std::string, from_here>::with<std::string>,
     // The node, before it drains for its end: no further clear by way of this node is certain. So
     // nodes that are stopped together need not wait for each other when they start.
     caf::reacts_to<drain_atom, from_here>,
     // The node, at its end: nobody reads its pages from now on. Answers when the other nodes have
-    // heard that, or half a second later. False when that could not be kept for this node's next
-    // process; then the other nodes were not told either.
+    // heard that, or half a second later. False when that could not be stored for this node's next
+    // process; the other nodes were not told then either.
     caf::replies_to<leave_atom, from_here>::with<bool>,
     // Gateway: asks how many clears there were, and what keeps the next one from being certain.
     caf::replies_to<stats_atom>::with<metrics::samples>,

@@ -21,7 +21,7 @@ using directory_actor = caf::typed_actor<
     // Pool: record where pages can be read. The numbers are term and version of the sender's view:
     // nothing is recorded before that view has come here.
     caf::replies_to<publish_atom, std::string, std::uint64_t, std::uint64_t>::with<std::string>,
-    // Pool: forget records that still have that generation. Answers how many were forgotten.
+    // Pool: forget these records, unless newer ones have come. Answers how many were forgotten.
     caf::replies_to<withdraw_atom, std::string>::with<std::uint64_t>,
     // Client: asks where the pages of these keys can be read.
     caf::replies_to<lookup_atom, std::string>::with<std::string>,

@@ -15,7 +15,8 @@ namespace peercache::link {
 /// One turn of the disk's thread, reported to the disk's actor, which handles the parts in this
 /// order: answers, pages that are gone, pages that are stored.
 struct disk_turn {
-  std::string stored; ///< stored_page records: pages that are durable, some of them since earlier.
+  /// stored_page records: pages that are durable, some of them for a while already.
+  std::string stored;
   struct left {
     std::uint64_t ticket = 0;
     std::string keys;

@@ -7,10 +7,10 @@
 
 namespace peercache::link {
 
-/// Changes with any change of the messages between processes.
+/// Version of the messages between processes; every change of a message raises it.
 inline constexpr std::uint32_t wire_version = 23;
 
-/// What a client process hears from the gateway of its host.
+/// The client's end of a session: what a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
     // Gateway: tells the cluster's new view, encoded.
     caf::reacts_to<view_atom, std::string>,
@@ -84,19 +84,20 @@ using gateway_actor = caf::typed_actor<
     // protocol).
     caf::replies_to<promote_atom, std::string, std::uint32_t, from_here>::with<std::string>,
     caf::replies_to<warm_atom, std::string, from_here>::with<std::string>,
-    // CLI: read this node's disk tier and compare checksums; evict until this many bytes are free.
-    // Both answer when the work has begun; false if there is no disk tier.
+    // CLI: read this node's disk tier and compare checksums; evict until this many bytes of the
+    // tier are free. Both messages are answered when the work has begun; false if there is no disk
+    // tier.
     caf::replies_to<verify_atom>::with<bool>,
     caf::replies_to<evict_atom, std::uint64_t>::with<bool>,
     // CLI and metrics: ask for the state of this node.
     caf::replies_to<status_atom>::with<node_report>,
-    // Nodes and CLI: ask what this node remembers, from beyond the points and the events of these
-    // numbers on; 0 and 0: all of it.
+    // Nodes and CLI: ask for the points and the events of this node's history that follow these
+    // numbers; 0 and 0: all of it.
     caf::replies_to<history_atom, std::uint64_t, std::uint64_t>::with<history_report>,
     // CLI: asks for the clients of this node.
     caf::replies_to<list_atom>::with<sessions_report>,
-    // CLI: asks what the clients of this node have asked for and stored lately, also those that
-    // ended since.
+    // CLI: asks what the clients of this node have asked for and stored lately, including clients
+    // that ended since.
     caf::replies_to<calls_atom>::with<calls_report>,
     // CLI: asks how pages with these prefixes (packed u64) left this node, and which of them its
     // shard has forgotten because their holder is gone.
@@ -134,7 +135,7 @@ using gateway_actor = caf::typed_actor<
     // Itself: checks the sessions whose process may be gone.
     caf::reacts_to<beat_atom, from_here>>;
 
-/// Opens connections with a deadline of our own; no other actor is blocked by them.
+/// Opens connections with a deadline of our own, and without blocking another actor.
 using connector_actor = caf::typed_actor<
     // Actors of this process: connect to this host and port. Answers the gateway published there,
     // or an error within the connect time-out. With TLS the certificate there must be that of the

@@ -13,7 +13,7 @@
 
 namespace peercache::link {
 
-/// What a node remembers of the last hour: steps of this length, by its time of day.
+/// Length of the steps, by a node's time of day, in which the node remembers the last hour.
 inline constexpr std::uint64_t history_step_ms = 10'000;
 inline constexpr std::size_t history_points_max = 360;
 /// How many events a node remembers; the oldest ones are dropped.
@@ -25,8 +25,9 @@ struct history_point {
   std::uint64_t number = 0;  ///< Counts the points of a process, from 1.
   std::uint64_t unix_ms = 0; ///< The node's time of day at the end of the step.
   std::uint64_t span_ms = 0; ///< How long the step really was.
-  /// Pages that local clients got, by page_source_words, and missed, by page_status.
+  /// Pages that local clients got, by page_source_words.
   std::array<std::uint64_t, page_source_words.size()> hits{};
+  /// Pages that local clients missed, by page_status.
   std::array<std::uint64_t, page_status_count> misses{};
   std::uint64_t get_bytes = 0, set_bytes = 0; ///< Bytes that local clients got and stored.
   std::uint64_t sent_bytes = 0;               ///< Bytes that were sent to other hosts.
@@ -34,13 +35,16 @@ struct history_point {
   std::uint64_t disk_evictions = 0;           ///< Pages that left the disk to make room.
   std::uint64_t pool_bytes = 0;               ///< Bytes of the pool in use at the step's end.
   std::uint64_t disk_queue_bytes = 0;         ///< Bytes to be written to disk at the step's end.
-  std::array<std::uint64_t, 3> get_ns{};      ///< p50, p90 and p99 of the calls; 0: no calls.
+  /// p50, p90 and p99 of the get calls' latency; 0: no calls.
+  std::array<std::uint64_t, 3> get_ns{};
+  /// p50, p90 and p99 of the set calls' latency; 0: no calls.
   std::array<std::uint64_t, 3> set_ns{};
   bool operator==(const history_point&) const = default;
 };
 static_assert(sizeof(history_point) == 288 && std::is_trivially_copyable_v<history_point>);
 
-/// Something that happened to a node or to the cluster's members, as one node saw it.
+/// Something that happened to a node or to the cluster's members, as the node saw it that tells of
+/// it.
 struct node_event {
   node_event() = default;
   node_event(std::uint64_t when, std::string what, std::string who, std::string words,
@@ -48,10 +52,10 @@ struct node_event {
       : unix_ms(when), kind(std::move(what)), node(std::move(who)), text(std::move(words)),
         over(is_over) {}
   std::uint64_t number = 0;  ///< Counts the events of a process, from 1.
-  std::uint64_t unix_ms = 0; ///< By the clock of the node that saw it.
+  std::uint64_t unix_ms = 0; ///< By the clock of the node that saw the event.
   /// "joined", "left", "restarted", "gone", or a name of common/fault_ids.hpp: an incident.
   std::string kind;
-  std::string node; ///< The node that it happened to.
+  std::string node; ///< Name of the node that the event happened to.
   std::string text;
   bool over = false; ///< The incident has ended.
   bool operator==(const node_event&) const = default;

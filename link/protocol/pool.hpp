@@ -66,7 +66,7 @@ using pool_actor = caf::typed_actor<
     // This node's membership: tells the members and the owners of each key; publish again the pages
     // that changed owner.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // The node's start: hands over pages (compared_page) that the process before left, already
+    // The node's start: hands over pages (compared_page) that the previous process left, already
     // compared with their checksums. An empty message ends the adoption.
     caf::reacts_to<adopt_atom, std::string, from_here>,
     // Itself: goes on zeroing the memory of removed pages.

@@ -28,7 +28,7 @@ struct filled_slot {
 };
 static_assert(sizeof(filled_slot) == 48 && std::is_trivially_copyable_v<filled_slot>);
 
-/// What the pool does with a page that the cluster has elsewhere.
+/// What the pool does with a page that the cluster has on another host already.
 enum class commit_mode : std::uint8_t {
   store = 0,  ///< The new copy stays beside the others.
   skip = 1,   ///< The new copy is dropped when all directory owners know the page elsewhere.
@@ -49,7 +49,7 @@ struct used_page {
 };
 static_assert(sizeof(used_page) == 16 && std::is_trivially_copyable_v<used_page>);
 
-/// A page that the process before left in the pool. Travels within a node only.
+/// A page that the previous process left in the pool. Travels within a node only.
 ///
 ///   offset  bytes  field
 ///        0      4  slot
@@ -60,7 +60,7 @@ struct compared_page {
 };
 static_assert(sizeof(compared_page) == 8 && std::is_trivially_copyable_v<compared_page>);
 
-/// Most used_pages of one message that are looked at.
+/// Most used_pages of one message that are looked at; a node ignores or refuses more.
 inline constexpr std::size_t used_pages_max = 4096;
 
 /// Stands in place of a slot: no room could be made.
@@ -83,7 +83,7 @@ std::optional<std::size_t> record_count(std::string_view blob) noexcept {
   return blob.size() / sizeof(T);
 }
 
-/// @pre index < *record_count<T>(blob)
+/// Returns the record at an index of `blob`. @pre index < *record_count<T>(blob)
 template <class T>
 T record_at(std::string_view blob, std::size_t index) noexcept {
   T record;

@@ -10,9 +10,9 @@
 
 namespace peercache::link {
 
-// Reports have what actors say of themselves besides their numbers; numbers are samples and travel
-// by name (link/protocol/samples_wire.hpp). A report travels field by field, in the order of its
-// `inspect`: another field is another `wire_version`. User-declared constructors keep g++ from
+// Reports say what actors tell of themselves besides their numbers; the numbers are samples and
+// travel by name (link/protocol/samples_wire.hpp). A report travels field by field, in the order of
+// its `inspect`: another field is another `wire_version`. User-declared constructors keep g++ from
 // taking the structs for paren-initialisable aggregates.
 
 /// Something that keeps a node from being well, as the node itself says it.
@@ -23,7 +23,7 @@ struct node_fault {
   std::string id;             ///< A name of common/fault_ids.hpp.
   std::string what;           ///< What is wrong, in words, without the node's name.
   std::string fix;            ///< What to do; empty where `what` says it.
-  std::uint64_t since_ms = 0; ///< Unix time, in ms; 0: not known.
+  std::uint64_t since_ms = 0; ///< Since when the fault lasts, in ms since 1970; 0: not known.
   bool operator==(const node_fault&) const = default;
   template <class Inspector>
   friend auto inspect(Inspector& f, node_fault& x) {
@@ -45,11 +45,11 @@ struct directory_report {
 /// What a node's membership says besides its metrics.
 struct membership_report {
   membership_report() = default;
-  /// Addresses of discovery.seeds at which no member of the view and no gone one is; none before
-  /// the node is in a view.
+  /// Addresses of discovery.seeds at which there is neither a member of the view nor a gone member;
+  /// none before the node is in a view.
   std::vector<std::string> missing_seeds;
-  /// What keeps the node out of the cluster's view: the answer of each address that it asks to take
-  /// it in. None while the node is in.
+  /// What keeps the node out of the cluster's view: the answer of each address that the node asks
+  /// to be taken in. None while the node is in the view.
   std::vector<node_fault> faults;
   template <class Inspector>
   friend auto inspect(Inspector& f, membership_report& x) {
@@ -57,7 +57,7 @@ struct membership_report {
   }
 };
 
-/// What a node says of its ways to other nodes.
+/// What a node says of its connections to other nodes.
 struct links_report {
   links_report() = default;
   /// Ports of members that this node cannot connect to, though it is connected with the member.
@@ -78,7 +78,8 @@ struct disk_report {
   std::string why_fallback;
   std::string breaker;    ///< "closed", "open", "half_open".
   bool verifying = false; ///< The whole tier is being read because an operator asked for it.
-  std::vector<node_fault> faults; ///< Troubles that have begun and not ended.
+  /// Faults that have begun and not ended.
+  std::vector<node_fault> faults;
   template <class Inspector>
   friend auto inspect(Inspector& f, disk_report& x) {
     return f(x.why_off, x.path, x.store, x.io, x.why_fallback, x.breaker, x.verifying, x.faults);
@@ -89,7 +90,7 @@ struct disk_report {
 struct clear_report {
   clear_report() = default;
   bool certain = false;    ///< No page from before the clear is ever a hit, for any client.
-  std::uint32_t epoch = 0; ///< The space's epoch from here on.
+  std::uint32_t epoch = 0; ///< The space's epoch after the clear.
   std::vector<std::string> unaware; ///< Names of members that have not confirmed the clear.
   std::vector<std::string> missing; ///< Names of former members that may still live, unreachable.
   std::string why_not; ///< Why the clear is not certain, in words; empty when it is certain.
@@ -106,7 +107,8 @@ struct node_report {
   std::string unready_reason; ///< Why the node is not ready, in words; empty when it is ready.
   std::string data_plane;     ///< How the node serves pages, "tcp" or "verbs", with the reason.
   std::string version;        ///< The version of PeerCache that runs.
-  metrics::samples samples;   ///< The numbers of all actors of the node, and of its clients' sum.
+  /// The numbers of all actors of the node, and the sums of its clients' numbers.
+  metrics::samples samples;
   directory_report directory;
   disk_report disk;
   membership_report membership;

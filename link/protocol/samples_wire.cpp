@@ -21,7 +21,7 @@ constexpr std::size_t series_bytes_max =
 // An eighth of the limit is left for the buckets of the histograms, of which there are few series.
 static_assert(metrics::samples::series_max * series_bytes_max < samples_bytes_max / 8 * 7);
 
-/// Begins a series' body: its kind and its words.
+/// Returns the first part of a series' body: its kind and its words.
 std::string body_of(const series& which, bool is_histogram) {
   std::string body;
   byte_writer out(body);
@@ -50,7 +50,7 @@ void write(byte_writer& out, const latency_snapshot& latency) {
     }
 }
 
-/// Reads up to the end of the body; a bucket that does not exist is left out.
+/// Reads a histogram, to the end of the body; a bucket that does not exist here is left out.
 latency_snapshot read_latency(byte_reader& in) {
   latency_snapshot latency;
   latency.bucket_counts.resize(metrics::latency_histogram::bucket_count);
@@ -66,7 +66,8 @@ latency_snapshot read_latency(byte_reader& in) {
   return latency;
 }
 
-/// Reads the body of one series. False when the body is malformed.
+/// Reads the body of one series into `into`, unless this process has no such series. False when the
+/// body is malformed.
 bool read_body(const metric_info& info, std::string_view body, metrics::samples& into) {
   byte_reader in(body);
   const bool is_histogram = in.number<std::uint8_t>() != 0;

@@ -15,8 +15,8 @@ namespace peercache::link {
 /// The most bytes of samples that are read; `encode_samples` never makes as many.
 inline constexpr std::size_t samples_bytes_max = 16u << 20;
 
-/// Samples as they travel (`wire_version`): each series by the name of its metric and its words, so
-/// that a metric more or less on either side changes nothing for the others. One series is
+/// Encodes samples as they travel (`wire_version`): each series by the name of its metric and its
+/// words, so that a metric which only one side has changes nothing for the others. One series is
 ///
 ///     name: length (1 byte), text
 ///     length of the body (4 bytes), body:
@@ -28,17 +28,17 @@ inline constexpr std::size_t samples_bytes_max = 16u << 20;
 /// The length of the body lets a reader skip a series whose metric it does not know.
 std::string encode_samples(const metrics::samples& from);
 
-/// Reads bytes that anybody may have written. The answer is without series that the table here does
-/// not know (a name, a word, another number of labels, another type) and without values that no
-/// metric has (below 0, not finite). Errors (`invalid_argument`): bytes that are cut short or go
-/// on, more than `samples_bytes_max`, or more series than `metrics::samples::series_max`.
+/// Decodes bytes that anybody may have written. Leaves out series that this process's table does
+/// not know (a name, a word, another number of labels, another type) and values that no metric has
+/// (below 0, not finite). Errors (`invalid_argument`): bytes that are cut short or go on, more than
+/// `samples_bytes_max`, or more series than `metrics::samples::series_max`.
 result<metrics::samples> decode_samples(std::string_view bytes);
 
 } // namespace peercache::link
 
 namespace peercache::metrics {
 
-/// CAF reads and writes samples by this. A message with malformed ones is not delivered.
+/// Lets CAF read and write samples. A message with malformed samples is not delivered.
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, samples& x) {
   if constexpr (Inspector::reads_state) {

@@ -10,8 +10,9 @@
 
 namespace peercache::link {
 
-/// One member and the way to it. In a node: its actors, null while there is no connection. A client
-/// has no actors of members, but a connection to their look-up ports (client/member_channels.hpp).
+/// One member and the way to it. In a node: the member's actors, null while there is no connection.
+/// A client has no actors of members, but connections to their look-up ports
+/// (client/member_channels.hpp).
 struct peer {
   peer() = default;
   discovery::member self;
@@ -20,19 +21,20 @@ struct peer {
   membership_actor membership;
   /// The port where the member answers clients (actors/lookup_broker.hpp).
   std::uint16_t lookup_port = 0;
-  bool reached = false; ///< In a client: its connection stands.
+  bool reached = false; ///< In a client: the connection to the member stands.
   bool tried = false;   ///< At least one attempt to connect has ended, well or not.
   bool linked() const noexcept { return reached || directory; }
 };
 
 /// A view, its ring, and the way to each member: all that one process needs to ask the right shard.
-/// Immutable once shared; a new one replaces it with every view and every change of a connection.
+/// Immutable once shared; every new view and every change of a connection makes a new topology.
 struct topology {
   topology() = default;
   discovery::view view;
   discovery::hash_ring ring;
   std::vector<peer> peers; ///< The peer of each of view.members, in the same order: by node_id.
-  /// Rings of earlier views, kept until the last view: users check their age.
+  /// Rings that newer views have replaced; users pass the time, since old ones are dropped only
+  /// with the next view.
   discovery::former_rings past;
 
   const peer* find(node_id id) const noexcept;

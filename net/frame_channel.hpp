@@ -22,9 +22,10 @@ namespace peercache::net {
 ///     cluster       8     8  digest of its name
 ///     incarnation  16    16  of the process that is meant
 ///
-/// The asking side greets and goes on with its first question at once; a server that is not meant
-/// closes. With the magic "PCL1" each frame is answered by one frame, in order, so that many may be
-/// on their way; frames after other magics have numbers (link/member_question.hpp).
+/// The asking side greets and goes on with its first question at once; a server that is not the
+/// process meant closes the connection. With the magic "PCL1" each frame is answered by one frame,
+/// in order, so that many questions may be on their way; frames after other magics have numbers
+/// (link/member_question.hpp).
 namespace frames {
 inline constexpr std::uint32_t magic = 0x314c4350;
 inline constexpr std::size_t greeting_bytes = 32;
@@ -33,11 +34,11 @@ inline constexpr std::uint32_t payload_bytes_max = 1u << 21;
 
 std::string greeting(std::uint32_t version, std::string_view cluster, const incarnation& meant,
                      std::uint32_t of = magic);
-/// @pre payload.size() <= bytes_max
+/// Appends a frame with this payload to `out`. @pre payload.size() <= bytes_max
 void append_frame(std::string& out, std::string_view payload,
                   std::size_t bytes_max = payload_bytes_max);
 /// Takes the first frame off `bytes` and gives its payload. False when the frame is not complete;
-/// `too_long` is then set when it never may be, because its length exceeds the limit.
+/// `too_long` is then set if its length exceeds `bytes_max`, so that it is never taken.
 bool take_frame(std::string_view& bytes, std::string_view& payload, bool& too_long,
                 std::size_t bytes_max = payload_bytes_max) noexcept;
 } // namespace frames
@@ -59,12 +60,13 @@ public:
   /// Whether the server, as far as the kernel has heard, still has its end of the connection.
   bool lives() const noexcept;
 
-  /// Asks `question`, cut into frames of at most `frame_bytes`. @pre the question before is
+  /// Asks `question`, cut into frames of at most `frame_bytes`. @pre the previous question is
   /// answered; frame_bytes > 0
   void ask(std::string_view question, std::size_t frame_bytes);
 
-  /// Adds one more frame to what is asked, whose answer comes after the others. @pre not empty,
-  /// and `ask` was called for this question, if only with an empty one
+  /// Adds one frame to the question; its answer comes after those of the earlier frames.
+  /// @pre `payload` is not empty, and `ask` was called for this question, if only with an empty
+  /// text
   void add(std::string_view payload);
 
   /// Sends or receives what is possible without blocking. A call that has sent the end of a
@@ -76,7 +78,7 @@ public:
 
   int fd() const noexcept { return socket_.get(); }
   /// The events to poll(2) for: POLLIN, and POLLOUT while there is something to send; during the
-  /// handshake of TLS what that waits for.
+  /// handshake of TLS the events that the handshake waits for.
   short events() const noexcept;
 
 private:

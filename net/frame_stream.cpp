@@ -39,7 +39,8 @@ bool frame_stream::push(std::string_view payload, std::size_t payload_bytes_max)
   return true;
 }
 
-/// Goes on with what a dialled connection begins with. True when frames may travel.
+/// Takes the next step of a dialled connection's connect and TLS handshake. True when frames may
+/// travel.
 bool frame_stream::shake_hands() noexcept {
   if (!socket_.is_to_establish())
     return true;
@@ -50,7 +51,8 @@ bool frame_stream::shake_hands() noexcept {
     fault_ = errno;
     ended_ = true;
   }
-  // Each direction may be tried once TLS stands; before, an event tells when to go on.
+  // Once TLS stands, each direction may be tried; before, an event tells when the handshake can go
+  // on.
   readable_ = writable_ = now == stream_socket::step::established;
   return readable_;
 }

@@ -14,14 +14,14 @@
 namespace peercache::net {
 
 /// One TCP connection, plain or under TLS, over which both sides send frames (`frames`) when they
-/// like; `frame_channel` is the one for questions and answers. Whoever owns it adds `fd` to an
+/// like; for questions and answers there is `frame_channel`. The stream's owner adds `fd` to an
 /// `event_poll`, hands events over, and calls `flush` and `receive`; neither blocks. `flush` shakes
 /// hands first on a connection that was dialled under TLS.
 ///
 /// Threads: one at a time. Errors: `ended` when the other side has closed or the connection broke,
 /// which is seen only after all that arrived before was received; `fault` is the errno. Bounds:
-/// `queue_bytes_max` bytes wait to be sent; what was received and not taken is what the owner let
-/// `receive` take, so one frame of the longest kind that it lets `take` wait for.
+/// `queue_bytes_max` bytes wait to be sent. Received bytes wait until they are taken; the owner
+/// limits them by what it passes to `receive` and `take`.
 class frame_stream {
 public:
   frame_stream(stream_socket socket, std::size_t queue_bytes_max) noexcept
@@ -30,8 +30,8 @@ public:
   int fd() const noexcept { return socket_.fd(); }
   /// Takes note of what `event_poll` reported.
   void on_events(std::uint32_t events) noexcept;
-  /// Makes the next `flush` and `receive` try, whatever events have said. A handshake does not
-  /// begin by it: an event tells when the connection stands.
+  /// Makes the next `flush` and `receive` try, whatever events have said. Does nothing before a
+  /// handshake of TLS has begun: an event tells when the socket is connected.
   void look_again() noexcept {
     if (socket_.under_tls() || !socket_.is_to_establish())
       readable_ = writable_ = true;
@@ -46,20 +46,20 @@ public:
   /// Tells the other side that nothing more will be sent. @pre queued_bytes() == 0
   void finish() noexcept;
   std::size_t queued_bytes() const noexcept { return out_.size() - sent_; }
-  /// Whether the kernel has taken any byte, so that the connection once stood.
+  /// Whether the connection was ever established: the kernel has taken a byte, or TLS has begun.
   bool has_sent() const noexcept { return has_sent_ || socket_.under_tls(); }
   /// Whether the connection is under TLS, or shakes hands for it.
   bool under_tls() const noexcept { return socket_.under_tls(); }
   /// The name in the other side's certificate; empty without TLS, and while it shakes hands.
   std::string peer_name() const { return socket_.peer_name(); }
 
-  /// Receives the bytes that have arrived, at most `bytes_max`. Returns how many bytes it was.
+  /// Receives the bytes that have arrived, at most `bytes_max`. Returns their number.
   std::size_t receive(std::size_t bytes_max);
   /// Takes the next frame that is whole; its payload is valid until the next `receive` or
-  /// `discard`. Nothing when none is, or `too_long`, as it then stays.
+  /// `discard`. Nothing when no frame is whole, and always after `too_long`.
   std::optional<std::string_view> take(std::size_t payload_bytes_max) noexcept;
   void discard() noexcept;
-  /// The length of a frame was above what `take` allowed: no further frame can be found.
+  /// Whether a frame was longer than `take` allowed: no further frame can be found.
   bool too_long() const noexcept { return too_long_; }
 
   /// Whether `receive` or `flush` may have something to do without a new event.

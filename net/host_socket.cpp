@@ -60,8 +60,8 @@ unique_fd connect_to(const std::string& path) {
   return {};
 }
 
-/// Whether somebody may listen at this name, be it that he accepts nobody at the moment, or not
-/// this user.
+/// Whether a process may be listening at this name, even one that accepts nobody at the moment, or
+/// not this user.
 bool is_served(const std::string& path) {
   const auto at = address_of(path);
   const auto fd = new_socket();
@@ -99,7 +99,8 @@ error no_host_socket(const std::string& path, const std::string& why) {
                                        path, why)};
 }
 
-/// Makes the folder if it is missing.
+/// Makes the folder if it is missing, and opens it to the group. An error when other users may
+/// write to it.
 result<void> prepare(const std::string& folder, std::optional<gid_t> group) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return no_host_socket(folder, std::strerror(errno));
@@ -145,7 +146,7 @@ bool is_believed(const std::string& folder, bool chosen) {
          (chosen || folder == system_folder || found.st_uid == ::geteuid() || found.st_uid == 0);
 }
 
-/// The groups of the process at the other end.
+/// The groups of the process at the other end of a socket; `first` is its primary group.
 std::vector<gid_t> groups_of(int fd, gid_t first) {
   std::vector<gid_t> groups(64);
   for (;;) {
@@ -170,7 +171,7 @@ std::vector<std::string> host_socket_folders(const std::string& chosen) {
   if (const auto runtime = text_of("XDG_RUNTIME_DIR"); !runtime.empty())
     folders.push_back(runtime + "/peercache");
   if (folders.back() != usual)
-    folders.push_back(usual); // A login has the variable, and a service of the same user has not.
+    folders.push_back(usual); // A login has XDG_RUNTIME_DIR, a service of the user has not.
   folders.push_back(fmt::format("/tmp/peercache-{}", ::geteuid()));
   return folders;
 }
@@ -236,7 +237,7 @@ result<host_socket> host_socket::listen(const host_socket_options& options) {
     return folder.error();
   const auto own_name = name_of(options.bind, options.port);
   const auto path = *folder + '/' + own_name;
-  // The file gets its place only when its mode is right and it is listened at.
+  // The socket gets its final name only when its mode is right and it listens.
   const auto fresh = fmt::format("{}/.{}.{:08x}", *folder, options.port, std::random_device{}());
   const auto at =
       address_of(path.size() > fresh.size() ? path : fresh) ? address_of(fresh) : std::nullopt;
@@ -275,7 +276,8 @@ unique_fd connect_on_host(const std::string& host, std::uint16_t port) {
     const auto exact = folder + '/' + name_of(host, port);
     if (auto found = connect_to(exact))
       return found;
-    // A node of that address that has ended is not another one that listens on all addresses.
+    // If a dead node of this address has left its name, the socket of a node that listens on all
+    // addresses is another node's.
     struct stat left {};
     if (is_here && ::lstat(exact.c_str(), &left) != 0)
       if (auto found = connect_to(folder + '/' + name_of("::", port)))

@@ -10,15 +10,15 @@
 #include <sys/types.h>
 #include <vector>
 
-// The Unix socket at which a node serves processes of its own host. Its name is the node's address
-// (`ADDRESS-PORT.sock`, or `any-PORT.sock` of a node that listens on all addresses), so a client
-// that was given the address finds the socket, too.
+// The Unix socket at which a node serves processes of its own host. The socket is named after the
+// node's address (`ADDRESS-PORT.sock`, or `any-PORT.sock` of a node that listens on all addresses),
+// so a client that was given the address finds the socket.
 namespace peercache::net {
 
 /// The environment variable by which clients and nodes take the folder of their sockets.
 inline constexpr const char* host_socket_variable = "PEERCACHE_NET_SOCKET_FOLDER";
 
-/// The folders that may hold sockets, in the order in which they are tried: `chosen` alone if it is
+/// The folders that may hold sockets, in the order in which they are tried: only `chosen` if it is
 /// not empty; otherwise /run/peercache, `peercache` in $XDG_RUNTIME_DIR and in /run/user/UID,
 /// /tmp/peercache-UID.
 std::vector<std::string> host_socket_folders(const std::string& chosen);
@@ -29,8 +29,8 @@ public:
   /// @param group a group whose members are served, besides this process's user and root
   explicit host_users(std::optional<gid_t> group) : group_(group) {}
 
-  /// Whether the process that connected may be served, as the kernel tells of it. An error says who
-  /// asked and who may.
+  /// Whether the process at the other end of `fd` may be served, judged by the user and the groups
+  /// that the kernel tells. An error says who asked and who may.
   result<void> judge(int fd) const;
 
 private:
@@ -45,13 +45,14 @@ struct host_socket_options {
   std::optional<gid_t> group;
 };
 
-/// A node's listening Unix socket, and its names in the file system: mode 0600, or 0660 with a
-/// group, in a folder of the node's user or of root, to which nobody else may write, and which is
-/// made if it is missing (0700, or 0750). With a group, and no folder chosen, in /run/peercache.
+/// A node's listening Unix socket, and its names in the file system. Its mode is 0600, or 0660 with
+/// a group. Its folder belongs to the node's user or to root, nobody else may write to it, and it
+/// is made if it is missing (0700, or 0750 with a group). With a group, and no folder chosen, the
+/// folder is /run/peercache.
 ///
 /// Threads: one. Ownership: the names are removed with this object, unless another node has taken
-/// them; the socket is handed to whoever accepts. Errors: the folder is others' to write, or a node
-/// that lives has a socket of that name. A name that a dead node has left is taken over.
+/// them; `take` hands the socket to the caller. Errors: other users may write to the folder, or a
+/// living node has a socket of that name. A name that a dead node has left is taken over.
 class host_socket {
 public:
   static result<host_socket> listen(const host_socket_options& options);
@@ -72,10 +73,10 @@ private:
   std::vector<std::shared_ptr<const name>> names_;
 };
 
-/// Connects to the socket of the node that is known by this numeric address, if it runs on this
-/// host. Does not block. No descriptor: there is none that this process may use. An address of
-/// another host is looked for only in a folder that `host_socket_variable` names, since a container
-/// may share its node's folder and not its network.
+/// Connects to the socket of the node that is known by this numeric address, if the node runs on
+/// this host. Does not block. Returns no descriptor when there is no socket that this process may
+/// use. An address of another host is looked for only in a folder that `host_socket_variable`
+/// names, since a container may share its node's folder and not its network.
 unique_fd connect_on_host(const std::string& host, std::uint16_t port);
 
 } // namespace peercache::net

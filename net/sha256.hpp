@@ -23,7 +23,7 @@ public:
 
   /// Adds bytes to the digest that is being made.
   void add(std::span<const std::uint8_t> bytes) noexcept;
-  /// Returns the digest of all bytes since the last one.
+  /// Returns the digest of all bytes that were added since the last `finish`.
   digest finish() noexcept;
 
 private:

@@ -70,15 +70,15 @@ std::uint16_t local_port(const unique_fd& socket);
 /// The address of the other end, in bytes that compare, without its port; empty when there is none.
 std::string peer_address(int fd);
 
-/// Makes the kernel ask a silent peer's host after each `quiet` whether it still lives; the
-/// connection of a host that does not ends within about twice that time.
+/// Makes the kernel probe a silent peer's host after each `quiet`; the connection to a host that
+/// does not answer ends within about twice that time.
 void keep_alive(int fd, std::chrono::seconds quiet) noexcept;
 
 /// Takes the outcome of a non-blocking connect from the socket: 0 or an errno.
 int socket_error(int fd) noexcept;
 
-/// Ends both directions of a connection at once, whatever was not sent yet. The descriptor stays
-/// open: its owner closes it.
+/// Ends both directions of a connection at once, and drops what was not sent yet. The descriptor
+/// stays open: its owner closes it.
 void cut_off(int fd) noexcept;
 
 /// Waits for edge-triggered readiness of many sockets, and for a wake-up from other threads.

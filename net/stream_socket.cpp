@@ -11,11 +11,12 @@ namespace {
 
 /// The most bytes that one record of TLS gives.
 constexpr std::size_t record_bytes_max = 16u << 10;
-/// No machine has smaller pages of memory.
+/// Size of the smallest pages of memory that any machine has.
 constexpr std::size_t memory_page_bytes = 4096;
 
-/// Whether the kernel can write to all of this memory, of which it changes one byte a page. TLS
-/// writes to it as the process itself, which would end by a signal. @pre count > 0
+/// Whether the kernel can write to all of this memory; it changes one byte of each page. TLS would
+/// write to the memory in this process, which a signal ends if it may not be written to. @pre count
+/// > 0
 bool is_writable(int socket, std::byte* bytes, std::size_t count) noexcept {
   const auto takes_a_byte = [socket](std::byte* at) {
     socklen_t one = 1;
@@ -27,8 +28,9 @@ bool is_writable(int socket, std::byte* bytes, std::size_t count) noexcept {
   return takes_a_byte(bytes + count - 1);
 }
 
-/// Moves the pieces one after the other by `move_some`, until it cannot go on. What ends it after
-/// some bytes is told by the next call.
+/// Moves the pieces one after the other by `move_some`, until it cannot go on. Returns the number
+/// of moved bytes, or what `move_some` returned if none were moved; a failure after some bytes is
+/// returned by the next call.
 template <class Move>
 ssize_t move_all(std::span<const iovec> pieces, Move&& move_some) {
   std::size_t moved = 0;

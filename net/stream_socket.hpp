@@ -19,10 +19,10 @@ namespace peercache::net {
 /// know: TLS reads no byte behind the record that it was asked for, and has given the socket a
 /// whole record when `send` has taken the last byte that it was given.
 ///
-/// Threads: one at a time. Ownership: owns the descriptor, which the events of an `event_poll` are
-/// for. Errors: -1 with errno as sockets and `tls_session` have it; 0 at the end of the stream.
-/// EFAULT when pieces are to be received into memory that the process may not write to; what
-/// `receive` is given as one piece is the owner's own memory.
+/// Threads: one at a time. Ownership: owns the descriptor, which its user adds to an `event_poll`.
+/// Errors: -1 with errno as sockets and `tls_session` have it; 0 at the end of the stream. EFAULT
+/// when pieces are to be received into memory that the process may not write to; the single-piece
+/// `receive` does not check this under TLS.
 class stream_socket {
 public:
   using step = tls_session::step;
@@ -31,16 +31,17 @@ public:
   /// A plain connection, or one under TLS that stands already.
   stream_socket(unique_fd fd, std::optional<tls_session> tls = std::nullopt) noexcept
       : fd_(std::move(fd)), tls_(std::move(tls)) {}
-  /// A connection that is being made, for `establish`. @param wanted null: it is to be plain
+  /// A connection that is being made, for `establish`. @param wanted null: the connection stays
+  /// plain
   static stream_socket dialled(unique_fd fd, std::shared_ptr<tls_context> wanted) noexcept;
 
-  /// Goes on with the connection that was dialled, and with its handshake if there is to be TLS.
-  /// When it is `refused`, errno says why as `send` does, and so does `refusal`.
+  /// Takes the next step of a dialled connection: the connect, then the handshake if TLS is wanted.
+  /// After `refused` errno says why, as for `send`, and `refusal` says it in words.
   /// @pre the socket has become writable once
   step establish() noexcept;
-  /// Whether there is to be TLS that `establish` has not brought about yet.
+  /// Whether TLS is wanted and `establish` has not completed its handshake yet.
   bool is_to_establish() const noexcept { return wanted_ || (tls_ && !tls_->established()); }
-  /// What TLS says of the peer that it has refused, or that has refused this side; empty otherwise.
+  /// Why TLS has refused the peer, or the peer this side; empty otherwise.
   std::string refusal() const { return tls_ ? tls_->refusal() : std::string(); }
 
   /// The events to poll(2) for before `establish` goes on. @pre is_to_establish()

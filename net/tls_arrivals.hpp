@@ -11,10 +11,9 @@
 namespace peercache::net {
 
 /// Connections whose handshake of TLS is over, on their way from the thread that shook hands to the
-/// server of their port. Outlives the server where a handshake still goes on: what comes then is
-/// closed.
-/// Threads: any; `close` by the server's owner. Limits: as many as handshakes let through, which
-/// the server's next poll takes.
+/// server of their port. This object may outlive the server while a handshake goes on; connections
+/// that arrive then are closed. Threads: any; `close` by the server's owner. Limits: those of
+/// `tls_handshakes`; the server's next poll takes all that wait.
 class tls_arrivals {
 public:
   /// @param server woken by what arrives, until `close`

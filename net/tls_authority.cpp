@@ -24,7 +24,8 @@ namespace peercache::net {
 
 namespace {
 
-/// Clocks of a cluster's hosts may differ by this much.
+/// How long before its making a certificate begins to be valid: clocks of a cluster's hosts may
+/// differ by this much.
 constexpr std::chrono::hours backdated{1};
 constexpr std::size_t name_bytes_max = 255;
 constexpr mode_t key_mode = 0600;
@@ -40,7 +41,7 @@ result<void> make_folder(const std::string& folder) {
   return {};
 }
 
-/// Writes a file beside its place and renames it.
+/// Writes a file under another name, syncs it, and renames it to `path`.
 result<void> write_file(const std::string& path, mode_t mode,
                         const std::function<bool(std::FILE*)>& write) {
   const auto beside = path + ".new";
@@ -98,8 +99,8 @@ bool number(X509* certificate) {
   return set;
 }
 
-/// Tells the CAs of one cluster apart: the issuer of a certificate is looked for by its name, and
-/// two of one name in `tls.ca` would stand in each other's way.
+/// Random digits for a CA's name, which tell the CAs of one cluster apart: the issuer of a
+/// certificate is looked up by its name, and two of one name in `tls.ca` would be confused.
 std::string some_digits() {
   std::array<unsigned char, 4> bytes{};
   RAND_bytes(bytes.data(), static_cast<int>(bytes.size()));
@@ -139,7 +140,8 @@ bool is_file_name(const std::string& name) {
                      [](char c) { return c > ' ' && c <= '~' && c != '/'; });
 }
 
-/// A node is found by its name as well, where somebody asks it over HTTPS who knows no such URI.
+/// The subject alternative names of a certificate: the URI, and a node's name as well, which HTTPS
+/// clients check.
 std::string alternative_names(const std::string& uri, tls_role role, const std::string& name) {
   const bool host_name = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '-';

@@ -9,11 +9,11 @@
 namespace peercache::net {
 
 /// A certificate authority of one cluster in a folder: `ca.crt`, which every member gets, and
-/// `ca.key`, which whoever has it makes members with.
+/// `ca.key`, with which new members are made.
 ///
-/// Threads: one. Errors: results; files that are there are kept by `make`. Files are written beside
-/// their place and renamed, so that a reader sees the old one or the new one; those of keys have
-/// mode 0600. Keys are of the curve P-256.
+/// Threads: one. Errors: results; `make` refuses a folder that has a CA key. Files are written
+/// beside their place and renamed, so that a reader sees the old file or the new one; files of keys
+/// have mode 0600. Keys are of the curve P-256.
 class tls_authority {
 public:
   static constexpr std::chrono::hours own_lifetime{24 * 3650};
@@ -29,8 +29,8 @@ public:
 
   struct issued {
     std::string certificate; ///< Path of the certificate.
-    std::string key;         ///< Path of its key.
-    std::string uri;         ///< URI of the identity that it stands for.
+    std::string key;         ///< Path of the certificate's key.
+    std::string uri;         ///< URI of the identity that the certificate stands for.
   };
   /// Makes key and certificate of a member as `FOLDER/NAME.crt` and `FOLDER/NAME.key`; a
   /// node's name serves for a client, too. @param lifetime from now on

@@ -23,7 +23,7 @@ result<file> opened(const std::string& path) {
   return one;
 }
 
-/// Stands in for OpenSSL's own, which would ask at the terminal.
+/// Gives no passphrase; OpenSSL's own function would ask at the terminal.
 int no_passphrase(char*, int, int, void*) noexcept {
   return -1;
 }

@@ -28,7 +28,7 @@ std::optional<tls_identity> identity_in(const x509_st& certificate, std::string_
 result<tls_certificate> read_certificate(const std::string& path);
 result<tls_key> read_key(const std::string& path);
 
-/// "what: why", with the reason that OpenSSL gave last, which is forgotten.
+/// Returns "WHAT: REASON" with the reason of OpenSSL's last error, and clears OpenSSL's errors.
 std::string with_tls_reason(std::string_view what);
 
 } // namespace peercache::net

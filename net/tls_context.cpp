@@ -13,12 +13,13 @@ namespace peercache::net {
 
 namespace {
 
-/// How often a connection may cause a look at the files.
+/// Shortest time between two looks at the files that are caused by connections.
 constexpr std::chrono::seconds file_look_every{1};
 
 using context_ptr = std::shared_ptr<SSL_CTX>;
 
-/// Names the state that the files are in: another text when one was written or replaced.
+/// Names the state that the files are in, by a text that differs when a file was written or
+/// replaced.
 std::string state_of(const tls_files& files) {
   std::string text;
   for (const auto* path : {&files.certificate, &files.key, &files.authority}) {
@@ -32,7 +33,8 @@ std::string state_of(const tls_files& files) {
 }
 
 context_ptr make_context() {
-  // A process may end while a thread of ours still has connections: nothing is taken from it then.
+  // The process may end while a thread of ours still has connections, so OpenSSL frees nothing at
+  // exit.
   OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, nullptr);
   context_ptr made(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
   PEERCACHE_ASSERT(made);
@@ -64,7 +66,8 @@ result<void> check_own(SSL_CTX* context, const tls_files& files) {
   return {};
 }
 
-/// Whether peers take this certificate: all dial, and nodes are dialled too.
+/// Whether the certificate allows what its role needs: every member dials, and nodes accept as
+/// well.
 bool serves(X509& own, tls_role role) {
   return X509_check_purpose(&own, X509_PURPOSE_SSL_CLIENT, 0) == 1 &&
          (role != tls_role::node || X509_check_purpose(&own, X509_PURPOSE_SSL_SERVER, 0) == 1);

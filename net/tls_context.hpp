@@ -12,13 +12,15 @@
 
 namespace peercache::net {
 
-/// The files that a process shows and believes, and the cluster that it is of.
+/// The files with a process's certificate, its key and the CA that it trusts, and its cluster's
+/// name.
 struct tls_files : tls_paths {
   std::string cluster;
 };
 
-/// What all connections of a process share: only TLS 1.3, a certificate on both sides, no resumed
-/// sessions (each connection is judged by the files of its day).
+/// What all connections of a process share: only TLS 1.3, a certificate on both sides (but see
+/// `accepted_from_anyone`), no resumed sessions (each connection is judged by the files of its
+/// day).
 ///
 /// The files are read again when they have changed, at the next connection or `look_again`. Files
 /// that do not fit each other, or are not there for a moment, change nothing: what was read before
@@ -38,10 +40,11 @@ public:
 
   tls_session dialled(int fd);
   tls_session accepted(int fd, tls_peers wanted = tls_peers::members);
-  /// As `accepted`, for a port at which those without a certificate may ask something as well.
+  /// Like `accepted`, for a port at which peers without a certificate may ask something as well.
   tls_session accepted_from_anyone(int fd);
 
-  /// Reads the files if they are others than those read last. True when they are in use now.
+  /// Reads the files if they have changed since they were read. True when the new files are in use
+  /// now.
   bool look_again();
 
   const tls_identity& self() const noexcept { return self_; }

@@ -75,7 +75,7 @@ void tls_handshakes::take_new() {
   }
   for (auto& each : taken) {
     const auto id = next_id_++;
-    // An edge that has passed is reported when the socket is added.
+    // A socket that is readable already causes an event as soon as it is added.
     if (events_.add(each.socket.get(), id))
       connections_.emplace(id, std::move(each));
     else

@@ -18,9 +18,9 @@
 
 namespace peercache::net {
 
-/// Shakes hands, for all ports of a process, with who connects to it, apart from the threads that
-/// serve those who are known: a stranger costs them neither time nor an entry. A refused address
-/// causes one log line per minute.
+/// Shakes hands with peers that connect to any port of a process, apart from the threads that serve
+/// established connections: a stranger costs those threads neither time nor an entry. A refused
+/// address causes one log line per minute.
 ///
 /// Threads: `add` and `stop` any, `run` or `turn` the one thread that does the work. Ownership:
 /// `add` takes the socket; a callback gets it back once TLS stands, otherwise it is closed here.
@@ -37,15 +37,17 @@ public:
   /// Fails only when the process may have no more descriptors.
   static result<std::unique_ptr<tls_handshakes>> create(std::shared_ptr<tls_context> context);
 
-  /// @param wanted the members that may come in
+  /// Takes a connection; `done` gets it back once TLS stands. @param wanted the peers that may come
+  /// in
   void add(unique_fd socket, on_established done, tls_peers wanted = tls_peers::members);
   /// Shakes hands until `stop`.
   void run();
   /// Does what can be done without blocking, after a sleep of at most `at_most` for something to
-  /// do. Whoever calls this calls no `run`, and frees the rest with this object.
+  /// do. A driver that calls this does not call `run`; connections that are left are closed with
+  /// this object.
   void turn(clock::duration at_most);
   void stop() noexcept;
-  /// Connections that are neither known nor refused yet.
+  /// Number of connections whose handshake is neither done nor refused yet.
   std::size_t open() const noexcept { return open_.load(); }
 
 private:

@@ -28,8 +28,8 @@ int digit_of(char c) noexcept {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/// The text whose encoding this is; nothing when it is not an encoding, or is that of an empty
-/// text.
+/// Returns the text whose percent-encoding `text` is; nothing when `text` is not an encoding as
+/// `percent_encoded` makes it, or is empty.
 std::optional<std::string> decoded(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

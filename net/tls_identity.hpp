@@ -9,8 +9,8 @@ namespace peercache::net {
 
 /// What a certificate lets its holder be.
 enum class tls_role : std::uint8_t {
-  node,      ///< A node; may ask what all others ask, too.
-  operating, ///< The command line of people who operate nodes of other hosts, too.
+  node,      ///< A node; may ask all that the other roles may ask.
+  operating, ///< The command line of people who operate nodes, on other hosts as well.
   client,    ///< An engine's client, or the command line on a node's own host.
 };
 

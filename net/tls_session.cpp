@@ -20,7 +20,7 @@ namespace peercache::net {
 struct tls_session::state {
   std::unique_ptr<SSL, decltype(&SSL_free)> ssl{nullptr, &SSL_free};
   int fd = -1;
-  int socket_errno = 0; ///< What the socket said last when it failed; 0: it did not.
+  int socket_errno = 0; ///< The socket's last errno when it failed; 0: it did not fail.
   std::string cluster;
   tls_peers wanted = tls_peers::nodes;
   tls_identity peer;
@@ -50,7 +50,7 @@ int clamped(std::size_t count) noexcept {
 
 } // namespace
 
-/// OpenSSL's view of a socket, of functions that raise no signal when the peer is gone.
+/// OpenSSL's access to a socket, by functions that raise no signal when the peer is gone.
 struct tls_socket {
   static tls_session::state& of(BIO* bio) noexcept {
     return *static_cast<tls_session::state*>(BIO_get_data(bio));
@@ -120,8 +120,8 @@ struct tls_socket {
   }
 };
 
-/// Takes the outcome of a call of OpenSSL that has not succeeded: 0 at the session's end, otherwise
-/// -1 with errno.
+/// Translates the outcome of a call of OpenSSL that has not succeeded: 0 at the session's end,
+/// otherwise -1 with errno.
 ssize_t tls_socket::failed(tls_session::state& whose, int outcome) noexcept {
   const int kind = SSL_get_error(whose.ssl.get(), outcome);
   if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE) {

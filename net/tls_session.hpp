@@ -14,15 +14,16 @@ namespace peercache::net {
 
 /// The peers that one side of a connection lets in.
 enum class tls_peers : std::uint8_t {
-  nodes,               ///< For the side that dials a node: only nodes have its ports.
+  nodes,               ///< For the side that dials a port: only nodes have ports.
   nodes_and_operators, ///< For the side that accepts at a control port.
   members, ///< For the side that accepts elsewhere, and for engines that dial one another.
   anyone,  ///< For the side that accepts: also peers that show no certificate.
 };
 
-/// The TLS of one connection over a non-blocking socket. Both sides show a certificate. The
-/// handshake refuses a peer whose identity (tls_identity) is of another cluster, or not of the
-/// wanted role. `send` and `receive` shake hands as far as they can before they move bytes.
+/// The TLS of one connection over a non-blocking socket. Both sides show a certificate, unless the
+/// accepting side wants `tls_peers::anyone`. The handshake refuses a peer whose identity
+/// (tls_identity) is of another cluster, or not of the wanted role. `send` and `receive` shake
+/// hands as far as they can before they move bytes.
 ///
 /// Threads: one at a time. Ownership: `fd` is borrowed, and stays open for as long as the session.
 /// Errors: -1 with errno as sockets have it: EAGAIN when nothing can be done without blocking (wait
@@ -39,7 +40,8 @@ public:
   tls_session& operator=(tls_session&&) noexcept;
   ~tls_session();
 
-  /// Goes on with the handshake. `refused`, with errno, stays; the connection is of no use then.
+  /// Takes the next step of the handshake. After `refused`, with errno, the connection is of no
+  /// use.
   step shake_hands() noexcept;
   bool established() const noexcept;
   /// The events to poll(2) for before the next call, after EAGAIN or `working`.
@@ -55,7 +57,7 @@ public:
   /// Bytes that `receive` gives although the socket has none: no event tells of them.
   std::size_t buffered_bytes() const noexcept;
 
-  /// Why the peer was refused, or refused this side.
+  /// Why the peer was refused, or refused this side; empty otherwise.
   const std::string& refusal() const noexcept;
   /// The peer's identity; without a name if it shows no certificate. @pre established()
   const tls_identity& peer() const noexcept;

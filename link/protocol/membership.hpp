@@ -12,7 +12,7 @@ using membership_actor = caf::typed_actor<
     // The node, once everything is wired: start. Then itself: time passes.
     caf::reacts_to<beat_atom, from_here>,
     // Gateway: this node is leaving; tell the masters. Answers once the cluster can do without its
-    // vote. No answer may ever come while other masters are unreachable.
+    // vote. An answer may never come while other masters are unreachable.
     caf::replies_to<leave_atom, from_here>::with<bool>,
     // Gateway: this node has to give its keys away (`true`), or may own keys again. Answers once
     // the masters were asked; a view says when it is done.

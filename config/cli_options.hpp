@@ -25,8 +25,8 @@ public:
   /// `prefixes` is empty.
   explicit cli_options(CLI::App& app, std::span<const std::string_view> prefixes = {});
 
-  /// The options that the parsed command line has, in the order of the option table. @pre the app
-  /// has parsed
+  /// The options that the parsed command line has set, in the order of the option table. @pre the
+  /// app has parsed
   std::vector<given_flag> given() const;
 
 private:

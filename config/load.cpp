@@ -16,8 +16,8 @@ std::string quoted_name(std::string_view name) {
 
 constexpr std::string_view variable_prefix = "PEERCACHE_";
 
-/// Whether the variable begins with PEERCACHE_ but is not an option: the path of the file, or a
-/// switch of test programs.
+/// Whether the variable begins with PEERCACHE_ but is not an option: the path of the configuration
+/// file, or a switch of test programs.
 bool is_no_option(std::string_view variable) {
   return variable == "PEERCACHE_CONFIG" || variable.starts_with("PEERCACHE_TEST_");
 }
@@ -61,8 +61,8 @@ private:
   void take_entry(const std::string& path, const toml_entry& entry);
   void take_unknown_variable(const std::string& variable);
   void set(const option& opt, result<option_value> value, origin from, const std::string& place);
-  /// Replaces an empty text of option `name` by `text`, the value that emptiness stands for; `why`
-  /// becomes its origin if it is the default.
+  /// If the text of option `name` is empty, replaces it by `text`, for which an empty text stands;
+  /// a default gets `why` as its origin.
   void fill(std::string_view name, const std::string& text, const char* why);
 
   loaded_config merged_;
@@ -117,11 +117,11 @@ void merger::take_file(const file_source& file) {
     take_entry(file.path, entry);
 }
 
-/// The variables that `variable` was probably meant to be, for an error message: all that end like
-/// it, since people forget the section; otherwise the nearest one.
+/// Returns the variables that `variable` was probably meant to be, for an error message: all whose
+/// last words it is, since people forget the section; otherwise the nearest one.
 std::string meant_by(std::string_view variable) {
   const auto word = variable.substr(variable_prefix.size());
-  // Names without the prefix, which would make all variables near to each other.
+  // The names are compared without the prefix, which would make all variables near to each other.
   std::vector<std::string> words;
   std::string ending_alike;
   for (const auto& opt : options()) {

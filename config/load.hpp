@@ -26,7 +26,7 @@ struct given_flag {
 };
 
 /// Everything that configuration comes from, as values: `load` itself reads neither files nor the
-/// environment (config/process_sources.hpp does).
+/// environment (`sources_of_process` in config/process_sources.hpp does).
 struct sources {
   std::optional<file_source> file;
   /// The whole environment; variables of other programs are skipped.
@@ -41,7 +41,7 @@ enum class origin_kind : std::uint8_t { default_value, file, environment, flag }
 struct origin {
   origin_kind kind = origin_kind::default_value;
   /// "peercache.toml:3:1", "PEERCACHE_POOL_SIZE", "--pool-size"; for a default that is not the
-  /// table's, the reason for it.
+  /// option table's, the reason for it.
   std::string where;
 };
 

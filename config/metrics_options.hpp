@@ -4,8 +4,8 @@
 
 #include <vector>
 
-// A function that appends the rows of the section `metrics` to the option table. For
-// config/options.cpp alone.
+// A function that appends the rows of the section `metrics` to the option table. Used only by
+// config/options.cpp.
 namespace peercache::config {
 
 void add_metrics(std::vector<option>& table);

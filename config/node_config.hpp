@@ -22,7 +22,7 @@ enum class mirror_mode : std::uint8_t { off, hot, all };
 enum class disk_store_mode : std::uint8_t { bucket, file_per_key, offset };
 enum class disk_policy : std::uint8_t { write_through, on_evict };
 enum class disk_eviction : std::uint8_t { fifo, lru };
-/// What of the data port's connections is inside TLS, if there is TLS.
+/// How much of the traffic with the data port is inside TLS, if there is TLS.
 enum class tls_data_mode : std::uint8_t { handshake, full };
 /// The readers of more than health checks at the HTTP port, if there is TLS.
 enum class http_readers : std::uint8_t { members, anyone };
@@ -77,8 +77,8 @@ struct host_port {
   bool operator==(const host_port&) const = default;
 };
 
-/// Everything that can be configured, typed. `load` (config/load.hpp) fills it; what each field
-/// means, its default and its bounds stand in the option table (config/options.cpp) and in
+/// Everything that can be configured, typed. `load` (config/load.hpp) fills the fields; their
+/// meanings, defaults and bounds stand in the option table (config/options.cpp) and in
 /// docs/configuration.md, and only there: a node_config that `load` did not make holds zeros.
 /// Threads: a value. Units: in the names; durations carry theirs.
 struct node_config {
@@ -101,7 +101,7 @@ struct node_config {
     std::uint16_t lookup_port = 0;
     std::uint16_t data_port = 0;
     std::uint16_t http_port = 0;
-    /// Where clients of this host find the node's Unix socket; empty: a usual place.
+    /// Folder of the node's Unix socket; empty: see net::host_socket_folders.
     std::string socket_folder;
     bool operator==(const net_section&) const = default;
   } net;

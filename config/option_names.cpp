@@ -12,8 +12,8 @@ std::string hint(const std::optional<std::string>& meant) {
   return meant ? " (did you mean `" + *meant + "`?)" : "";
 }
 
-/// The name of the only option whose last word is `key`, since people forget the section; nothing
-/// when several options end with it.
+/// The name of the only option whose key is `key`, since people forget the section; nothing when no
+/// option or several options have this key.
 std::optional<std::string> only_option_with_key(std::string_view key) {
   std::optional<std::string> found;
   for (const auto& opt : options()) {

@@ -137,8 +137,8 @@ std::string describe(const toml_value& value) {
   return std::visit(visitor{}, value);
 }
 
-/// The error for a TOML value of the wrong type: "the value is a string; write …", with an example
-/// of the right form. The list has a form for each type, in the order of `option_type`.
+/// The error for a TOML value of the wrong type: "the value is a string; write …", with the right
+/// form. The texts of `wanted` are in the order of `option_type`.
 error mistyped(const option& opt, const toml_value& value) {
   static constexpr std::array<std::string_view, 9> wanted = {
       "true or false, without quotes",

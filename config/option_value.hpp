@@ -46,7 +46,7 @@ struct foreign_toml {
 using toml_value =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, foreign_toml>;
 
-/// Reads the value of an option from an environment variable or from behind a flag; lists are
+/// Reads the value of an option from the text of an environment variable or of a flag; lists are
 /// separated by commas. Errors: a sentence that starts with the offending text; the caller puts the
 /// option's name before it.
 result<option_value> value_from_text(const option& opt, std::string_view text);

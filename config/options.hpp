@@ -11,9 +11,9 @@
 
 namespace peercache::config {
 
-/// One configurable value. Everything that users see of it is derived from this entry: its place in
-/// the configuration file, its environment variable, its flag, help, the generated file and the
-/// generated documentation.
+/// One configurable value. Everything that users see of an option is derived from this entry: its
+/// place in the configuration file, its environment variable, its flag, help, the generated file
+/// and the generated documentation.
 struct option {
   /// The option's name, "pool.size"; at most one dot, between the section and the key of the file.
   std::string_view name;

@@ -16,15 +16,15 @@ namespace peercache::config {
 /// environment.
 result<sources> sources_of_process(const std::optional<std::string>& path);
 
-/// Loads the configuration of this process, `flags` before all other sources, for a library: its
-/// user names options by their names. Errors: an option that there is not, and those of
-/// `sources_of_process`, `load` and `merge_sources`.
-/// @param whole_node false: a client's options are wanted, none of which depends on another one, so
-/// that options are not checked against each other
+/// Loads the configuration of this process for a library, whose user gives `flags` by the options'
+/// names; they count before all other sources. Errors: an option name that does not exist, and
+/// those of `sources_of_process`, `load` and `merge_sources`.
+/// @param whole_node whether options are checked against each other (`load`); false for a client,
+/// none of whose options depends on another one
 result<loaded_config> load_in_process(std::vector<given_flag> flags, bool whole_node);
 
-/// Reads a configuration file; content beyond `config_file_bytes_max` bytes is cut after one byte
-/// more, which `merge_sources` refuses.
+/// Reads a configuration file, at most one byte more than `config_file_bytes_max`, by which
+/// `merge_sources` sees that the file is too long.
 result<file_source> read_config_file(const std::string& path);
 
 } // namespace peercache::config

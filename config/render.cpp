@@ -22,7 +22,7 @@ std::string default_of(const option& opt) {
   return opt.empty_means.empty() ? "none" : std::string(opt.empty_means);
 }
 
-/// Writes the head of a TOML table when `opt` is in another section than the option before.
+/// Writes the head of a TOML table if `opt` is not in the section `current`, which it updates.
 void start_section(const option& opt, std::string_view& current, std::string& out) {
   if (opt.section() == current)
     return;
@@ -30,7 +30,7 @@ void start_section(const option& opt, std::string_view& current, std::string& ou
   out += "\n[" + std::string(current) + "]\n";
 }
 
-/// Breaks a sentence into comment lines of at most 100 characters.
+/// Breaks a sentence into TOML comment lines of at most 100 characters.
 std::string comment(std::string_view text) {
   constexpr std::size_t line_chars_max = 98;
   std::string out;

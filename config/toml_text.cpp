@@ -21,8 +21,8 @@ std::string_view header_fault(std::string_view header) {
   return {};
 }
 
-/// Where a text ends that begins at `begin` with a quotation mark: behind its last mark. Nothing
-/// when it has none on this line.
+/// Returns the position behind the closing quotation mark of the text that begins at `begin`;
+/// nothing when the text does not end on this line.
 std::optional<std::size_t> end_of_text(std::string_view line, std::size_t begin) {
   const char mark = line[begin];
   auto at = begin + 1;
@@ -33,8 +33,8 @@ std::optional<std::size_t> end_of_text(std::string_view line, std::size_t begin)
   return at + 1;
 }
 
-/// Whether a text may begin at `begin`: where a value or the part of a name does. Elsewhere the
-/// parser takes its mark, and what follows, for characters of a name.
+/// Whether a text may begin at `begin`: only where a value or a part of a name may begin. Elsewhere
+/// the parser takes a quotation mark, and what follows, for characters of a name.
 bool may_begin_text(std::string_view line, std::size_t begin) {
   const auto before = line.substr(0, begin).find_last_not_of(" \t");
   return before == std::string_view::npos ||
@@ -65,7 +65,8 @@ private:
   std::size_t open_ = 0; ///< Brackets that are not closed yet; a list may have several lines.
 };
 
-/// Looks at one line. Returns what is wrong and puts its column, from 0, into `at`.
+/// Looks at one line. Returns what is wrong with it, and puts the column of the fault, from 0, into
+/// `at`; empty when nothing is wrong.
 std::string_view line_fault(std::string_view line, character_check& check, std::size_t& at) {
   check.next_line();
   at = std::min(line.find_first_not_of(" \t"), line.size());

@@ -103,15 +103,15 @@ private:
   std::mt19937 random_{1};
   std::deque<late> late_; ///< Delayed completions, the earliest first.
   std::uint32_t passed_ = 0;
-  /// A request that the disk behind has not completed. It goes there under a tag of ours, its index
-  /// in `sent_`.
+  /// A request that the real disk has not completed. Its tag at the real disk is its index in
+  /// `sent_`.
   struct sent {
     std::uint64_t tag = 0;
     disk_request::kind what = disk_request::kind::read;
   };
   std::vector<sent> sent_;
   std::vector<std::uint32_t> free_;
-  /// How many transfers, and how many syncs, are on their way.
+  /// Number of transfers, and number of syncs, that the real disk has not completed.
   std::array<std::uint32_t, 2> on_way_{};
 };
 

@@ -109,7 +109,8 @@ void memory_data_plane::start(read_batch& batch) {
     return complete(kept, page_status::holder_gone);
   }
   if (host->service() != batch.peer.service)
-    return complete(kept, page_status::unreachable); // A real connection would not be accepted.
+    return complete(kept, page_status::unreachable); // A real server would not accept a connection
+                                                     // for another service.
   kept.source = host->source;
   kept.spans = host->spans;
   deadlines_.insert({batch.deadline, job.id});
@@ -150,7 +151,7 @@ void memory_data_plane::request_arrives(flight& at, transfer& request) {
   }
 }
 
-/// What a server says of a page before it sends it; on `hit`, `bytes` are where it lies.
+/// The status that a server gives a page; on `hit`, `bytes` become the rows where the page lies.
 page_status memory_data_plane::take(flight& at, const page_read& page, memory_rows& bytes) {
   if (at.spans != nullptr) {
     bytes = page.source;

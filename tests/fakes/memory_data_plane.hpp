@@ -26,7 +26,7 @@ public:
     serves,
     silent,  ///< The server takes requests and never answers.
     breaks,  ///< The server goes away in the middle of each answer.
-    corrupts ///< Flips a byte of each page on its way.
+    corrupts ///< The network flips a byte of each page.
   };
 
   struct host {
@@ -74,8 +74,8 @@ struct memory_data_plane_options {
 
 /// The data plane as a simulation: the same seed and the same calls give the same run. Answers take
 /// a random time, overtake each other, get lost, or come after the deadline.
-/// Memory under a lease is copied when its answer arrives, long after the look at the lease that
-/// the request made, so that the verdict behind the copy is what finds a lease that fell meanwhile.
+/// A page under a lease is copied when its answer arrives, long after the request looked at the
+/// lease. So only the check of the lease after the copy finds a lease that ended in between.
 /// Threads: as data_plane says. Time: only `poll`'s argument moves it. Errors: as
 /// channel_data_plane's. Invariants: (1) a page is pinned from the arrival of its request to the
 /// copy of its bytes, and no pin is left when its batch has finished; (2) an answer that comes

@@ -31,12 +31,12 @@ struct memory_disk_options {
   bool real_time = false;
 };
 
-/// A disk in memory for tests, with delays, faults and losses of power. One seed, one outcome, as
-/// long as one thread uses it.
+/// A disk in memory for tests, with delays, faults and losses of power. The same seed gives the
+/// same outcome, as long as one thread uses the disk.
 ///
 /// A request starts and completes at a `reap`, at the earliest when its delay is over. A write's
 /// bytes are compared with what they were at `submit`: a program that changes them before the write
-/// has completed dies by an assertion. A transfer that fails was done in part.
+/// has completed dies by an assertion. A transfer that fails may have been done in part.
 ///
 /// Power: every completed operation is seen, but only what `disk_io` promises is durable: a file's
 /// bytes and length by `sync` of the file, names by `sync_folder` of their folder.
@@ -87,7 +87,7 @@ public:
                  std::chrono::nanoseconds jitter = {});
   void set_short_transfers(double share);
   void set_capacity(std::uint64_t bytes);
-  /// Makes the disk hang: no transfer and no sync completes until it is called with false.
+  /// Makes the disk hang: no transfer and no sync completes until this is called with false.
   void set_hanging(bool hangs);
 
   // -- losses of power, and the disk after them

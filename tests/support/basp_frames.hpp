@@ -15,8 +15,8 @@
 
 namespace peercache {
 
-/// What a process says in CAF's protocol, as bytes: written by CAF itself where it can, and as a
-/// liar would write it. One frame is a header of 32 bytes and a payload.
+/// Frames of CAF's protocol (BASP) as bytes: honest ones, which CAF's own code serializes, and
+/// forged ones, which only an attacker sends. A frame is a header of 32 bytes and a payload.
 class basp_frames {
 public:
   using operation = caf::io::basp::message_type;
@@ -26,7 +26,7 @@ public:
   basp_frames(caf::actor_system& system, caf::node_id self)
       : system_(system), self_(std::move(self)) {}
 
-  /// Values as CAF writes them.
+  /// The bytes into which CAF serializes these values.
   template <class... T>
   std::string written(T... values) const {
     std::vector<char> bytes;
@@ -43,18 +43,18 @@ public:
            payload;
   }
 
-  /// What a process says first at a port of another.
+  /// The first frame that a process sends on a connection to another process.
   std::string handshake() const { return frame(operation::client_handshake, written(self_)); }
   std::string direct(std::uint64_t receiver, const caf::message& said) const {
     return direct(receiver, written(said));
   }
-  /// A message whose bytes are given.
+  /// The frame of a message whose bytes are given.
   std::string direct(std::uint64_t receiver, const std::string& message,
                      std::uint64_t id = caf::message_id::default_async_value,
                      std::uint8_t flags = 0) const {
     return frame(operation::direct_message, std::string(1, '\0') + message, id, receiver, flags);
   }
-  /// The list of a message's types alone, without values: "@<>+@str".
+  /// The bytes of a message that lists its types, for example "@<>+@str", and has no values.
   static std::string types(std::string_view list) {
     return std::string(2, '\0') + length(static_cast<std::uint32_t>(list.size())) +
            std::string(list);
@@ -66,7 +66,8 @@ public:
       bytes += static_cast<char>(value | 128);
     return bytes + static_cast<char>(value);
   }
-  /// Messages in messages.
+  /// The bytes of a message that holds a message, and so on, `depth` levels deep; the innermost
+  /// message is empty.
   static std::string nested(std::size_t depth) {
     std::string bytes;
     for (std::size_t i = 0; i < depth; ++i)

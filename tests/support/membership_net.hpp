@@ -97,8 +97,8 @@ public:
         perform(j, nodes_[j].machine->on_peer_lost(inc, now_));
   }
 
-  /// Kills several processes; only then do all others see their connections break. Packets on their
-  /// way arrive before that.
+  /// Kills several processes, delivers the packets that are on their way, and then lets all other
+  /// nodes see their connections to the killed ones break.
   void kill_noticed(const std::vector<std::size_t>& these) {
     for (auto i : these)
       kill(i);

@@ -49,7 +49,7 @@ int may_copy() {
 
 extern "C" {
 
-/// Memory whose pages the processor may neither read nor write.
+/// Allocates device memory, whose pages the processor may neither read nor write.
 void* fake_cuda_allocate(std::size_t bytes) {
   allocation made;
   made.bytes = bytes;
@@ -73,12 +73,12 @@ void fake_cuda_free(void* device) {
   allocations.erase(found);
 }
 
-/// Where the test can see the bytes of this memory.
+/// The address at which the test sees the bytes of this device memory.
 void* fake_cuda_bytes(void* device) {
   return alias_of(reinterpret_cast<std::uintptr_t>(device), 0);
 }
 
-/// Makes copies fail from now on, or no longer.
+/// Makes copies fail from now on (1), or succeed again (0).
 void fake_cuda_fail_copies(int fail) {
   copies_fail = fail != 0;
 }

@@ -138,7 +138,7 @@ bool still_there(fabric_state& all, std::uint32_t number, std::uint64_t sequence
          sequence >= found->second->completed && sequence < found->second->posted;
 }
 
-/// Calls a hook without the lock. False when the work request went away meanwhile.
+/// Calls a hook without the lock. False when the work request was gone after the hook.
 bool call_hook(fabric_state& all, guard& held, const fake_fabric::hook& hook, queue_state& queue,
                std::uint64_t sequence) {
   if (!hook)

@@ -181,12 +181,13 @@ public:
   /// How many work requests are posted and not carried out.
   std::size_t waiting() const;
 
-  // Hooks, called in the thread that carries out work; null removes one.
+  // Hooks, called in the thread that carries out work; a null hook removes the one that was set.
   void before_each(hook what);
   /// Sets the hook that is called when half of a work request's bytes are in place.
   void in_the_middle(hook what);
 
-  // Methods for faults. The first two tell the device's open contexts by an asynchronous event.
+  // Methods for faults. `set_port_state` and `break_device` tell the device's open contexts by an
+  // asynchronous event.
   void set_port_state(const std::string& device, std::uint8_t port, ibv_port_state state);
   /// Breaks a device: its queue pairs flush, and later posting and creating fails with EIO.
   void break_device(const std::string& device);

@@ -191,7 +191,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
     guard held(fabric().lock);
     auto& pending = state_of(context).pending;
     if (pending.empty())
-      continue; // The queue pair of the event was destroyed meanwhile.
+      continue; // The queue pair of the event was destroyed before the event was taken.
     *event = pending.front();
     pending.pop_front();
     return 0;
@@ -207,7 +207,8 @@ const char* ibv_event_type_str(ibv_event_type) {
 }
 
 #undef ibv_query_port
-/// The header asks it only for providers without a query_port of their own, which the fake has.
+/// The header's macro calls this function only for providers without a query_port of their own, and
+/// the fake has one.
 int ibv_query_port(ibv_context*, std::uint8_t, _compat_ibv_port_attr*) {
   return ENOSYS;
 }

@@ -235,7 +235,7 @@ int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** queue, void** cq_contex
     guard held(fabric().lock);
     auto& pending = state_of(channel).pending;
     if (pending.empty())
-      continue; // The completion queue of the event was destroyed meanwhile.
+      continue; // The completion queue of the event was destroyed before the event was taken.
     *queue = pending.front();
     *cq_context = pending.front()->cq_context;
     ++pending.front()->unacknowledged;

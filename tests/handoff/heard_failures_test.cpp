@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <map>
 
-/// Whether an abort says that the failure began elsewhere, and what that makes of the room.
+/// Tests of aborts that say that the failure began elsewhere, and of what they make of the room.
 namespace peercache::handoff::heard_failures_test {
 namespace {
 
@@ -26,7 +26,7 @@ protected:
     return *made;
   }
   static join join_of(std::uint64_t id) { return {room, {id}, 0, 2, false}; }
-  /// What the aborts that are sent say, by their receivers.
+  /// Whether each abort that is sent says that its sender only heard of the failure, by receiver.
   std::map<peer_id, bool> take_heard() {
     std::map<peer_id, bool> heard;
     for (const auto& each : rooms_.take_messages())

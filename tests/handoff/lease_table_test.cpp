@@ -128,8 +128,8 @@ TEST(lease_table, agrees_with_a_model) {
   }
 }
 
-/// A reader as a remote READ is one: payload, fence, entry. What was written after `revoke` is
-/// never taken for the room's.
+/// A reader does what remote READs do: payload, fence, entry. Bytes that were written after
+/// `revoke` must never be taken for the room's.
 TEST(lease_table, a_reader_never_takes_bytes_of_a_later_owner) {
   slot_entry entries[1] = {};
   lease_table table(entries, me);

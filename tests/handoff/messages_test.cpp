@@ -111,8 +111,8 @@ std::string_view text_of(const message& said) {
   return {};
 }
 
-/// What was accepted encodes to the same bytes again: no field is ignored, none has two forms, but
-/// for a text's bytes that cannot be printed.
+/// Expects that an accepted message encodes to the same bytes again: no field is ignored, none has
+/// two forms, but for a text's bytes that cannot be printed.
 void expect_whole(const message& read, const std::string& bytes) {
   const auto again = encode(read);
   ASSERT_EQ(again.size(), bytes.size());

@@ -7,7 +7,7 @@
 namespace peercache::handoff::test {
 namespace {
 
-/// What each byte of a worker is at first.
+/// Value that each byte of a worker's memory has at first.
 constexpr std::byte untouched{0xee};
 
 template <class... Numbers>

@@ -41,16 +41,16 @@ struct model_shape {
 /// What a room has on one side: items of each kind, scattered over the worker's memory.
 struct room_items {
   std::uint32_t prefix_pages = 0;
-  std::vector<std::uint32_t> pages; ///< From `prefix_pages` on.
+  std::vector<std::uint32_t> pages; ///< The room's pages behind the prefix.
   std::vector<state_items> states;
   std::uint32_t aux_row = 0;
 };
 
 /// Memory of one tensor.
 struct tensor_memory {
-  std::span<std::byte> bytes;  ///< Where the test reads and writes it.
-  std::uint64_t address = 0;   ///< Where the worker says that it is.
-  std::shared_ptr<void> owner; ///< Keeps it.
+  std::span<std::byte> bytes;  ///< The memory as the test reads and writes it.
+  std::uint64_t address = 0;   ///< Address of the memory as the worker tells it.
+  std::shared_ptr<void> owner; ///< Keeps the memory alive.
 };
 using memory_maker = std::function<tensor_memory(std::size_t bytes)>;
 tensor_memory heap_memory(std::size_t bytes);
@@ -107,7 +107,7 @@ private:
   struct kv_tensor {
     std::size_t tensor;
     std::uint32_t layer;
-    std::uint32_t kind; ///< 0: K or MLA's; 1: V; 2 and 3: those of the draft.
+    std::uint32_t kind; ///< 0: K or MLA's; 1: V; 2 and 3: K and V of the draft model.
   };
   std::vector<kv_tensor> kv_;
   std::vector<std::vector<std::size_t>> states_;

@@ -82,7 +82,7 @@ protected:
     rooms_.offered(peer, {room, {id}, lease_of(peer), {first, std::move(pages), last, {}, 3}},
                    start);
   }
-  /// Both senders offer all that they have.
+  /// Alice and bob offer all pages that they have for the turn `id`.
   void offer_all(std::uint64_t id = 100) {
     for (auto peer : {alice, bob})
       offer_pages(peer, 2, {7, 8, 9, 10}, true, id);

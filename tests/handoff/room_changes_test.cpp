@@ -4,7 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-/// `take_changes` of both sides: an engine's worker asks only for rooms that it names.
+/// Tests of `take_changes` of both sides. An engine's worker polls only rooms that `take_changes`
+/// names.
 namespace peercache::handoff::room_changes_test {
 namespace {
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-/// The most that `sender_rooms` keeps.
+/// Tests of the limits of what `sender_rooms` keeps.
 namespace peercache::handoff::sender_bounds_test {
 namespace {
 

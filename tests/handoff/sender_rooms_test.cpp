@@ -258,7 +258,7 @@ TEST_F(sender, a_number_that_failed_again_is_remembered_from_then_on) {
     rooms_.abort(*made, "over");
     rooms_.clear(*made);
   };
-  for (const std::uint64_t number : {42, 1, 42, 2}) // Two are kept: 42 and 2.
+  for (const std::uint64_t number : {42, 1, 42, 2}) // Two numbers are kept: 42 and 2.
     fail_and_clear({number});
   rooms_.joined(alice, join_of(1));
   EXPECT_EQ(rooms_.held_joins(), 0u) << "it is answered, not held";

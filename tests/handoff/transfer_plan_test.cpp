@@ -164,7 +164,7 @@ TEST(transfer_plan, refuses_items_beyond_the_end_of_a_buffer) {
               HasSubstr("item 10 of 10"));
 }
 
-/// A source, a destination, and what they say of a room, with one component of states.
+/// Why a plan refuses a room whose only component of states is offered and allocated like this.
 std::string refusal_of_states(state_type type, state_items offered, state_items allocated) {
   auto source = source_of(), destination = destination_of();
   source.states.push_back({type, {{{3000 * mib, 640, 64, 0}, 8, 1, {}}}});

@@ -6,7 +6,7 @@
 namespace peercache::handoff::transfers_test {
 namespace {
 
-constexpr std::uint8_t reused = 0xee; ///< What cells have that no call uses.
+constexpr std::uint8_t reused = 0xee; ///< Value of the bytes of cells that no call uses.
 
 transfers::options small_options() {
   transfers::options options;
@@ -305,7 +305,8 @@ void transfer_world::take_back(std::size_t at, std::size_t index, bool in_doubt)
   self.memory[index].fill(reused);
 }
 
-/// A request of a connection that was cut may still wait to be received.
+/// Whether both workers know of every cut. Until then a request of a connection that was cut may
+/// still wait to be received.
 bool transfer_world::all_cuts_are_told() const {
   return std::all_of(connections_.begin(), connections_.end(), [](const auto& over) {
     return !over->cut || (over->told[0] && over->told[1]);

@@ -50,8 +50,8 @@ private:
     transfer_direction direction = transfer_direction::write;
     std::vector<std::size_t> own, others; ///< Cells at the worker that calls, and at its peer.
     std::uint8_t value = 0;
-    bool lost = false;  ///< The connection was cut meanwhile.
-    bool taken = false; ///< The peer has unregistered some of its memory meanwhile.
+    bool lost = false;  ///< Whether the connection was cut during the call.
+    bool taken = false; ///< Whether the peer has unregistered some of its memory during the call.
   };
   struct running_read {
     read_order order;
@@ -71,9 +71,10 @@ private:
   /// One connection: worker 0 or 1 has begun it.
   struct connection {
     std::size_t dialer = 0;
-    std::array<peer_id, 2> name;               ///< What each worker calls the other.
-    std::array<std::deque<std::string>, 2> to; ///< Messages on their way to each.
-    std::array<bool, 2> joined{}, told{}; ///< Which of them knows of its begin, and of its end.
+    std::array<peer_id, 2> name;               ///< Id that each worker has for the other.
+    std::array<std::deque<std::string>, 2> to; ///< Messages on their way to each worker.
+    std::array<bool, 2> joined{}, told{}; ///< Whether each worker knows of the begin, and of the
+                                          ///< end.
     bool cut = false;
     bool mute = false; ///< Nothing further arrives at the worker that has begun the connection.
   };

@@ -14,7 +14,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Like `vote_timeout` of actors/gateway_actor.hpp; the simulator checks at this interval.
+/// `goodbye_limit`: how long a process that has left may still vote, like `vote_timeout` of
+/// actors/gateway_actor.hpp. `goodbye_check`: how often the simulator looks whether its vote is
+/// needed.
 constexpr auto goodbye_limit = expiry + 2 * heartbeat;
 constexpr auto goodbye_check = 20ms;
 

@@ -64,7 +64,7 @@ public:
   /// Runs the script's faults, then heals the cluster; judges the bytes and views of both phases.
   outcome run();
 
-  // Used by processes.
+  // Methods that processes call.
   world& time() noexcept { return world_; }
   oracle& judge() noexcept { return oracle_; }
   tests::history* record() const noexcept { return record_; }
@@ -138,7 +138,7 @@ private:
   const discovery::view* newest_view() const;
   std::vector<std::size_t> all_hosts() const;
 
-  // Several nodes go at once (cluster_loss.cpp).
+  // Methods for the loss of several nodes at once (cluster_loss.cpp).
   void lose_some();
   struct side {
     std::vector<std::size_t> hosts;
@@ -148,8 +148,8 @@ private:
   std::vector<side> sides_left(const discovery::view& before) const;
   void wait_for_rest(std::vector<side>& sides, time_point since);
   void judge_rest(const side& one, duration took);
-  /// Takes the majority from a side that finished a proposal of the time before the loss, when the
-  /// side has no majority of that proposal's masters.
+  /// Takes the majority from a side that must finish a proposal from before the loss and has no
+  /// majority of that proposal's masters.
   void follow_proposal(side& one, const discovery::view_stamp& before,
                        const std::set<discovery::view_stamp>& proposed) const;
   void run_until(time_point end);
@@ -180,7 +180,7 @@ private:
   std::map<std::string, ring_ptr> rings_; ///< Rings by encoded view.
   std::map<discovery::endpoint, std::size_t> host_at_;
   bool clients_work_ = true;
-  bool healing_ = false; ///< The faults are over.
+  bool healing_ = false; ///< Whether the faults are over.
   outcome outcome_;
 };
 

@@ -21,13 +21,15 @@ namespace {
 constexpr auto heal_limit = 3 * heartbeat;
 /// Longest time to one view where a majority of the masters is gone.
 constexpr auto rest_limit = 15s;
-/// The last calls may have failed a second after the faults, and then do not ask an owner for 8 s
-/// (common/circuit_breaker.hpp): after this time all owners are asked again.
+/// Time from the first comparison after the faults, which takes 8 s or more, to the reads. A call
+/// may have failed as late as a second after the faults, and its breaker then refuses an owner for
+/// 8 s (common/circuit_breaker.hpp). By the end of this time all owners are asked again.
 constexpr auto breakers_rest = 1500ms;
 /// A missed page that was on disk is read once more after this time.
 constexpr auto disk_retry = 4s;
-/// Time after which the last page of `read_everything` is read, missed, read once more, and no
-/// holder still pins it: two deadlines of a get, and a slow reader of page_fetch.cpp.
+/// Time after which the last page of `read_everything` was read, missed, and read once more, and no
+/// holder still pins it: the wait before the second read, two deadlines of a get, and the time of a
+/// slow reader of page_fetch.cpp.
 constexpr auto reads_end = disk_retry + 2 * 1000ms + 500ms;
 
 /// Whether the process is giving away its records, in order to leave or to give up all its keys.
@@ -179,8 +181,8 @@ void cluster::read_everything() {
 
 /// Expects that the reader gets the page, in the second attempt at the latest. The first attempt
 /// may miss: reads displace pages, so the page may just have left memory, and the directory may not
-/// know yet that the page is on disk too. The next comparison of the disk with the directory tells
-/// it.
+/// know yet that the page is on disk too. The next comparison of the disk with the directory adds
+/// that record.
 void cluster::expect_hit(process& reader, const page_key& key, bool last) {
   const auto held = holding_of(key);
   const wanted_page page{key, held ? held->length_bytes : 64};

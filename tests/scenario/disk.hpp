@@ -36,7 +36,7 @@ public:
     std::erase(order_, key);
     return pages_.erase(key.prefix()) > 0;
   }
-  /// Removes the page that was written first. @pre the disk is not empty
+  /// Removes the page that was written first; returns its key. @pre the disk is not empty
   page_key give_up() {
     const auto oldest = order_.front();
     erase(oldest);
@@ -53,8 +53,8 @@ public:
       visit(each);
   }
 
-  /// Returns `count` pages (stored_page) after this place, and the last one's place; 0: 0: there
-  /// are no further ones.
+  /// Returns up to `count` pages (stored_page) behind the place `after`, and the place of the last
+  /// one, or 0 when no further pages follow.
   std::pair<std::string, std::uint64_t> show(std::uint64_t after, std::uint32_t count) const {
     std::string pages;
     auto at = pages_.upper_bound(after);

@@ -68,7 +68,7 @@ private:
   int looks_ = 0;
   std::size_t open_ = 0; ///< Messages that are on their way.
   void (get_call::*next_)() = nullptr;
-  bool reads_ = false; ///< The directory has answered in this look.
+  bool reads_ = false; ///< Whether the directory has answered in this look.
   places cold_;
   places holders_;
 };

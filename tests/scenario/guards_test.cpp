@@ -37,8 +37,8 @@ std::uint64_t first_failing_without(guard off, const std::string& fault, bool re
   return first_failing(fault, repair);
 }
 
-/// Returns the first seed that fails with this fault without the guard, and not with it; 0: none
-/// does.
+/// Returns the first seed that fails with this fault while the guard is off, and not while it is
+/// on; 0 when there is none.
 std::uint64_t first_kept_by(guard one, const std::string& fault, bool repair) {
   for (std::uint64_t seed = 1; seed <= seeds_tried; ++seed) {
     const auto what = script_of(seed, repair);
@@ -105,9 +105,10 @@ TEST(scenario_guards, without_repair_the_directory_stays_wrong) {
 }
 
 /// Comparisons repair records that were lost on the way. Without them every page in memory must
-/// still be found, or the protocol itself would forget pages. Nodes are lost at the end only where
-/// each page gets a new owner for a lost one: if fewer nodes are left than a page has owners, what
-/// one owner alone knew of a page, because the other one had its four locations already, is lost.
+/// still be found, or the protocol itself would forget pages. No nodes are lost at the end where
+/// fewer nodes would be left than a page has owners. There a lost owner gets no successor, so a
+/// location that only this owner knew, because the other owner had its four locations already, is
+/// lost.
 TEST(scenario_guards, without_repair_every_page_in_memory_is_found_all_the_same) {
   for (std::uint64_t seed = 1; seed <= seeds_to_run(); ++seed) {
     auto what = script_of(seed, /*repair=*/false);

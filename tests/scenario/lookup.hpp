@@ -45,7 +45,8 @@ private:
   client::lookup_plan plan_;
   client::lookup_course course_;
   known_cluster_ptr known_;
-  std::uint64_t turn_ = 0; ///< Counts looks at the course; only the last one's timer counts.
+  std::uint64_t turn_ = 0; ///< Number of the current look at the course; timers of earlier looks
+                           ///< are ignored.
 };
 
 } // namespace peercache::scenario

@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 /// The expiry of every process, as in cluster.hpp.
 constexpr duration silent_after = 2s;
-/// Time without a majority before a node may make a fragment. Its clock may be fast, and may be set
-/// by up to two heartbeats a few times without its noticing.
+/// Time without a majority before a node may make a fragment, less an allowance: a node's clock may
+/// be fast, and may jump by up to two heartbeats a few times without the node's noticing.
 constexpr duration unheard = discovery::survey::waits * silent_after - 1500ms;
 constexpr duration answers_kept = 10s;
 
@@ -194,8 +194,8 @@ bool oracle::heard_majority(const incarnation& process, const std::vector<incarn
   return false;
 }
 
-/// Votes count from when they are sent. The proposer counts as one voter, whether it has a vote or
-/// not.
+/// Whether the view `one`, proposed after `base`, has the votes of a majority. Votes count from
+/// when they are sent. The proposer counts as one voter, whether it has a vote or not.
 bool oracle::has_votes(const discovery::view_stamp& one, const discovery::view_stamp& base) const {
   const auto masters = masters_.find(base);
   if (masters == masters_.end())

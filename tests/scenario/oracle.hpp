@@ -28,14 +28,14 @@ class oracle {
 public:
   /// Returns the number of a new put of `key`.
   std::uint64_t put(const page_key& key);
-  /// The process with this incarnation offers the bytes of that put from now on.
+  /// Notes that the process with this incarnation offers the bytes of that put from now on.
   void offers(const incarnation& holder, std::uint64_t put);
 
   static void write(std::span<std::byte> bytes, std::uint64_t put);
 
-  /// A reader was given these bytes as `key`, by a record that named `holder`.
+  /// Judges the bytes that a reader was given as `key`, by a record that named `holder`.
   void judge_hit(const page_key& key, const incarnation& holder, std::span<const std::byte> bytes);
-  /// A process has adopted this view; `before` is the stamp of its last view.
+  /// Judges a view that a process has adopted; `before` is the stamp of the process's last view.
   void judge_view(const discovery::view& adopted, const discovery::view_stamp& before,
                   discovery::time_point now);
   /// Judges a packet that is being sent. A view after one of three masters or more has the votes of
@@ -45,7 +45,7 @@ public:
   void judge_packet(const discovery::packet& sent, discovery::time_point now);
   /// Call when the process uses this view from now on.
   void lives_in(const incarnation& process, const discovery::view_stamp& stamp);
-  /// A heartbeat of the process was answered by another one.
+  /// Notes that a heartbeat of the process was answered by another one.
   void was_answered(const incarnation& process, const incarnation& by, discovery::time_point now);
   void has_ended(const incarnation& process);
   /// The views that were proposed so far to follow this one.

@@ -150,7 +150,8 @@ private:
   void carry_out(directory::publisher::compare& order);
   void carry_out(directory::publisher::list& order);
   void carry_out(directory::publisher::settled& order);
-  void carry_out(directory::publisher::withdrawn&) {} // Nobody waits: see serve_remove.
+  void carry_out(directory::publisher::withdrawn&) {} // Nobody waits for this order: see
+                                                      // serve_remove.
   void carry_out(directory::publisher::has_left& order);
   /// The form of an owner's answer.
   enum class said_as : bool { records, number };
@@ -181,7 +182,7 @@ private:
   known_cluster_ptr clients_know_ = known_;
   discovery::followed_view followed_;
   client_memory remembered_;
-  /// The view of the directory's shard, also a little later; it learns one view after the other.
+  /// The view of the directory's shard, which learns each view a little after the node, in order.
   known_cluster_ptr shard_knows_ = known_;
   discovery::time_point clients_learn_at_{}; ///< When the last view on its way reaches the clients.
   discovery::time_point shard_learns_at_{};  ///< When the last view on its way reaches the shard.
@@ -207,7 +208,8 @@ private:
   std::set<std::uint64_t> tickets_open_;
   /// Keys of removals that the disk has not done yet: readers no longer get these pages.
   std::multiset<page_key> leaving_disk_;
-  std::set<page_key> recorded_; ///< Keys in memory by the history, if there is one.
+  std::set<page_key> recorded_; ///< Keys of pages in memory according to the history; unused
+                                ///< without a history.
   std::size_t warmed_ = 0;      ///< Puts since the start, up to `warm_up_puts`.
 };
 

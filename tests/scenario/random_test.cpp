@@ -12,7 +12,7 @@ namespace peercache::scenario {
 namespace {
 
 constexpr std::uint64_t parts = 20;
-/// Each failure is shrunk, which takes long.
+/// Failures after which the test ends, because each is shrunk, which takes long.
 constexpr int failures_max = 3;
 
 /// Returns the quantile `of` of these times. @pre times is not empty

@@ -54,7 +54,7 @@ private:
   const net::tls_authority authority_;
 };
 
-/// The context of files that fit.
+/// Opens the TLS context of these files. @pre the files' certificate, key and CA belong together
 inline std::shared_ptr<net::tls_context> context_of(const net::tls_files& files) {
   auto made = net::tls_context::open(files);
   PEERCACHE_ASSERT(made);

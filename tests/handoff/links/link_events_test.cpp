@@ -3,7 +3,7 @@
 #include <map>
 #include <numeric>
 
-/// What one `poll` of `worker_links` returns, and that nothing is lost behind its limit.
+/// Tests of what one `poll` of `worker_links` returns, and that nothing is lost behind its limit.
 namespace peercache::handoff::testing {
 namespace {
 
@@ -17,8 +17,8 @@ protected:
   static link_options few_events() {
     return {.events_bytes_max = events_per_poll * (sizeof(link_event) + encode(join_of(1)).size())};
   }
-  /// Workers that have joined and sent `messages` messages each, all of which have arrived. The
-  /// world does not run `prefill` from here on.
+  /// Makes workers that join `prefill`, freezes `prefill`, and lets each worker send `messages`
+  /// messages, all of which arrive in the sockets.
   std::vector<raw_peer> begin(test_worker& prefill, std::size_t peers) {
     std::vector<raw_peer> made;
     for (std::size_t i = 0; i < peers; ++i)
@@ -33,7 +33,7 @@ protected:
     settle();
     return made;
   }
-  /// Rooms of the joins that each peer has said, of these events.
+  /// Adds the rooms of the joins in these events to `rooms`, by peer.
   void count(const std::vector<link_event>& events) {
     for (const auto& event : events)
       if (const auto* said = std::get_if<peer_said>(&event))

@@ -11,13 +11,13 @@ using ::testing::HasSubstr;
 
 class link_hostile_test : public link_world {
 protected:
-  /// A connection that says these bytes and nothing else, to a worker of its own.
+  /// The loss that a new worker reports of a peer that has joined and then sends these bytes.
   peer_lost loss_after(const std::string& bytes) {
     auto& prefill = start(engine_side::prefill, 1000 + workers.size());
     auto peer = dial_and_join(prefill, 1);
     peer.send(bytes);
     EXPECT_TRUE(run_until([&] { return prefill.lost() == 1; }));
-    // The other side can read why, behind the hello, and sees the end.
+    // The peer receives a refusal with the reason behind the hello, and then sees the end.
     EXPECT_TRUE(run_until([&] { return peer.received().size() == 2 && peer.ended(); }));
     EXPECT_TRUE(std::holds_alternative<refusal>(peer.received().back()));
     return prefill.loss();
@@ -159,7 +159,7 @@ TEST_F(link_hostile_test, random_bytes_cost_their_own_connection_at_most) {
   EXPECT_EQ(decode.lost(), 0u);
   pass(seconds(5), milliseconds(250));
   EXPECT_EQ(prefill.links->connections(), 1u) << "all others have ended";
-  // Each that has joined was lost once.
+  // Each peer that has joined was lost once, except the last one.
   EXPECT_EQ(prefill.joined(), prefill.lost() + 1);
   EXPECT_GT(prefill.lost(), 20u) << "some of them joined before they erred";
 }

@@ -17,7 +17,8 @@ protected:
       states.items.assign(limits::room_pages_max, 2);
     return made;
   }
-  /// Some more of everything, which must bring no second loss.
+  /// Lets time pass, and expects that the only loss is that of `peer`, for this reason, and that no
+  /// event follows it.
   void expect_one_loss(const test_worker& at, peer_id peer, loss_reason reason) {
     pass(seconds(10), milliseconds(400));
     const auto lost = at.loss();
@@ -136,7 +137,7 @@ TEST_F(link_loss_test, a_worker_that_was_frozen_reads_before_it_finds_others_sil
   decode.frozen = true;
   prefill.links->send(at_prefill, offer_of(1), now);
   pass(milliseconds(1000), milliseconds(500));
-  // Prefill is suspended as well, so it has not given decode up when that wakes.
+  // Prefill is suspended as well, so it has not given decode up when decode wakes.
   prefill.frozen = true;
   now += seconds(60);
   decode.frozen = false;
@@ -156,7 +157,7 @@ TEST_F(link_loss_test, a_worker_that_was_frozen_reads_before_it_finds_others_sil
 TEST_F(link_loss_test, a_worker_that_wakes_behind_many_others_looks_at_each_socket) {
   auto& prefill = start(engine_side::prefill, 2);
   std::vector<raw_peer> peers;
-  // More than one look at the sockets' events tells of.
+  // The server has more peers than one look at the sockets' events reports.
   for (std::uint64_t i = 0; i < 300; ++i)
     peers.push_back(dial_and_join(prefill, 100 + i));
   prefill.frozen = true;
@@ -211,7 +212,8 @@ TEST_F(link_loss_test, a_peer_that_does_not_read_is_lost_when_its_queue_is_full)
   expect_one_loss(prefill, at_prefill, loss_reason::queue_full);
 }
 
-/// The kernel's own limit is a time for which the other side takes no byte.
+/// Limit of silence in these tests. The kernel's own limit is a time for which the other side takes
+/// no byte.
 constexpr milliseconds kernel_patience(300);
 
 TEST_F(link_loss_test, a_worker_that_lives_and_does_not_read_is_told_from_a_host_that_is_gone) {

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using clock = std::chrono::steady_clock;
 
-/// What shakes hands for one worker, in a thread of its own.
+/// Carries out the TLS handshakes of one worker, in a thread.
 struct door {
   explicit door(std::shared_ptr<net::tls_context> shown)
       : context(std::move(shown)), work(std::move(*net::tls_handshakes::create(context))),
@@ -40,12 +40,12 @@ protected:
         "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines)));
   }
   ~link_tls_test() override {
-    workers.clear(); // Before the doors, which they use.
+    workers.clear(); // Workers use the doors, so they end first.
     doors.clear();
     spdlog::set_default_logger(before);
   }
 
-  /// A worker that shows this certificate to whom it dials and who dials it.
+  /// A worker that shows this certificate to all its peers, whoever dials.
   test_worker& start_with(engine_side side, std::uint64_t process, const net::tls_files& files) {
     auto& made = doors.emplace_back(context_of(files)->among_engines());
     link_options opts;
@@ -69,8 +69,9 @@ protected:
     EXPECT_EQ(::poll(&waiting, 1, 5000), 1);
     return socket;
   }
-  /// Whether somebody who shows this (null: nothing) has its hello answered inside TLS. The test
-  /// fails when it is neither answered nor refused within the time of a handshake.
+  /// Whether a stranger that shows this certificate (null: none) has its hello answered inside TLS.
+  /// The test fails when the stranger is neither answered nor refused within the time of a
+  /// handshake.
   bool lets_in(const test_worker& at, const net::tls_files* shown) {
     const auto socket = connect(at);
     net::tls_stranger who(socket.get(), shown);

@@ -17,7 +17,7 @@ struct test_worker {
   hello self;
   std::unique_ptr<worker_links> links;
   std::vector<link_event> seen;
-  bool frozen = false; ///< The world does not run it.
+  bool frozen = false; ///< Whether the world leaves this worker out when it runs the workers.
 
   worker_address address() const { return {"127.0.0.1", links->port()}; }
 
@@ -75,7 +75,7 @@ protected:
   /// Moves the clock by `time`, in steps in which all workers run.
   void pass(std::chrono::milliseconds time, std::chrono::milliseconds step);
 
-  /// Connects two workers: the ids that each has for the other.
+  /// Connects two workers; returns the id that each has for the other.
   std::pair<peer_id, peer_id> join(test_worker& from, test_worker& to);
   /// A connection to the worker, on which nothing was said.
   raw_peer dial(const test_worker& to);

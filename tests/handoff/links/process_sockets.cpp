@@ -24,8 +24,8 @@ std::string address_of(int fd, name_call ask) {
   return {reinterpret_cast<const char*>(&at), size};
 }
 
-/// The kernel's numbers for states of a connection; the header that names them goes with no
-/// tcp_info that counts bytes.
+/// The kernel's numbers for states of a connection. The header that names them cannot be included
+/// together with a tcp_info that counts bytes.
 constexpr std::uint8_t state_established = 1;
 constexpr std::uint8_t state_listen = 10;
 
@@ -45,7 +45,7 @@ struct all_ends {
   /// Whether connections wait to be accepted, by the address of the listener.
   std::map<std::string, bool> listeners;
 
-  /// Whether the other end of this one has nothing under way to it.
+  /// Whether nothing is under way to the end `at` of a connection from the connection's other end.
   bool has_arrived(const std::string& own, const std::string& other, const one_end& at) const {
     if (const auto partner = connections.find({other, own}); partner != connections.end())
       return partner->second.sent <= at.received;

@@ -112,7 +112,7 @@ void handoff_world::end_decode(request& at) {
     leave_decode(at, false);
 }
 
-/// The scheduler frees the pages, then clears.
+/// Frees a request's pages at decode, then clears its room at every rank.
 void handoff_world::leave_decode(request& at, bool good) {
   for (auto page : decode_pages_.give_back(at.serial))
     for (auto& each : decode_)
@@ -201,7 +201,7 @@ void handoff_world::init_prefill(request& at) {
       wrong("the number of pages is not taken");
 }
 
-/// Computes some of the pages, and offers them.
+/// Lets prefill compute some of a request's pages, and offers them.
 void handoff_world::send_chunk(request& at) {
   auto& mine = at.prefill;
   if (mine.last || chance(2))
@@ -228,7 +228,8 @@ void handoff_world::send_chunk(request& at) {
   mine.sent += count;
 }
 
-/// The scheduler frees pages in the turn in which it aborts, or sees a failure.
+/// Aborts the room at every prefill rank and frees its pages in the same turn, as a scheduler does
+/// that aborts or sees a failure.
 void handoff_world::end_prefill(request& at, const std::string& reason) {
   for (std::size_t rank = 0; rank < prefill_.size(); ++rank)
     prefill_[rank]->rooms.abort(at.prefill.ids[rank], reason);

@@ -78,7 +78,8 @@ kv_layout rank_memory::layout() const {
   return made;
 }
 
-/// Buffers of one kind follow one another.
+/// Adds a state's buffer to the layout. Buffers of one kind follow one another, and form one
+/// component.
 void rank_memory::add_state(kv_layout& layout, const buffer& from) const {
   const auto type = from.of == kind::mamba ? state_type::mamba : state_type::swa;
   if (layout.states.empty() || layout.states.back().type != type)

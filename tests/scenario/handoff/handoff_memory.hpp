@@ -15,9 +15,9 @@ namespace peercache::handoff::test {
 /// token. Each word that the model computes names its request, so that no two requests have an
 /// equal one. Addresses are those of the words.
 ///
-/// A request's states have the numbers of its pages: the first one's is that of its item of mamba
-/// and of its aux row, and each page of its window has its own. So whoever has a page has all that
-/// is of its number.
+/// Items of states have the numbers of a request's pages: its item of mamba and its aux row have
+/// the number of its first page, and an item of the sliding window that of the window's page. So
+/// the owner of a page owns all items of that number.
 class rank_memory {
 public:
   static constexpr std::uint32_t page_count = 10; ///< Each kind of state has as many items.
@@ -30,15 +30,15 @@ public:
                                      std::uint32_t window) const;
   /// Writes what the model computes at `place` of the sequence of the request `serial`.
   void fill(std::uint32_t page, std::uint64_t serial, std::uint32_t place);
-  /// As `fill`, for what is complete after the last page: states and aux row. A worker that none of
-  /// them is taken from writes none.
+  /// Writes what the model completes after the last page: the states, and the aux row if decode
+  /// takes it from this worker.
   void fill_last(std::span<const std::uint32_t> pages, std::uint64_t serial,
                  std::uint32_t first_page, std::uint32_t window);
   bool has(std::uint32_t page, std::uint64_t serial, std::uint32_t place) const;
   bool has_states(std::span<const std::uint32_t> pages, std::uint64_t serial,
                   std::uint32_t first_page, std::uint32_t window) const;
   bool has_aux(std::uint32_t row, std::uint64_t serial) const;
-  /// Writes what some other owner of the page, and of all that has its number, has there.
+  /// Overwrites the page, and all items of its number, with random words, as another owner would.
   void scramble(std::uint32_t page, std::mt19937_64& random);
 
   /// Words from this address on. @pre they lie in one buffer
@@ -79,7 +79,7 @@ class page_owners {
 public:
   static constexpr std::uint64_t nobody = 0;
 
-  /// Pages that were nobody's; none when there are not as many.
+  /// Takes `count` free pages for the request; none when fewer are free.
   std::vector<std::uint32_t> take(std::uint64_t serial, std::uint32_t count);
   /// Takes the pages from the request, and returns them.
   std::vector<std::uint32_t> give_back(std::uint64_t serial);

@@ -12,9 +12,10 @@ namespace peercache::handoff::test {
 struct small_model {
   static constexpr std::uint32_t page_tokens = 2;
   static constexpr std::uint32_t heads = 2;
-  static constexpr std::uint32_t mamba_groups = 2; ///< Each of as many units as there are heads.
+  static constexpr std::uint32_t mamba_groups = 2; ///< Groups of mamba's rows; each has as many
+                                                   ///< units as there are heads.
 
-  /// One of the models for which `transfer_plan` has a plan.
+  /// Draws one of the models for which `transfer_plan` has a plan.
   explicit small_model(std::mt19937_64& random);
 
   bool mla = false;
@@ -29,7 +30,7 @@ struct small_model {
   worker_ranks ranks_of(std::uint32_t worker, bool prefill) const noexcept;
   /// Whether this worker of prefill has anything for that one of decode.
   bool are_partners(std::uint32_t prefill, std::uint32_t decode) const noexcept;
-  /// Whether a worker of prefill computes the n-th of a room's pages, as many as `pages`.
+  /// Whether a worker of prefill computes the page `nth` of a room of `pages` pages.
   bool computes(std::uint32_t worker, std::uint32_t nth, std::uint32_t pages) const noexcept;
 };
 

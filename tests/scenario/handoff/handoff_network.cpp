@@ -41,7 +41,7 @@ void handoff_world::connect_workers() {
     }
 }
 
-/// Some of what is under way still arrives on either side.
+/// Cuts a connection; a random part of the messages under way still arrives on either side.
 void handoff_world::cut(connection& at) {
   at.up = false;
   for (auto* queue : {&at.to_prefill, &at.to_decode})

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-/// The data plane of `handoff_world`: reads move a piece at a time. One that is cancelled goes on
-/// until its channel is destroyed, which is when it is reported.
+/// The data plane of `handoff_world`: reads move a piece at a time. A cancelled read goes on until
+/// its channel is destroyed, and is reported only then.
 namespace peercache::handoff::test {
 
 void handoff_world::step_reads(decode_rank& by) {
@@ -49,8 +49,8 @@ handoff_world::progress handoff_world::step_read(decode_rank& by, read& at) {
   return progress::going_on;
 }
 
-/// What is looked at before the first byte: by a server, whether the lease stands; without the
-/// fence, by the reader, the entry that it should READ last.
+/// Makes the checks that come before the first byte. A server looks whether the lease stands. A
+/// one-sided reader without the fence judges the entry now, which it should READ last.
 handoff_world::progress handoff_world::begin_read(read& at) {
   auto& from = *prefill_[at.source];
   at.begun = true;

@@ -48,7 +48,8 @@ TEST(handoff, the_seed_of_the_environment_goes_well) {
   EXPECT_EQ(world.run(), "");
 }
 
-/// Runs without the guard until a world goes wrong as told, which goes well with it.
+/// Runs seeds without the guard until one goes wrong with this fault; with the guard, the same seed
+/// must go well.
 void expect_needed(guard off, const std::string& fault) {
   for (std::uint64_t seed = 1; seed <= seeds_tried; ++seed) {
     guard_switched_off scope(off);

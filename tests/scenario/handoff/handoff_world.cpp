@@ -63,7 +63,8 @@ void handoff_world::step() {
   }
   unmap_when_unused();
   connect_workers();
-  for (std::size_t i = 0; i < requests_.size(); ++i) { // A success may append one.
+  for (std::size_t i = 0; i < requests_.size(); ++i) { // A request that succeeds may append another
+                                                       // one.
     if (chance(2))
       step_decode(requests_[i]);
     if (chance(2))
@@ -82,7 +83,7 @@ void handoff_world::step() {
   });
 }
 
-/// Each state that a room has now was told by `take_changes`.
+/// Checks that `take_changes` has named each room since its state changed last.
 void handoff_world::check_changes() {
   const auto hear = [](auto& rank) {
     for (const auto id : rank.rooms.take_changes())
@@ -107,7 +108,7 @@ void handoff_world::check_changes() {
     wrong("a room's state has changed, and nobody is told");
 }
 
-/// A number that nobody has now.
+/// Starts a request with a random number, unless another request has this number now.
 void handoff_world::start_request() {
   const room_id number{random_() % numbers};
   if (std::none_of(requests_.begin(), requests_.end(),
@@ -115,8 +116,8 @@ void handoff_world::start_request() {
     add_request(number);
 }
 
-/// Decode wants the room of a success again, of the same prefill engine, which may not have seen
-/// its end yet.
+/// Starts a request with the number of a room that has just succeeded at decode; prefill may not
+/// have seen that room's end yet.
 void handoff_world::start_again(room_id number) {
   ++counts_.retracted;
   add_request(number);
@@ -161,7 +162,7 @@ void handoff_world::kill_prefill() {
   prefill_pages_ = {};
   mapping_ = mapping::mapped;
   for (auto& at : requests_)
-    at.prefill.at = phase::over; // Nobody asks the next process for it.
+    at.prefill.at = phase::over; // Nobody asks the next process for this room.
 }
 
 void handoff_world::kill_decode() {
@@ -180,7 +181,8 @@ void handoff_world::kill_decode() {
     at.decode.at = phase::over;
 }
 
-/// Others find out that a frozen rank is silent, and end its connections.
+/// Freezes or wakes ranks at random. Sometimes the other engine then finds a frozen rank silent and
+/// ends its connections.
 void handoff_world::freeze_or_wake() {
   // An engine stands still when one of its ranks does.
   auto turn = [this](auto& rank, std::size_t ranks) {

@@ -54,12 +54,13 @@ private:
   /// A READ batch as the data plane has it, over a channel of its own.
   struct read {
     read_order order;
-    std::size_t source = 0;                          ///< The prefill rank,
-    incarnation source_process;                      ///< and its process when the read was ordered.
+    std::size_t source = 0;                          ///< Index of the prefill rank that is read.
+    incarnation source_process;                      ///< The rank's process when the read was
+                                                     ///< ordered.
     std::vector<std::vector<std::uint64_t>> fetched; ///< Words of each piece that left the source.
     std::size_t written = 0;                         ///< Pieces that have arrived.
     bool begun = false, pinned = false, cancelled = false;
-    std::optional<bool> stands; ///< How the lease was judged.
+    std::optional<bool> stands; ///< Whether the lease stands; nothing before it was judged.
     progress came = progress::going_on;
   };
   struct prefill_rank {
@@ -81,11 +82,11 @@ private:
     receiver_rooms rooms;
     std::map<room_id, room_state> told; ///< What `poll` said when `take_changes` named the room.
     std::vector<read> reads;
-    std::map<join_id, std::uint64_t> serials; ///< The request of each turn.
+    std::map<join_id, std::uint64_t> serials; ///< Serial number of the request of each turn.
     bool frozen = false;
   };
   struct connection {
-    peer_id id; ///< Either side has this number.
+    peer_id id; ///< Id of the connection, the same at both sides.
     std::size_t prefill = 0, decode = 0;
     incarnation source; ///< The prefill rank's process.
     bool up = true;
@@ -96,7 +97,7 @@ private:
   enum class phase { waiting, running, ending, over };
   struct request {
     room_id number;
-    std::uint64_t serial = 0; ///< No other request has the same.
+    std::uint64_t serial = 0; ///< Number of the request, which no other request has.
     std::uint32_t prefix = 0, length = 0;
     std::uint32_t window = 0; ///< Pages of the sliding window at decode; prefill may have one more.
     struct at_decode {
@@ -107,7 +108,7 @@ private:
     } decode;
     struct at_prefill {
       phase at = phase::waiting;
-      std::vector<send_id> ids; ///< The room's number at each rank.
+      std::vector<send_id> ids; ///< The room's id at each rank of prefill.
       std::vector<std::uint32_t> pages;
       std::uint32_t first = 0; ///< Place of the first page in the sequence.
       std::uint32_t sent = 0;
@@ -178,7 +179,7 @@ private:
 
   std::mt19937_64 random_;
   small_model model_;
-  bool one_sided_; ///< Reads take no part of the source's process, as with RDMA.
+  bool one_sided_; ///< Whether reads need nothing of the source's process, as with RDMA.
   bool ending_ = false;
   std::uint64_t processes_ = 0;
   std::vector<std::unique_ptr<prefill_rank>> prefill_;

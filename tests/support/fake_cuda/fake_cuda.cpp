@@ -95,7 +95,8 @@ int cuInit(unsigned) {
 int cuPointerGetAttribute(void* data, int attribute, std::uint64_t address) {
   if (alias_of(address, 1) == nullptr)
     return invalid_value;
-  const int answer = attribute == 2 ? 2 : 0; // The type "device", or the device's ordinal.
+  const int answer = attribute == 2 ? 2 : 0; // Attribute 2 is the memory's type, where 2 means
+                                             // "device"; the other one is the device's ordinal.
   std::memcpy(data, &answer, sizeof answer);
   return success;
 }

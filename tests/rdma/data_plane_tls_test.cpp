@@ -1,5 +1,5 @@
-// The promises of every data plane, over connections under TLS: pages past TLS, inside it, and by
-// READs after a handshake inside it.
+// The promises of every data plane, over connections under TLS. Pages travel outside TLS, inside
+// TLS, or by READs after a handshake inside TLS.
 
 #include "tests/rdma/data_plane_conformance.hpp"
 

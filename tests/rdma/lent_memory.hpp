@@ -25,8 +25,8 @@ public:
   lent_memory(const lent_memory&) = delete;
   lent_memory& operator=(const lent_memory&) = delete;
 
-  /// Makes the batch read its pages from here. A page that the test has sent to another slot keeps
-  /// it as its lease.
+  /// Makes the batch read its pages from this memory. A page to which the test has given another
+  /// slot keeps that slot as its lease.
   void place(const test_pool& pool, test_batch& what);
   /// Takes the memory of a page back, as its owner does, and puts other bytes there.
   void take_back(std::uint32_t slot);
@@ -41,7 +41,7 @@ public:
   served_spans spans;
 
 private:
-  // Leases from one that is used to the next: so far that no READ takes both.
+  // Distance between two used leases, in leases: so large that no READ takes both.
   static constexpr std::uint32_t lease_distance_ = 20;
   static constexpr std::size_t leases_ = lease_distance_ * 8192;
   static constexpr std::size_t memory_bytes_ = 96u << 20;

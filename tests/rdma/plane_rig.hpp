@@ -177,7 +177,8 @@ public:
       lent->place(*served, what);
     else if (lent != nullptr)
       for (auto& page : what.batch.pages)
-        page.source = memory_rows::one_piece(1, page.length_bytes); // Nobody serves anything.
+        page.source = memory_rows::one_piece(1, page.length_bytes); // Nothing is served, so any
+                                                                    // address will do.
   }
   virtual peer_endpoint peer(const incarnation& inc) const = 0;
   virtual void step() = 0;
@@ -192,7 +193,8 @@ public:
     plane().submit(what.batch);
   }
 
-  /// Steps until the batch is complete. Fails the test when that is not by the deadline and 50 ms.
+  /// Steps until the batch is complete. Fails the test when the batch is not complete 50 ms after
+  /// its deadline.
   void finish(const test_batch& what) {
     const auto limit = what.batch.deadline + std::chrono::milliseconds(50);
     while (!what.batch.complete()) {

@@ -62,7 +62,7 @@ protected:
 
   std::uint64_t failed(ibv_wc_status status) { return rail->counters().errors[status]; }
 
-  /// Waits until READs of a batch are on their way.
+  /// Waits until the rail has posted more than `more_than` READs of payloads since it was made.
   void wait_for_reads(std::uint64_t more_than = 0) {
     const auto until = clock::now() + patience;
     while (rail->counters().payload_reads <= more_than && clock::now() < until)

@@ -120,7 +120,8 @@ TEST_F(tcp_fair_share, a_reader_below_the_slowest_rate_ends_and_one_above_it_doe
   const auto fast = ask("127.0.0.2", slot);
   const auto slow = ask("127.0.0.3", slot);
   ASSERT_TRUE(settles_at(2 * large));
-  // What the kernel holds is taken first: the server counts what its socket takes.
+  // The bytes that the kernel holds are taken first, because the server counts what its socket
+  // takes.
   const auto take = [](raw_peer& from, std::size_t bytes) {
     std::vector<char> some(bytes);
     for (std::size_t done = 0; done < bytes;) {

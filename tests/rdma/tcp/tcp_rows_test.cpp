@@ -17,8 +17,7 @@ class tcp_rows_test : public testing::Test {
 protected:
   tcp_rows_test() : rig({}, data_service::handoff) {}
 
-  /// Serves; calls `act` between the chunks that carry the answer, when `after_chunks` of them are
-  /// sent.
+  /// Serves the pool; calls `act` when `after_chunks` chunks of the answer have been sent.
   void serve(int after_chunks, std::function<void()> act) {
     tcp_page_server_options opts;
     opts.inc = life;

@@ -126,7 +126,7 @@ TEST(tcp_tls, with_full_memory_that_cannot_be_written_costs_its_page_and_not_the
       ::mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(static_cast<void*>(memory), MAP_FAILED);
   ASSERT_EQ(::mprotect(memory + bytes, bytes, PROT_READ), 0);
-  // Nothing of the page can be written to, or its last bytes cannot.
+  // No byte of the page's destination can be written to, or only its last bytes cannot.
   for (auto* const to : {memory + bytes, memory + 4000}) {
     test_batch wrong(pool, 2, bytes);
     wrong.batch.parts[1].data = to;
@@ -260,7 +260,8 @@ struct misled_reader {
   test_pool pool;
   tcp_rig rig{under_tls()};
 
-  /// Reads a page of a server that shakes hands by `who`; null: it is plain.
+  /// Reads pages of a server that shakes hands by `who` (null: of a plain server), and expects that
+  /// they are unreachable.
   void expect_unreachable(std::shared_ptr<net::tls_context> who) {
     rig.handshakes = who ? std::move(*net::tls_handshakes::create(std::move(who))) : nullptr;
     rig.serve(pool, life);

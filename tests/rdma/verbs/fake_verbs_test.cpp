@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <gmock/gmock.h>
 
-/// All tests over the fake provider rely on these: the fake refuses requests that hardware refuses,
-/// and allows those that hardware allows.
+/// Tests on which all tests over the fake provider rely: the fake refuses requests that hardware
+/// refuses, and allows those that hardware allows.
 namespace peercache::rdma::verbs::fake_verbs_test {
 namespace {
 

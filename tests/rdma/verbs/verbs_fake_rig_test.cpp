@@ -46,7 +46,8 @@ private:
     if (serves == fault::corrupts)
       flip(work.remote_address + 7);
   }
-  /// Makes the pool whole again: the page was damaged only on its way.
+  /// Flips the byte of the pool back after the READ, so that the reader sees a page damaged on its
+  /// way, and the pool keeps the right bytes.
   void after(const fake_work& work) {
     if (work.bytes > sizeof(slot_entry) && serves == fault::corrupts)
       flip(work.remote_address + 7);

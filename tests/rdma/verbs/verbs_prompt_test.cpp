@@ -1,4 +1,4 @@
-// How many READs a prompt costs that is handed over, as its plan is made for two engines.
+// Tests of how many READs the hand-over of a prompt costs, by the transfer plan of two engines.
 
 #include "handoff/lease_table.hpp"
 #include "handoff/transfer_plan.hpp"

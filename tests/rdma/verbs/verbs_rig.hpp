@@ -79,7 +79,7 @@ private:
 
 /// Makes a rig over the fake provider, whose fabric has a fixed seed.
 std::unique_ptr<plane_rig> make_verbs_rig(data_service what);
-/// Makes such a rig under TLS. Soft-RoCE has none.
+/// Makes a rig over the fake provider whose connections are under TLS. Soft-RoCE has no such rig.
 std::unique_ptr<plane_rig> make_verbs_tls_rig(data_service what);
 
 } // namespace peercache::rdma

@@ -153,7 +153,7 @@ TEST_F(verbs_rows_test, memory_that_is_removed_is_read_no_more_and_may_come_agai
   EXPECT_EQ(ended(session_end::memory_removed), 1u);
 
   EXPECT_TRUE(spans.add(memory.first(memory.size() / 2)));
-  rig->steps(50); // The reader is told of it.
+  rig->steps(50); // The reader is told of the added span.
   test_batch again(pool, 2, 5000);
   rig->read(again, life);
   EXPECT_TRUE(again.all(page_status::hit));

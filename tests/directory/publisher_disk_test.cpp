@@ -62,8 +62,8 @@ TEST_F(publisher_disk_test, other_bytes_than_those_in_the_slot_are_no_copy_of_th
   EXPECT_EQ(machine->marks().kept_count(), 0u);
 }
 
-/// A record of the disk may be lost for want of room; the walk that makes up for it must beat what
-/// the owner knows of an older page of the key.
+/// A record of the disk may be lost for want of room. The walk that tells the page again must count
+/// as newer than what the owner knows of an older page of the key.
 TEST_F(publisher_disk_test, whatever_is_told_last_of_a_page_on_disk_is_the_newest) {
   generation last{};
   const auto is_newer = [&](std::uint32_t length) {
@@ -92,7 +92,8 @@ TEST_F(publisher_disk_test, whatever_is_told_last_of_a_page_on_disk_is_the_newes
 }
 
 TEST_F(publisher_disk_test, a_page_from_disk_is_not_said_to_be_there_once_others_took_its_place) {
-  std::string longer; // Was set before the older page was promoted, and written only now.
+  std::string longer; // A page that was set before the older page was promoted, and is written only
+                      // now.
   link::append_record(longer, link::stored_page{key(1), 77, 8192});
   const auto by_report = [&] { machine->stored(longer); };
   const auto by_walk = [&] {
@@ -258,7 +259,7 @@ TEST_F(publisher_disk_test, a_record_that_waits_is_not_told_after_another_page_t
   const auto on_way = take<publisher::tell>();
   machine->stored(stored({1}));
   machine->restore(filled({1}), now);
-  std::string longer; // Was set before the other page was promoted.
+  std::string longer; // A page that was set before the other page was promoted.
   link::append_record(longer, link::stored_page{key(1), 77, 8192});
   machine->stored(longer);
   for (const auto& order : on_way)

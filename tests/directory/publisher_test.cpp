@@ -280,8 +280,8 @@ TEST_F(publisher_test, a_chunk_that_was_not_heard_waits_for_the_next_tick) {
   EXPECT_EQ(take<publisher::tell>().size(), 2u);
 }
 
-/// An answer to a page that all owners have to hear of closes it for one owner only: the other
-/// owner may still say that it has not heard.
+/// When all owners have to hear of a page, an owner's answer settles the page for this owner only:
+/// the other owner may still fail to hear.
 TEST_F(publisher_test, what_all_owners_are_to_hear_is_open_until_each_has_answered) {
   put({1}, link::commit_mode::store);
   fail(take<publisher::tell>());

@@ -287,7 +287,7 @@ TEST_F(record_repair_test, ranges_that_differ_for_ever_do_not_keep_others_waitin
   for (const auto* pages : {&memory, &disk})
     for (const auto& [key, page] : *pages)
       due += ring.owns(full_owner, key, replicas) ? 1 : 0;
-  // About six pages in each of 64 ranges; one pass takes two or three ranges.
+  // The owner has about six pages in each of 64 ranges; one pass takes two or three ranges.
   for (int i = 0; i < 40; ++i)
     pass(job);
   EXPECT_EQ(offered.size(), due) << "each was offered, though none was ever taken";

@@ -311,8 +311,8 @@ TEST(membership_fragment, what_a_deaf_leader_proposed_is_another_view_than_the_o
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
 }
 
-/// The node at the edge hears neither masters nor is heard by them, but the other members tell it
-/// that they are in touch with enough masters: so it makes no fragment.
+/// The node at the edge neither hears the masters nor is heard by them, but the other members tell
+/// it that they are in touch with enough masters: so it makes no fragment.
 TEST(membership_fragment, a_node_that_only_the_masters_do_not_hear_makes_none) {
   auto net = converged_net(6);
   const auto before = net.view_of(5).members.size();

@@ -85,7 +85,7 @@ TEST(membership_gone, a_node_that_starts_later_learns_who_is_gone) {
   EXPECT_TRUE(all_say(net, node_name(4), departure::connection_broke));
 }
 
-/// A plain member, a master and the leader.
+/// A plain member, a master and the leader leave, each in a cluster of its own.
 TEST(membership_gone, who_stops_in_order_is_not_gone) {
   for (std::size_t i : {4, 1, 0}) {
     auto net = converged_net(5);

@@ -160,7 +160,8 @@ TEST(membership_quorum, five_masters_need_three) {
 }
 
 /// Other nodes publish records to a member from its new view on. So a member that was expelled must
-/// learn that first: if it learnt it later, it would forget the records that came meanwhile.
+/// learn of its expulsion before it comes back: a member that learns of it later would then forget
+/// records that came after its return.
 TEST(membership_quorum, a_member_that_was_out_comes_back_only_when_it_knows) {
   auto net = converged_net(5);
   auto old = net.view_of(4);

@@ -29,7 +29,8 @@ protected:
     ASSERT_TRUE(pool->check_object());
   }
 
-  /// What the check says now, and whether a client can map the pool: both must be of one opinion.
+  /// The fault that the check finds now, or nothing. Expects that a client can map the pool exactly
+  /// when the check finds no fault.
   std::string fault() const {
     const auto checked = pool->check_object();
     EXPECT_EQ(static_cast<bool>(checked),

@@ -89,7 +89,7 @@ public:
   bool lru = false;     ///< A read moves its page to the end of the order of eviction.
   std::map<page_key, bool> rotten;
   std::uint64_t own_bytes = 0; ///< Bytes that the store uses in addition to its pages.
-  /// When a read ends as `corrupt`, the store has another record of the page by then.
+  /// Whether the store has another record of the page by the time that a read ends as `corrupt`.
   bool replaces_rotten = false;
   std::vector<disk_write> written;
   std::vector<disk_read> read_;

@@ -153,7 +153,7 @@ TEST(file_store, the_device_begins_with_the_first_files_while_others_are_made) {
   for (std::uint32_t i = 0; i < file_store::writes_at_once; ++i)
     there.write({.number = i});
   EXPECT_EQ(io.in_flight(), 0u);
-  // The store turns the write away until it has begun others.
+  // The store turns this write away until it has begun some of the earlier writes.
   there.write({.number = file_store::writes_at_once});
   EXPECT_EQ(io.in_flight(), file_store::writes_at_once);
   EXPECT_EQ(there.on_way(), file_store::writes_at_once + 1);

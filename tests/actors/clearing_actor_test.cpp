@@ -313,7 +313,6 @@ protected:
   }
 };
 
-/// Tests a fault that was found with two nodes that have disks.
 TEST_F(left_behind_clearing_test,
        a_node_that_left_finds_no_page_before_it_knows_what_was_cleared_since) {
   leave_b_behind();

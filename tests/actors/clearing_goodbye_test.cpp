@@ -1,4 +1,4 @@
-// How a clearing takes its leave, and what it does from then on.
+// Tests of how a clearing actor says goodbye, and of what it does from then on.
 
 #include "clearing_rig.hpp"
 
@@ -47,7 +47,7 @@ TEST_F(clearing_test, those_who_are_about_to_leave_are_not_left_behind) {
   EXPECT_NE(report.why_not.find("being stopped"), std::string::npos) << report.why_not;
 }
 
-/// The other nodes do not wait at their clears for one that has left.
+/// The other nodes do not wait at their clears for a node that has left.
 TEST_F(clearing_test, a_node_that_left_shows_no_page_to_anybody_whatever_it_hears_later) {
   start("a");
   show_all(view_of(1, {"a"}));
@@ -58,9 +58,10 @@ TEST_F(clearing_test, a_node_that_left_shows_no_page_to_anybody_whatever_it_hear
   show("a", view_of(2, {"a", "b"}, {"b"})); // Node a cannot tell b anything but what b asks.
   settle();
   ASSERT_TRUE(nodes["b"].closed()) << "a answers when its pool has withdrawn what is older";
-  caf::anon_send(nodes["a"].pool, beat_atom_v, from_here{}); // The answer is on its way ...
+  caf::anon_send(nodes["a"].pool, beat_atom_v, from_here{}); // Node a's answer to b is on its way
+                                                             // now.
   auto leaving = self->request(nodes["b"].clearing, caf::infinite, leave_atom_v,
-                               from_here{}); // ... as b leaves.
+                               from_here{}); // Node b leaves before a's answer arrives.
   settle();
   leaving.receive([](bool) {}, [](const caf::error&) { ADD_FAILURE(); });
   EXPECT_FALSE(nodes["b"].caught_up);

@@ -65,7 +65,7 @@ protected:
 
   test::actor_config config;
   caf::actor_system system{config};
-  caf::scoped_actor stranger{system, true}; ///< Stands for each actor of others.
+  caf::scoped_actor stranger{system, true}; ///< Stands for any actor of another node.
   const discovery::member a = member_named("a", 1), b = member_named("b", 2);
   cluster_overview::time_point now{1h};
   cluster_overview seen{"prod", a};
@@ -195,7 +195,7 @@ TEST_F(cluster_overview_test, who_is_gone_is_named_and_forgotten_answers_do_not_
   auto next = std::make_shared<link::topology>(*topology({a}, 2));
   next->view.gone.push_back({"b", "10.0.0.2", 31998, today, discovery::departure::silent});
   seen.take(next);
-  answer(b); // An answer of before.
+  answer(b); // An answer to a question that was asked before b was gone.
   EXPECT_EQ(seen.find(b.inc), nullptr);
   auto said = status_of_node(a);
   said.samples.set(metric::view_version, 2);

@@ -354,8 +354,8 @@ TEST_F(cleared_directory_test, nothing_is_found_at_a_node_that_has_left) {
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
 }
 
-/// The shard's node is in the view, and pools have published to it pages that are older than the
-/// clear that the node missed.
+/// The shard has a record, and its node is in the view. But the node has not heard yet which spaces
+/// were cleared, so the shard names nothing.
 TEST_F(cleared_directory_test, nothing_is_found_before_its_node_knows_what_was_cleared) {
   cleared_spaces known(epochs, here.inc);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());

@@ -7,8 +7,8 @@
 namespace peercache::actors::gateway_calls_test {
 namespace {
 
-/// The argument is not used: for a function without any CAF 0.17 binds a reference to a null
-/// pointer.
+/// A client that ignores all that it hears. Its argument is not used: for a function without
+/// arguments CAF 0.17 binds a reference to a null pointer.
 session_listener::behavior_type deaf_client(session_listener::pointer, const int*) {
   return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
 }
@@ -86,7 +86,7 @@ TEST_F(gateway_with_clients, asks_pool_and_shard_how_pages_left) {
   put(key_named("a"));
   ask<std::string>(shard_here, publish_atom_v, publication(key_named("b"), there));
   tell_everyone(topology_of({{here, shard_here}}, 2));
-  pass(directory_options{}.grace); // Then the shard forgets who is gone.
+  pass(directory_options{}.grace); // After this time the shard forgets members that are gone.
   std::string removed, prefixes;
   append_record(removed, key_named("a"));
   ask<std::string>(pool, remove_atom_v, removed, from_here{});

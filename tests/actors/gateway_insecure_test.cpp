@@ -31,7 +31,7 @@ protected:
     options.ready = [](bool, const std::string&) {};
     return system.spawn(run_gateway, std::move(options));
   }
-  /// What the status says while the cluster has these members.
+  /// The value of the metric `insecure` while the cluster has these members.
   double with(const topology_ptr& cluster) {
     caf::anon_send(gateway, topology_atom_v, cluster);
     settle();

@@ -4,7 +4,7 @@
 namespace peercache::actors::gateway_strangers_test {
 namespace {
 
-/// A gateway, and who speaks CAF's protocol with it.
+/// A gateway, to which a stranger speaks CAF's protocol.
 class gateway_strangers : public cluster_fixture {
 protected:
   gateway_actor gateway = spawn_gateway();

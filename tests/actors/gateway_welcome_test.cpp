@@ -10,8 +10,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The argument is not used: for a function without any CAF 0.17 binds a reference to a null
-/// pointer.
+/// A client that ignores all that it hears. Its argument is not used: for a function without
+/// arguments CAF 0.17 binds a reference to a null pointer.
 session_listener::behavior_type silent_client(session_listener::pointer, const bool*) {
   return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
 }
@@ -56,7 +56,7 @@ TEST_F(gateway_welcome, lets_no_client_in_whose_name_people_cannot_be_shown) {
     EXPECT_FALSE(lets_in(name)) << name;
 }
 
-/// What is logged when the level goes from one to another.
+/// Returns what is logged when the log level changes from `from` to `to`.
 std::string trace_of(const std::string& from, const std::string& to) {
   const auto previous = spdlog::default_logger();
   testing::internal::CaptureStderr();

@@ -51,8 +51,8 @@ connector_actor::behavior_type dials_in(connector_actor::pointer self, network* 
           [](beat_atom, from_here) {}};
 }
 
-/// The argument is not used: for a function without any CAF 0.17 binds a reference to a null
-/// pointer.
+/// A links actor that does nothing. Its argument is not used: for a function without arguments CAF
+/// 0.17 binds a reference to a null pointer.
 links_actor::behavior_type no_links(links_actor::pointer, const network*) {
   return {[](view_atom, const std::string&, from_here) {},
           [](tell_atom, const std::string&, from_here) {},

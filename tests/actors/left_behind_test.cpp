@@ -1,5 +1,5 @@
-// Tests what nodes must hear that left in good order while others went on, and may have cleared
-// spaces since.
+// Tests of nodes that left in good order while other nodes went on and may have cleared spaces:
+// what the former must hear before they have caught up.
 
 #include "tests/actors/knowing.hpp"
 

@@ -97,8 +97,8 @@ TEST_F(overlap_actor_test, a_query_that_is_looked_at_too_late_is_told_to_come_ag
   EXPECT_EQ(answers[0].status, 503);
 }
 
-/// Keys of which only the frozen node's shard knows are asked of the next owner in half the time,
-/// and a query is answered by its deadline with what is known by then.
+/// Keys whose first owner is frozen are asked of the next owner after half of the time, and a query
+/// is answered by its deadline with what is known by then.
 TEST_F(overlap_actor_test, a_frozen_owner_costs_half_of_the_time_and_no_more) {
   const auto freeze = [](caf::event_based_actor* actor, const std::string&) -> caf::behavior {
     actor->set_default_handler(caf::skip);
@@ -108,7 +108,8 @@ TEST_F(overlap_actor_test, a_frozen_owner_costs_half_of_the_time_and_no_more) {
   auto cluster =
       topology_of({{here, shard_here}, {there, caf::actor_cast<directory_actor>(frozen)}}, 1);
   overlap_options options;
-  options.own = node_id_of("nobody"); // So that owners are asked in the order of the ring.
+  options.own = node_id_of("nobody"); // No node has this id, so owners are asked in the order of
+                                      // the ring.
   options.directory = shard_here;
   stop(overlap);
   overlap = system.spawn(run_overlap, options);

@@ -51,7 +51,7 @@ protected:
     said.samples.set(metric::view_version, 1);
     return said;
   }
-  /// Puts both nodes in the view, which this one leads.
+  /// Puts both nodes in a view that `leader` leads.
   void lead(const discovery::member& leader) {
     auto made = std::make_shared<link::topology>(
         *topology_of({{a, directory_actor{}}, {b, directory_actor{}}}, 1));

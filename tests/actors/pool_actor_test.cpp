@@ -301,7 +301,8 @@ TEST_F(pool_actor_test, a_shard_that_learns_late_that_the_node_was_out_is_told_a
   caf::anon_send(pool, topology_atom_v, both(3));
   settle();
   caf::anon_send(shard_there, topology_atom_v, topology_of({{there, shard_there}}, 2));
-  pass(directory_options{}.grace); // Then the shard has forgotten what it knew of the node.
+  pass(directory_options{}.grace); // After this time the shard has forgotten what it knew of the
+                                   // node.
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
   caf::anon_send(shard_there, topology_atom_v, both(3));
   settle();
@@ -356,7 +357,7 @@ TEST_F(pool_actor_test, tells_what_lies_in_it_and_what_is_read_most) {
   const auto slot = reserve(8192);
   commit(key_named("b"), slot, commit_mode::skip, 8192);
   memory.slots().count_use(slot);
-  for (int beat = 0; beat < 3; ++beat) // The walk goes round the small pool in each.
+  for (int beat = 0; beat < 3; ++beat) // In each beat the walk goes round the small pool once.
     pass(std::chrono::milliseconds(50));
   const auto census = ask<page_census>(pool, census_atom_v, from_here{});
   ASSERT_TRUE(census);

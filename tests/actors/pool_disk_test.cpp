@@ -135,8 +135,9 @@ TEST_F(pool_disk_test, a_promoted_page_is_in_memory_and_published) {
   EXPECT_EQ(tier_of("a"), directory::tier::disk) << "and still known to be";
 }
 
-/// A promote takes memory, so eviction may begin with it; its page is the only one on probation, of
-/// which every eighth victim is. Each round the pool is a page nearer to the start of an eviction.
+/// A promote takes memory, so it may begin an eviction. The promoted page is the only page on
+/// probation, and every eighth victim is a page on probation. In each round the pool is a page
+/// nearer to the start of an eviction.
 TEST_F(pool_disk_test, a_promoted_page_does_not_make_room_for_the_next_ones) {
   storage::page_pool_options options;
   options.free_low_bytes = 4u << 12;

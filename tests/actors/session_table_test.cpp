@@ -127,7 +127,8 @@ TEST(session_table, totals_include_sessions_that_ended) {
   EXPECT_EQ(table.totals().count(metric::breakers_open), 5u);
 }
 
-/// Workers name what happened to them in words of their own: those of each would be added for ever.
+/// Workers name what happened to them in words of their own. The series of such words must end with
+/// their session, or ever more of them would be added.
 TEST(session_table, what_sessions_named_in_their_own_words_ends_with_them) {
   using metrics::metric;
   session_table table;

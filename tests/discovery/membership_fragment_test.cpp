@@ -139,7 +139,8 @@ TEST(membership_fragment, any_set_of_nodes_may_go_and_each_side_of_the_others_ha
               static_cast<long long>(slowest.count()));
 }
 
-/// While a majority of the masters lives, no view waits for longer than the expiry.
+/// While a majority of the masters lives, no node makes a fragment. Broken connections are noticed
+/// at once here, so the next view need not wait for the expiry.
 TEST(membership_fragment, with_a_majority_of_masters_it_takes_three_heartbeats_once_it_is_noticed) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -31,7 +31,8 @@ protected:
     gateway = nullptr;
     link::leave_actor_system();
   }
-  /// A busy machine may take longer than the second that a dial has.
+  /// Connects, and tries again after a time-out: a busy machine may take longer than the second
+  /// that a dial has.
   result<std::unique_ptr<admin_client>> try_to_connect(const std::string& cluster,
                                                        std::chrono::milliseconds timeout) const {
     for (;;) {

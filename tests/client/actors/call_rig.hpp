@@ -98,7 +98,7 @@ protected:
   void settle(played_node& node) {
     in_gateway(node, [] {});
   }
-  /// Waits until this is so of what the gateway has heard.
+  /// Waits until `holds()` is true, which is called in the gateway's thread.
   void await(played_node& node, const std::function<bool()>& holds) {
     for (bool held = false; !held;)
       in_gateway(node, [&] { held = holds(); });
@@ -178,7 +178,7 @@ protected:
   std::thread serving_thread{[this] { serving->run(); }};
   fake_shard unasked;
   link::directory_actor directory;
-  std::vector<caf::actor> brokers; ///< Ends before the gateways.
+  std::vector<caf::actor> brokers; ///< Brokers of nodes; they end before the gateways.
   std::unique_ptr<cache_client::impl> client;
   std::vector<std::vector<std::byte>> got; ///< Bytes of the last get, by page.
 
@@ -191,7 +191,7 @@ private:
   }
 
   /// Lets the node's gateway answer at a port of its own, by the broker that nodes have. Look-ups
-  /// go to another one (`shard`).
+  /// go to the port of `shard`.
   void listen_for_questions(played_node& node) {
     auto& middleman = client->session.system().middleman();
     auto doorman = middleman.backend().new_tcp_doorman(0, "127.0.0.1", true);

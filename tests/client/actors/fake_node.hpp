@@ -29,15 +29,17 @@ struct fake_node {
   std::vector<caf::typed_response_promise<std::string>> reservations;
   std::vector<caf::typed_response_promise<std::string>> answers; ///< Answers to removes and
                                                                  ///< promotes.
-  std::string abandoned;                                         ///< Packed slot_id.
-  std::string used;                                              ///< Packed used_page.
-  std::vector<std::uint64_t> cleared;                            ///< Spaces.
+  std::string abandoned;                                         ///< Packed slot_id of the slots
+                                                                 ///< that were given back.
+  std::string used;                                              ///< Packed used_page of all
+                                                                 ///< reports of reads.
+  std::vector<std::uint64_t> cleared;                            ///< Spaces that were cleared.
   std::vector<std::string> removed;     ///< Packed page_key of each question.
   std::vector<std::string> promoted;    ///< Packed promoted_page of each question.
   std::vector<link::call_report> calls; ///< What clients told of their calls.
-  std::string warmed;                   ///< Packed promoted_page.
-  std::string gone;                     ///< Names, a line each, in all clears.
-  std::uint64_t evicted_bytes = 0;      ///< Asked for from the disk.
+  std::string warmed;                   ///< Packed promoted_page of all prefetches.
+  std::string gone;                     ///< Names of gone nodes in all clears, a line each.
+  std::uint64_t evicted_bytes = 0;      ///< Bytes that the node was asked to evict from its disk.
   bool has_disk = false;
   bool evict(std::uint64_t bytes) {
     evicted_bytes += bytes;
@@ -50,9 +52,9 @@ struct fake_node {
   std::function<std::string(const std::string& keys)> removes;
   std::function<std::string(const std::string& pages)> promotes;
   std::vector<std::string> held; ///< Packed used_page of each question.
-  std::string released;          ///< Packed used_page, of the holder that asked last.
-  std::uint32_t holder = 0;      ///< Tag of who asked last for pages to be held.
-  std::uint32_t held_ms = 0;     ///< For how long.
+  std::string released;          ///< Packed used_page of the holds that `holder` has ended.
+  std::uint32_t holder = 0;      ///< Tag of the client that asked last for pages to be held.
+  std::uint32_t held_ms = 0;     ///< Time for which the last question asked to hold pages.
   std::function<std::string(const std::string& pages)> holds;
   std::function<std::string()> view;
   /// Done by the gateway at its next beat: a promise may be kept in its own actor only.
@@ -138,7 +140,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
         return answer_to_hello(*node);
       },
       [node](session_atom, const std::string&, const session_listener&) {
-        ++node->welcome.lock_index; // The last session's process, this one, still holds its own.
+        ++node->welcome.lock_index; // This test's process still holds the lock of the last session.
         return node->welcome;
       },
       [self, node](reserve_atom, std::uint64_t, const std::string& lengths) {

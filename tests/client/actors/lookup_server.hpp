@@ -60,12 +60,13 @@ public:
     std::lock_guard hold(lock_);
     members_manner_ = how;
   }
-  /// Without a speaker hellos alone are answered.
+  /// Sets what is said to questions that are not look-ups. Without a speaker only hellos are
+  /// answered.
   void say(speaker says) {
     std::lock_guard hold(lock_);
     says_ = std::move(says);
   }
-  /// By this view other nodes own each key without a record.
+  /// Makes the node follow this view, by which other nodes own each key without a record.
   void follow(const directory::view_number& view) {
     std::lock_guard hold(lock_);
     view_ = view;
@@ -101,7 +102,7 @@ private:
     }
   }
 
-  /// False: the connection has to be closed.
+  /// Serves what has arrived on a connection. False: the connection has to be closed.
   bool serve(connection& from) {
     char some[4096];
     const auto count = ::recv(from.socket.get(), some, sizeof some, MSG_DONTWAIT);

@@ -198,7 +198,7 @@ TEST_F(member_channels_test, a_question_ends_with_its_time_and_keeps_its_place_a
   server.say({});
 }
 
-/// Moves the channel on by its events until it has something to say of itself.
+/// Moves the channel on by its events until `is_done`.
 void advance(member_channel& channel, steady_clock::time_point now,
              const std::function<bool()>& is_done) {
   while (!is_done()) {
@@ -220,7 +220,7 @@ TEST_F(member_channels_test, who_stood_still_hears_what_came_meanwhile_before_it
   ASSERT_TRUE(channel.step(begun + member_channel::hello_every)); // Says the next hello.
   pollfd answered{channel.fd(), POLLIN, 0};
   ASSERT_EQ(::poll(&answered, 1, 20'000), 1);
-  // No event is handed over: others came first.
+  // The event of the answer is not handed to the channel, as if those of other channels came first.
   EXPECT_TRUE(channel.step(begun + 10s));
   server.behave_to_members(manner::silent);
   ASSERT_TRUE(channel.step(begun + 10s + member_channel::hello_every));

@@ -16,13 +16,14 @@ protected:
     for (std::size_t i = 1; i <= 2; ++i)
       shard.record(key(i), {far.hold(key(i), bytes_of(i))});
   }
-  /// Slots that need no wait: a get waits for others no longer than some milliseconds.
+  /// Gives the pool leases of these slots, so that a get need not wait for slots: it waits some
+  /// milliseconds at most.
   void lease(const std::vector<slot_id>& slots) {
     pool->leases.ask_for(1, slots.size());
     pool->leases.add(1, static_cast<std::uint32_t>(slots.size()), slots);
   }
   void lease() { lease({near.new_slot(page_bytes), near.new_slot(page_bytes)}); }
-  /// Pages that the node was told of.
+  /// Number of pages that the node was told of, all of them as mirrors.
   std::size_t mirrored() {
     EXPECT_TRUE(flush());
     for (const auto mode : near.says.modes)

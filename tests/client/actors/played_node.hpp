@@ -18,7 +18,7 @@ struct played_node {
     says.statuses_of = [this](const std::string& filled) { return publish(filled); };
   }
 
-  /// A slot that somebody fills.
+  /// Begins to fill a new slot, and returns it.
   slot_id new_slot(std::uint32_t length_bytes) {
     const slot_id slot{next_slot};
     memory.slots().begin_fill(slot, limits::granules_of(length_bytes));
@@ -40,7 +40,8 @@ struct played_node {
     }
     return statuses;
   }
-  /// This page is in the pool; where that is. @param indexed processes of the host find it there
+  /// Puts this page into the pool, and returns its place. @param indexed processes of the host find
+  /// the page there
   directory::page_location hold(const page_key& key, std::span<const std::byte> bytes,
                                 bool indexed = true) {
     const auto length_bytes = static_cast<std::uint32_t>(bytes.size());

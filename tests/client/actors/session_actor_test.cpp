@@ -186,7 +186,7 @@ TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_
   const auto read_pages = [&] {
     for (std::uint32_t i = 0; i < 100; ++i) {
       board->uses.add(memory.owner(), {5}, {8});
-      // No member has this name, so the client cannot report to it.
+      // No member has this incarnation, so the client cannot report to it.
       board->uses.add({9, 9}, {6}, {8});
     }
   };

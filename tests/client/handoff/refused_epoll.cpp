@@ -9,7 +9,7 @@ namespace {
 
 thread_local std::optional<std::size_t> adds_left;
 
-/// Whether this is the one to refuse.
+/// Counts a descriptor that is added; returns whether it is the one to refuse.
 bool is_refused() noexcept {
   if (!adds_left)
     return false;
@@ -25,7 +25,8 @@ bool is_refused() noexcept {
 
 extern "C" int epoll_ctl(int poll, int what, int descriptor, epoll_event* event) noexcept {
   static const auto libcs = reinterpret_cast<decltype(&epoll_ctl)>(::dlsym(RTLD_NEXT, "epoll_ctl"));
-  // CAF's, which are not edge-triggered, end the process if they are refused.
+  // Only descriptors of ours are refused. CAF's, which are not edge-triggered, end the process if
+  // they are refused.
   const bool ours = what == EPOLL_CTL_ADD && (event->events & EPOLLET) != 0;
   if (ours && is_refused()) {
     errno = ENOSPC;

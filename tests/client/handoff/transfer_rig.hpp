@@ -42,7 +42,7 @@ public:
   mute_engine& operator=(const mute_engine&) = delete;
 
   handoff::worker_address address() const { return {"127.0.0.1", links_->port()}; }
-  /// How often it was asked to read.
+  /// How often this engine was asked to read.
   std::size_t writes() const noexcept { return writes_.load(); }
 
 private:

@@ -26,7 +26,7 @@ class cluster_overview_test : public testing::Test {
 protected:
   static constexpr std::uint64_t today = 1'800'000'000'000;
 
-  /// A topology in which nobody has a connection, and to each was tried to get one.
+  /// A topology in which no member has a connection, although each was tried.
   topology_ptr topology(const std::vector<discovery::member>& all, std::uint64_t version = 1) {
     std::vector<std::pair<discovery::member, directory_actor>> nodes;
     for (const auto& member : all)

@@ -90,7 +90,7 @@ public:
   std::map<std::uint64_t, page_fate> all;
 };
 
-/// The causes, each as "cause pages".
+/// The causes of misses that these reports give, each as "cause pages".
 std::vector<std::string> causes_of(std::vector<told_calls> told, const fates& known = {}) {
   const miss_search search(std::move(told));
   std::vector<std::string> all;

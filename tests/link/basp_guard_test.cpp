@@ -19,7 +19,8 @@ using operation = basp_frames::operation;
 
 class basp_guard_test : public test::actor_fixture {
 protected:
-  /// What is said of a frame. Its header and its payload are judged apart, as CAF reads them.
+  /// The reason for which the guard refuses a frame; empty: none. The frame's header and its
+  /// payload are judged apart, as CAF reads them.
   static std::string told(basp_guard& guard, std::string_view frame) {
     constexpr auto header = caf::io::basp::header_size;
     const auto first = guard.refusal_of(frame.substr(0, header));
@@ -27,7 +28,7 @@ protected:
       return std::string(first);
     return std::string(guard.refusal_of(frame.substr(header)));
   }
-  /// What is said of a frame that comes after the peer's handshake.
+  /// The reason for which a guard refuses a frame that comes after the peer's handshake.
   std::string told(const std::string& frame) {
     basp_guard guard;
     EXPECT_EQ(told(guard, peer.handshake()), "");
@@ -38,7 +39,7 @@ protected:
     return told(peer.direct(7, caf::make_message(std::move(values)...)));
   }
   static std::uint64_t answer_id() { return caf::make_message_id(3).response_id().integer_value(); }
-  /// What is said of this error as the answer to a request.
+  /// The reason for which a guard refuses this error as the answer to a request.
   std::string answered(const caf::error& why) {
     return told(peer.direct(7, peer.written(caf::make_message(why)), answer_id()));
   }
@@ -176,7 +177,8 @@ TEST_F(basp_guard_test, nobody_speaks_for_another_process_or_before_its_handshak
 TEST_F(basp_guard_test, whatever_is_cut_short_is_refused) {
   const auto why = caf::make_error(caf::sec::runtime_error, std::string("why"));
   const auto whole = '\0' + peer.written(caf::make_message(why));
-  constexpr std::size_t text_bytes = 4; // The last ones, which CAF reads with care.
+  constexpr std::size_t text_bytes = 4; // The last bytes are the error's text, which CAF reads with
+                                        // care.
   for (std::size_t bytes = 1; bytes < whole.size() - text_bytes; ++bytes)
     EXPECT_NE(told(peer.frame(operation::direct_message, whole.substr(0, bytes), answer_id(), 7)),
               "")

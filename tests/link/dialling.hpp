@@ -39,7 +39,7 @@ public:
                  [&](const caf::error& why) { fault = system_.render(why); });
     return fault;
   }
-  /// Sends a text to whom it has dialled, and returns the answer.
+  /// Sends a text to the actor that was dialled, and returns the answer.
   std::string ask(const std::string& text) {
     std::string answer;
     caf::scoped_actor self{system_};

@@ -11,9 +11,10 @@
 namespace peercache::link {
 namespace {
 
-/// What a test has the connector do.
+/// What the connector of these tests does.
 struct network {
-  gateway_actor gateway;                       ///< Answers each dial at once, unless it is null.
+  gateway_actor gateway;                       ///< Gateway that answers each dial at once; null:
+                                               ///< dials stay open.
   std::map<std::uint16_t, std::string> closed; ///< Ports that do not connect, with the reason.
 };
 
@@ -108,7 +109,7 @@ protected:
     caf::anon_send(links, view_atom_v, discovery::encode_view(view), from_here{});
     settle();
   }
-  /// The connection to `who` stands, or there is none.
+  /// Tells the links that the connection to `who` stands, or that there is none.
   void say(bool stands) {
     caf::anon_send(links, hello_atom_v, who.inc.high, who.inc.low, stands, from_here{});
     settle();

@@ -144,7 +144,7 @@ class the_list_of_formats(unittest.TestCase):
             self.assertEqual(path in words, path not in check_wire.INSIDE_ONE_PROCESS, path)
 
     def test_notices_each_field_of_the_pools_and_the_disks_structs(self):
-        """The parts that are named catch what they should."""
+        """For each struct and name in the list, a change of one field changes the digest."""
         for path, name, old, new in [
                 ("storage/host_index.hpp", "bucket", "cells;", "cells; int more;"),
                 ("storage/epoch_table.hpp", "epoch_block", "reserved[12]", "reserved[11]"),

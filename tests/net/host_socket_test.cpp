@@ -178,7 +178,8 @@ TEST_F(host_socket_test, a_name_is_that_of_a_living_node_where_this_user_may_not
 }
 
 TEST_F(host_socket_test, nodes_of_one_port_that_start_at_once_do_not_meet) {
-  // Names while a socket is made have no address, and a killed process may have left some.
+  // The temporary names under which sockets are made have no address, and a killed process may have
+  // left some of them.
   constexpr int nodes = 8, rounds = 40;
   std::array<std::string, nodes> faults;
   std::vector<std::thread> all;
@@ -197,7 +198,7 @@ TEST_F(host_socket_test, nodes_of_one_port_that_start_at_once_do_not_meet) {
 
 TEST_F(host_socket_test, the_exact_name_is_taken_before_that_of_a_node_on_all_addresses) {
   auto any =
-      node_at("0.0.0.0", 7001, "192.0.2.7"); // As one of another network that shares the folder.
+      node_at("0.0.0.0", 7001, "192.0.2.7"); // A node of another network that shares the folder.
   auto exact = node_at("127.0.0.1", 7001);
   ASSERT_TRUE(any && exact);
   const auto at_any = any->take();
@@ -267,8 +268,8 @@ TEST_F(host_socket_test, another_users_folder_in_tmp_is_not_believed) {
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 
-/// What is said about a process of this user and these groups that connects, by a node of this
-/// process's user. Nothing: it is served.
+/// The reason for which a node of this process's user refuses a process of this user and these
+/// groups that connects; empty: the process is served.
 std::string judged(const host_users& users, uid_t user, const std::vector<gid_t>& groups) {
   const std::string name = "/tmp/peercache-judge-" + std::to_string(::getpid());
   const unique_fd listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -19,7 +19,7 @@ protected:
   std::shared_ptr<tls_context> client = context_of(ca.client());
 
   bool lets_in() { return tls_pair(*client, *context).established(); }
-  /// The serial number and all else of the certificate that a peer is shown now.
+  /// The name in the certificate that a peer is shown now; empty when the handshake fails.
   std::string shown() {
     tls_pair pair(*client, *context);
     return pair.established() ? pair.dials.peer().name : "";
@@ -38,7 +38,8 @@ TEST_F(tls_context_test, files_that_do_not_fit_are_named) {
   wrong.certificate = ca.folder() + "/none.crt";
   EXPECT_THAT(fault_of(wrong), HasSubstr("none.crt"));
   wrong = files;
-  wrong.authority = certificates().authority().certificate(); // Gone with its folder.
+  wrong.authority = certificates().authority().certificate(); // The file is gone with its temporary
+                                                              // folder.
   EXPECT_THAT(fault_of(wrong), HasSubstr("ca.crt"));
   certificates other;
   wrong.authority = other.authority().certificate();

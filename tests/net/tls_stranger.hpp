@@ -8,7 +8,8 @@
 
 namespace peercache::net {
 
-/// Somebody with OpenSSL and no scruple: believes everybody, and shows what it likes.
+/// A peer made of plain OpenSSL, which accepts every certificate and shows any certificate, or
+/// none, as the test wants.
 class tls_stranger {
 public:
   tls_stranger(int fd, const tls_files* shown, int version = TLS1_3_VERSION)

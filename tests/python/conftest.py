@@ -95,7 +95,7 @@ def pairs():
 @pytest.fixture
 def vllm_engine():
     """A function that makes vLLM's engines with a tier at a node, which are closed at the end of the test."""
-    from vllm_engines import Engine, entry_of  # Brings modules named as vLLM's, which other tests do without.
+    from vllm_engines import Engine, entry_of  # The module defines modules named as vLLM's, which other tests do without.
 
     made = []
 

@@ -170,7 +170,7 @@ class SharedCache(Subscriber):
             if event["event_type"] == "stored":
                 self.objects.add(event["object_key"])
             elif event["event_type"] == "removed":
-                self.objects.remove(event["object_key"])  # Raises KeyError when it was not announced before.
+                self.objects.remove(event["object_key"])  # Raises KeyError when the object was not announced before.
             else:
                 assert event["event_type"] == "cleared"
 

@@ -29,7 +29,7 @@ def params_of(node, **more):
 
 
 def connector_of(params):
-    """Makes the connector as LMCache's factory does, and checks what it checks."""
+    """Makes the connector as LMCache's factory does, with the checks that the factory makes."""
     made = getattr(importlib.import_module("peercache.lmcache"), "PeerCacheConnector")(**params)
     for name in ("event_fd", "submit_batch_get", "submit_batch_set", "submit_batch_exists", "drain_completions",
                  "close", "submit_batch_delete"):
@@ -117,7 +117,7 @@ class Server:
         assert flushed.complete and flushed.failed == 0
 
     def fetch(self, keys):
-        """Gets the keys; how many arrived, with the right bytes."""
+        """Gets the keys; returns how many pages arrived with the right bytes."""
         self.rows[:] = PATTERN
         there = self.run("get", keys, range(len(keys)))
         for row, (key, arrived) in enumerate(zip(keys, there)):

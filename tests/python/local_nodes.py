@@ -64,7 +64,7 @@ class StallWatch:
 
     @property
     def seconds(self):
-        """How long the `with` block took."""
+        """The seconds that the `with` block took."""
         return self.end - self.begin
 
     @property

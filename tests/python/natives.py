@@ -18,7 +18,7 @@ class SlowNative:
         return partial(self._ask, name, call) if name in ("get", "set", "exists", "remove") else call
 
     def _ask(self, name, call, *arguments):
-        at = 2 if name == "exists" else len(arguments) - 1  # Behind the seconds comes how long to hold.
+        at = 2 if name == "exists" else len(arguments) - 1  # Behind the seconds follows the time for which `exists` holds pages.
         others, seconds, held = arguments[:at], arguments[at], arguments[at + 1 :]
         self.given.append(seconds)
         time.sleep(min(self._pause, seconds))

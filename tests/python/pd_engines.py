@@ -81,7 +81,7 @@ class Request:
     dp_rank: int = 0
     abort_prefill_after: int = -1  # Chunks after which prefill's client gives up; -1: never.
     abort_decode_after: int = -1  # Turns in the transfer queue after which decode's client gives up.
-    early_event: object = None  # Event of the first chunk: the chunk's pages are written when it is done.
+    early_event: object = None  # Event of the first chunk; the chunk's pages are written when the event is done.
     ended: dict = field(default_factory=dict)  # "ok", or (reason, is_from_another_rank) of each rank, by side.
 
 
@@ -124,7 +124,7 @@ class Scheduler:
 
     @staticmethod
     def failures(handles):
-        """What each rank raises: (reason, is_from_another_rank)."""
+        """The error that each rank raises: (reason, is_from_another_rank)."""
         raised = []
         for handle in handles:
             try:
@@ -250,7 +250,8 @@ class PrefillScheduler(Scheduler):
         entry["chunks"] += 1
 
     def _abort(self, entry):
-        """A chunked request whose client has gone: the sender is dropped without a clear, its pages at once."""
+        """Aborts a chunked request whose client has gone: drops its senders without a clear, and frees its pages at
+        once."""
         for sender in entry["senders"]:
             sender.abort()
         self._release(entry)

@@ -94,7 +94,7 @@ class RankMemory:
         self.bootstrap_room[row] = room
 
     def kv_args(self, kv_args, layer_ids=True):
-        """Fills SGLang's KVArgs in."""
+        """Fills in SGLang's KVArgs for this memory."""
         kv_args.engine_rank = self.tp
         kv_args.kv_data_ptrs = [b.ctypes.data for b in self.buffers]
         kv_args.kv_data_lens = [b.nbytes for b in self.buffers]

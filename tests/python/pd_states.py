@@ -77,7 +77,7 @@ class StateMemory:
         return all((tensor.items[item] == POISON).all() for tensor, item, _ in self._places(states))
 
     def add_to(self, kv_args):
-        """Fills SGLang's lists in: one entry of each for each component."""
+        """Fills in SGLang's lists of states: one entry of each list for each component."""
         kv_args.state_types = list(self.kinds)
 
         def of_each(what):

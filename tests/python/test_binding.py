@@ -46,7 +46,7 @@ def test_what_does_not_fit_is_a_type_error_that_says_what(call, sentence):
 
 
 class Index:
-    """Usable as an integer, or not."""
+    """An object that is usable as an integer, or not."""
 
     def __init__(self, value):
         self.value = value

@@ -62,7 +62,7 @@ def killed_within(ring, reader, pool, keys, targets, reached):
     with late_watch() as watch:
         begin, join = time.monotonic(), get_in_thread(reader, pool, keys, targets)
         while first_bytes(pool, reached).strip(bytes([PATTERN])) == b"" and time.monotonic() < begin + 5:
-            pass  # The loop does not sleep, since a pause would take longer than the rest of the get.
+            pass  # The loop does not sleep: a pause would take longer than the rest of the get.
         ring[1].kill()
         answer, end = join()
     assert end - begin < 2 + LATE_SECONDS + watch.stood_still(begin, end)

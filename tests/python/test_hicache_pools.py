@@ -212,7 +212,7 @@ NO_PAGES = {
     "negative": torch.tensor([-4, -3, -2, -1]),
     "too few": torch.tensor([4, 5, 6, 7])[:3],
     "too many": torch.arange(4, 12),
-    # To a reader of the bare memory the next two indices look like the tokens of a page.
+    # Tensors whose memory, read without regard to type or stride, looks like the tokens of a whole page.
     "of 32 bits": torch.tensor([4, 0, 5, 0, 6, 0, 7, 0], dtype=torch.int32)[:4],
     "every second one": torch.tensor([4, 5, 6, 7, 0, 0, 0, 0])[::2],
     "on a device": torch.arange(4, 8, device="meta"),

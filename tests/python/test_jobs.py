@@ -13,7 +13,7 @@ LOAD, STORE = "load", "store"
 
 
 class Copies:
-    """A move that lasts until it is let go, and keeps what runs."""
+    """A function that moves pages: it blocks until the test lets it go on, and keeps which moves run."""
 
     class Results:
         def __init__(self, count):

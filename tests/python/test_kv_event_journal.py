@@ -143,7 +143,7 @@ def test_after_a_kill_the_union_of_events_is_what_exists_says(ring, engine, list
     other, pool = engine(ring[1], MhaPool(), 2), MhaPool()
     other._backend.client.native.remove(other._pools["kv"].own, keys[4:])
     heir, later = WorkerRelay(settings["endpoint"], settings["replay_endpoint"]), fresh_keys(1)
-    # As a subscriber that missed the word that all is cleared, for it was connecting.
+    # The heir is a subscriber that missed the event "all is cleared", because it was still connecting.
     heir.table, heir.past, heir.hears_clear = dict(relay.table), {block for block, _ in relay.table}, False
     try:
         store = engine(ring[0], pool, extra={"kv_events": settings})

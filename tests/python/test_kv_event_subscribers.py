@@ -66,7 +66,7 @@ def test_a_publisher_connects_to_a_subscriber_that_listens(ring, engine, listen)
 
 
 def test_a_block_is_of_the_workers_whose_hosts_have_it(fragile_ring, engine, listen):
-    """The second host gets copies of the pages that it reads (pool.mirror), and its engine announces these alone."""
+    """The second host gets copies of the pages that it reads (pool.mirror), and its engine announces only these copies."""
     ring, pool, keys = fragile_ring(2, flags=["--pool-mirror", "all"]), MhaPool(), fresh_keys(4)
     one, first = listen(WorkerRelay, attribution="host")
     two, second = listen(WorkerRelay, attribution="host")
@@ -85,7 +85,8 @@ def test_a_block_is_of_the_workers_whose_hosts_have_it(fragile_ring, engine, lis
 
 
 def test_a_block_that_is_only_elsewhere_is_no_worker_of_this_hosts(ring, engine, listen):
-    """A page that was read and not copied to this host is not announced here, and by its setter it is."""
+    """A page that was read here and not copied to this host is announced by the engine that set it, and not by the engine
+    of this host."""
     pool, keys = MhaPool(), fresh_keys(2)
     (one, first), (two, second) = [listen(WorkerRelay, attribution="host") for _ in range(2)]
     setter = engine(ring[0], pool, 2, extra={"kv_events": first})

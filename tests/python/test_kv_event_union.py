@@ -39,7 +39,7 @@ class Cluster:
         self.asker._backend.client.native.remove(self.asker._pools["kv"].own, keys)
 
     def clear(self, _):
-        self.asker.clear()  # False where a node was killed before, which may come back.
+        self.asker.clear()  # The clear may return False: a node that was killed before may come back.
 
     def kill(self, numbers):
         """Kills a node; its engine loses its place, and its pages are gone."""

@@ -249,7 +249,8 @@ def test_a_block_is_where_all_of_its_ranks_are():
 
 
 def test_a_block_that_was_read_is_asked_about_once_and_again_when_others_are():
-    """A set block is asked about until it is found. A read one may have no copy here, and engines read many."""
+    """A block that was set is asked about until it is found. A block that was read is asked about once: it may have no copy
+    here, and engines read many."""
     watch, (was_set, was_read) = BlockWatch(limit=9, check_s=5.0, stale_s=15.0), (f"{i:064x}" for i in (1, 2))
     watch.add([was_set], None, 0.0)
     watch.add([was_read], None, 0.0, was_read=True)
@@ -284,7 +285,8 @@ def test_a_block_that_is_nowhere_is_asked_about_again_and_announced_when_it_is_b
 
 
 def test_what_an_earlier_publisher_announced_is_taken_back_where_it_is_no_more():
-    """Subscribers miss what is published while they connect, as the word that all is cleared."""
+    """Subscribers miss what is published while they connect, for example the event "all is cleared". So blocks of an
+    earlier publisher that are gone are announced as removed."""
     watch, (gone, kept) = BlockWatch(limit=9, check_s=1.0, stale_s=3.0), [each.blocks[0] for each in removals(2)]
     watch.recall([gone, kept], 0.0)
     watch.answer(gone.key, frozenset(), 0.1)

@@ -74,11 +74,12 @@ def test_a_room_fails_at_once_when_its_prefill_dies_and_new_ones_work_after_its_
         prefill.kill()
         turn_until(decode, lambda: "decode" in lost.ended)
     assert watch.seconds - watch.stalled < LOSS_SECONDS + LATE_SECONDS
-    # The engine takes the worst of its ranks: one may not have seen the loss yet when the other has failed the room.
+    # The engine takes the worst state of its ranks: one rank may not have seen the loss yet when the other has failed the
+    # room.
     assert any(not is_others for _, is_others in lost.ended["decode"])
     again = Prefill(prefill.port)
     try:
-        # The first one after the return works: nobody dials the old port.
+        # All requests after the return work, from the first on: nobody dials the old port.
         later = [Request(room, room, 9 * PAGE) for room in range(2, 6)]
         for request in later:
             decode.add(request)

@@ -79,7 +79,7 @@ def test_decode_finds_the_dp_rank_of_a_room(pairs):
     assert known == {"11": 1}
     request.dp_rank = known["11"]
     pair.decode.add(request)
-    pair.prefill.ranks.append(second)  # Closed with the others.
+    pair.prefill.ranks.append(second)  # Prefill closes this rank together with its other ranks.
 
     def ended():
         other.turn()
@@ -178,7 +178,8 @@ def test_a_rank_that_hears_of_another_s_failure_from_prefill_is_muted_too(pairs)
 
 
 def test_failed_is_said_only_when_nothing_is_written_any_more(pairs):
-    """Without failure_exception, which would wait: whoever sees Failed may give the pages away."""
+    """Polls only, since failure_exception would wait. Whoever sees Failed may give the room's pages to somebody else at
+    once."""
     pages = 64
     pair = pairs(Model(layers=2, heads=1, head_bytes=256 << 10, page_tokens=1, pages=pages))
     prefill, decode = pair.prefill.ranks[0], pair.decode.ranks[0]
@@ -229,7 +230,7 @@ def test_memory_that_is_given_back_is_lent_again(pairs):
     for rank in pair.prefill.ranks + pair.decode.ranks:
         rank.manager.deregister_buffer_to_engine()
     pair.turn_until(lambda: len(lost.ended) == 2)
-    # The others hear first whichever is faster: the abort, or a read that is refused.
+    # Decode hears first of the abort or of a refused read, whichever is faster, so its reason is not checked.
     assert lost.ended["prefill"][0] == ("prefill gives its memory back", False)
     assert len(lost.ended["decode"]) == 1
     refused = Request(2, 2, PAGE)

@@ -78,7 +78,7 @@ def test_pages_are_not_read_before_their_forward_is_done(pair, kind):
     turn_for(pair, 0.1)
     assert all(rank.memory.is_poisoned(pages) for rank in pair.decode.ranks), "later chunks wait as well"
     assert request.ended == {}
-    # A room that waits for nothing is not held up.
+    # A room that waits for no event is not held up.
     assert pair.run(other) == ["ok"]
     request.early_event.finish()
     pair.turn_until(lambda: len(request.ended) == 2)

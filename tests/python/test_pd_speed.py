@@ -15,7 +15,7 @@ PAGES = 8192
 
 @pytest.fixture
 def pair():
-    # Pages of one byte: it is not their bytes that cost.
+    # Pages have one byte, since the cost of a call is not in their bytes.
     made = Pair(Model(layers=1, heads=1, head_bytes=1, page_tokens=1))
     yield made
     made.close()
@@ -57,7 +57,8 @@ def test_a_send_of_8192_pages_holds_the_gil_for_short(pair):
 
 
 def test_a_list_of_pages_would_not_be(pair):
-    """What the bar is compared with: the same pages as a Python list, which other backends make."""
+    """The measure for the bar of the test above: making the same pages a Python list, as other backends do, takes
+    longer."""
     pages = list(range(PAGES))
     pair.begin(Request(1, 1, 4))
     sender = pair.prefill.bootstrap[0]["senders"][0]

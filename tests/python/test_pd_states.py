@@ -74,7 +74,7 @@ def test_each_context_parallel_rank_sends_its_share(pairs, monkeypatch):
     pair = pairs(Model(states=("mamba", "swa")), prefill={"cp_size": 2})
     assert not any(rank.manager.is_dummy_cp_rank for rank in pair.prefill.ranks)
     ends_well(pair)
-    # The KV goes half and half; states and row come from the first.
+    # Each context parallel rank sends half of the KV; the states and the aux row come from the first rank.
     assert pair.run(Request(7, 7, 10 * PAGE)) == ["ok"]
     first, second = pair.prefill.metrics[-1]
     page = sum(buffer[0].nbytes for buffer in pair.prefill.ranks[1].memory.buffers)

@@ -105,7 +105,7 @@ JOINED_SECONDS = 2.5
 
 @pytest.mark.parametrize("ending", ["interrupt", "interrupt in a call", "exit"])
 def test_threads_that_are_no_daemons_end_by_the_deadlines_of_their_calls(fragile_ring, ending):
-    """The interpreter joins them before it runs any hook of the package."""
+    """The interpreter joins threads that are not daemons before it runs any hook of the package."""
     node = fragile_ring(1)[0]
     process = Ending(node, "frozen", ending, 16, ["--joined"])
     assert process.began()
@@ -121,7 +121,7 @@ def pages_of(seed, count):
 
 
 def test_a_child_writes_nothing_into_its_parent_s_pages(ring, connect):
-    """The child and its parent would otherwise both fill the slots that the node has lent to the parent, and without
+    """Without care, a child and its parent would both fill the slots that the node has lent to the parent, and without
     checksums nobody would see it."""
     client = connect(ring[0], **{"client.verify_own_host": "off"})
     space, count = client.space("parent and child"), 120

@@ -346,7 +346,7 @@ def test_nothing_arrives_in_memory_that_is_not_registered_any_more(engine, peer)
         assert engine.register_memory(mine.address, mine.size) == 0
         other.tell(f"engine.transfer_sync_write({session!r}, memory.address, {mine.address}, memory.size)")
         end = time.monotonic() + 20
-        while mine.bytes[mine.size * round_ // 6] != 5:  # Without a pause, which may outlast the write.
+        while mine.bytes[mine.size * round_ // 6] != 5:  # The loop has no pause, which might outlast the write.
             assert time.monotonic() < end
         assert engine.unregister_memory(mine.address) == 0
         met += not mine.only(5)

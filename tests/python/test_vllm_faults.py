@@ -207,7 +207,7 @@ def test_sweeps_and_steps_at_once_report_each_job_once(ring, vllm_engine):
 
 
 def test_what_healthy_nodes_know_is_a_hit_though_another_one_hangs(apart):
-    """A step's look-ups are one question, part of which nobody answers."""
+    """A step's look-ups are one question, and the frozen node's part of it stays unanswered."""
     ring, reader, _ = apart
     own = fresh_keys(16)
     reader.put(own)

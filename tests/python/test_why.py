@@ -48,7 +48,7 @@ def why(node):
 
 
 class Trouble:
-    """What a misconfiguration is made of: nodes, and makers of engines at them."""
+    """The parts of a misconfiguration: nodes, and functions that make engines at them."""
 
     def __init__(self, node_of, sglang, vllm, lmcache, connect, monkeypatch):
         self._node_of, self.sglang, self.vllm, self.lmcache = node_of, sglang, vllm, lmcache

@@ -186,7 +186,7 @@ class Engine:
         return sum(answer is not LookupResult.MISS for answer in self.ask(keys, context))
 
     def fetch(self, keys):
-        """Promotes the keys; how many arrived, with the right bytes."""
+        """Promotes the keys; returns how many chunks arrived with the right bytes."""
         self.ask(keys)
         self.finish()
         return self.right(keys)
@@ -207,4 +207,4 @@ class Engine:
 
     def close(self):
         self.tier.shutdown()
-        self.view.release()  # Raises while anybody else holds the view.
+        self.view.release()  # The release raises while anybody else holds the view.

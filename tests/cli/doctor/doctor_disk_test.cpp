@@ -285,7 +285,8 @@ TEST(doctor_disk, what_a_killed_look_left_is_removed_by_a_later_one) {
     ++tries;
   ASSERT_FALSE(fs::is_empty(parent));
   const auto notes =
-      folder.path / "peercache-doctor-notes1"; // As many letters, and not a doctor's.
+      folder.path / "peercache-doctor-notes1"; // The name is as long as that of a doctor's folder,
+                                               // and is not a doctor's.
   fs::create_directory(notes);
   fs::last_write_time(notes, fs::file_time_type::clock::now() - std::chrono::hours(1));
   const auto left = fs::directory_iterator(parent)->path();

@@ -165,7 +165,8 @@ TEST_F(member_channels_test, no_more_questions_are_open_than_a_member_lets_be) {
     answers.ask(member.inc, member_question::view, "", until);
   answers.wait(until);
   EXPECT_GT(asked, 0u);
-  // Views count for their length, and the hello has a place.
+  // Questions for views count by the length of their answers, and the hello takes a place, so fewer
+  // questions are open than the limit.
   EXPECT_LT(asked, link::member_questions_open_max);
   server.say({});
 }

@@ -1,4 +1,4 @@
-"""The abstract classes of a transfer backend, and what they are given."""
+"""The abstract classes of a transfer backend, and the records that SGLang gives to it."""
 
 import dataclasses
 import enum

@@ -59,7 +59,7 @@ class CommonKVManager(BaseKVManager):
             self.is_hybrid_mla_backend
             and (self.attn_cp_size > 1 or disaggregation_mode == DisaggregationMode.DECODE)
         )
-        self.rank_port = 1  # SGLang binds a ZMQ socket here; whoever dials it finds nobody.
+        self.rank_port = 1  # SGLang binds a ZMQ socket here; in these tests nobody listens at the port.
         self.request_status = {}
         self.failure_records = {}
         self.failure_lock = threading.Lock()

@@ -30,7 +30,8 @@ bool says(const std::filesystem::path& log, const std::string& words) {
   return std::string{std::istreambuf_iterator<char>(file), {}}.find(words) != std::string::npos;
 }
 
-/// Two such nodes would be masters by their names, and nothing could be decided without them.
+/// Two nodes that nobody reaches would be masters by their names, and nothing could be decided
+/// without them.
 TEST_F(advertising, an_address_that_nobody_reaches_keeps_a_node_out_and_both_sides_say_why) {
   const auto reason = "nobody answers at the address that it advertises, 127.0.0.9:";
   std::vector<std::filesystem::path> logs;

@@ -35,7 +35,8 @@ public:
   using round = std::function<void(std::uint32_t, tally&)>;
   explicit good_client(round one)
       : thread_([this, one = std::move(one)] {
-          // However short the attack is, the share of hits is one of many calls.
+          // At least `gets_min` calls are made, so that the share of hits is one of many calls
+          // however short the attack is.
           for (std::uint32_t i = 0; i < gets_min || !done_.load(); ++i)
             one(i, tally_);
         }) {}

@@ -1,6 +1,7 @@
-// What whoever reaches a control port can say in CAF's protocol (docs/security.md), to three nodes
-// while a client of ours goes on working. Each test is one kind of message; scripts/attack runs
-// them all. With PEERCACHE_TEST_GUARDS_OFF=frames the nodes have no guard, and break.
+// Messages in CAF's protocol that anybody who reaches a control port can send (docs/security.md),
+// sent to three nodes while a client of ours goes on working. Each test is one kind of message;
+// scripts/attack runs them all. With PEERCACHE_TEST_GUARDS_OFF=frames the nodes have no guard, and
+// break.
 
 #include "attack_ring.hpp"
 #include "tests/support/basp_frames.hpp"
@@ -16,7 +17,8 @@ namespace {
 
 using operation = basp_frames::operation;
 
-/// Actors of a node have low numbers: each of its own is among these.
+/// Messages are sent to the actors with the numbers 1 to this one, among which are all of a node's
+/// own actors.
 constexpr std::uint64_t actors_max = 60;
 constexpr std::uint64_t usual_id = caf::message_id::default_async_value;
 
@@ -33,7 +35,7 @@ protected:
       const auto sent = ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       pollfd room{to.get(), POLLOUT, 0};
       if (sent < 0 && (errno != EAGAIN || ::poll(&room, 1, 5000) != 1))
-        return; // The node has cut this off.
+        return; // The node has cut the connection off.
       bytes.remove_prefix(sent < 0 ? 0 : static_cast<std::size_t>(sent));
     }
   }
@@ -43,7 +45,7 @@ protected:
     host[0] = 1;
     return {system_, caf::make_node_id(++strangers_, host)};
   }
-  /// Shakes hands, says this, and stays.
+  /// Connects, shakes hands, sends this frame, and leaves the connection open.
   net::unique_fd shake_hands_and_say(const std::string& frame) {
     auto connection = connect_to(control_port());
     say_all(connection, stranger().handshake() + frame);
@@ -103,7 +105,7 @@ TEST_F(caf_attack, messages_in_messages) {
   expect_refused(say_to_all(basp_frames::nested(100'000)));
 }
 
-/// An actor that has no handler for errors ends by one.
+/// An actor that has no handler for errors ends when it receives an error.
 TEST_F(caf_attack, errors_that_answer_nothing) {
   const auto why = message_of(caf::make_error(caf::sec::runtime_error, std::string("why")));
   for (const auto id : {usual_id, usual_id + 1, std::uint64_t{0}})
@@ -134,7 +136,7 @@ TEST_F(caf_attack, messages_for_actors_of_caf_and_for_others_behind_the_node) {
         usual_id, caf::io::basp::header::named_receiver_flag);
     all.push_back(shake_hands_and_say(said));
   }
-  // From one member to another, as a third would pass it on.
+  // A message from one member to another, which a third process claims to pass on.
   const auto nodes = stranger().written(gateways_[2].node(), gateways_[1].node());
   const auto killing = message_of(caf::exit_msg{{}, caf::exit_reason::kill});
   all.push_back(shake_hands_and_say(stranger().frame(
@@ -167,7 +169,7 @@ TEST_F(caf_attack, frames_with_changed_bytes) {
     for (auto n = 1 + random() % 4; n > 0; --n)
       frame[random() % frame.size()] = static_cast<char>(random());
     const auto connection = shake_hands_and_say(frame);
-    // The next one comes when this one has been read: the node says its handshake first.
+    // The next frame comes when the node has answered this handshake, and has the frame behind it.
     pollfd news{connection.get(), POLLIN, 0};
     ::poll(&news, 1, 1000);
   }
@@ -195,7 +197,7 @@ TEST_F(caf_attack, random_bytes_after_a_handshake) {
   expect_refused(all);
 }
 
-/// Three nodes that have no guard: what it is for.
+/// Three nodes without the guard of frames, to show what the guard prevents.
 class unguarded : public foreign_program {
 protected:
   void SetUp() override {
@@ -203,7 +205,7 @@ protected:
     prototype_.environment = {{"PEERCACHE_TEST_GUARDS_OFF", "frames"}};
     foreign_program::SetUp();
   }
-  /// Says this message to the gateway of the first node.
+  /// Sends this message to the gateway of the first node, and expects that the node's process ends.
   void expect_the_end_by(const std::string& message, std::uint64_t id) {
     caf::node_id::default_data::host_id_type host{1};
     const basp_frames stranger(system_, caf::make_node_id(1, host));

@@ -118,7 +118,8 @@ std::vector<std::function<page_status()>> calls_of_each_kind(client::cache_clien
                   const client::get_page wanted{page.key, {&page.into, 1}};
                   by->get({&wanted, 1}, result, until);
                 }),
-      // Each set is of another page: after those for which slots are leased, one waits for a node.
+      // Each set is of another page: when the slots that are leased are used up, a set waits for a
+      // node.
       of_a_page(5,
                 [=, id = 1000](auto& page, auto result) mutable {
                   const auto key = space_of_test.key_of(std::to_string(id++));

@@ -17,8 +17,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A node that is to start at a port whose name among the sockets is taken, by this process. Nobody
-/// has named a folder.
+/// A node that is to start at a port for which this process has already taken the name of the Unix
+/// socket. No folder for sockets is set.
 class host_socket_start : public testing::Test {
 protected:
   void SetUp() override {

@@ -34,8 +34,8 @@ std::uint64_t shm_mib() {
 }
 
 /// A pool of three fifths of a /dev/shm of its own, of PEERCACHE_ADOPTION_SHM_MIB (by default 320).
-/// The parameter says whether it is kept: one that is not is left all the same by a node that is
-/// killed, while clients still have it mapped, and is to be freed before the next one fits.
+/// The parameter says whether the pool is kept. A node that is killed leaves even a pool that is
+/// not kept, which clients still have mapped; this pool must be freed before the next one fits.
 class large_pool : public survival_ring, public testing::WithParamInterface<bool> {
 protected:
   int times_taken_over() {

@@ -67,7 +67,7 @@ protected:
     return keys;
   }
 
-  /// Calls that are more than a batch of pages, or something else.
+  /// Kinds of calls that are not made for a batch of pages of this thread.
   enum class other_kind : std::uint32_t {
     remove_everywhere,
     flush,
@@ -112,7 +112,7 @@ protected:
     return until;
   }
 
-  /// Null when there is no answer in time.
+  /// Connects a client to node `at`; null when there is no answer in time.
   std::unique_ptr<client::cache_client> connect(std::size_t at, milliseconds patience) {
     client::client_options options;
     options.node_host = addresses.at(at).host;
@@ -185,7 +185,8 @@ protected:
   }
 
   std::array<std::atomic<std::uint32_t>, bounds.size() + 1> histogram{};
-  std::vector<discovery::endpoint> addresses; ///< Control ports of all nodes, which keep them.
+  std::vector<discovery::endpoint> addresses; ///< Control ports of all nodes; a restarted node
+                                              ///< keeps its port.
 };
 
 } // namespace

@@ -101,7 +101,8 @@ protected:
   /// Options that all nodes have. Change them before SetUp.
   cli::node_launch prototype_{.cluster = "real-" + std::to_string(::getpid()),
                               .pool_bytes = 32u << 20};
-  cli::node_certificates certificate_of_; ///< Null: no TLS. To be changed before SetUp.
+  cli::node_certificates certificate_of_; ///< Makes the certificate of each node; null: no TLS.
+                                          ///< Change this before SetUp.
   std::unique_ptr<cli::run_folder> folder_;
   std::vector<cli::node_process> nodes_;
 

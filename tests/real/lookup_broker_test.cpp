@@ -28,7 +28,7 @@ protected:
   system_config config{2};
   caf::actor_system system{config};
   directory_actor directory = system.spawn(run_directory, directory_options{});
-  /// Answers nothing before it is told to.
+  /// A gateway that leaves removals unanswered until it is told to answer.
   caf::actor gateway = system.spawn([](caf::event_based_actor* self) -> caf::behavior {
     auto open = std::make_shared<std::vector<caf::typed_response_promise<std::string>>>();
     return {[](view_atom) { return std::string("a view"); },
@@ -47,7 +47,7 @@ protected:
 
   void SetUp() override { serve(directory, caf::actor_cast<gateway_actor>(gateway)); }
 
-  /// Has a broker answer for these two, in place of the one before.
+  /// Replaces the broker by one that answers for this shard and this gateway.
   void serve(const directory_actor& shard, const gateway_actor& of_node) {
     if (broker)
       caf::anon_send_exit(broker, caf::exit_reason::user_shutdown);
@@ -176,7 +176,7 @@ TEST_F(lookup_broker_test, a_question_that_takes_long_holds_up_no_other_on_its_c
   EXPECT_EQ(answer(client.get()), (std::pair<std::uint32_t, std::string>{5, "removed"}));
 }
 
-/// Takes what clients tell a node, and never comes to do it.
+/// A gateway that takes what clients tell a node and never answers, as if it were overloaded.
 caf::behavior run_overloaded(caf::event_based_actor* self) {
   const auto open = std::make_shared<std::vector<caf::response_promise>>();
   const auto keep = [self, open] {

@@ -66,9 +66,9 @@ protected:
 
 } // namespace
 
-/// PEERCACHE_MANY_PEERS_CALLS is the number of gets. One in twenty may be later on a machine that
-/// other programs use too: time in which the data plane's thread waits for a processor cannot be
-/// told from time that it takes.
+/// PEERCACHE_MANY_PEERS_CALLS is the number of gets. One get in twenty may be later on a machine
+/// that other programs use too: time in which the data plane's thread waits for a processor cannot
+/// be told from time that the thread uses.
 TEST_F(many_peers, a_get_of_240_mebibytes_from_five_peers_ends_in_time) {
   start_ring({.count = peers + 1,
               .heartbeat = milliseconds(500),

@@ -29,7 +29,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Within this time who is not let in must be refused.
+/// Time within which peers that are not let in must be refused.
 constexpr milliseconds refused_within{2000};
 
 /// One port, and what is said there by somebody who wants an answer.
@@ -75,7 +75,7 @@ outcome ask(const asked_port& at, const net::tls_files* shown) {
     for (bool said = false; told.heard.empty() && !told.over && told.took < 3 * refused_within;) {
       who.shake_hands();
       said = said || who.say(at.words.data(), static_cast<int>(at.words.size()));
-      told.heard += who.hears_some(); // Takes the alert of a refusal, too.
+      told.heard += who.hears_some(); // The read also takes the alert of a refusal.
       (void)relay(far.get(), socket->get(), &told.sent);
       pollfd news{socket->get(), POLLIN, 0};
       ::poll(&news, 1, 5);
@@ -87,7 +87,7 @@ outcome ask(const asked_port& at, const net::tls_files* shown) {
   return told;
 }
 
-/// Says these bytes to a port as they are. `heard` has what comes back, as it is.
+/// Says these bytes to a port without TLS. `heard` has the bytes that come back.
 outcome say(std::uint16_t port, const std::string& words) {
   outcome told;
   const auto begin = clock::now();
@@ -112,7 +112,7 @@ class members_only : public local_ring {
 protected:
   void SetUp() override {
     std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise it.
-    // The nodes believe the CA of another cluster, too, so that its name alone is wrong.
+    // The nodes believe the CA of another cluster, too, so that only its name is wrong.
     const auto both = ca.folder() + "/both.crt";
     std::ofstream(both) << std::ifstream(ca.authority().certificate()).rdbuf()
                         << std::ifstream(elsewhere.authority().certificate()).rdbuf();
@@ -169,7 +169,8 @@ protected:
       ++count;
     return count;
   }
-  /// The HTTP port answers health checks of anybody, so it refuses in words.
+  /// Whether the port let the asker in. The HTTP port, which answers health checks of anybody,
+  /// refuses with the status 403.
   static bool is_let_in(const outcome& told) {
     return !told.heard.empty() && told.heard.find(" 403 ") == std::string::npos;
   }

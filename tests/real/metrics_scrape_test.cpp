@@ -41,10 +41,10 @@ bool has(const metrics::samples& said, metrics::metric id) {
          std::ranges::any_of(said.latencies(), is_its);
 }
 
-/// Whether a lone node without rails says nothing of it. Data planes and the overview tell the
-/// metrics actor (tests/actors/metrics_state_test.cpp), records are handed over to other nodes
-/// (tests/actors/directory_actor_test.cpp), workers that hand prompts over tell theirs
-/// (tests/client/handoff/hand_over_counts_test.cpp), and the scrape itself refuses series.
+/// Whether the metric is one of which a lone node without rails says nothing. Data planes and the
+/// overview tell the metrics actor (tests/actors/metrics_state_test.cpp), records are handed over
+/// to other nodes (tests/actors/directory_actor_test.cpp), workers that hand prompts over tell
+/// theirs (tests/client/handoff/hand_over_counts_test.cpp), and the scrape itself refuses series.
 bool is_of_others(const metrics::metric_info& info) {
   return (info.name.starts_with("peercache_data_") &&
           info.id != metrics::metric::data_plane_info) ||

@@ -1,4 +1,5 @@
-// What an operator's hands meet: questions before what cannot be undone, signals, lost output.
+// Tests of what an operator meets: questions before actions that cannot be undone, signals, lost
+// output.
 
 #include "local_ring.hpp"
 

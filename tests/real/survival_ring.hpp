@@ -67,8 +67,8 @@ protected:
   /// Whether the node's view has `members` members.
   bool sees(std::size_t index, std::size_t members);
 
-  /// While it lives, calls of this thread come from the host of a node, if nodes have hosts of
-  /// their own.
+  /// While this object lives, calls of this thread come from the host of a node, if nodes have
+  /// hosts of their own.
   class at_host {
   public:
     at_host(const survival_ring& ring, std::size_t index);

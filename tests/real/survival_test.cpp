@@ -157,7 +157,7 @@ TEST_F(survival, a_master_that_is_told_to_stop_leaves_a_majority_behind) {
     ++second;
   std::vector<std::size_t> rest{1, 2, 3, 4};
   std::erase(rest, second);
-  // With this one frozen, the third master alone cannot say that the first one left.
+  // While the second master is frozen, the third one alone cannot say that the first one left.
   freeze(second);
   EXPECT_EQ(node(0).stop(long_enough), 0);
   kill(second);

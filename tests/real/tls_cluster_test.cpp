@@ -107,7 +107,8 @@ TEST_F(tls_cluster, lets_in_nobody_else_and_says_so_once) {
 }
 
 /// Whether the port, asked by somebody with these files (null: none), says something inside TLS.
-/// Fails the test when it neither answers nor hangs up within 2 s, and the time of a handshake.
+/// Fails the test when the port neither answers nor hangs up within 2.5 s: 2 s, and the time of a
+/// handshake.
 bool answers(std::uint16_t port, const net::tls_files* shown) {
   auto socket = net::start_connect("127.0.0.1", port, {});
   EXPECT_TRUE(socket);
@@ -121,7 +122,7 @@ bool answers(std::uint16_t port, const net::tls_files* shown) {
     ::poll(&ready, 1, 20);
     who.shake_hands();
     said = said || who.say(&say, sizeof say);
-    heard = who.hears() && said; // Takes the alert of a refusal, too.
+    heard = who.hears() && said; // The read also takes the alert of a refusal.
     char next;
     const auto got = ::recv(socket->get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
     over = got == 0 || (got < 0 && errno != EAGAIN && errno != ENOTCONN);
@@ -224,7 +225,8 @@ TEST_F(tls_cluster, misses_nothing_while_certificates_are_replaced_under_load) {
     for (std::uint32_t id = 0; reader && !over; id = (id + 1) % 40) {
       const bool hit = get(*reader, id).result.status == page_status::hit;
       (hit ? got : missed).fetch_add(1);
-      if (id == 0) // New connections are judged by the files of their day.
+      if (id == 0) // Connects anew now and then, because only new connections are judged by the
+                   // replaced files.
         reader = member(1);
     }
   });
@@ -242,7 +244,7 @@ TEST_F(tls_cluster, misses_nothing_while_certificates_are_replaced_under_load) {
     EXPECT_TRUE(within(milliseconds(20'000), [&] { return got >= goal; }));
   };
   wait_for_reads();
-  // One file is missing for a moment, and the others do not fit.
+  // One file is missing for a moment, and then the files do not fit together.
   each_node([](const tls_paths& files, const auto&) { fs::remove(files.key); });
   wait_for_reads();
   each_node([](const tls_paths& files, const auto& next) {

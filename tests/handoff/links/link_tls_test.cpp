@@ -81,7 +81,7 @@ protected:
     while (clock::now() < until && !heard) {
       who.shake_hands();
       said = said || who.say(say.data(), static_cast<int>(say.size()));
-      heard = who.hears() && said; // Takes the alert of a refusal, too.
+      heard = who.hears() && said; // The read also takes the alert of a refusal.
       run_once();
       char next;
       const auto got = heard ? 1 : ::recv(socket.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);

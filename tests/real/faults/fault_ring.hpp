@@ -44,8 +44,9 @@ protected:
     return false;
   }
 
-  /// Expects that the status says so within a quarter of a minute, and goes on to. Where the
-  /// environment has PEERCACHE_TEST_FAULTS_LAST, it is asked again for a whole minute.
+  /// Expects that the status of the node at `where` tells this fault within 15 s, and still tells
+  /// it later. Where the environment has PEERCACHE_TEST_FAULTS_LAST, the status is asked again for
+  /// a whole minute.
   void expect_fault(const std::string& where, const std::string& id,
                     const std::vector<std::string>& words) {
     EXPECT_TRUE(within(milliseconds(15'000), [&] { return says(where, id, words); }))
@@ -58,7 +59,8 @@ protected:
   }
 
   /// Expects that the metrics of a node count a fault of this id, which fires an alert
-  /// (config/monitoring/alerts.yaml). A look at the page has the nodes asked each second.
+  /// (config/monitoring/alerts.yaml). A node whose /api/cluster is read asks all nodes for their
+  /// faults each second.
   void expect_counted(const std::string& id) {
     const auto series = "\npeercache_cluster_faults{id=\"" + id + "\"} ";
     EXPECT_TRUE(within(milliseconds(25'000),

@@ -1,4 +1,4 @@
-// What a node says that cannot come in: the answer of each address that it asks.
+// Tests of what a node that cannot come in says: the answer of each address that it asks.
 
 #include "fault_ring.hpp"
 

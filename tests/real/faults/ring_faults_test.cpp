@@ -1,4 +1,4 @@
-// What the status of a healthy member says of the others.
+// Tests of what the status of a healthy member says of faults of other members.
 
 #include "fault_ring.hpp"
 

@@ -19,23 +19,25 @@ using clock = std::chrono::steady_clock;
 using handoff::room_state;
 using std::chrono::milliseconds;
 
-/// How soon the other side knows, at most; and what a machine may take on which others work, too.
+/// Longest time until a worker knows that its peer has died, and that its peer is silent; and what
+/// is added because other programs use the machine too.
 constexpr auto death_is_seen_within = milliseconds(100);
 constexpr auto silence_is_seen_within = milliseconds(2000);
 constexpr auto margin = milliseconds(900);
 
 constexpr handoff::room_id room{7};
-/// Decode joins it after `room`, over the same connection: prefill that has it has both.
+/// A second room, which decode joins after `room` over the same connection: a prefill that has this
+/// join has both.
 constexpr handoff::room_id room_behind{8};
 constexpr std::uint32_t page = 4;
 
 enum class side { prefill, decode };
 enum class fault { kill, freeze };
 
-/// What the victim, a process of its own, and the test tell each other.
+/// Memory by which the test and the victim, a process of its own, tell each other their state.
 struct shared_state {
   std::atomic<std::uint16_t> prefill_port{0};
-  std::atomic<room_state> victims{room_state::bootstrapping}; ///< The state of its room.
+  std::atomic<room_state> victims{room_state::bootstrapping}; ///< The state of the victim's room.
   std::atomic<bool> silent{false};                            ///< The victim sends no pages.
 };
 
@@ -165,7 +167,7 @@ void expect_in_time(fault what, milliseconds took) {
               static_cast<long long>(took.count()));
 }
 
-/// A whole hand-over between the survivor and a worker that is new.
+/// Expects that a whole hand-over between the survivor and a new worker works.
 void expect_works(prefill_side& prefill, decode_side& decode) {
   decode.connect(prefill.port());
   bool first = false, last = false;

@@ -11,7 +11,7 @@ namespace {
 using client::decode_worker;
 using handoff::room_state;
 
-/// Decode: allocates pages, and looks at every byte when the room has succeeded.
+/// A rank of decode: allocates pages, and compares every byte of a room that has succeeded.
 class decode_rank final : public engine_rank {
 public:
   decode_rank(const handoff_plan& plan, handoff_board& board, std::uint32_t rank,
@@ -95,7 +95,7 @@ private:
     end(room, cell, outcome::success, "");
   }
 
-  /// As SGLang's scheduler: memory is given back as soon as the room is seen to have failed.
+  /// Gives the memory back as soon as the room is seen to have failed, as SGLang's scheduler does.
   void fail(open_room& room, std::uint32_t cell) {
     give_back(room);
     const auto failure = worker_->end({room.serial}, "the room is not open any more");

@@ -46,7 +46,8 @@ void engine_rank::run() {
     if (finish &&
         std::all_of(rooms_.begin(), rooms_.end(), [](const open_room& room) { return room.done; }))
       break;
-    // A scheduler has other work meanwhile; on a shared machine it must not take it from others.
+    // The pause stands for a scheduler's other work, and leaves the processor to others on a shared
+    // machine.
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   own_cell().rooms_left = rooms_left();

@@ -14,8 +14,8 @@
 namespace peercache::handoff_stress {
 
 /// One rank of an engine: a process that takes rooms from the board, in order, and steps them as an
-/// engine's scheduler does. What the two sides have in common; how a room goes on is the side's.
-/// Threads: one, that of `run`.
+/// engine's scheduler does. This class has what prefill and decode have in common; the derived
+/// classes decide how a room goes on. Threads: one, that of `run`.
 class engine_rank {
 public:
   using clock = std::chrono::steady_clock;
@@ -26,16 +26,16 @@ public:
               std::uint64_t begun);
   virtual ~engine_rank() = default;
 
-  /// Until the board says `finish`, and no room is open.
+  /// Takes and steps rooms until the board says `finish` and no room is open.
   void run();
 
 protected:
   struct open_room {
     std::uint64_t serial = 0;
-    bool done = true; ///< The router knows its end, or there was never a room.
+    bool done = true; ///< Whether the router knows the room's end, or there was never a room.
     room_plan plan;
     std::optional<room_items> items; ///< Memory of the room until its end is seen.
-    /// The steps that it has taken, and when the last one was.
+    /// The last step that the room has taken, and the time of that step.
     planned_abort::step at = planned_abort::step::opened;
     clock::time_point since;
     bool opened = false, aborted = false;
@@ -54,7 +54,7 @@ protected:
   /// Tells the router how the room has ended here; `why` is the reason of one that has failed.
   void tell(open_room& room, std::uint32_t cell, outcome how, const std::string& why);
 
-  /// The room has its memory now: tell the worker of it.
+  /// Opens the room at the worker, now that the room has its memory.
   virtual void open(open_room& room, std::uint32_t cell) = 0;
   /// Takes the next step, if its time has come. Returns whether something has happened.
   virtual bool step(open_room& room, std::uint32_t cell) = 0;

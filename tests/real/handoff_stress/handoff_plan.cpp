@@ -67,9 +67,11 @@ result<void> apply_guard_profile(handoff_plan& plan, const std::string& guard, b
                                          : handoff_plan::profile::prefill_aborts;
       plan.aborted_percent = 70;
       plan.rooms_at_a_time = 8;
-      // Rooms of few requests: the lease is looked at before the first byte of each.
+      // Rooms have few requests, because the lease is looked at before the first byte of each
+      // request.
       plan.tokens_max = guard == "fence" ? 4 : 40;
-      // An abort that is heard at once ends the read, and no lease has to.
+      // Messages are late, because an abort that is heard at once would end the read before the
+      // lease does.
       plan.messages_later = std::chrono::milliseconds(guard == "generation" ? 5 : 0);
       plan.seconds_max = std::chrono::seconds(60);
       plan.rooms = UINT64_MAX;

@@ -54,11 +54,11 @@ struct handoff_plan {
   std::uint32_t heads() const noexcept {
     return model.rank_heads * (prefill_ranks > decode_ranks ? prefill_ranks : decode_ranks);
   }
-  /// Pages of KV that each rank has. Ranks of one side with fewer have larger ones.
+  /// Pages of KV that each rank has. If one side has fewer ranks, their pages are larger.
   std::uint32_t pages() const noexcept;
 };
 
-/// Where a room is given up, by whom.
+/// The abort that is planned for a room, if any: by which rank, and at which step.
 struct planned_abort {
   enum class step : std::uint8_t { opened, joined, sending, sent };
   bool wanted = false;
@@ -67,10 +67,10 @@ struct planned_abort {
   std::chrono::microseconds later{0};
 };
 
-/// What one request is like: the same for every process that asks.
+/// The shape of one request: the same in every process that computes it from the serial.
 struct room_plan {
   std::uint32_t prefix_pages = 0;
-  std::uint32_t pages = 0;  ///< Behind the prefix.
+  std::uint32_t pages = 0;  ///< Pages behind the prefix.
   std::uint32_t window = 0; ///< Pages of the sliding window.
   std::uint32_t chunk_pages = 0;
   planned_abort abort;

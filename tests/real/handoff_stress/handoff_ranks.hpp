@@ -22,7 +22,7 @@ inline client::worker_options options_of(const handoff_plan& plan) {
   return options;
 }
 
-/// The worker that has started; a rank without one ends its process.
+/// Returns the worker that has started; ends the process when there is none.
 template <class Worker>
 std::unique_ptr<Worker> started(result<std::unique_ptr<Worker>> made) {
   if (made)

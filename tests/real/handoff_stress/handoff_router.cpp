@@ -20,8 +20,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long a room may be open at one side when the other has given it up: longer than the message
-/// that says so takes, and than a process is missed when it has died.
+/// Longest times for which one side may keep a room open after the other side has failed the room,
+/// and after a fault of a process. They are longer than the message of the failure takes, and than
+/// it takes until a dead process is missed.
 constexpr auto time_after_failure = milliseconds(200);
 constexpr auto time_after_fault = milliseconds(4000);
 
@@ -135,8 +136,8 @@ void handoff_router::post(std::uint32_t cell, clock::time_point now) {
   room.serial.store(next_serial_++, std::memory_order_release);
 }
 
-/// The end of a room that only one side knows to be over: SGLang's time-outs, which are shorter
-/// here.
+/// Ends a room that only one side knows to be over, in place of SGLang's time-outs, which are
+/// longer.
 void handoff_router::end_late(std::uint32_t cell, clock::time_point now) {
   auto& room = board_->rooms[cell];
   auto& mine = posted_[cell];
@@ -190,7 +191,7 @@ void handoff_router::kill_one() {
   start_rank(rank);
 }
 
-/// Every other time for longer than a worker may be silent.
+/// Freezes a random rank, every other time for longer than a worker may be silent.
 void handoff_router::freeze_one(clock::time_point now) {
   auto& victim = processes_[random_() % plan_.ranks()];
   ::kill(victim.pid, SIGSTOP);
@@ -268,9 +269,9 @@ std::uint64_t handoff_router::found() const {
   return sum(&rank_cell::wrong_pages) + sum(&rank_cell::late_writes);
 }
 
-/// Whether ranks that were not killed have no more at the end than soon after the beginning:
-/// descriptors but for data connections that come and go with aborted reads, memory but for what an
-/// allocator keeps.
+/// Whether the ranks have no more at the end than soon after the beginning: descriptors but for
+/// data connections that come and go with aborted reads, memory but for what an allocator keeps.
+/// Always true when ranks were killed.
 bool handoff_router::flat() const {
   if (kills_ != 0)
     return true;

@@ -16,8 +16,8 @@
 namespace peercache::handoff_stress {
 
 /// Starts the ranks as processes of their own, gives them rooms, lets faults happen to them, and
-/// says what has come of it. Threads: one, which never has had others: it forks. Ownership: owns
-/// the processes, which end with this object, or with this process however it ends.
+/// reports the results. Threads: one, and the process has never had others, because it forks.
+/// Ownership: owns the processes, which end with this object, or with this process however it ends.
 class handoff_router {
 public:
   using clock = std::chrono::steady_clock;
@@ -44,7 +44,8 @@ private:
   struct posted_room {
     std::uint64_t serial = 0;
     clock::time_point at;
-    clock::time_point failed_at{}; ///< When it was first seen to have failed somewhere.
+    clock::time_point failed_at{}; ///< Time at which the room was first seen to have failed
+                                   ///< somewhere.
   };
 
   void start_rank(std::uint32_t rank);
@@ -73,7 +74,7 @@ private:
   std::mt19937_64 random_;
   std::uint64_t next_serial_ = 1, ended_ = 0, succeeded_ = 0;
   std::uint64_t kills_ = 0, freezes_ = 0;
-  /// Rooms from here on began after the last fault; whether one of them has succeeded.
+  /// Serial of the first room after the last fault, and whether such a room has succeeded.
   std::uint64_t after_fault_ = 0;
   bool works_again_ = true;
   clock::time_point begun_, next_fault_, fault_at_, ended_at_;

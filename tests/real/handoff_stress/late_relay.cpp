@@ -22,7 +22,7 @@ net::unique_fd listener_of() {
   return std::move(*made);
 }
 
-/// One direction: what has come waits for its time.
+/// One direction of a connection, whose bytes are passed on when their delay is over.
 class late_stream {
 public:
   explicit late_stream(std::chrono::milliseconds later) : later_(later) {}

@@ -24,7 +24,7 @@ public:
   late_relay(const late_relay&) = delete;
   late_relay& operator=(const late_relay&) = delete;
 
-  /// Where decode connects instead.
+  /// The port to which decode connects instead of prefill's.
   std::uint16_t port() const { return net::local_port(listener_); }
 
 private:

@@ -15,7 +15,7 @@ namespace {
 using client::prefill_worker;
 using handoff::room_state;
 
-/// Prefill: computes pages chunk by chunk, and offers them.
+/// A rank of prefill: computes pages chunk by chunk, and offers them.
 class prefill_rank final : public engine_rank {
 public:
   prefill_rank(const handoff_plan& plan, handoff_board& board, std::uint32_t rank,
@@ -88,7 +88,8 @@ private:
     reach(room, mine.last ? planned_abort::step::sent : planned_abort::step::sending);
   }
 
-  /// The pages are somebody else's before the other side can have heard of it.
+  /// Aborts the room, and gives its pages to others before the other side can have heard of the
+  /// abort.
   void abort(open_room& room, std::uint32_t cell, const std::string& reason,
              handoff::failure_kind kind) override {
     auto& mine = sending_[cell];
@@ -109,7 +110,8 @@ private:
   std::uint64_t rooms_left() const override { return worker_->stats().rooms; }
 
   std::unique_ptr<prefill_worker> worker_;
-  std::optional<late_relay> relay_; ///< Decode connects to it, where messages come late.
+  std::optional<late_relay> relay_; ///< The relay to which decode connects when messages are to
+                                    ///< come late.
   std::array<sending, cells_max> sending_;
 };
 

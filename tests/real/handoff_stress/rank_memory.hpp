@@ -56,7 +56,7 @@ private:
     std::uint64_t name = 0;                ///< Names layer and kind, alike on both sides.
     std::uint32_t rows = 1;                ///< Tokens of a page, or rows of a state.
     std::uint32_t units = 1;               ///< Heads of a token, or parts of a row, at this rank.
-    std::vector<std::uint32_t> unit_names; ///< Number of each in the model.
+    std::vector<std::uint32_t> unit_names; ///< Number of each unit in the model.
 
     std::byte* item(std::uint32_t index) const noexcept {
       return bytes.data() + std::size_t{index} * item_bytes;

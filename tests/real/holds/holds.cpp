@@ -36,7 +36,8 @@ using std::chrono::steady_clock;
 constexpr std::uint32_t page_bytes = 4096;
 constexpr std::uint64_t pool_bytes = 16u << 20;
 constexpr std::uint32_t pool_pages = pool_bytes / page_bytes;
-/// For the price: a round over a fifth of its pages takes longer than the shortest hold.
+/// Size of the pool for --price, so large that a round over a fifth of its pages takes longer than
+/// the shortest hold.
 constexpr std::uint64_t price_pool_bytes = 512u << 20;
 constexpr std::uint32_t filler_pages = 10 * pool_pages;
 constexpr std::uint32_t batch_pages = 256;

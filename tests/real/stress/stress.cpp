@@ -59,7 +59,8 @@ result<void> play_chaos(const stress_plan& plan, stress_ledger& ledger, stress_c
     if (!rest(plan, ledger, begin, std::chrono::milliseconds(half + random() % (2 * half))))
       return {};
     auto drawn = static_cast<std::uint32_t>(random() % plan.nodes);
-    // While readers rest it is always the same node, whose processes fill their slots alike.
+    // If readers rest at kills, always the same node is killed, whose processes fill their slots
+    // alike.
     auto victim = plan.readers_rest_at_kills ? 1 : drawn;
     auto restarted = plan.readers_rest_at_kills
                          ? kill_while_readers_rest(plan, ledger, cluster, victim, begin)

@@ -8,7 +8,8 @@ namespace peercache::stress {
 /// The calling thread's times so far, as the kernel counts them.
 struct thread_times {
   std::chrono::nanoseconds ran{};
-  std::chrono::nanoseconds waited{}; ///< Time in which it could have run and got no processor.
+  std::chrono::nanoseconds waited{}; ///< Time in which the thread could have run and got no
+                                     ///< processor.
   long page_faults = 0;
 
   static thread_times now();

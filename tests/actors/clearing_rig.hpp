@@ -81,7 +81,8 @@ protected:
     played_disk_ptr store = std::make_shared<played_disk>();
     disk_actor disk;
     std::string kept;         ///< Bytes that the node kept on disk at its end.
-    std::string why_not_kept; ///< If not empty, `kept` stays as it is and this is the answer.
+    std::string why_not_kept; ///< If not empty: the error with which the node fails to keep bytes,
+                              ///< while `kept` stays as it is.
     life_record noted;        ///< Record that the node kept in its pool at its end.
 
     epoch_number epoch() const {

@@ -1,4 +1,4 @@
-// What a node knows of all nodes of its cluster, and what /api/cluster says of it.
+// Tests of what a node knows of all nodes of its cluster, and what /api/cluster says of it.
 
 #include "actors/cluster_overview.hpp"
 #include "actors/http_board.hpp"

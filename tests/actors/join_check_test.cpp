@@ -21,7 +21,7 @@ using listeners = std::map<std::uint16_t, discovery::member>;
 struct network {
   listeners there;
   bool silent = false; ///< Nobody answers, and nobody refuses.
-  std::string shown;   ///< Name in the certificate that all show; empty: there is no TLS.
+  std::string shown;   ///< Name in the certificate that all listeners show; empty: there is no TLS.
   int dials = 0;
 };
 

@@ -1,4 +1,4 @@
-// What a node remembers of its last hour, and what others learn of it.
+// Tests of what a node remembers of its last hour, and what others learn of it.
 
 #include "actors/cluster_history.hpp"
 #include "actors/event_log.hpp"

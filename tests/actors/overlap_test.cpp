@@ -1,4 +1,4 @@
-// What a router is told of a prompt, without actors: the count, and whom to ask.
+// Tests of what a router is told of a prompt, without actors: the count, and whom to ask.
 
 #include "actors/link_names.hpp"
 #include "actors/overlap_search.hpp"

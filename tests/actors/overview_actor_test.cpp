@@ -1,5 +1,5 @@
-// When the overview asks the nodes of its cluster, and what faults it tells those who collect
-// metrics.
+// Tests of when the overview asks the nodes of its cluster, and what faults it tells those who
+// collect metrics.
 
 #include "actors/overview_actor.hpp"
 

@@ -1,5 +1,5 @@
-// What a program that speaks CAF's protocol can say to actors whose handles it has got: a message
-// that only this process may send ends in an element (`from_here`) that cannot be received.
+// Tests of what a program that speaks CAF's protocol can say to actors whose handles it has got: a
+// message that only this process may send ends in an element (`from_here`) that cannot be received.
 
 #include "cluster_fixture.hpp"
 

@@ -73,7 +73,8 @@ protected:
   void fail(lookup_course::question* asked, page_status why = page_status::timed_out) {
     course->failed(*asked, why, now);
   }
-  /// In each of `calls` calls the owner that is asked first for key 0 fails. Returns that owner.
+  /// Makes `calls` calls, in each of which the owner that is asked first for key 0 fails. Returns
+  /// that owner.
   node_id first_owner_fails(int calls) {
     node_id owner;
     for (int i = 0; i < calls; ++i) {

@@ -68,7 +68,7 @@ protected:
     }
   }
 
-  /// Node 0 publishes all keys to their owners by its ring.
+  /// Has node 0 publish all keys to their owners by its ring.
   void publish_all() {
     for (const auto& key : keys) {
       std::array<node_id, replicas> owners;

@@ -1,4 +1,4 @@
-// What a publisher tells the owners of pages that are gone.
+// Tests of what a publisher tells the owners of pages that are gone.
 
 #include "directory/publisher.hpp"
 

@@ -1,4 +1,5 @@
-// Packets whose numbers are near the end of all numbers: no view, ballot or vote may be the last.
+// Packets whose numbers are near the largest possible number: no view, ballot or vote may be the
+// last one.
 
 #include "discovery/jump_guard.hpp"
 #include "discovery/membership.hpp"

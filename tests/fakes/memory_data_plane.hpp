@@ -33,7 +33,8 @@ public:
     incarnation inc;
     page_source* source = nullptr;
     behaviour acts = behaviour::serves;
-    const served_spans* spans = nullptr; ///< What is served instead of `source`.
+    const served_spans* spans = nullptr; ///< Spans that are served instead of `source`; null: none
+                                         ///< are.
 
     data_service service() const noexcept {
       return source != nullptr ? data_service::pool : data_service::handoff;

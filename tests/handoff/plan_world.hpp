@@ -56,8 +56,9 @@ using memory_maker = std::function<tensor_memory(std::size_t bytes)>;
 tensor_memory heap_memory(std::size_t bytes);
 
 /// One worker with real memory. `fill` writes into the items of a room the bytes that the model
-/// computes there; `check` compares them and how often each byte was written. Both go byte by byte
-/// through layers, tokens and heads, and know of no slices, runs or strides.
+/// computes there; `check` compares these bytes, and how often each of them was written. Both
+/// methods go byte by byte through layers, tokens and heads, and know of no slices, runs or
+/// strides.
 class fake_worker {
 public:
   static constexpr std::uint32_t items = 40;
@@ -73,7 +74,7 @@ public:
   /// Returns what is wrong, or nothing. Draft buffers that prefill lacks stay unwritten.
   std::string check(const room_items& room) const;
   /// As `check`, for memory that a data plane has written to: compares each byte of the room, and
-  /// looks that all others are what they were at first.
+  /// expects that all other bytes are what they were at first.
   std::string check_bytes(const room_items& room) const;
 
 private:

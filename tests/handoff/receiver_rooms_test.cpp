@@ -33,8 +33,8 @@ kv_layout layout_of(std::uint64_t address, worker_ranks ranks) {
   return layout;
 }
 
-/// Prefill with two pipeline stages and two tensor parallel ranks. Among these four workers alice
-/// has the first layer, bob the second and the aux row, and carol is a dummy.
+/// The plan for reads from a worker of prefill, which has two pipeline stages and two TP ranks.
+/// Alice has the first layer, bob the second and the aux row, and carol is a dummy.
 std::shared_ptr<const transfer_plan> plan_of(peer_id peer) {
   auto source = layout_of(1 << 30, {peer == carol ? 1u : 0u, 2, peer == alice ? 0u : 1u, 2, 0, 1});
   source.first_layer = peer == alice ? 0 : 1;

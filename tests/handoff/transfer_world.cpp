@@ -313,7 +313,7 @@ bool transfer_world::all_cuts_are_told() const {
   });
 }
 
-/// Nothing may have arrived in cells that nobody uses.
+/// Checks that nothing has arrived in cells that nobody uses.
 void transfer_world::check_given_back(std::size_t at) {
   auto& self = workers_[at];
   for (std::size_t i = 0; i < cells; ++i) {
@@ -327,7 +327,8 @@ void transfer_world::check_given_back(std::size_t at) {
   check_unregistered(at);
 }
 
-/// Memory that is not registered has other bytes as soon as nothing writes to it, and keeps them.
+/// Gives unregistered memory other bytes as soon as nothing writes to it, and checks that it keeps
+/// them.
 void transfer_world::check_unregistered(std::size_t at) {
   auto& self = workers_[at];
   constexpr auto count = cells / regions;

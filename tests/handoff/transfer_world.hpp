@@ -18,8 +18,8 @@ namespace peercache::handoff::transfers_test {
 /// Two transfer workers in one thread, with a network and data planes that a seed drives: messages
 /// come late, connections are cut, some peers stay connected and stop answering, reads copy their
 /// bytes one piece after the other and go on for a while after they were cancelled. Memory is
-/// cells, each of one call at a time; one that a call has given back is used by another call, with
-/// other bytes, at once.
+/// cells, each of one call at a time; a cell that a call has given back is used by another call,
+/// with other bytes, at once.
 class transfer_world {
 public:
   explicit transfer_world(std::uint64_t seed);
@@ -42,7 +42,8 @@ private:
   static constexpr std::size_t regions = 3; ///< Pieces of memory that each worker registers.
   using cell = std::array<std::uint8_t, cell_bytes>;
   enum class use { free, of_call, in_doubt };
-  /// Memory that leaves is its owner's again when no read of the worker writes to it.
+  /// State of a piece of memory: registered; leaving, while a read of the worker may still write to
+  /// it; or its owner's again.
   enum class registration { in, leaving, out };
 
   struct running_call {
@@ -76,7 +77,8 @@ private:
     std::array<bool, 2> joined{}, told{}; ///< Whether each worker knows of the begin, and of the
                                           ///< end.
     bool cut = false;
-    bool mute = false; ///< Nothing further arrives at the worker that has begun the connection.
+    bool mute = false; ///< Whether nothing further arrives at the worker that has begun the
+                       ///< connection.
   };
 
   std::size_t roll(std::size_t below) { return random_() % below; }

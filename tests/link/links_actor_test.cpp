@@ -39,7 +39,7 @@ slow_connector(connector_actor::pointer self,
           }};
 }
 
-/// @param directory any actor: nobody sends to it
+/// A gateway that welcomes in the name of `who`. @param directory any actor: nobody sends to it
 caf::behavior welcomes(caf::event_based_actor*, const discovery::member& who,
                        const directory_actor& directory) {
   return {[=](hello_atom, std::uint32_t, const std::string&, const std::string&) {

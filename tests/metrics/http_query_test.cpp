@@ -273,7 +273,7 @@ TEST_F(http_query_test, an_answer_after_the_end_of_its_client_is_dropped) {
   EXPECT_TRUE(exchange("GET /healthz HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 "));
 }
 
-/// What counts are the queries that are being answered, and not the clients that wait for them.
+/// The limit counts queries that are being answered, not clients that wait for answers.
 TEST_F(http_query_test, clients_that_go_away_leave_their_queries_open) {
   std::deque<arrived> open;
   for (std::size_t i = 0; i < http_server::queries_max; ++i) {

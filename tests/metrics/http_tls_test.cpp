@@ -36,7 +36,7 @@ net::unique_fd connected(std::uint16_t port) {
 class http_tls_test : public testing::Test {
 protected:
   http_tls_test() {
-    std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise it.
+    std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise SIGPIPE.
     spdlog::set_default_logger(std::make_shared<spdlog::logger>(
         "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines_)));
     serve({.tls = context_of(node)});
@@ -68,7 +68,7 @@ protected:
     thread_.join();
   }
 
-  /// What the server answers to somebody who shows this certificate, or none.
+  /// The server's answer to a client that shows this certificate, or none.
   std::string get(const std::string& path, const net::tls_files* shown,
                   std::string* number = nullptr, const std::string& headers = "") {
     return ask("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n", shown,

@@ -32,7 +32,8 @@ public:
   tls_stranger(const tls_stranger&) = delete;
   tls_stranger& operator=(const tls_stranger&) = delete;
   void shake_hands() { SSL_do_handshake(ssl); }
-  /// Sends the bytes once the handshake is over, as far as this side can tell. True when it did.
+  /// Sends the bytes if the handshake is over, as far as this side can tell. Returns whether the
+  /// bytes were sent.
   bool say(const void* bytes, int count) { return SSL_write(ssl, bytes, count) == count; }
   /// Whether a byte has come inside the session.
   bool hears() {

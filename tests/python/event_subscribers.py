@@ -11,8 +11,8 @@ END = (-1).to_bytes(8, "big", signed=True)
 
 
 class Subscriber:
-    """The frames of one stream, each sequence number once and in order. It asks for a replay after a gap, and when it
-    has received nothing for a while, since a subscriber that connects late hears of no gap."""
+    """Receives the frames of one stream, each sequence number once and in order. A subscriber asks for a replay after a
+    gap, and when it has received nothing for a while, since one that connects late hears of no gap."""
 
     topic = b""
 

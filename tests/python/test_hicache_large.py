@@ -144,8 +144,7 @@ def test_pieces_of_two_writers_are_never_one_page(ring, engine, small_limits):
 
 
 def test_without_versions_they_would_be(ring, engine, small_limits, monkeypatch):
-    """The guard of the test above: without versions the pages of two writers are mixed, so the version is what keeps them
-    apart."""
+    """Without versions the pages of two writers are mixed, so the version is what keeps the writers apart."""
     monkeypatch.setattr(large_pages, "new_version", lambda: bytes(16))
     found, wanted = after_a_loss_and_another_writer(ring, engine)
     assert found not in wanted

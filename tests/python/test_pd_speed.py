@@ -57,7 +57,7 @@ def test_a_send_of_8192_pages_holds_the_gil_for_short(pair):
 
 
 def test_a_list_of_pages_would_not_be(pair):
-    """The measure for the bar of the test above: making the same pages a Python list, as other backends do, takes
+    """The bar SEND_SECONDS means something: a send of the same pages as a Python list, which other backends make, takes
     longer."""
     pages = list(range(PAGES))
     pair.begin(Request(1, 1, 4))

@@ -121,7 +121,7 @@ def pages_of(seed, count):
 
 
 def test_a_child_writes_nothing_into_its_parent_s_pages(ring, connect):
-    """Without care, a child and its parent would both fill the slots that the node has lent to the parent, and without
+    """A child that filled the slots that the node has lent to its parent would overwrite the parent's pages, and without
     checksums nobody would see it."""
     client = connect(ring[0], **{"client.verify_own_host": "off"})
     space, count = client.space("parent and child"), 120

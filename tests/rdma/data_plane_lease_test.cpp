@@ -1,5 +1,5 @@
-// What every data plane promises only of memory under leases; data_plane_conformance_test.cpp has
-// what it promises of pages wherever they lie.
+// Tests of what every data plane promises only of memory under leases;
+// data_plane_conformance_test.cpp has what it promises of pages wherever they lie.
 
 #include "common/test_guards.hpp"
 #include "tests/rdma/plane_rig.hpp"

@@ -231,7 +231,7 @@ struct rig_certificates {
     static const rig_certificates made;
     return made;
   }
-  /// Handshakes of the node, which the caller gives its turns.
+  /// Makes the node's handshakes, which the caller has to run.
   static std::unique_ptr<net::tls_handshakes> handshakes() {
     auto made = net::tls_handshakes::create(get().node);
     EXPECT_TRUE(made);
@@ -245,7 +245,8 @@ std::unique_ptr<plane_rig> make_tcp_rig(data_service what);
 /// A server and a reader over loopback, which one thread polls in turn.
 class tcp_rig final : public plane_rig {
 public:
-  /// Under TLS if the options have it; the server is then a node of `rig_certificates`.
+  /// Makes the rig, under TLS if the options have TLS; the server is then a node of
+  /// `rig_certificates`.
   explicit tcp_rig(const tcp_data_plane_options& opts = {}, data_service what = data_service::pool);
   data_plane& plane() override { return *reader; }
   void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) override;
@@ -256,7 +257,7 @@ public:
   }
   void step() override;
 
-  /// Where readers shake hands if the reader has TLS; null: connections are plain.
+  /// The server's TLS handshakes, if the reader has TLS; null: connections are plain.
   std::unique_ptr<net::tls_handshakes> handshakes;
   std::unique_ptr<channel_data_plane> reader;
   std::unique_ptr<tcp_page_server> server;

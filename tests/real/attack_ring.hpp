@@ -52,7 +52,7 @@ private:
 
   std::atomic<bool> done_{false};
   tally tally_;
-  std::thread thread_; ///< The last member: its thread uses the others.
+  std::thread thread_; ///< Declared last, because the thread uses all other members.
 };
 
 /// Three nodes, a client of ours that goes on working, and what a hostile program needs. Each test

@@ -119,7 +119,8 @@ std::string request_for(const page_key& key, const directory::page_location& whe
 }
 
 TEST_F(attack, readers_that_take_their_pages_slowly) {
-  // Together they ask for more bytes than the node may pin, and take next to nothing of them.
+  // Together the readers ask for more bytes than the node may pin, and take next to nothing of
+  // them.
   constexpr std::uint32_t large_id = 100'000;
   constexpr std::size_t readers = 20;
   std::vector<std::byte> bytes(16u << 20);

@@ -80,7 +80,7 @@ protected:
     return id;
   }
 
-  /// Puts `many` pages and waits until they are published. Pages are small, to keep that short.
+  /// Puts `many` pages and waits until they are published. Pages are small, to keep the wait short.
   static void put_many(client::cache_client& client) {
     const std::vector<std::byte> bytes(64);
     const client::const_part part{bytes.data(), 64};

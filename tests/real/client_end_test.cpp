@@ -219,8 +219,8 @@ TEST_F(client_end, closing_ends_the_calls_that_wait_for_a_frozen_node) {
   for (std::size_t kind = 0; kind < calls.size(); ++kind)
     callers.emplace_back([&, kind] {
       ++running;
-      // Repeated until `close` cuts a call short: a call that needs no frozen node ends by itself.
-      // The fault that a call returns after the close is the one that counts.
+      // The call is repeated until `close` cuts it short: a call that needs no frozen node ends by
+      // itself. The fault that a call returns after the close is the one that counts.
       bool was_closing = false;
       do {
         ended[kind] = calls[kind]();

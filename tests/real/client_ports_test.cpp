@@ -1,4 +1,4 @@
-// To which ports of which nodes a client connects.
+// Tests of the nodes and ports to which a client connects.
 #include "local_ring.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What `peercache status` and `peercache nodes` say of a node that is gone, until it is back.
+// Tests of what `peercache status` and `peercache nodes` say of a node that is gone, until it is
+// back.
 
 #include "survival_ring.hpp"
 

@@ -1,4 +1,4 @@
-// What a node does at its start when it cannot make its Unix socket.
+// Tests of what a node does at its start when it cannot make its Unix socket.
 #include "local_ring.hpp"
 #include "net/host_socket.hpp"
 #include "net/socket.hpp"

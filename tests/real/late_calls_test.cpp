@@ -207,8 +207,8 @@ TEST_F(late_calls, of_all_kinds_end_in_time_while_nodes_die_and_freeze) {
       call_often(i % 2, i, calls / callers);
       --calling;
     });
-  // All nodes but one, also the node of half of the callers, are frozen for a while, or killed
-  // and started again, one after another.
+  // All nodes but the first one, also the node of half of the callers, are frozen for a while, or
+  // killed and started again, one after another.
   for (std::uint32_t turn = 0; calling > 0; ++turn) {
     const auto victim = 1 + turn / 2 % (nodes - 1);
     if (turn % 2 == 0) {

@@ -43,7 +43,7 @@ struct asked_port {
 struct outcome {
   std::string heard; ///< Bytes that came inside TLS.
   std::string sent;  ///< Bytes that went to the port, as somebody on the way sees them.
-  bool over = false; ///< Whether the other side has ended it.
+  bool over = false; ///< Whether the other side has ended the connection.
   clock::duration took{};
 };
 
@@ -111,7 +111,7 @@ outcome say(std::uint16_t port, const std::string& words) {
 class members_only : public local_ring {
 protected:
   void SetUp() override {
-    std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise it.
+    std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise SIGPIPE.
     // The nodes believe the CA of another cluster, too, so that only its name is wrong.
     const auto both = ca.folder() + "/both.crt";
     std::ofstream(both) << std::ifstream(ca.authority().certificate()).rdbuf()

@@ -58,7 +58,8 @@ bool is_of_others(const metrics::metric_info& info) {
 
 TEST(metrics_source, every_metric_of_the_table_has_a_value_from_whoever_counts_it) {
   disk_node node({});
-  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, 700)); // More than its memory holds.
+  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, 700)); // The node puts more pages than its memory
+                                                     // holds.
   auto& client = node.client();
   const std::array keys{key_space{}.key_of("disk-0"), key_space{}.key_of("disk-699")};
   std::array<client::page_result, keys.size()> results;

@@ -1,4 +1,4 @@
-// How many files a node may have open.
+// Tests of how many files a node may have open.
 
 #include "local_ring.hpp"
 

@@ -20,11 +20,13 @@ protected:
     std::uint32_t count = 3;
     milliseconds heartbeat{100};
     milliseconds expiry{1000};
-    bool own_hosts = false; ///< Network namespaces (net_lab); the test is skipped without them.
+    bool own_hosts = false; ///< Whether each node has a network namespace (net_lab); without them
+                            ///< the test is skipped.
     bool disk = false;
     std::uint64_t pool_bytes = 16u << 20;
     std::vector<std::string> flags; ///< Further flags of all nodes.
-    bool keep_pools = false;        ///< Pools outlive their nodes' processes, but not the test.
+    bool keep_pools = false;        ///< Whether pools outlive their nodes' processes, but not the
+                                    ///< test.
     std::string program = PEERCACHE_CLI_DIR "/peercache-node";
     std::vector<std::pair<std::string, std::string>> environment;
   };

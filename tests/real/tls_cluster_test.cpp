@@ -132,7 +132,7 @@ bool answers(std::uint16_t port, const net::tls_files* shown) {
 }
 
 TEST_F(tls_cluster, the_data_port_answers_members_alone_and_says_so_once) {
-  std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise it.
+  std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise SIGPIPE.
   const auto port = node(0).ports().data_port;
   const auto own = ca_.client("another");
   EXPECT_TRUE(answers(port, &own)) << "else nobody would be answered";
@@ -174,7 +174,7 @@ std::string http_answer(std::uint16_t port, const std::string& path, const net::
 }
 
 TEST_F(tls_cluster, the_http_port_answers_members_and_health_checks) {
-  std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise it.
+  std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise SIGPIPE.
   const auto port = node(0).ports().http_port;
   const auto prometheus = ca_.client("prometheus");
   EXPECT_THAT(http_answer(port, "/metrics", &prometheus), HasSubstr(" 200 "));

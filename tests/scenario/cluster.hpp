@@ -25,7 +25,7 @@ constexpr auto expiry = std::chrono::seconds(2);
 
 /// The result of one run.
 struct outcome {
-  std::vector<std::string> faults; ///< Empty: the run went well.
+  std::vector<std::string> faults; ///< Faults that were found; empty when the run went well.
   std::uint64_t trace = 0;
   std::uint64_t events = 0;
   std::uint64_t hits = 0;
@@ -44,7 +44,7 @@ struct host {
   std::size_t index = 0;
   discovery::member self; ///< The running process, or the last one.
   discovery::membership_options options;
-  std::unique_ptr<process> running; ///< Null while the process is dead.
+  std::unique_ptr<process> running; ///< The process on this host; null while it is dead.
   scenario::disk disk;
   bool frozen = false;
   time_point frozen_since;

@@ -242,8 +242,8 @@ void cluster::check_directory() {
   }
 }
 
-/// Some owner must know one true location of a page that is in memory somewhere, even if no
-/// producer compares. Mirrors are left out: they make room for others.
+/// Checks that some owner knows one true location of a page that is in memory somewhere, even if no
+/// producer compares. Mirrors are left out: they make room for other pages.
 void cluster::check_found(const page_key& key) {
   bool in_memory = false;
   bool found = false;
@@ -268,7 +268,7 @@ void cluster::check_found(const page_key& key) {
     oracle_.fault("nobody finds a page that is in memory");
 }
 
-/// A shard must know exactly what the living processes hold of the keys that it owns.
+/// Checks that a shard knows exactly what the living processes hold of the keys that it owns.
 void cluster::check_shard(const process& owner) {
   std::size_t found = 0;
   for (const auto& key : keys_) {

@@ -85,7 +85,7 @@ void lookup::refresh() {
         if (said)
           self->by_.tell_clients(*said);
         if (self->course_.is_over())
-          return; // An overdue answer has come meanwhile.
+          return; // An overdue answer has ended the look-up while the view was fetched.
         self->follow();
         self->next_round();
       });

@@ -28,7 +28,8 @@ void process::serve_commit(const std::string& filled, link::commit_mode mode) {
     return;
   publisher_->put(fills, mode, cluster_.time().now());
   carry_out_orders();
-  // The pool may have kept the page that it had: the history heard of the filled one last.
+  // The pool may have kept its former page of the key, although the history heard of the filled
+  // page last. So the history is told which page the pool holds.
   for (const auto& fill : fills)
     if (const auto held = pool_->find(fill.key))
       record_hold(fill.key, slots_.bytes(held->slot, held->length_bytes));

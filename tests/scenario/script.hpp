@@ -41,8 +41,8 @@ struct script {
   std::uint32_t waiting_max = 1u << 18; ///< Withdrawals, and records of the disk, that may wait.
   bool disk = false;
   std::uint32_t disk_pages = 1u << 18; ///< Pages of each disk.
-  bool overtaking = true; ///< Messages may arrive in another order than they were sent.
-  bool repair = true;     ///< Producers compare their pages with the directory.
+  bool overtaking = true; ///< Whether messages may arrive in another order than they were sent.
+  bool repair = true;     ///< Whether producers compare their pages with the directory.
   duration run = std::chrono::seconds(20);  ///< Duration of the faults; then the cluster heals.
   std::uint64_t events_max = 10'000;        ///< The faults also end after this many events.
   std::uint32_t operations_per_second = 20; ///< Rate of the clients of each node.

@@ -1,4 +1,4 @@
-// What a page_pool does with pages whose space was cleared after they were set.
+// Tests of what a page_pool does with pages whose space was cleared after they were set.
 
 #include "common/test_guards.hpp"
 #include "heap_pool.hpp"

@@ -1,5 +1,5 @@
-// How the processes of a host find pages of a page_pool by themselves, and what happens to pages of
-// one key that differ in length.
+// Tests of how the processes of a host find pages of a page_pool by themselves, and what happens to
+// pages of one key that differ in length.
 
 #include "heap_pool.hpp"
 #include "storage/page_pool.hpp"

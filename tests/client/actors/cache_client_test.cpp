@@ -1,4 +1,4 @@
-// What the methods of a client say while there is no node, and after its end.
+// Tests of what the methods of a client say while there is no node, and after its end.
 
 #include "client/cache_client.hpp"
 

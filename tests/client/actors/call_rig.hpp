@@ -21,7 +21,7 @@ namespace peercache::client {
 
 /// The calls of a client with all that they meet on loopback: `near` is the node of this host, and
 /// its shard owns every key; `far` is another node, whose pages come over TCP. Nobody listens where
-/// the client looks for its node: what it knows of the cluster the test says.
+/// the client looks for its node; the test tells the client what it knows of the cluster.
 class call_rig : public testing::Test {
 protected:
   using status = page_status;
@@ -83,8 +83,8 @@ protected:
     board().set_topology(cluster);
   }
 
-  /// Does something in the thread of a gateway, after everything that was sent to it until now:
-  /// only there an answer can be given.
+  /// Runs `action` in the thread of a gateway, after everything that was sent to the gateway until
+  /// now. Answers can be given only in that thread.
   void in_gateway(played_node& node, std::function<void()> action) {
     node.says.at_beat = std::move(action);
     caf::anon_send(node.gateway, link::beat_atom_v, link::from_here{});

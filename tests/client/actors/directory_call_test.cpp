@@ -26,7 +26,7 @@ protected:
       link::append_record(bytes, each);
     return bytes;
   }
-  /// The node says this of each page that it should remove.
+  /// Makes the node answer with `said` for each page that it should remove.
   static void say_of_removed(played_node& node, page_status said) {
     node.says.removes = [said](const std::string& keys) {
       return std::string(*link::record_count<page_key>(keys), static_cast<char>(said));

@@ -57,7 +57,7 @@ struct fake_node {
   std::uint32_t held_ms = 0;     ///< Time for which the last question asked to hold pages.
   std::function<std::string(const std::string& pages)> holds;
   std::function<std::string()> view;
-  /// Done by the gateway at its next beat: a promise may be kept in its own actor only.
+  /// Called by the gateway at its next beat: a promise may be kept only in the actor that made it.
   std::function<void()> at_beat;
 };
 

@@ -9,13 +9,13 @@ using manner = lookup_server::manner;
 
 class get_call_test : public call_rig {
 protected:
-  /// `far` has the page, and the directory knows it.
+  /// Puts page `i` into the pool of `far`, and its place into the directory; returns the place.
   directory::page_location publish_far(std::size_t i) {
     const auto place = far.hold(key(i), bytes_of(i));
     shard.record(key(i), {place});
     return place;
   }
-  /// The page is on the disk of `far`, and of this generation.
+  /// Records in the directory that page `i` is on the disk of `far`; returns the place.
   directory::page_location record_on_disk(std::size_t i) {
     directory::page_location place;
     place.node = far.self.id;
@@ -26,7 +26,7 @@ protected:
     shard.record(key(i), {place});
     return place;
   }
-  /// `far` brings this page into its pool when it is asked for it.
+  /// Makes `far` bring page `i` into its pool when it is asked for the page.
   void bring(std::size_t i) {
     far.says.promotes = [this, i](const std::string&) {
       const auto place = far.hold(key(i), bytes_of(i));

@@ -165,8 +165,8 @@ TEST_F(member_channels_test, no_more_questions_are_open_than_a_member_lets_be) {
     answers.ask(member.inc, member_question::view, "", until);
   answers.wait(until);
   EXPECT_GT(asked, 0u);
-  // Questions for views count by the length of their answers, and the hello takes a place, so fewer
-  // questions are open than the limit.
+  // Questions for views share only a few of the places at a member, so fewer of them are open than
+  // its limit.
   EXPECT_LT(asked, link::member_questions_open_max);
   server.say({});
 }
@@ -183,7 +183,8 @@ TEST_F(member_channels_test, a_question_ends_with_its_time_and_keeps_its_place_a
   member_answers answers(channels, closing);
   for (std::size_t i = 0; i < 2 * link::member_questions_open_max; ++i)
     answers.ask(member.inc, member_question::remove, "", until);
-  answers.wait(steady_clock::now() + 60s); // Nobody but the channel ends them.
+  answers.wait(steady_clock::now() + 60s); // Only the channel ends these questions: the wait is
+                                           // longer.
   EXPECT_GE(steady_clock::now(), until);
   std::size_t late = 0;
   for (std::size_t i = 0; i < 2 * link::member_questions_open_max; ++i)

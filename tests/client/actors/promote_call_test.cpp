@@ -52,14 +52,15 @@ protected:
     place.length_bytes = 4096;
     return place;
   }
-  /// Questions of one page, two pages, and so on.
+  /// A plan for `count` pages, in questions of one page, two pages, and so on.
   promote_plan pages(std::uint32_t count) const {
     promote_plan plan(promote_plan::questions::growing);
     for (std::uint32_t i = 0; i < count; ++i)
       plan.add(i, key(i), place());
     return plan;
   }
-  /// The node has each page that it is asked for, and answers all other questions with nothing.
+  /// The answer of the node, which has each page that it is asked for, and answers all other
+  /// questions with nothing.
   std::string answer(const link::numbered_question& asked) const {
     if (asked.kind != link::member_question::promote)
       return {};

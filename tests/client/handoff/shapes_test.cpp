@@ -26,7 +26,7 @@ struct rank_of {
     worker = std::move(*started);
   }
   fake_worker memory;
-  std::unique_ptr<Worker> worker; ///< Ends before its memory does.
+  std::unique_ptr<Worker> worker; ///< The worker, which ends before its memory does.
 };
 using prefill_rank = rank_of<prefill_worker>;
 using decode_rank = rank_of<decode_worker>;

@@ -30,7 +30,7 @@ struct transfer_engine {
   bool is_filled_with(std::byte value) const;
 
   std::vector<std::byte> memory;
-  std::unique_ptr<transfer_worker> worker; ///< Ends before its memory does.
+  std::unique_ptr<transfer_worker> worker; ///< The worker, which ends before its memory does.
 };
 
 /// A transfer engine that stays connected with everybody, and answers nobody.

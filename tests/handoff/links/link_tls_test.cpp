@@ -35,7 +35,7 @@ struct door {
 class link_tls_test : public link_world {
 protected:
   link_tls_test() {
-    std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise it.
+    std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise SIGPIPE.
     spdlog::set_default_logger(std::make_shared<spdlog::logger>(
         "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines)));
   }

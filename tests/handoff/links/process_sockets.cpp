@@ -36,7 +36,7 @@ constexpr int unread_may_be_full = 32'768;
 struct one_end {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
-  bool awaits_end = false; ///< An end of the other side would come, and has not.
+  bool awaits_end = false; ///< Whether the other side's end would show here if it had come.
 };
 
 struct all_ends {

@@ -78,8 +78,8 @@ TEST_F(tcp_rows_test, memory_that_is_removed_in_mid_answer_ends_the_connection) 
   EXPECT_TRUE(again.all(page_status::refused)) << "a server that has nothing serves nothing";
 }
 
-/// What a server of leases answers to a request of this record behind a right hello; nothing when
-/// it ends the connection.
+/// The answer of a server of leases to a request of this record behind a right hello; nothing when
+/// the server ends the connection.
 std::optional<answer_header> answer_to(tcp_rig& rig, const request_record& record) {
   raw_peer peer(rig.port);
   hello say;

@@ -155,7 +155,7 @@ TEST(tcp_tls, both_sides_do_the_larger_extent_and_tls_never_meets_its_absence) {
 class tcp_tls_strangers : public testing::Test {
 protected:
   tcp_tls_strangers() {
-    std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise it.
+    std::signal(SIGPIPE, SIG_IGN); // OpenSSL's own sockets raise SIGPIPE.
     rig.serve(pool, life);
     rig.server->poll(rig.now);
   }
@@ -255,7 +255,7 @@ TEST_F(tcp_tls_strangers, who_says_nothing_is_dropped) {
   EXPECT_EQ(said_to(silent), 0u);
 }
 
-/// A reader under TLS whose server is somebody else.
+/// A reader under TLS that meets a wrong server.
 struct misled_reader {
   test_pool pool;
   tcp_rig rig{under_tls()};

@@ -1,4 +1,4 @@
-// How a pool is cut into chunks, and how each chunk is registered.
+// Tests of how a pool is cut into chunks, and how each chunk is registered.
 
 #include "tests/rdma/verbs/verbs_rail_rig.hpp"
 

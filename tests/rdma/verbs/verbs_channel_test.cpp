@@ -1,4 +1,4 @@
-// What only a verbs channel does: where bytes land, the use of the fence, late bytes.
+// Tests of what only a verbs channel does: where bytes land, the use of the fence, late bytes.
 
 #include "common/test_guards.hpp"
 #include "tests/rdma/verbs/verbs_rig.hpp"

@@ -71,7 +71,7 @@ public:
 
 private:
   const verbs_rig_devices devices_;
-  /// Where readers shake hands if the reader has TLS; null: connections are plain.
+  /// The server's TLS handshakes, if the reader has TLS; null: connections are plain.
   std::unique_ptr<net::tls_handshakes> handshakes_;
   std::uint16_t port_ = 0;
   std::unique_ptr<tcp_page_server> acceptor_;

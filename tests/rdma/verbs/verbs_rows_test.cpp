@@ -1,4 +1,5 @@
-// How memory under leases is READ: what shares a READ, what is dropped, and spans that come and go.
+// Tests of how memory under leases is READ: what shares a READ, what is dropped, and spans that
+// come and go.
 
 #include "tests/rdma/verbs/verbs_rig.hpp"
 #include "tests/support/fake_verbs/fake_verbs.hpp"

@@ -1,5 +1,5 @@
-// How sessions of a rail end: readers that leave, freeze, lie or come again, and ports that go
-// down.
+// Tests of how sessions of a rail end: readers that leave, freeze, lie or come again, and ports
+// that go down.
 
 #include "tests/rdma/verbs/verbs_rail_rig.hpp"
 

@@ -1,4 +1,4 @@
-// What a reader that lies about itself gets from a rail, and does to others.
+// Tests of what a reader that lies about itself gets from a rail, and does to others.
 
 #include "tests/rdma/connect_from.hpp"
 #include "tests/rdma/verbs/verbs_rail_rig.hpp"

@@ -37,11 +37,11 @@ struct chaos_plan {
   std::chrono::milliseconds heal_limit{10'000};
   std::uint64_t disk_bytes = 64u << 20; ///< Size of a node's disk tier; 0: none.
   std::string disk_store = "bucket";
-  bool keep_pools = false; ///< Pools outlive the processes of their nodes.
+  bool keep_pools = false; ///< Whether pools outlive the processes of their nodes.
   bool tls = false;        ///< Nodes and clients have certificates of a CA of the run.
-  /// Half of the nodes are killed at once, over and over; there are no other faults.
+  /// Whether half of the nodes are killed at once, over and over; there are no other faults then.
   bool kill_half = false;
-  /// Nodes compare their pages with the directory's records and mend what differs.
+  /// Whether nodes compare their pages with the directory's records and mend what differs.
   bool repairs = true;
   std::vector<fault_kind> kinds; ///< Kinds of faults that the run draws from.
   /// Nice value of the nodes; the process of the clients, whose returns are timed, has a better

@@ -1,4 +1,4 @@
-// What the status says of a node whose disk is in trouble, and the metric of the trouble.
+// Tests of what the status says of a node whose disk is in trouble, and the metric of the trouble.
 
 #include "fault_ring.hpp"
 

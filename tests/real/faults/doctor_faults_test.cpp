@@ -1,5 +1,5 @@
-// What `peercache doctor` says of a machine or a configuration with which a node would not start,
-// or would not find its cluster.
+// Tests of what `peercache doctor` says of a machine or a configuration with which a node would not
+// start, or would not find its cluster.
 
 #include "fault_ring.hpp"
 

@@ -21,7 +21,7 @@ struct row {
   std::function<void(class ring_faults&)> stage;
   const char* id;
   std::vector<std::string> words;
-  std::size_t asked = 0; ///< The node whose `status` says it.
+  std::size_t asked = 0; ///< Index of the node whose `status` tells the fault.
 };
 
 class ring_faults : public fault_ring, public testing::WithParamInterface<row> {

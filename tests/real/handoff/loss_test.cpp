@@ -89,7 +89,7 @@ public:
       EXPECT_TRUE(worker_->connect(each, {{"127.0.0.1", port}}));
     }
   }
-  /// Joins prefill as soon as it can.
+  /// Returns the state of `room`; allocates pages as soon as the room waits for them.
   room_state poll() {
     const auto now = state_.poll();
     if (now == room_state::waiting_for_input && !std::exchange(allocated_, true))

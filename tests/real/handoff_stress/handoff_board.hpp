@@ -28,8 +28,8 @@ inline constexpr std::uint32_t cause_count = 7;
 struct room_cell {
   std::atomic<std::uint64_t> serial{0};
   std::array<std::atomic<outcome>, ranks_max> ended{};
-  /// A rank has failed the room: the ranks of its engine end it at once, the others when the router
-  /// says that its time has passed.
+  /// For each engine, whether one of its ranks has failed the room: its other ranks then end the
+  /// room at once, and the other engine's ranks when the router says that the room's time is over.
   std::array<std::atomic<bool>, 2> engine_failed{};
   std::atomic<bool> time_is_over{false};
 };

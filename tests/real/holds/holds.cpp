@@ -8,7 +8,7 @@
 // that pool has; then the client reads the pages for which the answer was yes and held. Prints
 // counts as JSON. Exit code 1: pages were lost though they were held (with --without-hold: no more
 // than 1 % of the pages were lost). --price compares the rates of look-ups with and without holds.
-// --die kills a client that holds a quarter of the pool, and takes the time until its pages may be
+// --die kills a client that holds a fifth of the pool, and takes the time until its pages may be
 // evicted. PEERCACHE_HOLD_ANSWERS in the environment replaces the number of --answers.
 
 #include "bench/page_content.hpp"
@@ -50,7 +50,7 @@ struct settings {
   bool price = false;
   bool die = false;
   std::string node_program;
-  std::string holder; ///< Not empty: this process is the client that dies; a node's port.
+  std::string holder; ///< Port of a node; not empty in the process that is the client that dies.
 };
 
 struct counts {

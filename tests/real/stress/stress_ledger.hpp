@@ -68,7 +68,8 @@ public:
   /// Times that a client told an older view than before.
   std::atomic<std::uint64_t> view_regressions{0};
   std::atomic<bool> stop{false};
-  std::atomic<bool> readers_rest{false}; ///< Readers ask for nothing, and remember what they know.
+  std::atomic<bool> readers_rest{false}; ///< Whether readers rest: they ask for nothing, and
+                                         ///< remember what they know.
   std::atomic<bool> writers_rest{false};
   /// Workers in the middle of a call; a resting worker counts for a moment too.
   std::atomic<std::uint32_t> rounds_running{0};

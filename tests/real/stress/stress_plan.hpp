@@ -33,7 +33,7 @@ struct stress_plan {
   /// Time between two kills, on average; 0: no node is killed.
   std::chrono::milliseconds kill_every{3000};
   std::chrono::milliseconds seconds_max{600'000};
-  /// Each call's deadline is drawn between these two; 0: the client's default.
+  /// Bounds between which each call's deadline is drawn; 0: the client's default.
   std::chrono::milliseconds deadline_least{0};
   std::chrono::milliseconds deadline_most{0};
   std::chrono::microseconds pause_between_calls{0};

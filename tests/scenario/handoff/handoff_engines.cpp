@@ -98,8 +98,8 @@ void handoff_world::allocate_decode(request& at) {
       wrong("pages are not taken");
 }
 
-/// One rank has failed: the others abort, and the pages are free when all of them say that they
-/// have failed, or have succeeded.
+/// Ends a room that one rank of decode has failed: the other ranks abort, and the pages are free
+/// when all ranks say that they have failed, or have succeeded.
 void handoff_world::end_decode(request& at) {
   at.decode.at = phase::ending;
   bool ended = true;

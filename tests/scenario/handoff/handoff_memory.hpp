@@ -20,7 +20,8 @@ namespace peercache::handoff::test {
 /// the owner of a page owns all items of that number.
 class rank_memory {
 public:
-  static constexpr std::uint32_t page_count = 10; ///< Each kind of state has as many items.
+  static constexpr std::uint32_t page_count = 10; ///< Pages of KV; each kind of state has as many
+                                                  ///< items.
 
   rank_memory(const small_model& model, std::uint32_t worker, bool prefill);
 
@@ -74,7 +75,8 @@ private:
   std::deque<buffer> buffers_; ///< K and V of each layer, or MLA's; states; the aux rows.
 };
 
-/// Which request has which pages of one engine. Its ranks have them in common.
+/// Says which request has which pages of one engine. The engine's ranks have the same pages of a
+/// request.
 class page_owners {
 public:
   static constexpr std::uint64_t nobody = 0;

@@ -71,7 +71,8 @@ private:
     rdma::served_spans spans{entries};
     lease_table leases;
     sender_rooms rooms;
-    std::map<send_id, room_state> told; ///< What `poll` said when `take_changes` named the room.
+    std::map<send_id, room_state> told; ///< State that `poll` gave when `take_changes` named the
+                                        ///< room last.
     bool frozen = false;
   };
   struct decode_rank {
@@ -80,7 +81,8 @@ private:
     rank_memory memory;
     join_id next_turn{1};
     receiver_rooms rooms;
-    std::map<room_id, room_state> told; ///< What `poll` said when `take_changes` named the room.
+    std::map<room_id, room_state> told; ///< State that `poll` gave when `take_changes` named the
+                                        ///< room last.
     std::vector<read> reads;
     std::map<join_id, std::uint64_t> serials; ///< Serial number of the request of each turn.
     bool frozen = false;

@@ -1,4 +1,4 @@
-// What disk_io does in cases that only real file systems and kernels can show.
+// Tests of what disk_io does in cases that only real file systems and kernels can show.
 
 #include "storage/disk/io/posix_disk_io.hpp"
 #include "storage/disk/io/uring_disk_io.hpp"

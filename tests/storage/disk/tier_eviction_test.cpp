@@ -1,6 +1,6 @@
-// How much the disk tier evicts, over each of the stores. The room of evicted pages is not free at
-// once, because files are removed some at a time and an index has to commit. Time is simulated, and
-// the directory answers at once.
+// Tests of how much the disk tier evicts, over each of the stores. The room of evicted pages is not
+// free at once, because files are removed some at a time and an index has to commit. Time is
+// simulated, and the directory answers at once.
 
 #include "storage/disk/bucket/bucket_format.hpp"
 #include "storage/disk/disk_tier.hpp"

@@ -1,5 +1,5 @@
-// How the disk tier, over each of the stores, behaves on a device that fails: how soon it takes no
-// more writes, what it still serves, and that it comes back by itself. Time is simulated.
+// Tests of how the disk tier, over each of the stores, behaves on a device that fails: how soon it
+// takes no more writes, what it still serves, and that it comes back by itself. Time is simulated.
 
 #include "storage/disk/bucket/bucket_format.hpp"
 #include "storage/disk/disk_tier.hpp"

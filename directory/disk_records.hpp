@@ -27,7 +27,8 @@ public:
     else
       missed_ = true;
   }
-  /// Drops the records for which `is_gone` returns true: they are neither sent nor sent again.
+  /// Drops the records for which `is_gone` returns true: a dropped record is neither sent nor sent
+  /// again.
   template <class Predicate>
   void drop_if(Predicate&& is_gone) {
     PEERCACHE_ASSERT(sent_dropped_.size() == sent_.size());

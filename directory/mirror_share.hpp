@@ -16,7 +16,7 @@ public:
   explicit mirror_share(std::uint64_t bytes_max = 0) : bytes_max_(bytes_max) {}
 
   bool has_room(std::uint64_t bytes) const noexcept { return bytes_ + bytes <= bytes_max_; }
-  /// @pre `has_room`
+  /// Notes that `slot` holds a mirror of this length. @pre `has_room`
   void add(slot_id slot, std::uint32_t bytes) {
     if (slots_.emplace(slot.value, bytes).second)
       bytes_ += bytes;

@@ -18,7 +18,8 @@ public:
   explicit publication(std::size_t pages)
       : duplicate(pages), recorded(pages), unheard(pages), open_(pages) {}
 
-  /// For each page: whether some owner knows it elsewhere, and did not record this copy.
+  /// For each page: whether some owner knows the page at other holders, and did not record this
+  /// copy.
   std::vector<bool> duplicate;
   /// For each page: whether some owner has recorded this copy.
   std::vector<bool> recorded;

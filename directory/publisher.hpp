@@ -185,8 +185,8 @@ public:
 
   void answered(tag id, const std::string& said, time_point now);
   void answered(tag id, std::uint64_t number, time_point now);
-  /// Answers `walk_disk`. @param last the place of the last of these pages (stored_page); 0: 0:
-  /// there are no further ones
+  /// Answers `walk_disk`. @param last the place of the last of these pages (stored_page); 0: there
+  /// are no further pages
   void walked(tag id, const std::string& pages, std::uint64_t last);
   void failed(tag id, time_point now);
 
@@ -235,7 +235,7 @@ private:
     tag leaving = 0;
   };
 
-  // Questions: what the answer to an open tag is about.
+  // A question of each kind that owners were asked, kept under its tag until its answer comes.
   struct of_put {
     tag put;
     indices pages;

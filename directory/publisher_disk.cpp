@@ -18,8 +18,8 @@ bool is_same(const storage::resident_page& held, const link::stored_page& on_dis
 
 } // namespace
 
-/// Queues a record that says: this page is on disk only. Its generation is its own, so that an
-/// owner knows the last word about a page whatever it missed before.
+/// Queues a record that says: this page is on disk only. The record gets a generation that no other
+/// record has, so that an owner knows the last word about a page whatever it missed before.
 void publisher::add_disk_record(const page_key& key, std::uint64_t checksum,
                                 std::uint32_t length_bytes) {
   PEERCACHE_ASSERT(!pool_.find(key)); // A page in memory is the later news.

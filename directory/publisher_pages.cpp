@@ -125,7 +125,7 @@ void publisher::look_at(tag put) {
 
 /// Orders `settled` with the statuses by the answers so far. Pages that stay go to disk.
 void publisher::decide(tag put, put_job& job) {
-  PEERCACHE_ASSERT(!job.decided); // Whoever put it hears of it once.
+  PEERCACHE_ASSERT(!job.decided); // The client that put the pages hears of them once.
   job.decided = true;
   settled decision{put, {}, {}};
   const bool write = options_.write_through && job.mode != link::commit_mode::mirror;

@@ -86,7 +86,7 @@ public:
     node_id owner;
     std::string request;
   };
-  /// An order to who calls `tick`: send `owner` these publications and withdrawals, then call
+  /// The caller of `tick` shall send `owner` these publications and withdrawals, and then call
   /// `tick` again at once.
   struct repair_owner {
     node_id owner;

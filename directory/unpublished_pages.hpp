@@ -66,7 +66,8 @@ public:
   struct outcome {
     /// Copies to be dropped: nobody relies on them and nobody finds them.
     std::vector<page> useless;
-    /// False: some owner has not heard; the caller tries later, not at once.
+    /// Whether each owner has answered for each page of the chunk; if not, the caller tries again
+    /// later, not at once.
     bool all_heard = true;
   };
   /// Ends the queue's chunk on its way. @param sent the pages of the chunk @param said what the

@@ -53,7 +53,7 @@ static_assert(sizeof(view_number) <= limits::locations_per_key_max * location_by
 
 enum class publish_mode : std::uint8_t {
   always = 0,
-  if_absent = 1, ///< Record it only when no other member has the page in memory.
+  if_absent = 1, ///< The location is recorded only when no other member has the page in memory.
 };
 
 struct publish_record {
@@ -76,7 +76,7 @@ struct withdraw_record {
 void append_publish(std::string& batch, const publish_record& record);
 void append_withdraw(std::string& batch, const withdraw_record& record);
 void append_lookup(std::string& batch, const page_key& key);
-/// @pre at most `locations_per_key_max` locations.
+/// Appends the locations of one key to an answer. @pre at most `locations_per_key_max` locations.
 void append_answer(std::string& answer, std::span<const page_location> locations);
 /// Appends `not_mine`: the shard has no record of the key, and by this view other nodes own it.
 void append_not_mine(std::string& answer, const view_number& by);

@@ -109,10 +109,10 @@ void check_ports(const loaded_config& loaded, std::vector<std::string>& faults) 
   };
   differ("net.lookup_port", net.lookup_port, "net.control_port", net.control_port);
   differ("net.lookup_port", net.lookup_port, "net.data_port", net.data_port);
-  differ("net.lookup_port", net.lookup_port, "net.http_port", net.http_port);
   differ("net.control_port", net.control_port, "net.data_port", net.data_port);
   if (!loaded.config.metrics.enabled)
     return;
+  differ("net.lookup_port", net.lookup_port, "net.http_port", net.http_port);
   differ("net.control_port", net.control_port, "net.http_port", net.http_port);
   differ("net.data_port", net.data_port, "net.http_port", net.http_port);
 }

@@ -95,7 +95,12 @@ TEST(validate, two_services_cannot_share_a_port_but_any_free_port_is_no_port) {
   EXPECT_TRUE(mentions(fault_of({{"net.data_port", "31998"}}), "cannot share a port"));
   EXPECT_TRUE(mentions(fault_of({{"net.http_port", "31998"}}), "cannot share a port"));
   EXPECT_TRUE(mentions(fault_of({{"net.http_port", "31999"}}), "cannot share a port"));
-  EXPECT_EQ(fault_of({{"net.http_port", "31999"}, {"metrics.enabled", "false"}}), "accepted");
+  EXPECT_TRUE(mentions(fault_of({{"net.lookup_port", "9100"}, {"net.http_port", "9100"}}),
+                       "cannot share a port"));
+  for (const char* other : {"net.control_port", "net.data_port", "net.lookup_port"})
+    EXPECT_EQ(fault_of({{other, "9100"}, {"net.http_port", "9100"}, {"metrics.enabled", "false"}}),
+              "accepted")
+        << other << ": without metrics nothing listens at the HTTP port";
   EXPECT_EQ(fault_of({{"net.control_port", "0"}, {"net.data_port", "0"}, {"net.http_port", "0"}}),
             "accepted");
 }

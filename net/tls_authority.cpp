@@ -55,9 +55,11 @@ result<void> write_file(const std::string& path, mode_t mode,
     return failure(beside);
   }
   const bool written = write(file) && std::fflush(file) == 0 && ::fsync(fd) == 0;
-  if (std::fclose(file) != 0 || !written || ::rename(beside.c_str(), path.c_str()) != 0)
-    return failure(path);
-  return {};
+  if (std::fclose(file) == 0 && written && ::rename(beside.c_str(), path.c_str()) == 0)
+    return {};
+  const auto why = failure(path);
+  ::unlink(beside.c_str()); // The file may hold a key.
+  return why;
 }
 
 result<void> write_pair(const std::string& certificate_path, X509* certificate,

@@ -180,7 +180,7 @@ void take_stock(clearing_pointer self, bool rose) {
   if (rose || first) // Pages of the previous process may be older than the epochs.
     withdraw_old(self);
   if (first) {
-    // While nodes that were left behind are awaited, the pool is not shown the view.
+    // `show_pool` did nothing while this node awaited nodes that it had left behind.
     show_pool(self);
     state.options.caught_up();
   }

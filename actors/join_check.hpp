@@ -13,9 +13,10 @@ namespace peercache::actors {
 using join_handler = std::function<void(const discovery::join_packet&)>;
 
 /// Calls `pass_on` with the join, in this actor, once its sender has answered a hello at its
-/// address, as the incarnation that it says it is. Otherwise the sender is told why it is not taken
-/// in. Joins of members of the newest view are passed on at once. Call while the packet is handled:
-/// refusals go to its sender.
+/// address, as the incarnation that it says it is. A join of this process, or of a member at its
+/// known address, is passed on at once. A sender that was not reached is told why, if this node is
+/// in a view and the join came directly. Joins beyond the limits are dropped. Call while the packet
+/// is handled: refusals go to its sender.
 void check_join(membership_actor::stateful_pointer<membership_state> self,
                 const discovery::join_packet& join, const join_handler& pass_on);
 

@@ -43,7 +43,8 @@ life_record record_of_unknown();
 ///
 ///     lineage 16, process 16, u32 count, count × (process 16, u8 length, name)
 std::string encode_record(const life_record& record);
-/// Encodes a record in no more than `bytes_max`: names that do not fit become one unknown process.
+/// Encodes a record in no more than `bytes_max` bytes: when the names do not all fit, one unknown
+/// process stands for all of them. @pre a record with one unknown process fits
 std::string encode_record(const life_record& record, std::size_t bytes_max);
 /// Reads a record and leaves `in` behind it; `in` is not `ok` when there is no record.
 life_record read_record(byte_reader& in);

@@ -157,7 +157,7 @@ std::optional<key_difference> worded(key_difference raw) {
   const auto is_usual = [](const std::string& form) { return form == "parts" || form == "flat"; };
   if (raw.field == "form") {
     if (!is_usual(raw.asked) || !is_usual(raw.stored))
-      return std::nullopt; // Heads, pieces and drafts count as pages of no engine.
+      return std::nullopt; // One of them is a head, a piece or a draft, which says nothing here.
     raw.field = "interface_v1";
     raw.asked = raw.asked == "parts" ? "1" : "0";
     raw.stored = raw.stored == "parts" ? "1" : "0";

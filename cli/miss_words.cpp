@@ -42,7 +42,7 @@ worded_cause words_of_status(page_status status) {
             "check memory and network of the page's node: docs/troubleshooting.md, \"Bytes are "
             "wrong\""};
   case page_status::refused:
-    return {"limit", "a limit in bytes or in number was reached",
+    return {"limit", "a limit in bytes or in number was reached, or a node ended or refused memory",
             "ask for fewer pages at once; see peercache status"};
   default:
     return {"closed", "the client was closing", "nothing"};

@@ -16,8 +16,9 @@ inline constexpr const char* node_group_variable = "PEERCACHE_NODE_GROUP";
 /// environment during the call.
 std::string group_in_environment();
 
-/// Returns the number of a group of this host, which `name` gives as a name or a number; nothing
-/// for an empty name. Errors: there is no such group. Blocks while the host resolves the name.
+/// Returns the number of the group that `name` gives: the name of a group of this host, or a
+/// number, which is not looked up; nothing for an empty name. Errors: this host has no group of
+/// that name. Blocks while the host resolves a name.
 result<std::optional<gid_t>> group_named(const std::string& name);
 
 } // namespace peercache

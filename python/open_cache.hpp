@@ -26,8 +26,8 @@ struct opened_cache {
 };
 
 /// The configuration of these options, PEERCACHE_* variables and the file that PEERCACHE_CONFIG
-/// names, in this order of precedence. The first call in a process sets up its log. Threads: any.
-/// Errors: `invalid_argument`.
+/// names, in this order of precedence. The first call that succeeds in a process sets up its log.
+/// Threads: any. Errors: `invalid_argument`; `io_failed` when the file cannot be read.
 ///
 /// @param embedded whether the options are those of a node, which are checked against each other
 result<config::loaded_config> load_options(const std::map<std::string, std::string>& options,

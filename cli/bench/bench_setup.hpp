@@ -51,8 +51,8 @@ public:
   static result<std::unique_ptr<bench_setup>> make(const bench_options& options);
   ~bench_setup();
 
-  /// Connects a client to node 0 (this host) or node 1 (the other host), with defaults for
-  /// everything that `options` does not say.
+  /// Connects a client to node 0 (this host) or node 1 (the other host). The node's port, cluster
+  /// and TLS files, and a time-out of 10 s, replace those of `options`.
   result<std::unique_ptr<client::cache_client>> connect(std::size_t node,
                                                         client::client_options options) const;
   result<bench::raw_client> connect_raw() const { return bench::raw_client::connect(raw_port_); }

@@ -54,7 +54,7 @@ struct demo_report {
     std::uint64_t found_before = 0; ///< Pages of the trace that were found before the kill.
     std::uint64_t found_again = 0;  ///< Pages of the trace that were found after the restart.
     demo_counts counts;             ///< The counts of a second replay of the trace.
-    /// Pages with wrong bytes, before and after the restart together.
+    /// Wrong bytes in all pages that were read, before and after the restart together.
     std::uint64_t wrong_bytes = 0;
     double share_found() const;
   };

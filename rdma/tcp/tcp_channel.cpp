@@ -208,7 +208,7 @@ bool tcp_channel::on_hello_answer() {
   if (answer.verdict != hello_verdict::accepted || answer.version != tcp_wire_version)
     return broken(loss_reason::not_accepted);
   if (agreed(extent_, answer.extent) != answer.extent)
-    return broken(loss_reason::violation); // Less is inside TLS than this side wants.
+    return broken(loss_reason::violation); // The sides do not agree on what is inside TLS.
   extent_ = answer.extent;
   phase_ = phase::ready;
   send_requests();

@@ -110,7 +110,8 @@ verbs_hello verbs_transport::greeting_for(const peer_endpoint& peer, const verbs
 bool verbs_transport::poll(clock::time_point now) {
   own_device();
   if (std::exchange(shared_.armed, false)) {
-    PEERCACHE_ASSERT(completions_); // Only channels arm, and they are made after `completions_`.
+    PEERCACHE_ASSERT(
+        completions_); // A channel sets `armed`, and `completions_` is older than all channels.
     completions_->drain();
   }
   if (now < look_again_)

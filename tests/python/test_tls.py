@@ -24,7 +24,7 @@ def _files(folder, name):
 
 @pytest.fixture
 def certificates(tmp_path):
-    """A folder with a CA, and certificates of it for two nodes and for an engine ("engine")."""
+    """Makes a CA that issues certificates for "node-1", "node-2" and the client "engine". Returns the folder, and the cluster."""
     cluster = f"python-tls-{os.getpid()}"
     _ca("init", f"{tmp_path}/ca", "--cluster", cluster)
     for role, name in (("node", "node-1"), ("node", "node-2"), ("client", "engine")):

@@ -86,7 +86,8 @@ page_status status_told(const Outcome& outcome) {
   return outcome.error().code == errc::closed ? page_status::closed : page_status::refused;
 }
 
-/// Calls of each kind, of pages that nobody has. A call returns the status of its page, or its own.
+/// Makes calls on pages that nobody has, of most kinds that take a deadline. A call with one page
+/// result returns the status of the page, any other call its own status.
 std::vector<std::function<page_status()>> calls_of_each_kind(client::cache_client& client,
                                                              clock::time_point until) {
   struct one_page {

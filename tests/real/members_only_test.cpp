@@ -122,7 +122,8 @@ protected:
       return tls_paths(files);
     };
     prototype_.cluster = ca.authority().cluster();
-    // The sockets of this host's real nodes, and the folder's mode, are not the test's.
+    // The nodes have a new folder for their sockets, because a test changes the folder's mode, and
+    // the default one may have sockets of real nodes of this host.
     std::string name = "/tmp/peercache-members-XXXXXX";
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     outer_ = name;

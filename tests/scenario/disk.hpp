@@ -11,8 +11,8 @@
 
 namespace peercache::scenario {
 
-/// The pages on a machine's disk, which outlive the processes there. A page is the number of the
-/// put that has its bytes. Threads: one.
+/// The pages on a machine's disk, which outlive the processes there. In place of bytes a page has
+/// the number of the put that wrote them. Threads: one.
 class disk {
 public:
   struct page {

@@ -80,7 +80,8 @@ struct machine_row {
 std::vector<std::string> shell(const std::string& script) {
   return {"/bin/sh", "-c", script, "sh"};
 }
-/// A shell in a mount namespace of its own, which runs a script and then the rest of its line.
+/// Returns the command of a shell in a mount namespace of its own: the shell runs the script, and
+/// then the command that follows. When the script fails, the shell exits with 77.
 std::vector<std::string> with_mounts(const std::string& script) {
   return {"/usr/bin/unshare",
           "-m",

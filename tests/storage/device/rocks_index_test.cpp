@@ -35,7 +35,7 @@ record_header record(std::uint64_t number, std::uint64_t sequence) {
 
 using sequences = std::map<page_key, std::uint64_t>;
 
-/// The content of an index as a newly opened one loads it.
+/// The records that `load` finds in an index. `next_sequence`: nothing when records may be missing.
 struct found {
   std::optional<std::uint64_t> next_sequence;
   sequences records;

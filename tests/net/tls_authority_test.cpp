@@ -25,6 +25,18 @@ TEST(tls_authority, keys_are_for_their_owner_alone) {
   EXPECT_EQ(mode_of(files.certificate) & 0444u, 0444u & mode_of(files.certificate));
 }
 
+TEST(tls_authority, a_key_that_cannot_take_its_place_is_left_nowhere) {
+  certificates ca;
+  auto opened = tls_authority::open(ca.folder() + "/ca");
+  ASSERT_TRUE(opened);
+  const auto out = ca.folder() + "/out";
+  ASSERT_TRUE(opened->issue(tls_role::node, "n1", out));
+  ASSERT_EQ(::rename((out + "/n1.key").c_str(), (out + "/moved").c_str()), 0);
+  ASSERT_EQ(::mkdir((out + "/n1.key").c_str(), 0700), 0); // A folder is not replaced by a file.
+  EXPECT_FALSE(opened->issue(tls_role::node, "n1", out));
+  EXPECT_EQ(mode_of(out + "/n1.key.new"), 0u);
+}
+
 TEST(tls_authority, a_ca_is_not_replaced) {
   certificates ca;
   auto again = tls_authority::make(ca.folder() + "/ca", "peercache");

@@ -9,7 +9,8 @@ namespace peercache::link {
 using membership_actor = caf::typed_actor<
     // Other nodes' membership actors: send one message of the membership protocol.
     caf::reacts_to<packet_atom, std::string>,
-    // The node, once everything is wired: start. Then itself: time passes.
+    // A beat: time passes. The node sends the first one when all its actors are wired; then this
+    // actor sends itself one after the other.
     caf::reacts_to<beat_atom, from_here>,
     // Gateway: this node is leaving; tell the masters. Answers once the cluster can do without its
     // vote. An answer may never come while other masters are unreachable.

@@ -62,11 +62,15 @@ private:
   }
 
   /// Options with few READs at a time: the device moves some 30 MB/s, and a READ that waits behind
-  /// 16 MiB of others would be taken for lost.
+  /// 16 MiB of others would be taken for lost. A packet is sent again as late as the options allow:
+  /// when rxe sends a READ again that was only late, since the emulator stood still, a work request
+  /// behind it may never complete.
   static verbs_data_plane_options options() {
     verbs_data_plane_options made;
     made.send_depth = 16;
     made.outstanding_reads = 2;
+    made.path.timeout = 16; // 268 ms.
+    made.path.retries = 2;
     return made;
   }
 

@@ -5,7 +5,7 @@ import { put } from "/table.js";
 
 const EVERY_MS = 5000;
 const HEIGHT = 190;
-/// Lines differ by their dashes too, so that colour alone says nothing.
+/// Dashes of the lines of a chart, by line: lines differ by dash as well as by colour, for readers who see no colours.
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3], [12, 4], [1, 4]];
 const LIGHT = ["#0b5cad", "#a34700", "#11632f", "#7a2a8c", "#555b63", "#a3121f"];
 const DARK = ["#7db7f5", "#f0a860", "#6fd08c", "#d09ae0", "#a7aeb6", "#ff9a9a"];
@@ -69,7 +69,7 @@ function frameOf(chart) {
   return { figure, summary, place: plotted, plot: null, shape: "" };
 }
 
-/// What the chart's newest step says, in words: for who sees no lines.
+/// The newest value of each line of the chart as text, for readers who cannot see the lines.
 function summaryOf(chart, lines) {
   const parts = lines.map(([name, column]) => [name, column.at(-1)]).filter(([, value]) => value !== null && value !== undefined);
   return parts.length === 0 ? "nothing in the newest step" : `newest: ${parts.map(([name, value]) => `${name} ${chart.form(value)}`).join(", ")}`;
@@ -94,10 +94,10 @@ function draw(chart, said) {
   if (frame.plot.width !== width) frame.plot.setSize({ width, height: HEIGHT });
 }
 
-/// The nodes of whose last hour the one that serves this page knows.
+/// Names of the nodes for which the serving node has a history.
 let told = new Set();
 
-/// Offers those of the nodes in the list of whose history is shown.
+/// Fills the list of nodes to choose from with those of `all` that have a history.
 export function offerNodes(all) {
   const names = all.filter((name) => told.has(name) || name === whose.value);
   const known = [...whose.options].map((option) => option.value).filter((name) => name !== "");
@@ -108,13 +108,13 @@ export function offerNodes(all) {
   if (whose.value !== chosen) refreshCharts();
 }
 
-/// What the charts show, and of which node; null: nothing, they are hidden.
+/// The answer that the charts show, and the name of the node it was asked for; null: the charts are hidden.
 let drawn = null;
 
 function show(asked, said) {
   drawn = { asked, said };
   place.hidden = false;
-  // Each frame has its width only when all are there.
+  // All frames are added before any chart is drawn, because the layout gives a frame its width only then.
   if (charts.size === 0) for (const chart of CHARTS) charts.set(chart.id, frameOf(chart));
   for (const chart of CHARTS) draw(chart, said);
 }
@@ -163,7 +163,7 @@ export async function refreshCharts() {
   if (turn === turns) timer = setTimeout(refreshCharts, known ? EVERY_MS : 500);
 }
 
-/// Draws what was said last in the window's new width or colours.
+/// Draws the last answer again, in the window's new width or colours.
 function redraw() {
   if (drawn !== null) for (const chart of CHARTS) draw(chart, drawn.said);
 }

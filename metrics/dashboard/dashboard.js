@@ -8,7 +8,7 @@ import { showNodes } from "/nodes.js";
 import { put } from "/table.js";
 
 const EVERY_MS = 1000;
-/// Without a newer answer for so long, what stands on the page is old.
+/// Age in milliseconds of the last answer above which the page is marked as old.
 const STALE_MS = 4000;
 
 let seen = null;
@@ -59,7 +59,7 @@ async function ask() {
 
 let timer = 0, turns = 0;
 
-/// Asks and shows, unless nobody looks: what is not asked for is not old.
+/// Asks the node and shows its answer. While the page is hidden it asks nothing, but for the first answer.
 async function refresh() {
   const turn = ++turns;
   clearTimeout(timer);

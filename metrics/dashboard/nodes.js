@@ -41,7 +41,7 @@ function hitsOf(node) {
   return all === 0 ? { text: "no gets" } : { text: percent(hits / all), share: hits / all, small: `of ${count(all)}` };
 }
 
-/// Under TLS a node's certificate is for its name.
+/// Address of the node's own page; under TLS by the node's name, because its certificate names no address.
 function pageOf(node) {
   const address = location.protocol === "https:" ? node.name : node.host;
   const host = address.includes(":") ? `[${address}]` : address;

@@ -85,7 +85,9 @@ endfunction()
 # the files there that they share; each case is a ctest test, but for the sanitized ones of the rings
 # `pure` and `actor` (peercache_sharded_tests). The tests' own code is not optimized, which halves its
 # compile time, unless they compute for long. Tests of the ring `real` run alone, because they measure
-# time; but those of the UNTIMED suites, a filter of GoogleTest, beside each other.
+# time; but those of the UNTIMED suites, a filter of GoogleTest, beside others, and apart from them
+# (tests/apart). Such a test waits for conditions, with a patience of at least ten seconds more than it needs, and no
+# living node of it may be given up within 2 s.
 function(peercache_test folder)
   cmake_parse_arguments(arg "OPTIMIZED" "LABEL;UNTIMED" "FOLDERS;LINK;WITH" ${ARGN})
   if(NOT arg_LABEL IN_LIST PEERCACHE_RINGS)
@@ -125,8 +127,11 @@ function(peercache_test folder)
   if(PEERCACHE_SANITIZED AND arg_LABEL MATCHES "pure|actor")
     peercache_sharded_tests(${name} ${arg_LABEL})
   elseif(arg_UNTIMED)
+    # The property is read by each of the two calls: it is for the first one only.
+    set_target_properties(${name}_tests PROPERTIES CROSSCOMPILING_EMULATOR ${PROJECT_SOURCE_DIR}/tests/apart)
     gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
       TEST_FILTER ${arg_UNTIMED} TEST_LIST ${name}_untimed PROPERTIES ${properties})
+    set_target_properties(${name}_tests PROPERTIES CROSSCOMPILING_EMULATOR "")
     gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
       TEST_FILTER -${arg_UNTIMED} PROPERTIES ${properties} ${alone})
   else()

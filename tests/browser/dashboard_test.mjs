@@ -21,6 +21,11 @@ const GZIPPED_BYTES_MAX = 150 * 1024;
 const FIRST_PAINT_MS_MAX = 1000;
 const GONE_MS_MAX = 5000;
 
+/// Tests that measure time are a run of their own (CMakeLists.txt), beside which no other test runs.
+const TIMED = process.env.PEERCACHE_TEST_TIMED === "1";
+const timed = (name, body) => TIMED && test(name, body);
+const untimed = (name, body) => !TIMED && test(name, body);
+
 const cluster = new LocalCluster();
 let browser, first;
 
@@ -71,7 +76,7 @@ async function serious_faults(page) {
   return found.violations.filter((fault) => ["serious", "critical"].includes(fault.impact)).map((fault) => `${fault.id}: ${fault.nodes.map((node) => node.html).join(" ")}`);
 }
 
-test("live data of three nodes, and pages that were put and read", async () => {
+untimed("live data of three nodes, and pages that were put and read", async () => {
   const page = await open(first);
   await until_all_are_ready(page);
   assert.match(await page.textContent("#verdict"), /well/);
@@ -84,7 +89,7 @@ test("live data of three nodes, and pages that were put and read", async () => {
   await page.context().close();
 });
 
-test("the last hour, events, and a key that is looked up by the keyboard alone", async () => {
+untimed("the last hour, events, and a key that is looked up by the keyboard alone", async () => {
   const page = await open(first);
   await until_all_are_ready(page);
   await until("charts", async () => (await page.$$("figure canvas")).length === 7);
@@ -108,7 +113,7 @@ test("the last hour, events, and a key that is looked up by the keyboard alone",
   await page.context().close();
 });
 
-test("nothing is asked of anybody but the node, and the page is small and quick", async () => {
+timed("nothing is asked of anybody but the node, and the page is small and quick", async () => {
   const page = await open(first);
   await until_all_are_ready(page);
   const foreign = page.asked.filter((url) => !url.startsWith(first.url));
@@ -147,7 +152,7 @@ async function hold(page, address, end) {
   return { held, release };
 }
 
-test("windows that are resized ask for nothing more", async () => {
+untimed("windows that are resized ask for nothing more", async () => {
   const page = await open(first);
   await until_charts(page);
   const before = histories(page);
@@ -158,7 +163,7 @@ test("windows that are resized ask for nothing more", async () => {
   await page.context().close();
 });
 
-test("a history stands under its own node alone, and nothing where there is none", async () => {
+untimed("a history stands under its own node alone, and nothing where there is none", async () => {
   const page = await open(first);
   await until_charts(page);
   const note = () => page.textContent("#history-note");
@@ -175,7 +180,7 @@ test("a history stands under its own node alone, and nothing where there is none
   await page.context().close();
 });
 
-test("a look-up that fails late leaves the answer to the next one", async () => {
+untimed("a look-up that fails late leaves the answer to the next one", async () => {
   const page = await open(first);
   const { held, release } = await hold(page, /api\/key\?key=first/, (route) => route.abort());
   await page.fill("#key", "first");
@@ -189,7 +194,7 @@ test("a look-up that fails late leaves the answer to the next one", async () => 
   await page.context().close();
 });
 
-test("a page that nobody looks at is not called old, and is renewed when somebody does", async () => {
+timed("a page that nobody looks at is not called old, and is renewed when somebody does", async () => {
   const page = await open(first);
   await until_all_are_ready(page);
   await page.evaluate(() => {
@@ -210,7 +215,7 @@ test("a page that nobody looks at is not called old, and is renewed when somebod
   await page.context().close();
 });
 
-test("under TLS other nodes' pages are named by their certificates", async () => {
+untimed("under TLS other nodes' pages are named by their certificates", async () => {
   const context = await browser.newContext();
   await context.route("https://node-1/**", async (route) => {
     const answer = await fetch(new URL(new URL(route.request().url()).pathname + new URL(route.request().url()).search, first.url));
@@ -224,7 +229,7 @@ test("under TLS other nodes' pages are named by their certificates", async () =>
   await context.close();
 });
 
-test("no serious fault of accessibility, light, dark and narrow", async () => {
+untimed("no serious fault of accessibility, light, dark and narrow", async () => {
   for (const [name, options] of Object.entries({
     light: {},
     dark: { colorScheme: "dark" },
@@ -242,7 +247,7 @@ test("no serious fault of accessibility, light, dark and narrow", async () => {
   }
 });
 
-test("a killed node is shown as gone within five seconds, and a dead page says that it is old", async () => {
+timed("a killed node is shown as gone within five seconds, and a dead page says that it is old", async () => {
   const page = await open(first);
   await until_all_are_ready(page);
   const own = await open(cluster.nodes[2]);
@@ -262,7 +267,7 @@ test("a killed node is shown as gone within five seconds, and a dead page says t
   await picture(own, "dead");
 });
 
-test("the file of charts is the one that npm has", () => {
+untimed("the file of charts is the one that npm has", () => {
   const digest = (path) => createHash("sha256").update(readFileSync(new URL(path, import.meta.url))).digest("hex");
   for (const file of ["uPlot.iife.min.js", "uPlot.min.css"]) assert.equal(digest(`../../metrics/dashboard/vendor/${file}`), digest(`node_modules/uplot/dist/${file}`), file);
 });

@@ -10,6 +10,10 @@ from local_nodes import Ring, until
 _clusters = itertools.count()
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "timed: measures time, and runs alone (CMakeLists.txt)")
+
+
 def _ring(folder, count, **options):
     ring = Ring(folder, count, f"python-{os.getpid()}-{next(_clusters)}", **options)
     return ring

@@ -1,6 +1,7 @@
 """Tests of Client.clear: whose pages it withdraws, and when it is certain."""
 
 import numpy
+import pytest
 from local_nodes import LocalNode, until
 from peercache import Status
 
@@ -34,6 +35,7 @@ def test_a_space_is_cleared_for_all_clients_whoever_set_it(ring, connect):
     assert clients[1].exists(old, ["a"])[0].ok, "it can be used again"
 
 
+@pytest.mark.timed
 def test_a_clear_that_is_not_certain_is_false_and_says_why(fragile_ring, connect):
     ring = fragile_ring(2)
     client = connect(ring[0], members=2)

@@ -337,6 +337,7 @@ def test_what_is_no_host_memory_is_not_registered(ring, connect):
         client.register(page(18))
 
 
+@pytest.mark.timed
 def test_close_returns_when_the_calls_that_run_have_ended_and_they_end_at_once(fragile_ring, connect):
     node = fragile_ring(1)[0]
     client = connect(node)

@@ -237,6 +237,7 @@ def test_finish_req_returns_when_nothing_touches_the_pages_any_more(ring, serve)
     assert engine.connector.finish_req("r") and engine.connector.finish_req("never seen")
 
 
+@pytest.mark.timed
 def test_a_dead_node_ends_a_retrieve_and_nothing_is_written_afterwards(fragile_ring, serve):
     ring, model, tokens = fragile_ring(2), fresh_model(), prompt(200, 19)
     writer = serve(ring[1], model, 2, pages=200)
@@ -259,6 +260,7 @@ def test_a_dead_node_ends_a_retrieve_and_nothing_is_written_afterwards(fragile_r
     assert reader.untouched(slice(0, 200))
 
 
+@pytest.mark.timed
 def test_a_frozen_node_costs_no_more_than_the_deadline(fragile_ring, serve):
     ring, model, tokens = fragile_ring(2), fresh_model(), prompt(20, 20)
     writer, reader = serve(ring[1], model, 2), serve(ring[0], model, 2)
@@ -275,6 +277,7 @@ def test_a_frozen_node_costs_no_more_than_the_deadline(fragile_ring, serve):
     ring[1].thaw()
 
 
+@pytest.mark.timed
 def test_a_frozen_node_that_holds_up_all_threads_makes_no_other_transfer_late(fragile_ring, serve):
     ring, model, tokens = fragile_ring(2), fresh_model(), prompt(20, 27)
     writer, reader = serve(ring[1], model, 2), serve(ring[0], model, 2)
@@ -301,6 +304,7 @@ def test_more_than_the_limit_is_refused(ring, serve):
     assert engine.connector.retrieve_kv_async("s", mapping_of(8, 8), tokens).result(10).ok
 
 
+@pytest.mark.timed
 def test_without_a_node_all_is_a_miss_and_in_time(serve):
     nobody = SimpleNamespace(options=lambda: {"client.node_port": 1, "client.timeout": "300ms", "log.level": "off"})
     engine, tokens = serve(nobody), prompt(4, 22)

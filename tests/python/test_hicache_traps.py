@@ -140,6 +140,7 @@ def test_pages_that_share_tokens_are_not_read_into(ring, engine, kind):
     assert [pool.bytes_of(page) for page in range(pool.page_num)] == before
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("call", ["get", "exists"])
 def test_a_call_takes_no_longer_than_sglang_waits(fragile_ring, engine, call):
     ring = fragile_ring(2)
@@ -161,6 +162,7 @@ def test_a_call_takes_no_longer_than_sglang_waits(fragile_ring, engine, call):
         node.thaw()
 
 
+@pytest.mark.timed
 def test_exists_has_the_time_of_a_get(ring, engine):
     """SGLang waits for a whole prefetch, which begins with the question which pages exist; so `exists` has the time
     of a get."""

@@ -57,6 +57,7 @@ class Cluster:
         return set().union(*[relay.has(EXTERNAL) for relay in self.relays])
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("attribution", ["cluster", "host"])
 def test_the_union_of_events_is_what_exists_says(fragile_ring, engine, listen, attribution, seed):

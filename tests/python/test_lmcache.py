@@ -118,6 +118,7 @@ def _got(keys):
     return Batch("get", keys, [])
 
 
+@pytest.mark.timed
 def test_eighty_chunks_of_16_mib_come_back_and_their_copies_leave_the_lock_alone(fragile_ring, lmcache_server):
     (node,) = fragile_ring(1, pool="1600MiB").nodes
     server = lmcache_server(node, params={"timeout_s": 60}, chunks=CHUNKS, chunk_bytes=CHUNK_BYTES)
@@ -166,6 +167,7 @@ def test_the_descriptor_rests_while_nothing_waits(ring):
     assert (named, ok, there) == (future, False, [False]) and "closed" in error
 
 
+@pytest.mark.timed
 def test_submits_do_not_wait_for_a_call(fragile_ring, lmcache_server):
     ring = fragile_ring(1)
     server = lmcache_server(ring[0], params={"timeout_s": 1, "lookup_timeout_s": 1})

@@ -55,7 +55,7 @@ def test_a_client_with_a_certificate_stores_and_gets_pages(certificates, ring, c
 
 def test_a_client_without_one_is_refused(ring):
     with pytest.raises(peercache.Error, match="certificates"):
-        peercache.Client(ring[0].options())
+        peercache.Client(ring[0].options(**{"client.timeout": "3s"}))
 
 
 def test_a_hand_over_worker_under_tls_listens_beyond_loopback(certificates):

@@ -260,6 +260,7 @@ def timed(call):
     return call(), time.monotonic() - begin
 
 
+@pytest.mark.timed
 def test_a_dead_engine_is_told_at_once(engine, memory, peer):
     mine, other = memory(32 * MIB), peer(32 * MIB)
     assert engine.send_probe(other.session) == 0
@@ -275,6 +276,7 @@ def test_a_dead_engine_is_told_at_once(engine, memory, peer):
         assert seconds < LOSS_SECONDS + MARGIN_SECONDS
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("direction", ["write", "read"])
 def test_a_frozen_engine_is_lost_and_comes_back(direction, engine, memory, peer):
     mine, other = memory(MIB), peer(MIB)
@@ -288,6 +290,7 @@ def test_a_frozen_engine_is_lost_and_comes_back(direction, engine, memory, peer)
     assert until(lambda: call(other.session, mine.address, other.address, mine.size) == 0)
 
 
+@pytest.mark.timed
 def test_the_gil_is_free_while_a_call_waits(engine, memory, peer):
     mine, other = memory(8), peer(8)
     other.freeze()
@@ -375,6 +378,7 @@ sys.exit(7)
 """
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("state", ["running", "frozen", "killed"])
 def test_a_process_ends_with_its_own_status_in_the_middle_of_calls(state, peer):
     other = peer(MIB)

@@ -11,6 +11,9 @@ constexpr milliseconds long_enough(30'000);
 
 class gone_node : public survival_ring {
 protected:
+  /// Other tests run beside this one.
+  const plan three{.count = 3, .expiry = milliseconds(2000)};
+
   finished_program ask(const std::string& command, std::vector<std::string> more = {}) {
     std::vector<std::string> words{command};
     words.insert(words.end(), more.begin(), more.end());
@@ -32,7 +35,7 @@ protected:
 } // namespace
 
 TEST_F(gone_node, a_killed_node_keeps_the_cluster_from_being_well_until_it_is_back) {
-  start_ring({.count = 3});
+  start_ring(three);
   if (HasFatalFailure())
     return;
   ASSERT_TRUE(within(long_enough, [this] { return well(); })) << ask("status").output;
@@ -52,7 +55,7 @@ TEST_F(gone_node, a_killed_node_keeps_the_cluster_from_being_well_until_it_is_ba
 }
 
 TEST_F(gone_node, an_operator_forgets_it_or_it_stops_in_order) {
-  start_ring({.count = 3});
+  start_ring(three);
   if (HasFatalFailure())
     return;
   EXPECT_EQ(ask("forget", {node(2).launch().name}).exit_code, 2) << "it is a member";

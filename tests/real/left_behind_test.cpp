@@ -26,6 +26,7 @@ protected:
   void stop_clear_die() {
     plan wanted;
     wanted.count = 2;
+    wanted.expiry = milliseconds(2000); // Other tests run beside this one.
     wanted.disk = GetParam();
     wanted.keep_pools = !GetParam();
     start_ring(wanted);

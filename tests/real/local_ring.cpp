@@ -60,6 +60,8 @@ void local_ring::SetUp() {
 void local_ring::TearDown() {
   if (HasFailure() && folder_)
     folder_->keep();
+  for (auto& each : nodes_)
+    each.process().signal(SIGCONT); // A frozen node would not end at SIGTERM.
   cli::stop_nodes(nodes_, milliseconds(10'000));
 }
 

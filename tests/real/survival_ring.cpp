@@ -3,7 +3,6 @@
 #include "storage/pool_memory.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <unistd.h>
 
 namespace peercache::real {
@@ -13,8 +12,6 @@ using metrics::metric;
 void survival_ring::TearDown() {
   admins_.clear();
   spawned_.clear();
-  for (std::size_t i = 0; i < nodes_.size(); ++i)
-    thaw(i); // A frozen node would not end at SIGTERM.
   local_ring::TearDown();
   if (plan_.keep_pools)
     storage::pool_memory::remove_leftovers({.name_prefix = pool_prefix()});

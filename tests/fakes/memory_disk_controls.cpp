@@ -35,9 +35,9 @@ void memory_disk_io::fail_all(int error_number) {
   faults_.fail_all(error_number);
 }
 
-void memory_disk_io::heal() {
+bool memory_disk_io::heal() {
   const std::lock_guard lock(mutex_);
-  faults_.heal();
+  return faults_.heal();
 }
 
 void memory_disk_io::set_delay(disk_operation what, nanoseconds delay, nanoseconds jitter) {

@@ -10,10 +10,12 @@ void memory_disk_faults::fail_share(disk_operation what, double part, int error_
   shares_[static_cast<std::size_t>(what)] = {part, error_number};
 }
 
-void memory_disk_faults::heal() {
+bool memory_disk_faults::heal() {
+  const bool all_failed = once_.empty();
   once_.clear();
   shares_ = {};
   all_ = 0;
+  return all_failed;
 }
 
 void memory_disk_faults::set_delay(disk_operation what, std::chrono::nanoseconds least,

@@ -29,8 +29,9 @@ public:
   void fail_share(disk_operation what, double share, int error_number);
   /// Makes every operation fail, until this is called with 0.
   void fail_all(int error_number) { all_ = error_number; }
-  /// Ends all faults that were set; delays and short transfers stay.
-  void heal();
+  /// Ends all faults that were set; delays and short transfers stay. Returns whether each operation
+  /// that was to fail once has failed.
+  bool heal();
 
   void set_delay(disk_operation what, std::chrono::nanoseconds delay,
                  std::chrono::nanoseconds jitter);

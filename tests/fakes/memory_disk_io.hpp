@@ -82,7 +82,8 @@ public:
   void fail_once(disk_operation what, std::uint64_t skip, int error_number);
   void fail_share(disk_operation what, double share, int error_number);
   void fail_all(int error_number);
-  void heal();
+  /// Returns whether each operation that was to fail once has failed.
+  bool heal();
   void set_delay(disk_operation what, std::chrono::nanoseconds delay,
                  std::chrono::nanoseconds jitter = {});
   void set_short_transfers(double share);

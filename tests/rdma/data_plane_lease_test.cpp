@@ -5,6 +5,8 @@
 #include "tests/rdma/plane_rig.hpp"
 #include "tests/rdma/verbs/verbs_rig.hpp"
 
+#include <limits>
+
 namespace peercache::rdma::data_plane_lease_test {
 namespace {
 
@@ -58,8 +60,9 @@ protected:
     return wrong;
   }
 
-  /// Takes the memory back at every stage of a read. Returns the number of wrong hits.
-  int wrong_hits() {
+  /// Takes the memory back at every stage of a read. Returns the number of wrong hits, of which no
+  /// more than `at_most` are looked for.
+  int wrong_hits(int at_most = std::numeric_limits<int>::max()) {
     test_batch whole;
     for (const std::uint32_t slot : {0u, 1u})
       whole.add(pool, slot);
@@ -70,7 +73,7 @@ protected:
       rig->step();
     int wrong = 0;
     constexpr int rounds = 60;
-    for (int round = 0; round < rounds; ++round)
+    for (int round = 0; round < rounds && wrong < at_most; ++round)
       wrong += wrong_hits_when_taken_back_after(all_steps * round / rounds);
     return wrong;
   }
@@ -94,12 +97,12 @@ TEST_P(data_plane_lease, memory_that_was_taken_back_is_never_a_hit) {
 
 TEST_P(data_plane_lease, without_the_look_behind_the_bytes_wrong_ones_would_be_hits) {
   const guard_switched_off off(guard::fence);
-  EXPECT_GT(wrong_hits(), 0);
+  EXPECT_GT(wrong_hits(1), 0);
 }
 
 TEST_P(data_plane_lease, without_the_generation_wrong_bytes_would_be_hits) {
   const guard_switched_off off(guard::generation);
-  EXPECT_GT(wrong_hits(), 0);
+  EXPECT_GT(wrong_hits(1), 0);
 }
 
 TEST_P(data_plane_lease, memory_that_is_not_served_is_not_read) {

@@ -1,6 +1,7 @@
 #include "tests/client/handoff/fake_gpu.hpp"
 #include "tests/client/handoff/worker_rig.hpp"
 #include "tests/handoff/plan_world.hpp"
+#include "tests/support/thorough.hpp"
 
 #include "handoff/transfer_plan.hpp"
 
@@ -106,9 +107,9 @@ std::string hand_over(two_engines& engines, const room_items& from, const room_i
   return {};
 }
 
-void hand_over_any_model(std::uint64_t seeds, bool prefill_on_gpu, bool decode_on_gpu) {
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    std::mt19937_64 random(seed);
+void hand_over_any_model(int seeds, bool prefill_on_gpu, bool decode_on_gpu) {
+  for (int seed = 1; seed <= seeds; ++seed) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
     const model_shape shape(random);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + shape.text());
     const auto prefix = static_cast<std::uint32_t>(random() % 4);
@@ -126,18 +127,18 @@ void hand_over_any_model(std::uint64_t seeds, bool prefill_on_gpu, bool decode_o
 }
 
 TEST(hand_over, of_any_model_between_any_ranks_brings_each_byte_to_its_place) {
-  hand_over_any_model(25, false, false);
+  hand_over_any_model(thorough(25, 10), false, false);
 }
 
 TEST(hand_over, of_any_model_goes_from_gpu_to_gpu) {
   const auto before = gpu().copies();
-  hand_over_any_model(10, true, true);
+  hand_over_any_model(thorough(10, 5), true, true);
   EXPECT_GT(gpu().copies(), before);
 }
 
 TEST(hand_over, of_any_model_goes_from_gpu_to_host_and_back) {
-  hand_over_any_model(5, true, false);
-  hand_over_any_model(5, false, true);
+  hand_over_any_model(thorough(5, 2), true, false);
+  hand_over_any_model(thorough(5, 2), false, true);
 }
 
 } // namespace

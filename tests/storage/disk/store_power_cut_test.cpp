@@ -1,4 +1,5 @@
 #include "tests/storage/disk/store_harness.hpp"
+#include "tests/support/thorough.hpp"
 
 #include <gtest/gtest.h>
 
@@ -99,7 +100,8 @@ void expect_found(const store_kind& kind, memory_disk_io& left, const life& befo
 }
 
 TEST_P(disk_store_power_cut, at_every_operation_loses_only_what_was_not_synced) {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  const auto seeds = static_cast<std::uint64_t>(thorough(3, 1));
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     memory_disk_io whole({.seed = seed});
     live(GetParam(), whole);
     const auto operations = whole.operations();

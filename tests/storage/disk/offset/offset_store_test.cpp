@@ -5,6 +5,7 @@
 #include "storage/disk/page_check.hpp"
 #include "tests/storage/disk/offset/name_index.hpp"
 #include "tests/storage/disk/store_harness.hpp"
+#include "tests/support/thorough.hpp"
 
 #include <gtest/gtest.h>
 
@@ -125,7 +126,8 @@ TEST(offset_store, without_its_index_flipped_bits_give_no_wrong_byte) {
   }
   lose_index(io);
   std::uint64_t ok = 0;
-  for (int round = 0; round < 500; ++round) {
+  const int rounds = thorough(500, 100);
+  for (int round = 0; round < rounds; ++round) {
     SCOPED_TRACE(round);
     auto disk = io.after_power_cut(1, survivors::all);
     // Half of the flips are in the first 128 bytes of a block, which may be a header.
@@ -143,7 +145,7 @@ TEST(offset_store, without_its_index_flipped_bits_give_no_wrong_byte) {
     ASSERT_EQ(again.wrong_pages(), 0u);
     ok += again.events(event_kind::read, disk_status::ok);
   }
-  EXPECT_GT(ok, 500u * 15);
+  EXPECT_GT(ok, static_cast<std::uint64_t>(rounds) * 15);
 }
 
 record_header page_at(std::uint32_t number, std::uint64_t sequence, std::uint64_t block,

@@ -9,7 +9,11 @@
 namespace peercache::handoff::test {
 namespace {
 
+#ifdef PEERCACHE_SANITIZED
+constexpr std::uint64_t seeds_by_default = 60;
+#else
 constexpr std::uint64_t seeds_by_default = 300;
+#endif
 constexpr std::uint64_t seeds_tried = 200;
 
 std::uint64_t seeds_of_environment() {

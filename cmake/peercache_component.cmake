@@ -86,8 +86,8 @@ endfunction()
 # `pure` and `actor` (peercache_sharded_tests). The tests' own code is not optimized, which halves its
 # compile time, unless they compute for long. Tests of the ring `real` run alone, because they measure
 # time; but those of the UNTIMED suites, a filter of GoogleTest, beside others, and apart from them
-# (tests/apart). Such a test waits for conditions, with a patience of at least ten seconds more than it needs, and no
-# living node of it may be given up within 2 s.
+# (tests/apart). Such a test waits for conditions, for ten seconds where it needs one, and none of its living nodes may
+# be given up within 2 s.
 function(peercache_test folder)
   cmake_parse_arguments(arg "OPTIMIZED" "LABEL;UNTIMED" "FOLDERS;LINK;WITH" ${ARGN})
   if(NOT arg_LABEL IN_LIST PEERCACHE_RINGS)

@@ -97,7 +97,7 @@ function draw(chart, said) {
 /// Names of the nodes for which the serving node has a history.
 let told = new Set();
 
-/// Fills the list of nodes to choose from with those of `all` that have a history.
+/// Fills the list of nodes to choose from with those of `all` that have a history, and the chosen one.
 export function offerNodes(all) {
   const names = all.filter((name) => told.has(name) || name === whose.value);
   const known = [...whose.options].map((option) => option.value).filter((name) => name !== "");

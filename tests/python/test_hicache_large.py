@@ -255,6 +255,7 @@ def test_clear_withdraws_large_pages(ring, engine, small_limits):
     assert other.batch_exists(keys) == 2
 
 
+@pytest.mark.timed
 def test_all_questions_of_a_call_have_one_deadline(ring, engine, small_limits):
     pool = MhaPool()
     store, keys = engine(ring[0], pool, extra={"client.timeout": "300ms"}), fresh_keys(2)

@@ -124,6 +124,7 @@ def test_what_a_store_registers_it_gives_back(ring, held):
     assert held == {first: 0, second: 0, named: 0}
 
 
+@pytest.mark.timed
 def test_memory_that_a_call_may_write_to_stays_registered(ring, held, monkeypatch):
     """A get does not end in time: its pool's memory is given back only later, and no other memory at the same
     addresses is taken for it before."""

@@ -19,7 +19,7 @@ from peercache import Status
 
 PROGRAM = pathlib.Path(__file__).with_name("ending.py")
 END_SECONDS = 2.0
-ROUNDS = int(os.environ.pop("PEERCACHE_PROCESS_ENDS", 0))  # A client refuses variables PEERCACHE_* that are no options.
+ROUNDS = int(os.environ.pop("PEERCACHE_PROCESS_ENDS", 0))  # A client refuses each PEERCACHE_* variable that names none of its options.
 OWN = 7
 
 STATUS = {

@@ -304,6 +304,7 @@ def test_the_gil_is_free_while_a_call_waits(engine, memory, peer):
 
 # -- after the end of a call
 
+@pytest.mark.timed
 def test_nothing_arrives_after_a_read_has_returned(engine, memory, peer):
     """Other engines stop in the middle of the data and go on when the call has long returned."""
     mine, other = memory(32 * MIB), peer(32 * MIB)
@@ -322,6 +323,7 @@ def test_nothing_arrives_after_a_read_has_returned(engine, memory, peer):
     assert cut > 0
 
 
+@pytest.mark.timed
 def test_nothing_arrives_after_a_write_has_returned(engine, memory, peer):
     """The writer ends its calls in the middle, by unregistering their source."""
     mine, other = memory(32 * MIB), peer(32 * MIB)
@@ -339,6 +341,7 @@ def test_nothing_arrives_after_a_write_has_returned(engine, memory, peer):
     assert cut > 0
 
 
+@pytest.mark.timed
 def test_nothing_arrives_in_memory_that_is_not_registered_any_more(engine, peer):
     mine, other = Memory(32 * MIB), peer(32 * MIB)
     session = session_of(engine)

@@ -3,6 +3,7 @@
 import threading
 import time
 
+import pytest
 from local_nodes import until
 from peercache.vllm import verdicts
 from peercache.vllm.lookups import Lookups
@@ -80,6 +81,7 @@ def test_verdicts_have_limits(monkeypatch):
     assert table.of(b"a", "one", 1.0) is None, "the oldest request was forgotten"
 
 
+@pytest.mark.timed
 def test_a_question_that_takes_all_of_its_time_is_answered_before_the_deadline():
     """A call of the client may end 50 ms after its deadline, when somebody hangs; its answers count all the same."""
     class Hangs:

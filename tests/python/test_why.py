@@ -325,6 +325,7 @@ def made(fragile_ring, engine, vllm_engine, lmcache_server, connect, monkeypatch
     return Trouble(fragile_ring, engine, vllm_engine, lmcache_server, connect, monkeypatch)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("name", TROUBLES)
 def test_a_misconfiguration_is_named_in_time_with_a_fix_and_all_misses_have_causes(made, name):
     make, cause, field = TROUBLES[name]

@@ -108,7 +108,7 @@ TEST(scenario_guards, without_repair_the_directory_stays_wrong) {
 /// still be found, or the protocol itself would forget pages. No nodes are lost at the end where
 /// fewer nodes would be left than a page has owners. There a lost owner gets no successor, so a
 /// location that only this owner knew, because the other owner had its four locations already, is
-/// lost. A quarter of the seeds is tried, in this one test: `random_clusters` has them all.
+/// lost. A quarter of the seeds is tried, because this test took as long as all others together.
 TEST(scenario_guards, without_repair_every_page_in_memory_is_found_all_the_same) {
   for (std::uint64_t seed = 1; seed <= (seeds_to_run() + 3) / 4; ++seed) {
     auto what = script_of(seed, /*repair=*/false);
@@ -120,7 +120,8 @@ TEST(scenario_guards, without_repair_every_page_in_memory_is_found_all_the_same)
   }
 }
 
-/// Without loss and overtaking, as between two actors, nothing must be left to repair.
+/// Without loss and overtaking, as between two actors, nothing must be left to repair. The
+/// sanitized simulator tries a quarter of its few seeds.
 TEST(scenario_guards, without_faults_every_withdrawal_arrives_without_repair) {
   for (std::uint64_t seed = 1; seed <= std::min<std::uint64_t>(60, (seeds_to_run() + 3) / 4);
        ++seed) {

@@ -42,6 +42,8 @@ class Batch:
         self.kind, self.keys, self.buffers = kind, keys, buffers
         self.done = threading.Event()
         self.ok = self.error = self.there = None
+        self.began = 0.0
+        """The time at which the batch was submitted, by time.monotonic()."""
         self.ended = 0.0
         """The time at which the batch was drained, before any buffer was wiped."""
 
@@ -95,6 +97,7 @@ class Server:
         views = [memoryview(self.rows[row]) for row in rows]
         with self.lock:
             self.foreign -= set(rows)
+            batch.began = time.monotonic()
             self.pending[call(keys, views) if kind in ("set", "get") else call(keys)] = batch
         return batch
 

@@ -36,8 +36,8 @@ def in_time(server, kind, keys, rows=()):
     with late_watch() as watch:
         batch = server.submit(kind, keys, rows)
         assert batch.done.wait(30)
-    took = batch.ended - watch.begin
-    assert took < SECONDS[kind] + LATE_SECONDS + watch.stood_still(watch.begin, batch.ended)
+    took = batch.ended - batch.began
+    assert took < SECONDS[kind] + LATE_SECONDS + watch.stood_still(batch.began, batch.ended)
     return batch.there
 
 

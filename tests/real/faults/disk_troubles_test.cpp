@@ -60,7 +60,7 @@ TEST_P(disk_troubles, are_said_with_since_when_and_what_to_do) {
   auto client = client_of(0);
   std::uint32_t next = 0;
   // Pages go on to come: a breaker opens only after several failures.
-  EXPECT_TRUE(within(milliseconds(30'000), [&] {
+  EXPECT_TRUE(within(milliseconds(15'000), [&] {
     for (int i = 0; i < 20; ++i)
       put_one(*client, next++, 0);
     return says(address(0), GetParam().id, GetParam().words);

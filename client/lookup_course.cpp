@@ -104,6 +104,13 @@ bool lookup_course::is_waiting() const noexcept {
                      [](const auto& asked) { return asked.open && !asked.share.overdue; });
 }
 
+const lookup_course::question* lookup_course::unanswered(node_id owner) const noexcept {
+  const auto found = std::find_if(questions_.begin(), questions_.end(), [&](const auto& asked) {
+    return asked.open && asked.share.overdue && asked.share.owner == owner;
+  });
+  return found == questions_.end() ? nullptr : &*found;
+}
+
 std::vector<lookup_course::question*> lookup_course::ask(std::vector<lookup_plan::share> shares,
                                                          const process_of& linked, deadline now,
                                                          deadline until) {
@@ -120,6 +127,11 @@ std::vector<lookup_course::question*> lookup_course::ask(std::vector<lookup_plan
     const auto keys = asked.share.indices.size();
     asked.overdue_at = now + time_to_answer(keys, is_doubtful, until - now);
     asked.opinion_until = now + time_for_opinion(keys, is_doubtful, until - now);
+    if (const auto* before = unanswered(asked.share.owner)) {
+      asked.asked_at = before->asked_at;
+      asked.overdue_at = now;
+      asked.opinion_until = before->opinion_until;
+    }
     next_look_ = std::min(next_look_, asked.overdue_at);
     due.push_back(&asked);
   }

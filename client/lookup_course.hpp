@@ -28,7 +28,7 @@ public:
   struct question {
     lookup_plan::share share;
     incarnation owner;
-    deadline asked_at;
+    deadline asked_at; ///< That of the owner's first question, if it has left one unanswered.
     deadline overdue_at;
     /// End of the wait for an answer that can only be a second opinion.
     deadline opinion_until;
@@ -67,6 +67,9 @@ private:
   deadline end_of(const question& asked, deadline until) const;
   /// Whether an owner is asked that is neither overdue nor has answered.
   bool is_waiting() const noexcept;
+  /// The first overdue question of this look-up that the owner has not answered yet, or null. The
+  /// wait for a silent owner is one wait, whatever else it is asked meanwhile.
+  const question* unanswered(node_id owner) const noexcept;
   std::vector<question*> ask(std::vector<lookup_plan::share> shares, const process_of& linked,
                              deadline now, deadline until);
   /// Ends a question that was not answered and whose answer is no longer of use.

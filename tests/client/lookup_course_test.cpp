@@ -295,6 +295,32 @@ TEST_F(lookup_course_test, another_opinion_is_waited_for_some_time_and_the_only_
   EXPECT_EQ(answers[0].status, page_status::timed_out);
 }
 
+TEST_F(lookup_course_test, an_owner_that_is_asked_again_while_it_is_silent_has_no_more_time) {
+  begin(64);
+  const auto begun = now, until = now + 2s;
+  const auto first = next(2s);
+  const auto silent = first.at(0)->share.owner;
+  for (auto* asked : first)
+    if (asked->share.owner != silent)
+      EXPECT_TRUE(answer(asked, false));
+  std::size_t asked_again = 0;
+  while (!course->is_over()) {
+    const auto due = next(until - now);
+    for (auto* asked : due)
+      if (asked->share.owner == silent)
+        ++asked_again;
+      else
+        EXPECT_TRUE(answer(asked, false));
+    if (due.empty() && !course->is_over())
+      now = course->next_look();
+  }
+  EXPECT_GT(asked_again, 0u) << "other owners do not have the keys that it owns, too";
+  EXPECT_LE(now - begun, 51ms);
+  EXPECT_TRUE(health.is_silent(linked[silent], now)) << "its silence is as long as the wait";
+  for (const auto& said : answers)
+    EXPECT_EQ(said.status, page_status::not_found);
+}
+
 TEST_F(lookup_course_test, an_owner_that_was_silent_before_is_waited_for_less) {
   begin(1);
   const auto silent_owner = next().at(0)->owner;

@@ -9,9 +9,9 @@ from typing import Union
 
 from peercache import _native
 
-END_SECONDS = 1.0
-"""How long the interpreter's end waits for calls of other threads. All of these calls end at once, unless the
-machine stands still."""
+END_SECONDS = 0.5
+"""How long the interpreter's end waits for calls of other threads. Calls of clients that have a node end at once;
+where the node stands still, one may not, and its thread stays in it."""
 
 Closable = Union[_native.Client, _native.PrefillWorker, _native.DecodeWorker, _native.TransferEngine]
 

@@ -28,7 +28,7 @@ public:
   struct question {
     lookup_plan::share share;
     incarnation owner;
-    deadline asked_at; ///< That of the owner's first question, if it has left one unanswered.
+    deadline asked_at; ///< Where the owner has left a question unanswered: when that one was asked.
     deadline overdue_at;
     /// End of the wait for an answer that can only be a second opinion.
     deadline opinion_until;

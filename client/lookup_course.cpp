@@ -167,6 +167,13 @@ bool lookup_course::answered(question& asked, std::string_view answer, deadline 
   }
   asked.open = false;
   health_.on_success(asked.owner);
+  // The owner lives, and has a time of its own for what else it was asked.
+  for (auto& other : questions_)
+    if (other.open && other.share.owner == asked.share.owner) {
+      other.asked_at = now;
+      other.opinion_until =
+          std::max(other.opinion_until, now + overdue_after + time_for(other.share.indices.size()));
+    }
   return true;
 }
 

@@ -232,6 +232,34 @@ TEST_F(lookup_course_test, an_owner_that_is_asked_again_while_it_is_silent_has_n
     EXPECT_EQ(said.status, page_status::not_found);
 }
 
+TEST_F(lookup_course_test, an_owner_that_answers_late_has_its_time_for_what_else_it_was_asked) {
+  begin(64);
+  const auto until = now + 320ms; // The second opinion is waited for 20 ms.
+  const auto first = next(320ms);
+  auto* late = first.at(0);
+  for (auto* asked : first)
+    if (asked != late)
+      EXPECT_TRUE(answer(asked, false));
+  lookup_course::question* more = nullptr;
+  while (more == nullptr && !course->is_over()) {
+    const auto due = next(until - now);
+    for (auto* asked : due)
+      if (asked->share.owner == late->share.owner)
+        more = asked;
+      else
+        EXPECT_TRUE(answer(asked, false));
+    if (due.empty())
+      now = course->next_look();
+  }
+  ASSERT_NE(more, nullptr);
+  now = more->opinion_until - 1ms;
+  EXPECT_TRUE(answer(late, false));
+  now += 5ms;
+  next(until - now);
+  EXPECT_TRUE(more->open) << "the owner has answered, and may have these keys";
+  EXPECT_FALSE(health.is_silent(late->owner, now));
+}
+
 TEST_F(lookup_course_test, an_owner_that_was_silent_before_is_waited_for_less) {
   begin(1);
   const auto silent_owner = next().at(0)->owner;

@@ -3,6 +3,7 @@
 #include "common/assert.hpp"
 #include "link/node_middleman.hpp"
 #include "link/protocol/message_types.hpp"
+#include "link/scheduler.hpp"
 
 #include <caf/logger.hpp>
 
@@ -17,7 +18,7 @@ system_config::system_config(std::size_t threads, std::shared_ptr<net::tls_conte
   add_message_types<caf::id_block::peercache_atoms>();
   add_message_types<caf::id_block::peercache>();
   module_factories.push_back(make_node_middleman);
-  set("scheduler.policy", caf::atom("sharing"));
+  module_factories.push_back(make_scheduler);
   set("scheduler.max-threads", threads);
   set("middleman.workers", std::size_t{0});
   set("middleman.enable-automatic-connections", false);

@@ -10,8 +10,8 @@
 
 namespace peercache::link {
 
-/// CAF's settings, with the reasons in docs/flows.md: policy `sharing`, no BASP workers, heartbeats
-/// on, no automatic connections, our message types.
+/// CAF's settings, with the reasons in docs/flows.md: our scheduler (link/scheduler.hpp), no BASP
+/// workers, heartbeats on, no automatic connections, our message types.
 class system_config : public caf::actor_system_config {
 public:
   /// @param threads threads of the scheduler, 1 to 4

@@ -1,0 +1,151 @@
+#include "link/scheduler.hpp"
+
+#include "common/assert.hpp"
+#include "link/timers.hpp"
+
+#include <caf/execution_unit.hpp>
+#include <caf/logger.hpp>
+#include <caf/resumable.hpp>
+#include <caf/scheduler/abstract_coordinator.hpp>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <pthread.h>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace peercache::link {
+
+namespace {
+
+/// The jobs of all workers: actors that have messages.
+class job_queue {
+public:
+  /// @param job null: one worker has to end
+  void push(caf::resumable* job) {
+    bool wakes = false;
+    {
+      const std::lock_guard guard(lock_);
+      jobs_.push_back(job);
+      wakes = sleeping_ != 0;
+    }
+    if (wakes)
+      came_.notify_one();
+  }
+
+  /// Waits for a job. Null: the worker has to end.
+  caf::resumable* pop() {
+    std::unique_lock guard(lock_);
+    while (jobs_.empty()) {
+      ++sleeping_;
+      came_.wait(guard);
+      --sleeping_;
+    }
+    auto* job = jobs_.front();
+    jobs_.pop_front();
+    return job;
+  }
+
+  /// Takes what is left, once no worker runs.
+  std::deque<caf::resumable*> take_all() {
+    const std::lock_guard guard(lock_);
+    return std::exchange(jobs_, {});
+  }
+
+private:
+  std::mutex lock_; ///< Guards all: any thread sends messages.
+  std::condition_variable came_;
+  std::deque<caf::resumable*> jobs_;
+  std::size_t sleeping_ = 0; ///< Workers that wait for a job.
+};
+
+/// Runs jobs in a thread of its own.
+class worker final : public caf::execution_unit {
+public:
+  worker(caf::actor_system& system, job_queue& jobs, std::size_t throughput)
+      : execution_unit(&system), jobs_(jobs), throughput_(throughput) {}
+
+  void exec_later(caf::resumable* job) override { jobs_.push(job); }
+
+  void run() {
+    while (auto* job = jobs_.pop()) {
+      switch (job->resume(this, throughput_)) {
+      case caf::resumable::resume_later:
+        jobs_.push(job); // Others come first; the queue keeps this worker's reference.
+        break;
+      case caf::resumable::done:
+      case caf::resumable::awaiting_message:
+        caf::intrusive_ptr_release(job);
+        break;
+      case caf::resumable::shutdown_execution_unit:
+        PEERCACHE_ASSERT(false); // Only CAF's own schedulers have such a job.
+        break;
+      }
+    }
+  }
+
+private:
+  job_queue& jobs_;
+  const std::size_t throughput_;
+};
+
+class scheduler final : public caf::scheduler::abstract_coordinator {
+public:
+  using abstract_coordinator::abstract_coordinator;
+
+  void enqueue(caf::resumable* job) override {
+    PEERCACHE_ASSERT(job != nullptr);
+    jobs_.push(job);
+  }
+  caf::actor_clock& clock() noexcept override { return timers_; }
+
+protected:
+  void start() override {
+    for (std::size_t i = 0; i < num_workers(); ++i)
+      workers_.push_back(
+          begin("peercache-actor", [this] { worker(system(), jobs_, max_throughput()).run(); }));
+    clock_thread_ = begin("peercache-clock", [this] { timers_.run(); });
+    abstract_coordinator::start();
+  }
+
+  void stop() override {
+    for (std::size_t i = 0; i < workers_.size(); ++i)
+      jobs_.push(nullptr);
+    stop_actors();
+    for (auto& each : workers_)
+      each.join();
+    for (auto* job : jobs_.take_all())
+      if (job != nullptr)
+        cleanup_and_release(job);
+    timers_.stop();
+    clock_thread_.join();
+    timers_.cancel_all(); // Timers refer to actors, which end while the system still stands.
+  }
+
+private:
+  template <class Body>
+  std::thread begin(const char* name, Body body) {
+    return std::thread([this, name, body] {
+      caf::logger::set_current_actor_system(&system());
+      ::pthread_setname_np(::pthread_self(), name);
+      system().thread_started();
+      body();
+      system().thread_terminates();
+    });
+  }
+
+  timers timers_;
+  job_queue jobs_;
+  std::vector<std::thread> workers_;
+  std::thread clock_thread_;
+};
+
+} // namespace
+
+caf::actor_system::module* make_scheduler(caf::actor_system& system) {
+  return new scheduler(system);
+}
+
+} // namespace peercache::link

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <caf/detail/simple_actor_clock.hpp>
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace peercache::link {
+
+/// The clock of an actor system: delayed messages and the time-outs of requests, in the order of
+/// their times. CAF's own clock hands each timer that is set or cancelled to its thread, which
+/// wakes for it. This one keeps them under a lock, so that its thread wakes when a timer is due, or
+/// when one is set that is due before all others.
+///
+/// Threads: any; `run` has one of its own, which delivers, without holding the lock. Bounds: those
+/// of the actors that set timers. Errors: none. A time-out that is cancelled while it is being
+/// delivered may still arrive, as with CAF's clock; actors ignore it.
+class timers final : public caf::detail::simple_actor_clock {
+public:
+  void set_ordinary_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
+                            std::uint64_t id) override;
+  void set_multi_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
+                         std::uint64_t id) override;
+  void set_request_timeout(time_point t, caf::abstract_actor* self, caf::message_id id) override;
+  void cancel_ordinary_timeout(caf::abstract_actor* self, caf::atom_value type) override;
+  void cancel_request_timeout(caf::abstract_actor* self, caf::message_id id) override;
+  void cancel_timeouts(caf::abstract_actor* self) override;
+  void schedule_message(time_point t, caf::strong_actor_ptr receiver,
+                        caf::mailbox_element_ptr content) override;
+  void schedule_message(time_point t, caf::group target, caf::strong_actor_ptr sender,
+                        caf::message content) override;
+  void cancel_all() override;
+
+  /// Delivers what is due, until `stop`.
+  void run();
+  /// Ends `run`. Timers that are left are dropped with this object.
+  void stop() noexcept;
+
+private:
+  /// Sets a timer that is due at `t`, by `insert`, and wakes the thread if it sleeps for longer.
+  template <class Insert>
+  void set(time_point t, Insert&& insert);
+  /// Takes the timers that are due. @pre the lock is held
+  std::vector<unique_delayed_event_ptr> take_due(time_point now);
+
+  std::mutex lock_; ///< Guards all below and the timers of the base: any thread sets some.
+  std::condition_variable sooner_;
+  /// When the thread wakes by itself; the smallest time while it does not sleep.
+  time_point sleeps_until_ = time_point::min();
+  bool stopped_ = false;
+};
+
+} // namespace peercache::link

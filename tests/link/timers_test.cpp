@@ -1,0 +1,110 @@
+// The clock and the scheduler of our actor systems.
+
+#include "link/protocol/internal.hpp"
+#include "link/system_config.hpp"
+
+#include <caf/all.hpp>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+namespace peercache::link {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+/// How often the clock's thread of this process has gone to sleep.
+std::uint64_t sleeps_of_clock() {
+  std::uint64_t sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream named(task.path() / "comm");
+    std::string name;
+    std::getline(named, name);
+    if (name.find("clock") == name.npos)
+      continue;
+    std::ifstream status(task.path() / "status");
+    constexpr std::string_view wanted = "voluntary_ctxt_switches:";
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with(wanted))
+        sum += std::stoull(line.substr(wanted.size()));
+  }
+  return sum;
+}
+
+caf::behavior echo(caf::event_based_actor*, int more) {
+  return {[more](int number) { return number + more; }};
+}
+
+class clocked : public testing::Test {
+protected:
+  system_config config_{2};
+  caf::actor_system system_{config_};
+};
+
+TEST_F(clocked, requests_that_are_answered_in_time_wake_no_clock) {
+  auto other = system_.spawn(echo, 1);
+  caf::scoped_actor self{system_};
+  const auto ask = [&](int number) {
+    self->request(other, 60s, number)
+        .receive([&](int answer) { EXPECT_EQ(answer, number + 1); },
+                 [](const caf::error&) { ADD_FAILURE(); });
+  };
+  ask(0);
+  const auto before = sleeps_of_clock();
+  for (int i = 0; i < 1000; ++i)
+    ask(i);
+  EXPECT_LE(sleeps_of_clock() - before, 20u);
+  caf::anon_send_exit(other, caf::exit_reason::user_shutdown);
+}
+
+TEST_F(clocked, a_request_without_an_answer_ends_at_its_time) {
+  auto silent = system_.spawn(
+      [](caf::event_based_actor* actor, int) -> caf::behavior {
+        return {[actor](int) { return actor->make_response_promise(); }};
+      },
+      0);
+  caf::scoped_actor self{system_};
+  for (const auto patience : {200ms, 50ms, 100ms}) {
+    const auto begun = steady_clock::now();
+    self->request(silent, patience, 1)
+        .receive([](int) { ADD_FAILURE(); },
+                 [](const caf::error& why) { EXPECT_EQ(why, caf::sec::request_timeout); });
+    EXPECT_GE(steady_clock::now() - begun, patience);
+  }
+  caf::anon_send_exit(silent, caf::exit_reason::user_shutdown);
+}
+
+TEST_F(clocked, a_timer_that_is_due_before_all_others_comes_first) {
+  caf::scoped_actor self{system_};
+  self->delayed_send(self, 300ms, 3);
+  self->delayed_send(self, 100ms, 1);
+  self->delayed_send(self, 200ms, 2);
+  for (int expected : {1, 2, 3})
+    self->receive([&](int came) { EXPECT_EQ(came, expected); });
+}
+
+TEST_F(clocked, a_system_ends_at_once_though_timers_are_left) {
+  const auto begun = steady_clock::now();
+  {
+    system_config config{1};
+    caf::actor_system system{config};
+    auto actor = system.spawn(echo, 1);
+    {
+      caf::scoped_actor self{system};
+      self->delayed_send(actor, 60s, 1);
+      self->request(actor, 60s, 1).receive([](int) {}, [](const caf::error&) {});
+    }
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    actor = nullptr;
+    leave_actor_system();
+  }
+  EXPECT_LT(steady_clock::now() - begun, 20s);
+}
+
+} // namespace
+} // namespace peercache::link

@@ -10,6 +10,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <pthread.h>
 #include <thread>
@@ -20,9 +21,19 @@ namespace peercache::link {
 
 namespace {
 
-/// The jobs of all workers: actors that have messages.
+/// The jobs of all workers: actors that have messages. Jobs that are left at its end are released
+/// without having run.
 class job_queue {
 public:
+  job_queue() = default;
+  ~job_queue() {
+    for (auto* job : jobs_)
+      if (job != nullptr)
+        caf::intrusive_ptr_release(job);
+  }
+  job_queue(const job_queue&) = delete;
+  job_queue& operator=(const job_queue&) = delete;
+
   /// @param job null: one worker has to end
   void push(caf::resumable* job) {
     bool wakes = false;
@@ -103,28 +114,43 @@ public:
 
 protected:
   void start() override {
-    for (std::size_t i = 0; i < num_workers(); ++i)
-      workers_.push_back(
-          begin("peercache-actor", [this] { worker(system(), jobs_, max_throughput()).run(); }));
-    clock_thread_ = begin("peercache-clock", [this] { timers_.run(); });
+    try {
+      for (std::size_t i = 0; i < num_workers(); ++i) {
+        auto& runs =
+            *workers_.emplace_back(std::make_unique<worker>(system(), jobs_, max_throughput()));
+        threads_.push_back(begin("peercache-actor", [&runs] { runs.run(); }));
+      }
+      clock_thread_ = begin("peercache-clock", [this] { timers_.run(); });
+    } catch (...) {
+      end_workers(); // The system has no room for one more thread; those that run would outlive us.
+      throw;
+    }
     abstract_coordinator::start();
   }
 
   void stop() override {
-    for (std::size_t i = 0; i < workers_.size(); ++i)
-      jobs_.push(nullptr);
     stop_actors();
-    for (auto& each : workers_)
-      each.join();
-    for (auto* job : jobs_.take_all())
-      if (job != nullptr)
-        cleanup_and_release(job);
+    // Timers refer to actors, which end while the system still stands, and deliver to none later.
     timers_.stop();
     clock_thread_.join();
-    timers_.cancel_all(); // Timers refer to actors, which end while the system still stands.
+    timers_.cancel_all();
+    end_workers();
+    // The end of an actor sends messages to others.
+    for (auto left = jobs_.take_all(); !left.empty(); left = jobs_.take_all())
+      for (auto* job : left)
+        if (job != nullptr)
+          cleanup_and_release(job);
   }
 
 private:
+  void end_workers() {
+    for (std::size_t i = 0; i < threads_.size(); ++i)
+      jobs_.push(nullptr);
+    for (auto& each : threads_)
+      each.join();
+    threads_.clear();
+  }
+
   template <class Body>
   std::thread begin(const char* name, Body body) {
     return std::thread([this, name, body] {
@@ -138,7 +164,9 @@ private:
 
   timers timers_;
   job_queue jobs_;
-  std::vector<std::thread> workers_;
+  /// Live as long as this object: actors keep the worker that has run them last.
+  std::vector<std::unique_ptr<worker>> workers_;
+  std::vector<std::thread> threads_; ///< Run `workers_`, each its own.
   std::thread clock_thread_;
 };
 

@@ -1,16 +1,38 @@
 #include "link/timers.hpp"
 
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 namespace peercache::link {
 
+timers::time_point together_with_others(timers::time_point t, timers::time_point now) noexcept {
+  constexpr int parts_of_wait = 64;
+  using duration = timers::time_point::duration;
+  constexpr auto step_max =
+      std::bit_floor(static_cast<std::uint64_t>(duration(std::chrono::milliseconds(16)).count()));
+  if (t <= now || t > timers::time_point::max() - std::chrono::seconds(1))
+    return t;
+  const auto wait = static_cast<std::uint64_t>((t - now).count());
+  const auto step = std::min(std::bit_floor(wait / parts_of_wait), step_max);
+  if (step == 0)
+    return t;
+  const auto at = static_cast<std::uint64_t>(t.time_since_epoch().count());
+  return timers::time_point(duration(static_cast<duration::rep>((at + step - 1) / step * step)));
+}
+
 template <class Insert>
 void timers::set(time_point t, Insert&& insert) {
+  t = together_with_others(t, now());
   bool wakes = false;
   {
     const std::lock_guard guard(lock_);
-    insert();
+    if (stopped_)
+      return; // Nobody delivers it; the actor it refers to has to end.
+    insert(t);
     wakes = t < sleeps_until_;
     if (wakes)
       sleeps_until_ = time_point::min(); // Further timers need not wake the thread once more.
@@ -21,16 +43,16 @@ void timers::set(time_point t, Insert&& insert) {
 
 void timers::set_ordinary_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
                                   std::uint64_t id) {
-  set(t, [&] { simple_actor_clock::set_ordinary_timeout(t, self, type, id); });
+  set(t, [&](time_point at) { simple_actor_clock::set_ordinary_timeout(at, self, type, id); });
 }
 
 void timers::set_multi_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
                                std::uint64_t id) {
-  set(t, [&] { simple_actor_clock::set_multi_timeout(t, self, type, id); });
+  set(t, [&](time_point at) { simple_actor_clock::set_multi_timeout(at, self, type, id); });
 }
 
 void timers::set_request_timeout(time_point t, caf::abstract_actor* self, caf::message_id id) {
-  set(t, [&] { simple_actor_clock::set_request_timeout(t, self, id); });
+  set(t, [&](time_point at) { simple_actor_clock::set_request_timeout(at, self, id); });
 }
 
 // A time-out refers to the actor that cancels it, which lives: none of these three is the last
@@ -53,13 +75,15 @@ void timers::cancel_timeouts(caf::abstract_actor* self) {
 
 void timers::schedule_message(time_point t, caf::strong_actor_ptr receiver,
                               caf::mailbox_element_ptr content) {
-  set(t, [&] { simple_actor_clock::schedule_message(t, std::move(receiver), std::move(content)); });
+  set(t, [&](time_point at) {
+    simple_actor_clock::schedule_message(at, std::move(receiver), std::move(content));
+  });
 }
 
 void timers::schedule_message(time_point t, caf::group target, caf::strong_actor_ptr sender,
                               caf::message content) {
-  set(t, [&] {
-    simple_actor_clock::schedule_message(t, std::move(target), std::move(sender),
+  set(t, [&](time_point at) {
+    simple_actor_clock::schedule_message(at, std::move(target), std::move(sender),
                                          std::move(content));
   });
 }

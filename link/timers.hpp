@@ -9,10 +9,17 @@
 
 namespace peercache::link {
 
+/// The time at which a timer is delivered that is to be due at `t`: not before it, and later by a
+/// 64th of the wait at most, and by no more than 8.4 ms. Timers whose times are close so come
+/// together, also those of other processes of this host, and their thread wakes once for all.
+caf::actor_clock::time_point together_with_others(caf::actor_clock::time_point t,
+                                                  caf::actor_clock::time_point now) noexcept;
+
 /// The clock of an actor system: delayed messages and the time-outs of requests, in the order of
 /// their times. CAF's own clock hands each timer that is set or cancelled to its thread, which
 /// wakes for it. This one keeps them under a lock, so that its thread wakes when a timer is due, or
-/// when one is set that is due before all others.
+/// when one is set that is due before all others; a request that is answered leaves its time-out
+/// behind, so that there is one for each request (`together_with_others`).
 ///
 /// Threads: any; `run` has one of its own, which delivers, without holding the lock. Bounds: those
 /// of the actors that set timers. Errors: none. A time-out that is cancelled while it is being
@@ -35,11 +42,13 @@ public:
 
   /// Delivers what is due, until `stop`.
   void run();
-  /// Ends `run`. Timers that are left are dropped with this object.
+  /// Ends `run`. Timers that are left are dropped by `cancel_all` or with this object; none is
+  /// taken after this.
   void stop() noexcept;
 
 private:
-  /// Sets a timer that is due at `t`, by `insert`, and wakes the thread if it sleeps for longer.
+  /// Sets a timer that is due at `t`, by `insert(time)`, and wakes the thread if it sleeps for
+  /// longer.
   template <class Insert>
   void set(time_point t, Insert&& insert);
   /// Takes the timers that are due. @pre the lock is held

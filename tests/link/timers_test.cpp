@@ -2,6 +2,7 @@
 
 #include "link/protocol/internal.hpp"
 #include "link/system_config.hpp"
+#include "link/timers.hpp"
 
 #include <caf/all.hpp>
 #include <chrono>
@@ -86,6 +87,30 @@ TEST_F(clocked, a_timer_that_is_due_before_all_others_comes_first) {
   self->delayed_send(self, 200ms, 2);
   for (int expected : {1, 2, 3})
     self->receive([&](int came) { EXPECT_EQ(came, expected); });
+}
+
+TEST_F(clocked, timers_whose_times_are_close_wake_the_clock_together) {
+  constexpr int count = 400;
+  caf::scoped_actor self{system_};
+  const auto before = sleeps_of_clock();
+  for (int i = 0; i < count; ++i)
+    self->delayed_send(self, 500ms + i * 100us, i);
+  for (int i = 0; i < count; ++i)
+    self->receive([&](int) {});
+  EXPECT_LE(sleeps_of_clock() - before, 40u);
+}
+
+TEST(together_with_others, is_never_early_and_late_by_a_part_of_the_wait) {
+  const caf::actor_clock::time_point now{1h + 123'456'789ns};
+  for (const auto wait :
+       {0ns, 1ns, 63ns, 64ns, 1'000'000ns, 50'000'001ns, 1'000'000'000ns, 3'600'000'000'000ns}) {
+    const auto due = now + wait, at = together_with_others(due, now);
+    EXPECT_GE(at, due);
+    EXPECT_LE(at - due, std::min<std::chrono::nanoseconds>(wait / 64, 8389us)) << wait.count();
+  }
+  EXPECT_EQ(together_with_others(now + 1s, now), together_with_others(now + 1001ms, now + 1ms));
+  constexpr auto never = caf::actor_clock::time_point::max();
+  EXPECT_EQ(together_with_others(never, now), never);
 }
 
 TEST_F(clocked, a_system_ends_at_once_though_timers_are_left) {

@@ -10,6 +10,7 @@
 
 #include <caf/io/basp_broker.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <poll.h>
@@ -25,6 +26,9 @@ using std::chrono::steady_clock;
 
 using connector_pointer = connector_actor::stateful_pointer<connector_state>;
 
+/// Pause between two looks at sockets that the watch does not have.
+constexpr milliseconds look_again{2};
+
 caf::error cannot_connect(const std::string& why) {
   return caf::make_error(caf::sec::cannot_connect_to_node, why);
 }
@@ -32,6 +36,8 @@ caf::error cannot_connect(const std::string& why) {
 /// Gives the connected socket to CAF, whose handshake asks for the gateway at the other end.
 void give_socket(connector_pointer self, connector_state::dial& done) {
   PEERCACHE_ASSERT(done.socket); // A socket is given once.
+  if (done.watched)
+    self->state.watch->remove(done.socket.get());
   auto basp = self->system().middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
   auto scribe = new_scribe(self->system(), std::move(done.socket), std::move(done.tls));
   // The handshake gets more time than the connect, so that a loaded peer can still answer.
@@ -51,6 +57,20 @@ std::string other_node_of(const std::string& shown, const std::string& meant) {
   return "its certificate is that of the node '" + std::string(peer_text(shown)) + "', and '" +
          std::string(peer_text(meant)) +
          "' is meant: each node needs one of its own (`peercache ca issue node`)";
+}
+
+/// Has the watch wait for news of an open socket. Where there is no descriptor or no thread left
+/// for that, the socket stays unwatched.
+template <class Open>
+void watch_over(connector_pointer self, Open& one) {
+  auto& watch = self->state.watch;
+  if (one.watched)
+    return;
+  if (!watch)
+    if (auto begun = socket_watch::begin(
+            [to = connector_actor(self)] { caf::anon_send(to, beat_atom_v, from_here{}); }))
+      watch = std::move(*begun);
+  one.watched = watch && watch->add(one.socket.get());
 }
 
 /// Takes the next step of a dial whose socket is ready or has failed. True when the dial is over.
@@ -83,22 +103,26 @@ bool go_on(connector_pointer self, connector_state::dial& one) {
 /// Takes the next step of a dial if its socket has news, and ends it if its time has passed. False
 /// when the dial goes on.
 bool finish(connector_pointer self, connector_state::dial& one, bool has_news) {
-  if (has_news)
-    return go_on(self, one);
-  if (steady_clock::now() < one.until)
+  if (has_news && go_on(self, one))
+    return true;
+  if (steady_clock::now() < one.until) {
+    watch_over(self, one);
     return false;
+  }
   one.promise.deliver(
       cannot_connect(one.tls ? "no answer to the handshake of TLS" : "no answer to the connect"));
   return true;
 }
 
 /// Ends the trials whose socket has news or whose time has passed.
-void look_after_trials(connector_state& state) {
-  std::erase_if(state.trials, [](connector_state::trial& one) {
+void look_after_trials(connector_pointer self) {
+  std::erase_if(self->state.trials, [self](connector_state::trial& one) {
     pollfd awaited{one.socket.get(), POLLOUT, 0};
     const bool has_news = ::poll(&awaited, 1, 0) > 0;
-    if (!has_news && steady_clock::now() < one.until)
+    if (!has_news && steady_clock::now() < one.until) {
+      watch_over(self, one);
       return false;
+    }
     const int failure = has_news ? net::socket_error(one.socket.get()) : ETIMEDOUT;
     one.promise.deliver(failure == 0 ? std::string{} : std::string(std::strerror(failure)));
     return true;
@@ -118,18 +142,35 @@ void look_after_dials(connector_pointer self) {
   PEERCACHE_ASSERT(next == waiting.size()); // Each dial had the news of its own socket.
 }
 
-/// Ends dials and trials that are over. As long as any is open, looks again two milliseconds later.
-void look_after_all(connector_pointer self) {
-  constexpr milliseconds look_again{2};
-  look_after_dials(self);
-  look_after_trials(self->state);
-  if (!self->state.dials.empty() || !self->state.trials.empty())
-    self->delayed_send(self, look_again, beat_atom_v, from_here{});
+/// When the time of the first dial or trial is over.
+steady_clock::time_point first_end(const connector_state& state) {
+  auto first = steady_clock::time_point::max();
+  for (const auto& each : state.dials)
+    first = std::min(first, each.until);
+  for (const auto& each : state.trials)
+    first = std::min(first, each.until);
+  return first;
 }
 
-/// Whether the dial or trial that was just added is the only one: then no beat is under way.
-bool begins_beats(const connector_state& state) {
-  return state.dials.size() + state.trials.size() == 1;
+bool has_unwatched(const connector_state& state) {
+  const auto unwatched = [](const auto& each) { return !each.watched; };
+  return std::any_of(state.dials.begin(), state.dials.end(), unwatched) ||
+         std::any_of(state.trials.begin(), state.trials.end(), unwatched);
+}
+
+/// Ends dials and trials that are over. The watch tells when there may be more to end: a socket has
+/// news, or a time is over.
+void look_after_all(connector_pointer self) {
+  auto& state = self->state;
+  look_after_dials(self);
+  look_after_trials(self);
+  if (state.watch)
+    state.watch->look_at(first_end(state));
+  const auto now = steady_clock::now();
+  if (has_unwatched(state) && now >= state.look_at) {
+    state.look_at = now + look_again;
+    self->delayed_send(self, look_again, beat_atom_v, from_here{});
+  }
 }
 
 /// Begins to connect: to the Unix socket of a node on this host if `state.by` asks for it and there
@@ -165,8 +206,7 @@ caf::result<gateway_actor> dial_node(connector_pointer self, const std::string& 
   started.promise = self->make_response_promise<gateway_actor>();
   auto promise = started.promise;
   self->state.dials.push_back(std::move(started));
-  if (begins_beats(self->state))
-    self->send(self, beat_atom_v, from_here{});
+  self->send(self, beat_atom_v, from_here{});
   return promise;
 }
 
@@ -181,8 +221,7 @@ caf::result<std::string> try_port(connector_pointer self, const std::string& hos
   started.promise = self->make_response_promise<std::string>();
   auto promise = started.promise;
   self->state.trials.push_back(std::move(started));
-  if (begins_beats(self->state))
-    self->send(self, beat_atom_v, from_here{});
+  self->send(self, beat_atom_v, from_here{});
   return promise;
 }
 

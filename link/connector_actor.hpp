@@ -1,6 +1,7 @@
 #pragma once
 
 #include "link/protocol/gateway.hpp"
+#include "link/socket_watch.hpp"
 #include "net/socket.hpp"
 #include "net/tls_context.hpp"
 
@@ -30,10 +31,11 @@ enum class reach : std::uint8_t {
 /// The state of an actor that dials all addresses at once, so that an address out of reach delays
 /// no other, and shakes hands if the actor system has TLS. CAF's own connect would block the one
 /// middleman actor for as long as the kernel's connect takes. Takes numeric addresses only: names
-/// are resolved where they are configured. Never blocks. Not detached: CAF's broker keeps a
-/// reference to every actor that waits for the greeting of a silent peer, and a detached actor that
-/// is referred to keeps its actor system from ending. Bound: each caller has one open dial per
-/// address.
+/// are resolved where they are configured. Never blocks: a thread waits for the sockets
+/// (link/socket_watch.hpp). Not detached: CAF's broker keeps a reference to every actor that waits
+/// for the greeting of a silent peer, and a detached actor that is referred to keeps its actor
+/// system from ending. End it by an exit message: the thread's messages refer to it. Bound: each
+/// caller has one open dial per address.
 struct connector_state {
   connector_state() = default;
 
@@ -44,6 +46,7 @@ struct connector_state {
     std::optional<net::tls_session> tls; ///< None until the socket is connected, or without TLS.
     std::uint16_t port = 0;
     std::string name;     ///< Name of the node that is meant; empty: any.
+    bool watched = false; ///< The watch has the socket.
     bool on_host = false; ///< Whether this is a Unix socket, which is never under TLS.
     std::chrono::steady_clock::time_point until;
     caf::typed_response_promise<gateway_actor> promise;
@@ -52,6 +55,7 @@ struct connector_state {
   struct trial {
     trial() = default;
     net::unique_fd socket;
+    bool watched = false; ///< The watch has the socket.
     std::chrono::steady_clock::time_point until;
     caf::typed_response_promise<std::string> promise;
   };
@@ -61,6 +65,11 @@ struct connector_state {
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
   std::list<dial> dials;
   std::list<trial> trials;
+  /// Waits for the sockets of dials and trials. Null until a socket has to be waited for: a connect
+  /// on this host is over at once.
+  std::unique_ptr<socket_watch> watch;
+  /// When this actor looks again at sockets that the watch does not have.
+  std::chrono::steady_clock::time_point look_at{};
   static inline const char* name = "connector";
 };
 

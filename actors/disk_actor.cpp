@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/page_status.hpp"
+#include "link/beats.hpp"
 
 #include <chrono>
 
@@ -90,7 +91,7 @@ disk_actor::behavior_type run_disk_actor(disk_pointer self, disk_service* disk,
   self->state.pool = pool;
   self->set_default_handler(caf::drop);
   if (disk->on())
-    self->delayed_send(self, watch_every, beat_atom_v, from_here{});
+    beat_within(self, watch_every);
   return {
       [self](write_atom, const std::string& pages, from_here) { self->state.disk->write(pages); },
       [self](load_atom, const std::string& wanted, from_here) { return load(self, wanted); },
@@ -117,7 +118,7 @@ disk_actor::behavior_type run_disk_actor(disk_pointer self, disk_service* disk,
       [self](turn_atom, const disk_turn_ptr& turn) { take_turn(self, *turn); },
       [self](beat_atom, from_here) {
         self->state.disk->watch();
-        self->delayed_send(self, watch_every, beat_atom_v, from_here{});
+        beat_within(self, watch_every);
       },
   };
 }

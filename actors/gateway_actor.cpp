@@ -10,6 +10,7 @@
 #include "common/page_status.hpp"
 #include "common/unix_time.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/beats.hpp"
 #include "link/protocol/disk_wire.hpp"
 
 #include <chrono>
@@ -300,7 +301,7 @@ void on_beat(gateway_pointer self) {
   bury_dead_sessions(self);
   send_late_clients_away(self);
   self->state.tell_readiness();
-  self->delayed_send(self, beat, beat_atom_v, from_here{});
+  beat_within(self, beat);
 }
 
 } // namespace
@@ -312,7 +313,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
   self->set_default_handler(caf::drop); // A published actor does not answer unknown messages.
   self->set_down_handler(
       [self](const caf::down_msg& down) { self->state.sessions.went_silent(down.source); });
-  self->delayed_send(self, beat, beat_atom_v, from_here{});
+  beat_within(self, beat);
   return {
       [self](hello_atom, std::uint32_t version, const std::string& cluster,
              const std::string& who) { return greet(self, version, cluster, who); },

@@ -4,6 +4,7 @@
 #include "common/log.hpp"
 #include "common/log_limit.hpp"
 #include "common/result.hpp"
+#include "link/beats.hpp"
 #include "link/protocol/atoms.hpp"
 #include "link/protocol/internal.hpp"
 #include "link/scribe.hpp"
@@ -50,17 +51,22 @@ public:
   using basp_broker::basp_broker;
 
   caf::behavior make_behavior() override {
-    auto of_caf = basp_broker::make_behavior();
-    delayed_send(this, look_every, beat_atom_v, from_here{});
-    return caf::message_handler{[this](beat_atom, from_here) {
-             close_silent();
-             delayed_send(this, look_every, beat_atom_v, from_here{});
-           }}
-        .or_else(of_caf);
+    of_caf_ = basp_broker::make_behavior();
+    return caf::message_handler{
+        [this](beat_atom, from_here) {
+          close_silent();
+          if (!greeting_due_.empty())
+            beat_within(this, look_every);
+        },
+        [this](caf::tick_atom, caf::actor_clock::time_point at, caf::timespan interval,
+               caf::timespan patience) { heartbeat(at, interval, patience); }}
+        .or_else(of_caf_);
   }
 
   /// Notes that a connection was accepted just now.
   void expect_greeting(caf::io::connection_handle from) {
+    if (greeting_due_.empty()) // No beat is under way then.
+      beat_within(this, look_every);
     greeting_due_[from] = clock().now() + greeting_patience;
   }
 
@@ -75,6 +81,18 @@ public:
   }
 
 private:
+  /// Lets CAF send heartbeats, and close connections that are silent for `patience`. The first time
+  /// is moved to that of all other beats of the process; CAF counts on from there.
+  void heartbeat(caf::actor_clock::time_point at, caf::timespan interval, caf::timespan patience) {
+    if (const auto past = at.time_since_epoch() % interval; past != caf::timespan::zero()) {
+      const auto next = at - past + interval;
+      scheduled_send(this, next, caf::tick_atom_v, next, interval, patience);
+      return;
+    }
+    auto tick = caf::make_message(caf::tick_atom_v, at, interval, patience);
+    of_caf_(tick);
+  }
+
   /// Closes accepted connections on which no whole header of a message has come.
   void close_silent() {
     std::erase_if(greeting_due_, [this](const auto& entry) {
@@ -89,6 +107,7 @@ private:
   }
 
   std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> greeting_due_;
+  caf::behavior of_caf_; ///< What CAF does with messages.
 };
 
 /// Accepts connections. Without a free descriptor it uses its reserve to accept a connection and

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "common/beat_time.hpp"
+#include "link/protocol/atoms.hpp"
+#include "link/protocol/internal.hpp"
+
+#include <caf/actor_clock.hpp>
+
+#include <chrono>
+#include <optional>
+
+namespace peercache::link {
+
+/// The longest pause between two beats of an actor that has nothing to do.
+inline constexpr std::chrono::milliseconds rest_period{500};
+
+/// Has one beat come to the actor within `period`.
+template <class Self>
+void beat_within(Self* self, std::chrono::milliseconds period) {
+  self->scheduled_send(self, next_beat(self->clock().now(), period), beat_atom_v, from_here{});
+}
+
+/// When an actor beats next, by a `beat_atom` that it sends to itself. A later beat may be brought
+/// forward, when there is something to do after all; the message of the later one is then ignored.
+///
+/// Threads: none; the actor's. Bounds: a message for each time that a beat was brought forward,
+/// until its time has come.
+class beats {
+public:
+  /// Whether a beat that has come counts. Call it once for each.
+  bool due(caf::actor_clock::time_point now) noexcept {
+    if (planned_ && now < *planned_)
+      return false;
+    planned_.reset();
+    return true;
+  }
+
+  /// Has a beat come within `period`.
+  template <class Self>
+  void plan(Self* self, std::chrono::milliseconds period) {
+    plan(self, next_beat(self->clock().now(), period));
+  }
+  template <class Self>
+  void plan(Self* self, caf::actor_clock::time_point at) {
+    if (planned_ && *planned_ <= at)
+      return;
+    planned_ = at;
+    self->scheduled_send(self, at, beat_atom_v, from_here{});
+  }
+
+private:
+  std::optional<caf::actor_clock::time_point> planned_; ///< None: no beat is under way.
+};
+
+} // namespace peercache::link

@@ -264,6 +264,8 @@ void step(membership_pointer self, Event event) {
     self->state.options.on_rejoined();
   tell_if_outside(self);
   say_goodbye(self);
+  if (self->state.runs)
+    self->state.ticks.plan(self, machine.next_tick(self->clock().now()));
 }
 
 /// Lets the cluster forget that a member is gone. Returns whether this node leads and knows of it.
@@ -314,10 +316,11 @@ membership_actor::behavior_type run_membership(membership_pointer self,
   return {
       [self](packet_atom, const std::string& bytes) { receive_packet(self, bytes); },
       [self](beat_atom, from_here) {
+        self->state.runs = true;
+        if (!self->state.ticks.due(self->clock().now()))
+          return;
         step(self, [](auto& machine, auto now) { return machine.tick(now); });
         look_for_seeds(self);
-        self->delayed_send(self, self->state.options.machine.heartbeat / 4, beat_atom_v,
-                           from_here{});
       },
       [self](leave_atom, from_here) -> caf::result<bool> {
         auto goodbye = self->make_response_promise<bool>();

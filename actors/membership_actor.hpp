@@ -4,6 +4,7 @@
 #include "actors/seed_answers.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/membership.hpp"
+#include "link/beats.hpp"
 #include "link/links_actor.hpp"
 #include "link/protocol/gateway.hpp"
 #include "link/protocol/membership.hpp"
@@ -75,6 +76,8 @@ struct membership_state {
   log_limit refusals;       ///< Limits log lines about callers that were not reached, by address.
   /// Requests that are answered when this node's vote is no longer needed.
   std::vector<caf::typed_response_promise<bool>> goodbyes;
+  bool runs = false; ///< The first beat has come.
+  link::beats ticks;
   static inline const char* name = "membership";
 
   metrics::samples samples() const;

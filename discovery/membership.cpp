@@ -77,6 +77,7 @@ std::vector<action> membership::on_packet(const packet& received, time_point now
   notice_own_pause(now);
   if (phase_ == phase::left && !hears_after_leaving(received))
     return {};
+  only_heard_ = only_says_of_life(received);
   std::visit([this](const auto& p) { handle(p); }, received);
   if (std::exchange(change_is_due_, false))
     pursue();
@@ -181,6 +182,7 @@ heartbeat_answer_packet membership::answer_to_heartbeat() const {
 /// else is blamed for the time that this process missed.
 void membership::notice_own_pause(time_point now) {
   PEERCACHE_ASSERT(now >= now_);
+  only_heard_ = false;
   auto gap = now - now_;
   now_ = now;
   if (gap <= pause_heartbeats * options_.heartbeat)
@@ -369,14 +371,6 @@ void membership::greet_seeds(const heartbeat_packet& p) {
 
 void membership::send(endpoint to, packet body) {
   add<send_packet>() = {std::move(to), std::move(body)};
-}
-
-bool membership::beat_is_due() {
-  if (now_ < next_beat_)
-    return false;
-  // Heartbeats that this node missed, because it stood still, are not sent later.
-  next_beat_ = std::max(next_beat_ + options_.heartbeat, now_);
-  return true;
 }
 
 std::vector<action> membership::take_actions() {

@@ -104,7 +104,7 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// member as soon as it is silent.
 ///
 /// Threads: none; the owner serializes all calls. No clock and no I/O: time is an argument
-/// (monotonic, never earlier than before), and `tick` is due at least four times a heartbeat.
+/// (monotonic, never earlier than before), and `tick` is due as `next_tick` says.
 /// Errors: none; packets from the world are checked by the codec, and senseless packets change
 /// nothing. Invariants: 1. the newest known stamp never decreases; 2. a view that is issued here is
 /// newer than all views known here; 3. every adopted view contains this incarnation.
@@ -123,6 +123,10 @@ public:
 
   /// Handles the passing of time: returns the actions that are due at `now`.
   std::vector<action> tick(time_point now);
+  /// When the next `tick` is due, as far as the latest call says; a time that an earlier call named
+  /// still holds where it comes first. With the next heartbeat while nothing is under way and
+  /// nobody will be silent before; four times a heartbeat otherwise.
+  time_point next_tick(time_point now) const;
   /// Handles a received packet, whoever sent it. Returns the actions that the packet causes.
   std::vector<action> on_packet(const packet& received, time_point now);
   /// The connection to the process with this incarnation broke: the member is expelled about two
@@ -193,6 +197,10 @@ private:
   Action& add() {
     return std::get<Action>(actions_.emplace_back(std::in_place_type<Action>));
   }
+  // Functions about the time of the next tick (membership_ticks.cpp).
+  bool busy() const;
+  bool calm(time_point until) const;
+  static bool only_says_of_life(const packet& received);
   bool beat_is_due();
   std::vector<action> take_actions();
 
@@ -320,6 +328,8 @@ private:
   jump_guard terms_;
   jump_guard versions_;
   bool change_is_due_ = false; ///< Whether something happened that may call for another view.
+  /// Whether the latest event only said that another member lives.
+  bool only_heard_ = false;
 
   // Fields that only masters use, except where noted.
   /// Nodes that asked lately to come in; kept by a node that may propose a view or is not joined.

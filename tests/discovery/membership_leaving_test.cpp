@@ -112,10 +112,10 @@ TEST(membership_leaving, who_leads_next_has_not_forgotten_who_left) {
     auto next = net.view_of(0);
     next.version += 1;
     for (std::size_t i = 0; i < 5; ++i)
-      net.machine(i).on_packet(leave_packet{net.at(4).self.inc}, net.now());
+      net.hear(i, leave_packet{net.at(4).self.inc});
     net.kill(4);
     for (std::size_t i = 0; i < 4; ++i)
-      net.machine(i).on_packet(view_packet{next}, net.now());
+      net.hear(i, view_packet{next});
     auto took = net.run_until([&] { return net.converged(); }, seconds(5));
     ASSERT_TRUE(took) << seed;
     EXPECT_LE(*took, heartbeat) << seed;

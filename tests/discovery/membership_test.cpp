@@ -230,5 +230,23 @@ TEST(membership, five_nodes_join_at_once) {
   EXPECT_LE(*took, heartbeat);
 }
 
+TEST(membership, a_tick_is_due_with_each_heartbeat_and_more_often_while_one_is_missed) {
+  auto net = converged_net(3);
+  const auto ticks_in_ten_heartbeats = [&](std::size_t i) {
+    const auto before = net.at(i).ticks;
+    net.run_for(10 * heartbeat);
+    return net.at(i).ticks - before;
+  };
+  net.run_for(2 * expiry);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_LE(ticks_in_ten_heartbeats(i), 10u) << i;
+  net.kill(2);
+  const auto took = net.run_until([&] { return net.view_of(0).members.size() == 2; }, seconds(5));
+  ASSERT_TRUE(took);
+  EXPECT_LE(*took, expiry + heartbeat / 4 + slack);
+  net.run_for(2 * expiry);
+  EXPECT_LE(ticks_in_ten_heartbeats(0), 10u) << "the member is forgotten";
+}
+
 } // namespace
 } // namespace peercache::discovery::membership_test

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/assert.hpp"
+#include "common/beat_time.hpp"
 #include "discovery/membership.hpp"
 #include "discovery/packet_codec.hpp"
 
@@ -44,6 +45,9 @@ public:
     /// Packets that the process's sockets hold while it is frozen.
     std::deque<discovery::packet> inbox;
     ms tick_offset{0};
+    /// When the machine's next tick is due, without `tick_offset`.
+    discovery::time_point tick_at{};
+    std::uint64_t ticks = 0; ///< Ticks of all processes of this node.
   };
 
   explicit membership_net(std::uint64_t seed) : random_(seed) {}
@@ -83,6 +87,7 @@ public:
     n.self.inc = {random_() | 1, random_()};
     n.inbox.clear();
     n.frozen = false;
+    n.tick_at = now_;
     n.machine = std::make_unique<discovery::membership>(n.options, n.self, now_);
   }
 
@@ -186,11 +191,13 @@ private:
       wire_.erase(wire_.begin());
       deliver(packet);
     }
-    auto since_start = std::chrono::duration_cast<ms>(now_.time_since_epoch());
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       auto& n = nodes_[i];
-      if (n.machine && !n.frozen && (since_start - n.tick_offset).count() % 50 == 0)
-        perform(i, n.machine->tick(now_));
+      if (!n.machine || n.frozen || now_ < n.tick_at + n.tick_offset)
+        continue;
+      n.tick_at = time_point::max();
+      ++n.ticks;
+      perform(i, n.machine->tick(now_));
     }
   }
 
@@ -208,7 +215,19 @@ private:
     }
   }
 
+  /// Plans the node's next tick. A machine that wants to be called four times a heartbeat is called
+  /// more often, so that few nodes are called at the same time.
+  void plan_tick(node& n) {
+    if (!n.machine)
+      return;
+    auto due = n.machine->next_tick(now_);
+    if (due - now_ <= n.options.heartbeat / 4)
+      due = next_beat(now_, n.options.heartbeat / 10);
+    n.tick_at = std::min(n.tick_at, due);
+  }
+
   void perform(std::size_t i, const std::vector<discovery::action>& actions) {
+    plan_tick(nodes_[i]);
     for (const auto& a : actions) {
       if (const auto* out = std::get_if<discovery::send_packet>(&a))
         put_on_wire(i, *out);

@@ -1,0 +1,60 @@
+// When the membership protocol needs its next tick.
+
+#include "common/beat_time.hpp"
+#include "discovery/membership.hpp"
+
+#include <algorithm>
+
+namespace peercache::discovery {
+
+time_point membership::next_tick(time_point now) const {
+  const auto last_moment = std::max(next_beat_, now) - duration(1);
+  const auto heartbeat = next_beat(last_moment, options_.heartbeat);
+  if (busy() || (!only_heard_ && !calm(heartbeat)))
+    return next_beat(now, options_.heartbeat / 4);
+  return heartbeat;
+}
+
+/// Whether something is under way that `tick` goes on with.
+bool membership::busy() const {
+  if (phase_ != phase::joined || round_ || survey_ || change_is_due_ || outbid_ > view_.stamp())
+    return true;
+  if (!joining_.empty() || !leavers_.empty() || !vouched_.empty() || !forgotten_.empty() ||
+      !elsewhere_.empty())
+    return true;
+  return view_.find(self_.inc)->draining != self_.draining;
+}
+
+/// Whether all members that this node hears will still count as heard at `until`, though none of
+/// them is heard again before. A member that is not a master hears only masters. @pre joined
+bool membership::calm(time_point until) const {
+  const bool hears_all = is_master();
+  const bool some_silent =
+      std::any_of(view_.members.begin(), view_.members.end(), [&](const member& m) {
+        return m.inc != self_.inc && (hears_all || view_.is_master(m.name)) &&
+               liveness_.silent(m.inc, until);
+      });
+  const auto own = control_endpoint(self_);
+  const bool some_owe_answers =
+      std::any_of(answered_.begin(), answered_.end(), [&](const auto& entry) {
+        return entry.first != own && until - entry.second.at > options_.expiry;
+      });
+  return !some_silent && !some_owe_answers;
+}
+
+/// Whether a packet says only that its sender lives. `fresh` answers say that a member is gone.
+bool membership::only_says_of_life(const packet& received) {
+  const auto* answer = std::get_if<heartbeat_answer_packet>(&received);
+  return std::holds_alternative<heartbeat_packet>(received) ||
+         (answer != nullptr && !answer->fresh && !answer->newer);
+}
+
+bool membership::beat_is_due() {
+  if (now_ < next_beat_)
+    return false;
+  // Heartbeats that this node missed, because it stood still, are not sent later.
+  next_beat_ = std::max(next_beat_ + options_.heartbeat, now_);
+  return true;
+}
+
+} // namespace peercache::discovery

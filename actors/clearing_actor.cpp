@@ -83,7 +83,23 @@ bool clearing_state::is_due(const discovery::member& whom) const {
   });
 }
 
+bool clearing_state::has_news() const {
+  if (!spaces.caught_up() || !open.empty() || !tellers.empty() || !spaces.awaited().empty())
+    return true;
+  return cluster && !left &&
+         std::any_of(cluster->peers.begin(), cluster->peers.end(), [this](const peer& whom) {
+           return whom.self.inc != options.self && whom.gateway && spaces.is_to_hear(whom.self.inc);
+         });
+}
+
 namespace {
+
+/// Has the next beat come: soon where it has something to do.
+void plan_beat(clearing_pointer self) {
+  auto& state = self->state;
+  const auto beat = state.options.beat;
+  state.beats.plan(self, state.has_news() ? beat : std::max(beat, link::rest_period));
+}
 
 /// Answers the clears that are certain, and those whose time has passed. Nodes that are missing
 /// stay missing, so a clear without them is answered, as not certain, once all members know it.
@@ -108,6 +124,7 @@ void settle_clears(clearing_pointer self) {
   // Delivering an answer begins no clear: a new one would be lost here.
   PEERCACHE_ASSERT(state.open.empty());
   state.open = std::move(left);
+  plan_beat(self); // Each event of this actor settles clears at its end.
 }
 
 /// Answers the nodes that told this node something, once this node has withdrawn old pages and its
@@ -273,6 +290,7 @@ caf::result<std::string> on_tell(clearing_pointer self, const std::string& bytes
   else
     waiting = promise;
   answer_tellers(self, false);
+  plan_beat(self);
   return promise;
 }
 
@@ -344,7 +362,7 @@ clearing_actor::behavior_type run_clearing(clearing_pointer self, clearing_optio
                    state.options.unix_seconds);
   state.spaces = std::move(state.options.spaces);
   self->set_default_handler(caf::drop);
-  self->delayed_send(self, state.options.beat, beat_atom_v, from_here{});
+  state.beats.plan(self, state.options.beat);
   return {
       [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone,
              from_here) { return on_clear(self, space, within_ms, gone); },
@@ -354,10 +372,12 @@ clearing_actor::behavior_type run_clearing(clearing_pointer self, clearing_optio
       [self](stats_atom) { return self->state.samples(); },
       [self](topology_atom, const topology_ptr& next) { on_topology(self, next); },
       [self](beat_atom, from_here) {
+        if (!self->state.beats.due(self->clock().now()))
+          return;
         look_whether_to_wait_on(self);
         answer_tellers(self, true);
         tell_whom_it_concerns(self);
-        self->delayed_send(self, self->state.options.beat, beat_atom_v, from_here{});
+        plan_beat(self);
       },
       [self](turn_atom, from_here) {
         settle_clears(self);

@@ -2,6 +2,7 @@
 
 #include "actors/cleared_spaces.hpp"
 #include "actors/link_names.hpp"
+#include "link/beats.hpp"
 #include "link/protocol/clearing.hpp"
 #include "link/protocol/disk.hpp"
 #include "link/protocol/pool.hpp"
@@ -34,7 +35,7 @@ struct clearing_options {
     return std::string{};
   };
   std::function<std::uint64_t()> unix_seconds = [] { return std::uint64_t{0}; };
-  std::chrono::milliseconds beat{100};
+  std::chrono::milliseconds beat{100}; ///< While there is something to do.
   /// Longest wait for another node's answer; that node may have to withdraw millions of pages
   /// first.
   std::chrono::milliseconds answer_timeout{2000};
@@ -72,6 +73,7 @@ struct clearing_state {
   life_record noted;
   /// End of the wait for nodes that were left behind; nothing while there is no such wait.
   std::optional<caf::actor_clock::time_point> waits_until;
+  link::beats beats;
   static inline const char* name = "clearing";
 
   bool is_member() const noexcept { return cluster && cluster->find(options.self) != nullptr; }
@@ -82,6 +84,8 @@ struct clearing_state {
   metrics::samples samples() const;
   /// Whether this member has something to hear, or should be asked.
   bool is_due(const discovery::member& whom) const;
+  /// Whether this node has something to hear, to tell or to answer at its next beat.
+  bool has_news() const;
 };
 
 /// Knows which spaces were cleared, and clears spaces on this node and on all others.

@@ -19,6 +19,8 @@ namespace {
 constexpr std::uint64_t demand_beats_ahead = 3;
 /// Eviction ahead of need gives up at most one part in this many of the pool.
 constexpr std::uint64_t parts_ahead_max = 6;
+/// For how long beats come often after the last thing that was to be done.
+constexpr std::chrono::seconds busy_for{1};
 
 } // namespace
 
@@ -123,6 +125,18 @@ page_census pool_state::census(lost_pages::time_point now) {
   return said;
 }
 
+bool pool_state::rests(caf::actor_clock::time_point now) const {
+  return now >= busy_until && !scrubbing && publishing->idle() && !publishing->comparing() &&
+         committing.empty() && removing.empty() && leaving.empty() && (!disk.on() || disk.idle()) &&
+         !has_to_catch_up(*this);
+}
+
+void stir(pool_pointer self) {
+  auto& state = self->state;
+  state.busy_until = self->clock().now() + busy_for;
+  state.beats.plan(self, state.options.beat);
+}
+
 metrics::samples pool_state::samples() const {
   metrics::samples now;
   const auto stats = pool->stats();
@@ -197,21 +211,27 @@ void disk_gave_up(pool_pointer self, std::uint64_t ticket, const std::string& ke
 
 void beat(pool_pointer self) {
   auto& state = self->state;
-  state.pool->tell_time(self->clock().now());
+  const auto now = self->clock().now();
+  if (!state.beats.due(now))
+    return;
+  state.pool->tell_time(now);
   state.demand.beat();
   state.pool->reclaim();
   free_former_fills(state);
   scrub(self);
-  const auto now = self->clock().now();
   state.survey.tell_time(now);
+  const auto uses = state.pool->stats().uses;
   state.pool->fold_uses(folds_per_beat, &state.survey);
+  if (state.pool->stats().uses != uses)
+    state.busy_until = now + busy_for; // Readers tell the pool nothing.
   state.evict_ahead(now);
   catch_up(self);
   state.publishing->tick(now);
   state.publishing->compare_on(now);
   carry_out_orders(self);
   send_to_disk(self);
-  self->delayed_send(self, state.options.beat, beat_atom_v, from_here{});
+  state.beats.plan(self, state.rests(now) ? std::max(link::rest_period, state.options.beat)
+                                          : state.options.beat);
 }
 
 directory::publisher_options publisher_options_of(const pool_actor_options& options) {
@@ -233,6 +253,11 @@ directory::publisher_options publisher_options_of(const pool_actor_options& opti
 void publish_disk(pool_pointer self) {
   self->state.publishing->publish_disk();
   carry_out_orders(self);
+}
+
+std::string reserve_slots(pool_pointer self, const std::string& lengths) {
+  stir(self);
+  return self->state.reserve(lengths, self->clock().now());
 }
 
 /// Counts one-sided reads. The empty answer says that all of them are counted.
@@ -259,10 +284,10 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
   self->state.begin(options, std::move(pool));
   self->state.adoption = {.options = options.adoption, .begun = self->clock().now()};
   self->set_default_handler(caf::drop);
-  self->delayed_send(self, options.beat, beat_atom_v, from_here{});
+  self->state.beats.plan(self, options.beat);
   return {
       [self](reserve_atom, const std::string& lengths, from_here) {
-        return self->state.reserve(lengths, self->clock().now());
+        return reserve_slots(self, lengths);
       },
       [self](commit_atom, const std::string& filled, std::uint8_t mode,
              const std::string& next_lengths,

@@ -7,6 +7,7 @@
 #include "actors/pool_disk.hpp"
 #include "actors/recent_demand.hpp"
 #include "directory/publisher.hpp"
+#include "link/beats.hpp"
 #include "link/protocol/pool.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "link/protocol/topology.hpp"
@@ -24,7 +25,7 @@ struct pool_actor_options {
   node_id self;
   incarnation inc;
   std::uint32_t replicas = 2;
-  std::chrono::milliseconds beat{50};
+  std::chrono::milliseconds beat{50}; ///< While there is something to do.
   /// Longest wait for one directory owner's answer.
   std::chrono::milliseconds directory_timeout{1000};
   /// Records a second that are published because their keys have new owners; 0: no limit.
@@ -64,6 +65,9 @@ struct pool_state {
   pool_clear clearing;
   lost_pages lost;
   storage::page_survey survey;
+  link::beats beats;
+  /// Beats come as often as the options say until then: something was to be done just now.
+  caf::actor_clock::time_point busy_until{};
   static inline const char* name = "pool";
 
   /// @pre This is the first call, and there is a pool in `pages`.
@@ -87,10 +91,16 @@ struct pool_state {
   }
   /// What lies in the pool, and what of it is read most.
   page_census census(lost_pages::time_point now);
+  /// Whether a beat has nothing to do for now: nothing waits for one, and nothing has happened of
+  /// late.
+  bool rests(caf::actor_clock::time_point now) const;
   metrics::samples samples() const; ///< The pool's numbers and those of its publisher.
 };
 
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;
+
+/// Has beats come often from now on, for as long as there is something to do and a second longer.
+void stir(pool_pointer self);
 
 /// The pool of this node. Threads: scheduler. Asks: directory shards, always with a time-out; a
 /// shard that does not answer delays an acknowledgement, never an eviction.

@@ -86,13 +86,21 @@ void answer_write_outs(pool_state& state, disk_catch_up::time_point now, bool ov
   });
 }
 
+bool catches_up(const pool_disk& disk) {
+  return disk.on() && (disk.write_through() || !disk.write_outs.empty());
+}
+
 } // namespace
+
+bool has_to_catch_up(const pool_state& state) {
+  return !state.disk.write_outs.empty() || (catches_up(state.disk) && not_on_disk(state) != 0);
+}
 
 void catch_up(pool_pointer self) {
   auto& state = self->state;
   auto& disk = state.disk;
   const bool hurried = !disk.write_outs.empty();
-  if (!disk.on() || (!hurried && !disk.write_through()))
+  if (!catches_up(disk))
     return;
   const auto now = self->clock().now();
   const auto rounds = disk.catch_up.rounds();
@@ -118,6 +126,7 @@ caf::result<std::uint64_t, std::uint64_t> write_out(pool_pointer self, std::uint
   }
   state.disk.write_outs.push_back(
       {promise, self->clock().now() + std::chrono::milliseconds(within_ms), state.disk.stored});
+  stir(self);
   catch_up(self);
   return promise;
 }

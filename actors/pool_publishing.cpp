@@ -99,6 +99,8 @@ void carry_out_orders(pool_pointer self) {
        orders = self->state.publishing->take_orders())
     for (auto& order : orders)
       std::visit([self](auto& each) { carry_out(self, each); }, order);
+  if (!self->state.publishing->idle())
+    stir(self);
 }
 
 std::vector<storage::fill> fills_of(const std::string& filled) {

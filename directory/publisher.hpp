@@ -199,6 +199,8 @@ public:
   bool publishes() const noexcept { return joined() && !leaving_; }
   /// Whether no message waits to be sent, and only comparisons wait for answers.
   bool idle() const noexcept;
+  /// Whether a pass of the comparison is under way: `compare_on` has more to do soon.
+  bool comparing() const noexcept { return repair_.at_work(); }
   const disk_marks& marks() const noexcept { return marks_; }
   const mirror_share& mirrors() const noexcept { return mirrors_; }
   std::size_t unpublished() const noexcept { return unpublished_.size(); }

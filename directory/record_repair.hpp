@@ -117,6 +117,8 @@ public:
   /// failed, which gives up the whole pass.
   void failed();
 
+  /// Whether a pass is under way.
+  bool at_work() const noexcept { return phase_ != phase::idle; }
   const repair_totals& totals() const noexcept { return totals_; }
 
 private:

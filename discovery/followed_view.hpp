@@ -34,6 +34,10 @@ public:
   /// @param issuer_may_live there is a connection to the process that made `followed`, or nobody
   /// has tried yet to get one
   const view* back_from(const view& followed, bool issuer_may_live, time_point now) const;
+  /// Whether the host's node holds on to an older view than `followed`.
+  bool is_ahead(const view& followed) const noexcept {
+    return own_nodes_.term != 0 && followed.stamp() > own_nodes_.stamp();
+  }
 
 private:
   view own_nodes_; ///< The last view that the node of the host has told; of term 0: none.

@@ -47,6 +47,11 @@ void links_state::take(discovery::view next, caf::actor_clock::time_point now) {
   ring = discovery::hash_ring{view.members};
 }
 
+bool links_state::misses_some() const noexcept {
+  return std::any_of(links.begin(), links.end(),
+                     [](const auto& known) { return !known.second.handles.linked(); });
+}
+
 topology_ptr links_state::snapshot() const {
   auto next = std::make_shared<topology>();
   next->view = view;
@@ -117,6 +122,14 @@ namespace {
 
 using links_pointer = links_actor::stateful_pointer<links_state>;
 
+/// Has the next beat come: soon where a member is to be dialled again, or a view may be given up.
+void plan_beat(links_pointer self) {
+  auto& state = self->state;
+  const auto often = state.options.retry / 2;
+  const bool hurries = state.misses_some() || state.followed.is_ahead(state.view);
+  state.beat.plan(self, hurries ? often : std::max(often, rest_period));
+}
+
 void dial_failed(links_pointer self, const incarnation& inc, const caf::error& why) {
   auto& state = self->state;
   auto found = state.links.find(inc);
@@ -148,6 +161,7 @@ void linked(links_pointer self, const incarnation& inc, const gateway_actor& gat
   known.handles.membership = welcome.membership;
   known.handles.lookup_port = welcome.lookup_port;
   self->monitor(gateway);
+  state.beat.plan(self, state.options.retry / 2); // The member's ports are tried then.
   log::debug("links: connected with {}", known.handles.self.name);
   state.options.publish(state.snapshot());
 }
@@ -179,6 +193,7 @@ void dial_whoever_is_missing(links_pointer self) {
   for (auto& [inc, known] : self->state.links)
     if (!known.handles.linked() && !known.dialing && known.retry_at <= now)
       dial(self, inc, known);
+  plan_beat(self);
 }
 
 /// Publishes the view that was just taken, and connects to its members.
@@ -207,6 +222,7 @@ void reached(links_pointer self, const incarnation& inc, bool stands) {
   known.dialing = false;
   if (!stands) {
     links_state::cut(known, self->clock().now());
+    plan_beat(self);
   } else {
     known.handles.tried = true;
     known.handles.reached = true;
@@ -245,22 +261,24 @@ void try_port(links_pointer self, const incarnation& inc, links_state::link& kno
 }
 
 /// Tries the ports of connected members whose time has come. Pages and look-ups do not go through
-/// actors, so a member's actor connection says nothing of these ports.
-void try_ports(links_pointer self) {
+/// actors, so a member's actor connection says nothing of these ports. Returns whether some are
+/// left for the next beat.
+bool try_ports(links_pointer self) {
   auto& state = self->state;
   if (!state.options.self)
-    return;
+    return false;
   const auto now = self->clock().now();
   std::size_t begun = 0;
   for (auto& [inc, known] : state.links) {
     if (inc == state.options.self->self.inc || !known.handles.linked() || known.try_at > now)
       continue;
     if (++begun > trials_per_beat)
-      return;
+      return true;
     known.try_at = now + state.options.try_ports_every;
     try_port(self, inc, known, known.handles.self.data_port, &links_state::link::data);
     try_port(self, inc, known, known.handles.lookup_port, &links_state::link::lookup);
   }
+  return false;
 }
 
 } // namespace
@@ -271,10 +289,12 @@ links_actor::behavior_type run_links(links_pointer self, links_options options) 
   self->set_default_handler(caf::drop);
   self->set_down_handler([self](const caf::down_msg& down) {
     auto& state = self->state;
-    if (state.lost(down.source, self->clock().now()))
-      state.options.publish(state.snapshot());
+    if (!state.lost(down.source, self->clock().now()))
+      return;
+    plan_beat(self);
+    state.options.publish(state.snapshot());
   });
-  self->delayed_send(self, self->state.options.retry / 2, beat_atom_v, from_here{});
+  plan_beat(self);
   return {
       [self](view_atom, const std::string& view, from_here) {
         hear_of_view(self, view, links_state::source::own_node);
@@ -289,11 +309,13 @@ links_actor::behavior_type run_links(links_pointer self, links_options options) 
         return {metrics::samples{}, self->state.report()};
       },
       [self](beat_atom, from_here) {
+        if (!self->state.beat.due(self->clock().now()))
+          return;
         if (self->state.go_back(self->clock().now()))
           follow_view(self);
         dial_whoever_is_missing(self);
-        try_ports(self);
-        self->delayed_send(self, self->state.options.retry / 2, beat_atom_v, from_here{});
+        if (try_ports(self))
+          self->state.beat.plan(self, self->state.options.retry / 2);
       },
   };
 }

@@ -2,6 +2,7 @@
 
 #include "common/ids.hpp"
 #include "discovery/followed_view.hpp"
+#include "link/beats.hpp"
 #include "link/protocol/topology.hpp"
 
 #include <chrono>
@@ -78,6 +79,7 @@ struct links_state {
   std::map<incarnation, link> links;
   /// In a client: decides which views count; a node takes newer views only.
   discovery::followed_view followed;
+  beats beat;
   static inline const char* name = "links";
 
   /// The node that told a view: that of this host, or another one.
@@ -89,6 +91,8 @@ struct links_state {
   /// In a client: goes back to the older view of its host's node, if the newer view has ended
   /// unknown (discovery/followed_view.hpp). False: the view stays.
   bool go_back(caf::actor_clock::time_point now);
+  /// Whether a member has no connection.
+  bool misses_some() const noexcept;
   topology_ptr snapshot() const;
   links_report report() const;
   /// Drops the connection to a member, which is dialled again at `retry_at`.

@@ -6,6 +6,7 @@
 #include "common/log.hpp"
 #include "common/log_limit.hpp"
 #include "directory/wire.hpp"
+#include "link/beats.hpp"
 #include "link/member_question.hpp"
 #include "link/protocol/gateway.hpp"
 #include "link/protocol/internal.hpp"
@@ -26,7 +27,9 @@ constexpr std::size_t read_bytes_max = 65536;
 /// Room for what is read of a client's standing connection, of which a node has thousands. CAF
 /// keeps the room for as long as the connection.
 constexpr std::size_t member_read_bytes_max = 8192;
+/// Pause between two looks for late connections, while one owes its greeting and otherwise.
 constexpr std::chrono::milliseconds look_every{250};
+constexpr std::chrono::milliseconds look_for_idle_every{1000};
 static_assert(read_bytes_max < lookup_connections::held_bytes_max &&
                   lookup_connections::held_bytes_max < lookup_connections::total_bytes_max,
               "a connection has room for what is read at once, and all of them for one");
@@ -38,6 +41,7 @@ struct broker_body {
   lookup_connections connections;
   std::optional<held_pool> held{};
   log_limit lines{};
+  beats looks{};
 
   static lookup_connections::time_point now() { return std::chrono::steady_clock::now(); }
 
@@ -48,15 +52,18 @@ struct broker_body {
                   lookup_connections::connections_max);
       return drop(handle);
     }
+    looks.plan(self, look_every);
     self->ack_writes(handle, true);
     // CAF makes room at once for as many bytes as it may read.
     self->configure_read(handle, caf::io::receive_policy::at_most(frames::greeting_bytes));
   }
 
   void drop_overdue() {
+    if (!looks.due(now()))
+      return;
     for (const auto& handle : connections.overdue(now()))
       drop(handle);
-    self->delayed_send(self, look_every, beat_atom_v, from_here{});
+    looks.plan(self, connections.some_owe_greeting() ? look_every : look_for_idle_every);
   }
 
   /// Closes a connection at once and frees its buffers. CAF's own close waits until the peer has
@@ -212,7 +219,7 @@ caf::behavior run_lookup_broker(caf::io::broker* self, lookup_broker_options opt
           frames::greeting(wire_version, options.cluster, options.inc, member_question_magic)},
       options.held}};
   self->add_doorman(std::move(options.doorman));
-  self->delayed_send(self, look_every, beat_atom_v, from_here{});
+  body->looks.plan(self, look_for_idle_every);
   return {
       [body](const caf::io::new_connection_msg& news) { body->welcome(news.handle); },
       [body](beat_atom, from_here) { body->drop_overdue(); },

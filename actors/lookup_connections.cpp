@@ -53,6 +53,11 @@ std::vector<lookup_connections::handle> lookup_connections::overdue(time_point n
   return late;
 }
 
+bool lookup_connections::some_owe_greeting() const {
+  return std::any_of(connections_.begin(), connections_.end(),
+                     [](const auto& entry) { return !entry.second.greeted; });
+}
+
 std::size_t lookup_connections::room_of(handle which) const {
   const auto found = connections_.find(which);
   return found != connections_.end() ? found->second.received.capacity() : 0;

@@ -98,6 +98,8 @@ public:
 
   /// Returns the connections whose greeting is late, or that are idle for too long: to be closed.
   std::vector<handle> overdue(time_point now) const;
+  /// Whether a connection has not sent its whole greeting yet.
+  bool some_owe_greeting() const;
 
   std::uint64_t held_bytes() const noexcept { return total_bytes_; }
   /// Bytes of memory that a connection keeps for what it has received; 0: there is no such

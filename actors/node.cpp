@@ -366,6 +366,10 @@ std::string node::failure() const {
   return impl_->failure();
 }
 
+void node::when_failed(std::function<void()> act) {
+  impl_->when_failed(std::move(act));
+}
+
 bool node::read_certificates_again() {
   return impl_->read_certificates_again();
 }

@@ -58,6 +58,9 @@ public:
   /// unasked. Empty while all live. The owner should end the process, which may answer nobody:
   /// stopping such a node can take for ever. Any thread.
   std::string failure() const;
+  /// Has `act` called, once and in any thread, when `failure` is no longer empty; `act` must not
+  /// block. Look at `failure` after this call: what failed before is not told.
+  void when_failed(std::function<void()> act);
 
   /// Reads certificate, key and CA again if their files have changed; without this call the next
   /// connection does so. True when the files' contents are in use now; else the previous ones stay,

@@ -56,6 +56,7 @@ public:
   const discovery::member& self() const noexcept { return self_; }
   bool ready() const { return readiness_of(*board_, supervision_).ready; }
   std::string failure() const { return supervision_.failure(); }
+  void when_failed(std::function<void()> act) { supervision_.when_failed(std::move(act)); }
   bool read_certificates_again() { return tls_ && tls_->look_again(); }
   const home_process& home() const noexcept { return home_; }
   /// Leaves the pool's memory to the next process, if the configuration allows it. @pre the node is

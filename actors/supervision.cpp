@@ -20,6 +20,8 @@ void supervision::watch(const caf::strong_actor_ptr& actor, std::string name, ki
     auto text = name + " has ended unasked: " + (why ? system->render(why) : "it returned");
     log::error("node: {}", text);
     state->failure.store(std::move(text));
+    if (const auto act = state->act.load(); *act)
+      (*act)();
   });
 }
 

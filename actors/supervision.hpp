@@ -5,6 +5,7 @@
 #include <caf/fwd.hpp>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,7 +14,7 @@ namespace peercache::actors {
 /// Watches the actors and threads of a node: one that ends unasked is a failure of the node, which
 /// may look alive and answer nobody. The first failure stays.
 ///
-/// Threads: `watch` and `expect_ends` belong to the node's owner, `failure` is for any. Lifetime:
+/// Threads: `watch` and `expect_ends` belong to the node's owner, the others are for any. Lifetime:
 /// an actor that is watched may outlive this object.
 class supervision {
 public:
@@ -25,6 +26,9 @@ public:
   void watch(const caf::strong_actor_ptr& actor, std::string name, kind how = kind::lasting);
   /// Call before actors are asked to end: from then on an end is not a failure.
   void expect_ends() noexcept { state_->ends_expected.store(true); }
+  /// Has `act` called after a failure, once, in any thread; it must not block. A failure that was
+  /// noted before is not told: look at `failure` afterwards.
+  void when_failed(std::function<void()> act) { state_->act.store(std::move(act)); }
   /// Why the node can no longer do its work, in words; empty while it is well.
   std::string failure() const { return *state_->failure.load(); }
 
@@ -33,6 +37,7 @@ private:
     std::atomic<bool> ends_expected{false};
     std::atomic<bool> failed{false};
     metrics::published<std::string> failure{std::string{}};
+    metrics::published<std::function<void()>> act{nullptr};
   };
   std::shared_ptr<state> state_ = std::make_shared<state>();
 };

@@ -33,8 +33,8 @@ namespace {
 constexpr int exit_ok = 0;
 constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
-/// How often the program looks whether its node has failed.
-constexpr std::chrono::milliseconds failure_look_every{100};
+/// The signal by which the node tells that it has failed; anybody else's is ignored.
+constexpr int failed_signal = SIGUSR2;
 /// Longest wait for a service manager that does not read what it is told.
 constexpr std::chrono::milliseconds manager_patience{2000};
 
@@ -46,12 +46,19 @@ sigset_t stop_signals() {
   return set;
 }
 
-/// Takes the next signal to stop, or nothing after `at_most`; signals are blocked in all threads,
+/// Signals that `serve` waits for once its node is ready.
+sigset_t all_signals() {
+  auto set = stop_signals();
+  sigaddset(&set, SIGHUP);
+  sigaddset(&set, failed_signal);
+  return set;
+}
+
+/// Takes the next signal of `set`, or nothing after `at_most`; signals are blocked in all threads,
 /// so they arrive only here. A wait that was interrupted, because the process was stopped and went
 /// on, is continued for the time that is left.
-std::optional<int> stop_signal_within(std::chrono::milliseconds at_most) {
+std::optional<int> signal_within(const sigset_t& set, std::chrono::milliseconds at_most) {
   using std::chrono::steady_clock;
-  const auto set = stop_signals();
   const auto end = steady_clock::now() + at_most;
   for (auto left = at_most; left.count() >= 0;
        left = std::chrono::ceil<std::chrono::milliseconds>(end - steady_clock::now())) {
@@ -64,19 +71,10 @@ std::optional<int> stop_signal_within(std::chrono::milliseconds at_most) {
   return std::nullopt;
 }
 
-sigset_t reload_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGHUP);
-  return set;
-}
-
-/// Reads the certificates again if a SIGHUP has come, which is blocked in all threads. The signal
-/// never ends the process: tools that rotate logs send it to whatever writes one.
-void reload_if_told(actors::node& node) {
-  const auto set = reload_signals();
-  const timespec now{};
-  if (sigtimedwait(&set, nullptr, &now) > 0 && !node.read_certificates_again())
+/// Reads the certificates again, as a SIGHUP asks for. The signal never ends the process: tools
+/// that rotate logs send it to whatever writes one.
+void reload(actors::node& node) {
+  if (!node.read_certificates_again())
     log::info(
         "SIGHUP: there are no certificates, or those in use stay; nothing else is read again");
 }
@@ -85,7 +83,7 @@ void reload_if_told(actors::node& node) {
 /// left in shared memory then is cleaned up by the next start.
 void watch_over_drain(const actors::node& node, std::chrono::milliseconds drain_timeout) {
   std::thread([drain_timeout, stopping_at = node.stopping_at()] {
-    auto again = stop_signal_within(drain_timeout + std::chrono::seconds(5));
+    auto again = signal_within(stop_signals(), drain_timeout + std::chrono::seconds(5));
     log::error("{} ({}); leaving at once",
                again ? "told to stop again while draining" : "draining took too long",
                stopping_at->load());
@@ -107,15 +105,26 @@ void tell_manager(std::string_view state) {
     log::warn("{}; it may take this node for one that does not start or end", told.error().message);
 }
 
-/// Waits for a signal to stop. Ends the process when the node has failed: such a node may answer
-/// nobody, and the cluster is better off without it. /readyz tells of the failure already.
-std::optional<int> stop_signal_or_failure(const actors::node& node,
-                                          std::chrono::milliseconds at_most) {
-  const auto signal = stop_signal_within(at_most);
-  if (signal || node.failure().empty())
-    return signal;
+/// Ends the process when the node has failed: such a node may answer nobody, and the cluster is
+/// better off without it. /readyz tells of the failure already.
+void leave_if_failed(const actors::node& node) {
+  if (node.failure().empty())
+    return;
   log::error("this node is no use any more ({}); leaving at once", node.failure());
   ::_exit(exit_failed);
+}
+
+/// Waits for a signal to stop, while the node does its work.
+int wait_for_stop_signal(actors::node& node) {
+  node.when_failed([] { ::kill(::getpid(), failed_signal); });
+  for (;;) {
+    leave_if_failed(node);
+    const int number = signal_within(all_signals(), std::chrono::hours(1)).value_or(failed_signal);
+    if (number == SIGHUP)
+      reload(node);
+    else if (number != failed_signal)
+      return number;
+  }
 }
 
 void say_what_lacks(const char* why) noexcept {
@@ -155,17 +164,16 @@ int serve(const config::node_config& config, const actors::node_decorators& deco
   }
   auto& node = **started;
   std::optional<int> signal;
-  while (!signal && !node.ready())
-    signal = stop_signal_or_failure(node, std::chrono::milliseconds(10));
+  while (!signal && !node.ready()) {
+    leave_if_failed(node);
+    signal = signal_within(stop_signals(), std::chrono::milliseconds(10));
+  }
   if (!signal) {
     say_ready(node.self());
     tell_manager("READY=1");
     log::info("ready: control {}:{}, data port {}, http port {}", node.self().host,
               node.self().control_port, node.self().data_port, node.self().http_port);
-  }
-  while (!signal) {
-    reload_if_told(node);
-    signal = stop_signal_or_failure(node, failure_look_every);
+    signal = wait_for_stop_signal(node);
   }
   tell_manager("STOPPING=1");
   log::info("signal {}: draining for at most {} ms", *signal, config.drain.timeout.count());
@@ -227,10 +235,8 @@ int run_with(const node_options& options, const config::loaded_config& loaded,
 int run_node_program(int argc, char** argv, const actors::node_decorators& decorators) {
   // Signals are blocked before any thread starts, so that all threads inherit the mask and only
   // `serve` takes signals.
-  auto signals = stop_signals();
+  const auto signals = all_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  const auto reloads = reload_signals();
-  pthread_sigmask(SIG_BLOCK, &reloads, nullptr);
   for (const int number : {SIGPIPE, SIGUSR1, SIGUSR2})
     std::signal(number, SIG_IGN);
   std::set_terminate(end_for_exception);

@@ -4,6 +4,8 @@
 
 #include <caf/all.hpp>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace peercache::actors::supervision_test {
 namespace {
@@ -36,6 +38,19 @@ protected:
 TEST_F(supervision_test, an_exception_in_a_handler_is_a_failure) {
   tell(spawn_one(), "no memory");
   EXPECT_EQ(watched.failure().rfind("the actor has ended unasked", 0), 0u) << watched.failure();
+}
+
+TEST_F(supervision_test, the_first_failure_is_told_when_it_can_be_asked_for) {
+  std::vector<std::string> told;
+  watched.when_failed([&] { told.push_back(watched.failure()); });
+  const auto first = spawn_one();
+  const auto second = spawn_one();
+  EXPECT_TRUE(told.empty());
+  tell(first, "no memory");
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].rfind("the actor has ended unasked", 0), 0u) << told[0];
+  tell(second, "no memory either");
+  EXPECT_EQ(told.size(), 1u);
 }
 
 TEST_F(supervision_test, an_exit_message_of_anybody_is_a_failure) {

@@ -1,6 +1,7 @@
 #include "client/member_channel.hpp"
 
 #include "client/promote_plan.hpp"
+#include "common/beat_time.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -42,6 +43,10 @@ void member_channel::say_hello(time_point now) {
   hello_at_ = now;
   stream_.push(link::encode_question({*hello_, member_question::hello, {}}),
                net::frames::payload_bytes_max);
+}
+
+member_channel::time_point member_channel::next_hello() const noexcept {
+  return next_beat(hello_at_, hello_every);
 }
 
 member_channel::lane& member_channel::lane_of(member_question kind) noexcept {
@@ -156,7 +161,7 @@ bool member_channel::step(time_point now) {
   do {
     if (!receive())
       return false;
-    if (!hello_ && now >= hello_at_ + hello_every)
+    if (!hello_ && now >= next_hello())
       say_hello(now);
     end_overdue(now);
     send_waiting(views_, now);
@@ -175,7 +180,7 @@ bool member_channel::step(time_point now) {
 member_channel::time_point member_channel::due() const noexcept {
   if (!stands_ && !stream_.has_sent())
     return std::min(next_end_, begun_at_ + connect_patience);
-  return std::min(next_end_, hello_at_ + (hello_ ? hello_patience : hello_every));
+  return std::min(next_end_, hello_ ? hello_at_ + hello_patience : next_hello());
 }
 
 void member_channel::end() {

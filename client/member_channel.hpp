@@ -54,6 +54,7 @@ class member_channel {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
+  /// Hellos come at multiples of this time, with all else that beats on this host.
   static constexpr std::chrono::milliseconds hello_every{1000};
   /// Longest time to the answer of a hello.
   static constexpr std::chrono::milliseconds hello_patience{2000};
@@ -105,6 +106,7 @@ private:
   };
 
   void say_hello(time_point now);
+  time_point next_hello() const noexcept;
   lane& lane_of(link::member_question kind) noexcept;
   void end_overdue(time_point now);
   void end_overdue_waiting(lane& of, time_point now);

@@ -25,10 +25,10 @@ using namespace std::chrono_literals;
 using namespace peercache::link;
 using session_pointer = session_actor::stateful_pointer<session_actor_state>;
 
-constexpr auto beat_interval = 250ms;
-constexpr std::uint32_t beats_per_report = 4;
-constexpr std::uint32_t beats_per_use_report = 2;
-constexpr std::uint32_t beats_per_call_report = 8;
+constexpr auto beat_interval = 250ms; ///< Without a node, and after news for other members.
+constexpr auto tell_uses_every = 500ms;
+constexpr auto tell_totals_every = 1000ms;
+constexpr auto tell_calls_every = 2000ms;
 constexpr auto session_timeout = 1s;
 constexpr auto commit_timeout = 10s;
 
@@ -61,6 +61,7 @@ result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_acto
 void opened(session_pointer self, const gateway_actor& gateway, const session_welcome& welcome) {
   auto& state = self->state;
   state.connecting = false;
+  state.told.reset();
   auto pool = map_pool(welcome, gateway, state.options);
   if (!pool) {
     log::warn("client: the pool of this host's node cannot be mapped: {}", to_string(pool.error()));
@@ -201,6 +202,7 @@ void send_next(session_pointer self) {
 void node_lost(session_pointer self) {
   auto& state = self->state;
   state.options.board->set_pool(nullptr);
+  state.beats.plan(self, beat_interval);
   for (const auto& request : std::exchange(state.reserving, {}))
     request->answer({}, page_status::unreachable);
   if (auto job = state.in_flight)
@@ -307,21 +309,50 @@ void say_goodbye(session_pointer self) {
   }
 }
 
+/// Whether totals are the ones of before. The samples of a histogram only become more.
+bool same(const metrics::samples& one, const metrics::samples& other) {
+  return one.values() == other.values() &&
+         std::ranges::equal(one.latencies(), other.latencies(), [](const auto& a, const auto& b) {
+           return a.first == b.first && a.second.count == b.second.count;
+         });
+}
+
+/// Tells the node the totals of this client, unless it knows them.
+void send_totals(session_pointer self, const own_pool& pool) {
+  auto& state = self->state;
+  auto totals = state.options.report_totals();
+  if (state.told && same(*state.told, totals))
+    return;
+  state.told = totals;
+  self->send(pool.gateway, report_atom_v, pool.session, std::move(totals));
+}
+
+/// Whether it is time for what is told once in `every`; then `at` becomes the next time.
+bool is_time(caf::actor_clock::time_point now, std::chrono::milliseconds every,
+             caf::actor_clock::time_point& at) {
+  if (now < at)
+    return false;
+  at = next_beat(now, every);
+  return true;
+}
+
 void beat(session_pointer self) {
   auto& state = self->state;
-  ++state.beats;
-  send_stale_records(self->state.options);
-  send_releases(self->state.options);
-  if (state.beats % beats_per_use_report == 0)
-    send_uses(self->state.options);
-  auto pool = state.options.board->pool();
+  const auto now = self->clock().now();
+  if (!state.beats.due(now))
+    return;
+  bool news = send_stale_records(state.options);
+  news |= send_releases(state.options);
+  if (is_time(now, tell_uses_every, state.tell_uses_at))
+    news |= send_uses(state.options);
+  const auto pool = state.options.board->pool();
   if (!pool && !state.connecting)
     connect(self);
-  if (pool && state.beats % beats_per_report == 0)
-    self->send(pool->gateway, report_atom_v, pool->session, state.options.report_totals());
-  if (pool && state.beats % beats_per_call_report == 0)
+  if (pool && is_time(now, tell_totals_every, state.tell_totals_at))
+    send_totals(self, *pool);
+  if (pool && is_time(now, tell_calls_every, state.tell_calls_at))
     send_calls(self, *pool);
-  self->delayed_send(self, beat_interval, beat_atom_v, from_here{});
+  state.beats.plan(self, news || !pool ? beat_interval : rest_period);
 }
 
 } // namespace

@@ -2,8 +2,10 @@
 
 #include "client/promote_call.hpp"
 #include "client/session.hpp"
+#include "link/beats.hpp"
 #include "link/links_actor.hpp"
 
+#include <optional>
 #include <unordered_set>
 
 namespace peercache::client {
@@ -32,14 +34,20 @@ struct session_actor_state {
   pending_commit_ptr in_flight; ///< The commit that is on its way to the node.
   /// Requests for slots that are on their way to the node. Bounded by the number of caller threads.
   std::unordered_set<slot_request_ptr> reserving;
-  std::uint32_t beats = 0;
+  link::beats beats;
+  // When uses, totals and calls are told next, if there is news of them.
+  caf::actor_clock::time_point tell_uses_at{};
+  caf::actor_clock::time_point tell_totals_at{};
+  caf::actor_clock::time_point tell_calls_at{};
+  /// The totals that the node was told last in this session, if any.
+  std::optional<metrics::samples> told;
   static inline const char* name = "session";
 };
 
 /// Keeps the session with this host's node: opens it, opens it again when the node was gone, sends
-/// commits, receives views, reports totals once a second, tells other nodes which records were
-/// false and which pages were READ. Threads: scheduler. Errors: slots that were filled in a node
-/// that is gone, and requests to it, fail at once.
+/// commits, receives views, reports totals once a second when they have changed, tells other nodes
+/// which records were false and which pages were READ. Threads: scheduler. Errors: slots that were
+/// filled in a node that is gone, and requests to it, fail at once.
 session_actor::behavior_type
 run_session_actor(session_actor::stateful_pointer<session_actor_state> self,
                   session_actor_options options);

@@ -29,11 +29,11 @@ void tell(const session_actor_options& by, const incarnation& whom, member_quest
 
 } // namespace
 
-void send_stale_records(const session_actor_options& by) {
+bool send_stale_records(const session_actor_options& by) {
   auto& board = *by.board;
   auto records = board.stale.take();
   if (records.empty())
-    return;
+    return false;
   auto cluster = board.topology();
   const auto pool = board.pool();
   directory::owner_batches batches{cluster->ring,
@@ -43,28 +43,31 @@ void send_stale_records(const session_actor_options& by) {
   for (auto& batch : batches.take())
     if (const auto* owner = cluster->find(batch.owner); owner != nullptr && owner->linked())
       tell(by, owner->self.inc, member_question::withdraw, std::move(batch.records));
+  return true;
 }
 
-void send_uses(const session_actor_options& by) {
+bool send_uses(const session_actor_options& by) {
   auto& board = *by.board;
   auto uses = board.uses.take();
   if (uses.empty())
-    return;
+    return false;
   auto cluster = board.topology();
   for (auto& [inc, pages] : uses)
     if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
       tell(by, inc, member_question::used, std::move(pages));
+  return true;
 }
 
-void send_releases(const session_actor_options& by) {
+bool send_releases(const session_actor_options& by) {
   auto& board = *by.board;
   auto releases = board.releases.take();
   if (releases.empty())
-    return;
+    return false;
   const auto cluster = board.topology();
   for (auto& [inc, pages] : releases)
     if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
       tell(by, inc, member_question::hold, link::hold_body({board.holder.value, 0, pages}));
+  return true;
 }
 
 } // namespace peercache::client

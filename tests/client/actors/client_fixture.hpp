@@ -51,6 +51,7 @@ protected:
   /// Questions that members were asked; a test answers those whose answer matters.
   std::vector<std::pair<incarnation, member_request>> asked;
   call_log calls;
+  metrics::samples totals; ///< What the client has counted.
   session_actor actor = spawn_session_actor();
 
   /// All bytes of questions of this kind, one after the other.
@@ -94,7 +95,7 @@ protected:
       asked.push_back({whom, std::move(request)});
     };
     options.board = board;
-    options.report_totals = [] { return metrics::samples{}; };
+    options.report_totals = [this] { return totals; };
     options.calls = &calls;
     options.remember = [this](const page_key& key, const directory::page_location&) {
       remembered.push_back(key);

@@ -37,6 +37,7 @@ struct fake_node {
   std::vector<std::string> removed;     ///< Packed page_key of each question.
   std::vector<std::string> promoted;    ///< Packed promoted_page of each question.
   std::vector<link::call_report> calls; ///< What clients told of their calls.
+  std::vector<metrics::samples> totals; ///< What clients told of their totals.
   std::string warmed;                   ///< Packed promoted_page of all prefetches.
   std::string gone;                     ///< Names of gone nodes in all clears, a line each.
   std::uint64_t evicted_bytes = 0;      ///< Bytes that the node was asked to evict from its disk.
@@ -152,7 +153,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       },
       [](leave_atom, std::uint64_t) {},
       [node](abandon_atom, std::uint64_t, const std::string& slots) { node->abandoned += slots; },
-      [](report_atom, std::uint64_t, const metrics::samples&) {},
+      [node](report_atom, std::uint64_t, metrics::samples& said) { node->totals.push_back(said); },
       [node](used_atom, const std::string& pages, from_here) { return keep(node->used, pages); },
       [self, node](hold_atom, const std::string& pages, std::uint32_t who, std::uint32_t for_ms,
                    from_here) { return answer_to_hold(self, *node, pages, who, for_ms); },

@@ -95,6 +95,29 @@ TEST_F(session_actor_test, a_pool_that_cannot_be_mapped_is_why_there_is_no_sessi
   EXPECT_NE(board->pool(), nullptr);
 }
 
+TEST_F(session_actor_test, totals_are_told_to_each_session_and_when_they_have_changed) {
+  const auto pass_seconds = [this](int count) {
+    for (int i = 0; i < count; ++i)
+      pass(std::chrono::milliseconds(1000));
+  };
+  pass_seconds(5);
+  ASSERT_EQ(node.totals.size(), 1u);
+  totals.add(metric::pool_puts_total);
+  pass_seconds(1);
+  ASSERT_EQ(node.totals.size(), 2u);
+  EXPECT_EQ(node.totals[1].count(metric::pool_puts_total), 1u);
+  metrics::latency_snapshot taken;
+  taken.count = 1;
+  totals.set(metric::disk_op_seconds, {"read"}, taken);
+  pass_seconds(1);
+  ASSERT_EQ(node.totals.size(), 3u);
+  pass_seconds(5);
+  EXPECT_EQ(node.totals.size(), 3u);
+  lose_node();
+  pass_seconds(2);
+  EXPECT_EQ(node.totals.size(), 4u);
+}
+
 TEST_F(session_actor_test, whoever_is_sent_away_is_told_why_at_once) {
   node.refuses = "it belongs to cluster 'blue'";
   lose_node();

@@ -150,6 +150,7 @@ private:
   void scan();
   /// Runs one turn of the loop: commands, completions, events. False when nothing moved.
   bool turn();
+  bool may_rest() const;
   bool run_commands();
   void take(const storage::disk_tier_events& events);
   void written(const storage::disk_event& event);
@@ -182,6 +183,8 @@ private:
   std::optional<storage::disk_tier> tier_;
   time_point now_{};
   time_point report_at_{};
+  /// Whether the last turn did nothing, `may_rest`, and the report tells all that was before.
+  bool rests_ = false;
   std::uint64_t next_tag_ = 1;
   std::unordered_map<std::uint64_t, keeping> keeping_;
   std::vector<kept_page> known_; ///< Pages that should be written and are on disk already.

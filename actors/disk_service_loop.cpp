@@ -19,6 +19,7 @@ using storage::disk_clock;
 using storage::disk_status;
 
 constexpr auto sleep_max = 100ms;
+constexpr auto rest_max = 1000ms; ///< The longest sleep of a thread that has nothing to do.
 constexpr auto report_every = 100ms;
 /// Longest wait of a stopping node for its disk.
 constexpr auto close_at_most = 5s;
@@ -70,7 +71,7 @@ void disk_service::run(const std::function<void(disk_turn_ptr)>& tell) {
       tell(std::make_shared<disk_turn>(std::exchange(turn_, {})));
     if (!moved)
       io_->wait(std::clamp<std::chrono::nanoseconds>(tier_->next_due() - disk_clock::now(), 0ns,
-                                                     sleep_max));
+                                                     rests_ ? rest_max : sleep_max));
   }
   turn_at_ = 0;
   shut_down();
@@ -142,11 +143,24 @@ bool disk_service::turn() {
   // The gate stays open while the write breaker is open, because only writes that come through the
   // gate can close the breaker.
   gate_.set_open(why_off_.empty() && !tier_->read_only());
-  if (now_ >= report_at_) {
+  const bool did = moved || count != 0 || !events.empty();
+  const bool reports = now_ >= report_at_;
+  if (reports) {
     report_at_ = now_ + report_every;
     publish_report();
   }
-  return moved || count != 0 || !events.empty();
+  rests_ = reports && !did && may_rest();
+  return did;
+}
+
+/// Whether only a command gives this thread something to do, apart from the tier's own times. What
+/// ends or begins by time alone is to be seen soon: a gate that is shut, a fault, a transfer that
+/// takes long.
+bool disk_service::may_rest() const {
+  if (!gate_.open() || !keeping_.empty() || !loads_.empty())
+    return false;
+  const std::lock_guard hold(lock_);
+  return report_.breaker == "closed" && !report_.verifying && incidents_.open().empty();
 }
 
 /// Walks the next pages of the tier and erases those of cleared spaces. False when no walk is under

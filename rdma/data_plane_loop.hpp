@@ -12,7 +12,8 @@ struct data_plane_loop_options {
   /// How long the thread goes on polling after something moved, before it sleeps. On a machine with
   /// one CPU the thread does not spin.
   clock::duration spin = std::chrono::microseconds(50);
-  clock::duration sleep_max = std::chrono::milliseconds(100);
+  /// The longest sleep: the plane's timers, events, batches and `wake` end one in any case.
+  clock::duration sleep_max = std::chrono::seconds(1);
 };
 
 /// The loop of a data plane's thread: takes batches from the ring, polls, sleeps. Starts no thread

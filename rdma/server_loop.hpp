@@ -11,11 +11,15 @@ namespace peercache::rdma {
 /// request of a batch is near.
 inline constexpr auto server_spin = std::chrono::microseconds(20);
 inline constexpr clock::duration server_sleep_max = std::chrono::milliseconds(100);
+/// The longest sleep once nothing has moved for as long as this. An event or `stop` ends a sleep in
+/// any case, and a server with sessions sleeps no longer than they need.
+inline constexpr clock::duration server_rest_max = std::chrono::seconds(1);
 
 /// The loop of a server's thread (`tcp_page_server`, `verbs_rail_server`): polls, and sleeps when
 /// nothing has moved for `spin`, until `stop` is set. A thread that sets `stop` wakes the server
 /// afterwards.
-/// @param each_turn called with the time of each turn, at least every `server_sleep_max`
+/// @param each_turn called with the time of each turn, at least every `server_sleep_max` in the
+/// second after something has moved, and every `server_rest_max` later
 template <class Server, class EachTurn>
 void run_server(Server& server, const std::atomic<bool>& stop, EachTurn&& each_turn,
                 clock::duration spin = server_spin) {
@@ -25,7 +29,7 @@ void run_server(Server& server, const std::atomic<bool>& stop, EachTurn&& each_t
     if (server.poll(now))
       moved_at = now;
     else if (now - moved_at >= spin)
-      server.wait(server_sleep_max);
+      server.wait(now - moved_at < server_rest_max ? server_sleep_max : server_rest_max);
     each_turn(now);
   }
 }

@@ -67,7 +67,8 @@ metrics::api_answer answer_api(http_board& board, const std::string& name,
                                std::chrono::steady_clock::time_point now, std::uint64_t today) {
   if (name != "cluster" && name != "history" && name != "events" && name != "key")
     return {404, api_fault_json("there is no /api/" + name)};
-  board.looked.store(now);
+  if (now - board.looked.exchange(now) > overview_lasts && board.look)
+    board.look();
   if (name == "key")
     return key_answer(board, query, now);
   if (name == "history")

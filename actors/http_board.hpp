@@ -48,6 +48,8 @@ struct http_board {
       std::chrono::steady_clock::time_point{}};
   std::atomic<std::chrono::steady_clock::time_point> scraped{
       std::chrono::steady_clock::time_point{}};
+  /// Has the cluster looked at soon. Set before the HTTP thread runs.
+  std::function<void()> look;
 };
 
 /// A text of the overview that is older than this is not given as an answer: the actors of this

@@ -3,6 +3,7 @@
 #include "common/fault_ids.hpp"
 #include "common/log.hpp"
 #include "common/unix_time.hpp"
+#include "link/beats.hpp"
 
 #include <fmt/format.h>
 
@@ -111,7 +112,7 @@ metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics
                   self->state.remember(node, self->clock().now(), unix_ms());
                 },
                 failed);
-        self->delayed_send(self, own.interval, beat_atom_v, from_here{});
+        beat_within(self, own.interval);
       },
   };
 }

@@ -304,6 +304,7 @@ void node::impl::end_actors() {
   overlap_ = nullptr;
   board_->ask_for_key = {}; // The function holds the overview, which holds the board.
   board_->ask_for_overlap = {};
+  board_->look = {};
   lookups_ = nullptr;
   gateway_ = nullptr;
   clearing_ = nullptr;

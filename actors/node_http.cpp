@@ -65,6 +65,7 @@ void node::impl::spawn_overview() {
   options.replicas = config_.directory.replicas;
   options.epochs = memory_->epochs();
   overview_ = system_->spawn(run_overview, std::move(options));
+  board_->look = [overview = overview_] { caf::anon_send(overview, turn_atom_v, from_here{}); };
   board_->ask_for_key = [overview = overview_](const page_key& key) {
     caf::anon_send(overview, locate_atom_v, to_string(key), from_here{});
   };

@@ -190,9 +190,15 @@ overview_actor::behavior_type run_overview(overview_pointer self, overview_optio
   return {
       [self](topology_atom, const topology_ptr& next) { self->state.seen.take(next); },
       [self](locate_atom, const std::string& key, from_here) { search_key(self, key); },
+      [self](turn_atom, from_here) { self->state.beats.plan(self, self->state.options.turn); },
       [self](beat_atom, from_here) {
+        auto& own = self->state;
+        const auto now = self->clock().now();
+        if (!own.beats.due(now))
+          return;
         look_at_cluster(self);
-        self->delayed_send(self, self->state.options.turn, beat_atom_v, from_here{});
+        own.beats.plan(self, pace(own, now) ? own.options.turn
+                                            : std::max(own.options.turn, link::rest_period));
       },
   };
 }

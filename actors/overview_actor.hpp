@@ -5,6 +5,7 @@
 #include "actors/http_board.hpp"
 #include "actors/key_search.hpp"
 #include "actors/link_names.hpp"
+#include "link/beats.hpp"
 #include "link/protocol/message_types.hpp"
 #include "storage/epoch_table.hpp"
 
@@ -22,6 +23,8 @@ using overview_actor = caf::typed_actor<
     // From the HTTP server: somebody asks where the page of this key is. The text is the key's,
     // without an epoch.
     caf::reacts_to<locate_atom, std::string, from_here>,
+    // From the HTTP thread: somebody looks at the cluster, which nobody did for a while.
+    caf::reacts_to<turn_atom, from_here>,
     // From itself: time to ask the nodes, while somebody looks or collects metrics.
     caf::reacts_to<beat_atom, from_here>>;
 
@@ -36,7 +39,7 @@ struct overview_options {
   std::shared_ptr<http_board> board;
   std::uint32_t replicas = 2; ///< Number of owners of each key.
   storage::epoch_table epochs;
-  std::chrono::milliseconds turn{250};
+  std::chrono::milliseconds turn{250}; ///< While somebody looks or collects metrics.
   /// Longest wait for a node's answer. The parts of its answer come within one second, or are left
   /// out.
   std::chrono::milliseconds answer_timeout{2000};
@@ -56,6 +59,7 @@ struct overview_state {
   bool heard_history = false; ///< `history` has changed since it was last put on the board.
   /// Open searches, by the text of their key without an epoch.
   std::map<std::string, key_search> searches;
+  link::beats beats;
   static inline const char* name = "overview";
 };
 

@@ -111,11 +111,13 @@ TEST_F(session_actor_test, totals_are_told_to_each_session_and_when_they_have_ch
   totals.set(metric::disk_op_seconds, {"read"}, taken);
   pass_seconds(1);
   ASSERT_EQ(node.totals.size(), 3u);
+  taken.count = 2;
+  totals.set(metric::disk_op_seconds, {"read"}, taken);
   pass_seconds(5);
-  EXPECT_EQ(node.totals.size(), 3u);
+  EXPECT_EQ(node.totals.size(), 4u);
   lose_node();
   pass_seconds(2);
-  EXPECT_EQ(node.totals.size(), 4u);
+  EXPECT_EQ(node.totals.size(), 5u);
 }
 
 TEST_F(session_actor_test, whoever_is_sent_away_is_told_why_at_once) {

@@ -1,0 +1,93 @@
+// What a cluster costs whose clients ask for nothing: how often its threads wake.
+
+#include "local_ring.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+namespace peercache::real {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How often each thread of a process has gone to sleep, by its id and name.
+std::map<std::string, std::uint64_t> sleeps_of(pid_t pid) {
+  std::map<std::string, std::uint64_t> all;
+  const auto tasks = std::filesystem::path("/proc") / std::to_string(pid) / "task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    std::ifstream named(task.path() / "comm");
+    std::string name;
+    std::getline(named, name);
+    std::ifstream status(task.path() / "status");
+    constexpr std::string_view wanted = "voluntary_ctxt_switches:";
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with(wanted))
+        all[task.path().filename().string() + " " + name] = std::stoull(line.substr(wanted.size()));
+  }
+  return all;
+}
+
+/// Whether a thread of this test's process is one of the product's: those that a client begins have
+/// names of their own or CAF's.
+bool is_of_client(const std::string& thread) {
+  return thread.find(" peercache-") != thread.npos || thread.find(" caf.") != thread.npos;
+}
+
+/// How often the threads have gone to sleep between two looks, in all and each.
+std::pair<std::uint64_t, std::string> between(const std::map<std::string, std::uint64_t>& first,
+                                              const std::map<std::string, std::uint64_t>& then,
+                                              bool (*counts)(const std::string&)) {
+  std::uint64_t sum = 0;
+  std::string each;
+  for (const auto& [thread, sleeps] : then) {
+    if (!counts(thread))
+      continue;
+    const auto known = first.find(thread);
+    const auto more = sleeps - (known == first.end() ? 0 : known->second);
+    sum += more;
+    each += "\n  " + thread + ": " + std::to_string(more);
+  }
+  return {sum, each};
+}
+
+class rest : public local_ring {};
+
+/// The wait is the measurement itself. Other programs of the machine make no thread of these go to
+/// sleep more often; a page that goes its way or a view that changes would, so the quietest of some
+/// spans counts.
+TEST_F(rest, nodes_and_clients_that_have_nothing_to_do_hardly_wake) {
+  constexpr auto span = 1000ms;
+  constexpr int spans = 4;
+  constexpr std::uint64_t node_wakes_max = 60;
+  constexpr std::uint64_t clients_wakes_max = 75;
+  std::vector<std::unique_ptr<client::cache_client>> clients;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    clients.push_back(client_of(i));
+  for (const auto& each : clients)
+    ASSERT_NE(each, nullptr);
+  put(*clients[0], 0, 4);
+  const auto all = [](const std::string&) { return true; };
+  std::pair<std::uint64_t, std::string> node_least{~std::uint64_t{0}, {}};
+  std::pair<std::uint64_t, std::string> clients_least{~std::uint64_t{0}, {}};
+  for (int i = 0; i < spans; ++i) {
+    const auto node_first = sleeps_of(node(0).process().pid());
+    const auto clients_first = sleeps_of(::getpid());
+    std::this_thread::sleep_for(span);
+    node_least = std::min(node_least, between(node_first, sleeps_of(node(0).process().pid()), all));
+    clients_least =
+        std::min(clients_least, between(clients_first, sleeps_of(::getpid()), is_of_client));
+  }
+  EXPECT_LE(node_least.first, node_wakes_max) << node_least.second;
+  EXPECT_LE(clients_least.first, clients_wakes_max) << clients_least.second;
+  EXPECT_GT(node_least.first, 0u);
+  EXPECT_GT(clients_least.first, 0u);
+}
+
+} // namespace
+} // namespace peercache::real

@@ -52,8 +52,9 @@ bool membership::only_says_of_life(const packet& received) {
 bool membership::beat_is_due() {
   if (now_ < next_beat_)
     return false;
-  // Heartbeats that this node missed, because it stood still, are not sent later.
-  next_beat_ = std::max(next_beat_ + options_.heartbeat, now_);
+  // Heartbeats of all nodes of a host come together. Those that this node missed, because it stood
+  // still, are not sent later.
+  next_beat_ = next_beat(now_, options_.heartbeat);
   return true;
 }
 

@@ -4,7 +4,10 @@
 #include "link/protocol/atoms.hpp"
 #include "link/protocol/internal.hpp"
 
+#include <caf/actor_cast.hpp>
 #include <caf/actor_clock.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/message_id.hpp>
 
 #include <chrono>
 #include <optional>
@@ -14,10 +17,19 @@ namespace peercache::link {
 /// The longest pause between two beats of an actor that has nothing to do.
 inline constexpr std::chrono::milliseconds rest_period{500};
 
+/// Has one beat come to the actor at `at`. The message names no sender: one that named the actor
+/// would keep it alive, and CAF 0.17.6 does not empty the mailbox of a broker that ends.
+template <class Self>
+void beat_at(Self* self, caf::actor_clock::time_point at) {
+  self->clock().schedule_message(
+      at, caf::actor_cast<caf::strong_actor_ptr>(self),
+      caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, beat_atom_v, from_here{}));
+}
+
 /// Has one beat come to the actor within `period`.
 template <class Self>
 void beat_within(Self* self, std::chrono::milliseconds period) {
-  self->scheduled_send(self, next_beat(self->clock().now(), period), beat_atom_v, from_here{});
+  beat_at(self, next_beat(self->clock().now(), period));
 }
 
 /// When an actor beats next, by a `beat_atom` that it sends to itself. A later beat may be brought
@@ -45,7 +57,7 @@ public:
     if (planned_ && *planned_ <= at)
       return;
     planned_ = at;
-    self->scheduled_send(self, at, beat_atom_v, from_here{});
+    beat_at(self, at);
   }
 
 private:

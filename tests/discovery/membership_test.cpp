@@ -230,6 +230,18 @@ TEST(membership, five_nodes_join_at_once) {
   EXPECT_LE(*took, heartbeat);
 }
 
+TEST(membership, a_node_sends_its_second_heartbeat_within_one_of_its_start) {
+  for (auto late = milliseconds(0); late < heartbeat; late += milliseconds(40)) {
+    membership_net net(1);
+    net.run_for(late);
+    net.start("alone", 1, {});
+    net.run_for(milliseconds(51));
+    ASSERT_TRUE(net.converged());
+    const auto more = net.machine(0).next_tick(net.now()) - net.now();
+    EXPECT_LE(more, heartbeat) << late.count();
+  }
+}
+
 TEST(membership, a_tick_is_due_with_each_heartbeat_and_more_often_while_one_is_missed) {
   auto net = converged_net(3);
   const auto ticks_in_ten_heartbeats = [&](std::size_t i) {

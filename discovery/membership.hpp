@@ -202,6 +202,7 @@ private:
   bool calm(time_point until) const;
   static bool only_says_of_life(const packet& received);
   bool beat_is_due();
+  duration until_next_tick() const noexcept;
   std::vector<action> take_actions();
 
   // Functions of a node that hears too few masters: the survey of the nodes that are left, and

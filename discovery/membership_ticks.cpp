@@ -19,8 +19,9 @@ time_point membership::next_tick(time_point now) const {
 bool membership::busy() const {
   if (phase_ != phase::joined || round_ || survey_ || change_is_due_ || outbid_ > view_.stamp())
     return true;
-  if (!joining_.empty() || !leavers_.empty() || !vouched_.empty() || !forgotten_.empty() ||
-      !elsewhere_.empty())
+  if (!joining_.empty() || !leavers_.empty() || !vouched_.empty() || !elsewhere_.empty())
+    return true;
+  if ((leads() && !forgotten_.empty()) || (view_.fragment() && is_whole_with(view_.members)))
     return true;
   return view_.find(self_.inc)->draining != self_.draining;
 }

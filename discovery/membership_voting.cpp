@@ -70,10 +70,16 @@ void membership::propose(view value, bool inherited) {
   proceed();
 }
 
+/// A wait that ends with the second tick from now on: ticks come at multiples of a quarter of the
+/// heartbeat while something is under way, the first of them perhaps at once.
+duration membership::until_next_tick() const noexcept {
+  return options_.heartbeat / 8;
+}
+
 /// Asks all other masters that have not granted their vote, or the processes in their places, to
 /// vote.
 void membership::ask_masters() {
-  ask_again_at_ = now_ + options_.heartbeat / 4;
+  ask_again_at_ = now_ + until_next_tick();
   auto ask = [this](const auto& question) {
     for (const auto& name : round_->base().masters) {
       const auto& master = *round_->base().find_name(name);
@@ -169,7 +175,7 @@ void membership::proceed() {
   vote_oneself();
   if (!round_->enough()) {
     if (!votes_can_suffice())
-      end_round(options_.heartbeat / 4);
+      end_round(until_next_tick());
     return;
   }
   if (round_->step() == voting_step::propose) {

@@ -242,6 +242,25 @@ TEST(membership, a_node_sends_its_second_heartbeat_within_one_of_its_start) {
   }
 }
 
+TEST(membership, a_vote_that_is_not_answered_is_asked_for_again_four_times_a_heartbeat) {
+  auto net = converged_net(3);
+  net.run_for(2 * expiry);
+  std::size_t leader = 0;
+  while (!net.machine(leader).leads())
+    ++leader;
+  const auto voter = (leader + 1) % 3, gone = (leader + 2) % 3;
+  std::size_t asked = 0;
+  net.watch = [&](std::size_t from, const send_packet& sent) {
+    if (from == leader && std::holds_alternative<propose_packet>(sent.body))
+      ++asked;
+  };
+  net.kill(gone);
+  ASSERT_TRUE(net.run_until([&] { return asked > 0; }, 2 * expiry));
+  net.freeze(voter);
+  net.run_for(heartbeat);
+  EXPECT_GE(asked, 4u);
+}
+
 TEST(membership, a_tick_is_due_with_each_heartbeat_and_more_often_while_one_is_missed) {
   auto net = converged_net(3);
   const auto ticks_in_ten_heartbeats = [&](std::size_t i) {

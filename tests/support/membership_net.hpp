@@ -1,7 +1,6 @@
 #pragma once
 
 #include "common/assert.hpp"
-#include "common/beat_time.hpp"
 #include "discovery/membership.hpp"
 #include "discovery/packet_codec.hpp"
 
@@ -215,15 +214,11 @@ private:
     }
   }
 
-  /// Plans the node's next tick. A machine that wants to be called four times a heartbeat is called
-  /// more often, so that few nodes are called at the same time.
+  /// Plans the node's next tick. Clocks are a little late, each time by another span.
   void plan_tick(node& n) {
     if (!n.machine)
       return;
-    auto due = n.machine->next_tick(now_);
-    if (due - now_ <= n.options.heartbeat / 4)
-      due = next_beat(now_, n.options.heartbeat / 10);
-    n.tick_at = std::min(n.tick_at, due);
+    n.tick_at = std::min(n.tick_at, n.machine->next_tick(now_) + ms(random_() % 3));
   }
 
   void perform(std::size_t i, const std::vector<discovery::action>& actions) {

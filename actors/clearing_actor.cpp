@@ -23,8 +23,7 @@ constexpr auto catch_up_patience = 15s;
 /// The requests to pool and disk have no time-out: both live in this process and answer for as long
 /// as this actor does.
 constexpr auto local_timeout = caf::infinite;
-/// A clear whose time has passed is answered at most this much later. No delayed message waits
-/// longer than this, because a pending message keeps an actor system from ending.
+/// A clear whose time has passed is answered at most this much later.
 constexpr auto look_again = 50ms;
 
 std::string joined(const std::vector<std::string>& names) {

@@ -92,8 +92,10 @@ bool catches_up(const pool_disk& disk) {
 
 } // namespace
 
-bool has_to_catch_up(const pool_state& state) {
-  return !state.disk.write_outs.empty() || (catches_up(state.disk) && not_on_disk(state) != 0);
+bool has_to_catch_up(const pool_state& state, disk_catch_up::time_point now) {
+  const auto& disk = state.disk;
+  return !disk.write_outs.empty() || (catches_up(disk) && disk.takes_pages() &&
+                                      !disk.catch_up.failing(now) && not_on_disk(state) != 0);
 }
 
 void catch_up(pool_pointer self) {

@@ -100,6 +100,7 @@ void answer_when_withdrawn(pool_pointer self, pool_state::open_removal removal) 
   const auto wait = state.publishing->when_withdrawn(self->clock().now());
   const bool is_new = state.removing.emplace(wait, std::move(removal)).second;
   PEERCACHE_ASSERT(is_new);
+  stir(self); // A beat ends the wait for owners that do not answer.
   carry_out_orders(self);
 }
 

@@ -1,5 +1,7 @@
 // A pool one of whose directory owners stands still.
 
+#include "common/beat_time.hpp"
+#include "link/beats.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 
 namespace peercache::actors {
@@ -63,6 +65,28 @@ TEST_F(frozen_owner_test,
         EXPECT_EQ(static_cast<page_status>(statuses.at(0)), page_status::hit);
       },
       [](const caf::error&) { FAIL() << "removal was refused"; });
+}
+
+TEST_F(frozen_owner_test, a_removal_is_answered_in_time_though_the_pool_had_nothing_to_do) {
+  tell_everyone(both(1));
+  auto stored = begin_commit(key_named("a"));
+  ASSERT_EQ(answer_to(stored), page_status::stored);
+  for (int i = 0; i < 60; ++i)
+    pass(std::chrono::milliseconds(50));
+  tell_everyone(
+      topology_of({{here, shard_here}, {there, caf::actor_cast<directory_actor>(stopped)}}, 1));
+  while (next_beat(scheduler().clock().now(), link::rest_period) - scheduler().clock().now() <
+         std::chrono::milliseconds(450))
+    pass(std::chrono::milliseconds(10));
+  std::string keys;
+  append_record(keys, key_named("a"));
+  auto removal = self->request(pool, caf::infinite, remove_atom_v, keys, from_here{});
+  settle();
+  ASSERT_FALSE(is_answered());
+  pass(std::chrono::milliseconds(300));
+  EXPECT_TRUE(is_answered());
+  removal.receive([](const std::string&) {},
+                  [](const caf::error&) { FAIL() << "removal was refused"; });
 }
 
 TEST_F(frozen_owner_test, a_commit_is_done_when_one_owner_has_it) {

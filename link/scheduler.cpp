@@ -106,6 +106,9 @@ class scheduler final : public caf::scheduler::abstract_coordinator {
 public:
   using abstract_coordinator::abstract_coordinator;
 
+  /// Ends the threads that run though the system could not start, for want of one more.
+  ~scheduler() override { end_threads(); }
+
   void enqueue(caf::resumable* job) override {
     PEERCACHE_ASSERT(job != nullptr);
     jobs_.push(job);
@@ -114,27 +117,18 @@ public:
 
 protected:
   void start() override {
-    try {
-      for (std::size_t i = 0; i < num_workers(); ++i) {
-        auto& runs =
-            *workers_.emplace_back(std::make_unique<worker>(system(), jobs_, max_throughput()));
-        threads_.push_back(begin("peercache-actor", [&runs] { runs.run(); }));
-      }
-      clock_thread_ = begin("peercache-clock", [this] { timers_.run(); });
-    } catch (...) {
-      end_workers(); // The system has no room for one more thread; those that run would outlive us.
-      throw;
+    for (std::size_t i = 0; i < num_workers(); ++i) {
+      auto& runs =
+          *workers_.emplace_back(std::make_unique<worker>(system(), jobs_, max_throughput()));
+      threads_.push_back(begin("peercache-actor", [&runs] { runs.run(); }));
     }
+    clock_thread_ = begin("peercache-clock", [this] { timers_.run(); });
     abstract_coordinator::start();
   }
 
   void stop() override {
     stop_actors();
-    // Timers refer to actors, which end while the system still stands, and deliver to none later.
-    timers_.stop();
-    clock_thread_.join();
-    timers_.cancel_all();
-    end_workers();
+    end_threads();
     // The end of an actor sends messages to others.
     for (auto left = jobs_.take_all(); !left.empty(); left = jobs_.take_all())
       for (auto* job : left)
@@ -143,7 +137,11 @@ protected:
   }
 
 private:
-  void end_workers() {
+  void end_threads() {
+    timers_.stop();
+    if (clock_thread_.joinable())
+      clock_thread_.join();
+    timers_.cancel_all(); // Timers refer to actors, which end while the system still stands.
     for (std::size_t i = 0; i < threads_.size(); ++i)
       jobs_.push(nullptr);
     for (auto& each : threads_)

@@ -14,7 +14,9 @@ timers::time_point together_with_others(timers::time_point t, timers::time_point
   using duration = timers::time_point::duration;
   constexpr auto step_max =
       std::bit_floor(static_cast<std::uint64_t>(duration(std::chrono::milliseconds(16)).count()));
-  if (t <= now || t > timers::time_point::max() - std::chrono::seconds(1))
+  constexpr std::chrono::milliseconds step_of_beats(25);
+  if (t <= now || t > timers::time_point::max() - std::chrono::seconds(1) ||
+      t.time_since_epoch() % step_of_beats == duration::zero())
     return t;
   const auto wait = static_cast<std::uint64_t>((t - now).count());
   const auto step = std::min(std::bit_floor(wait / parts_of_wait), step_max);

@@ -212,8 +212,9 @@ TEST_F(lookup_course_test, an_owner_that_is_asked_again_while_it_is_silent_has_n
   const auto first = next(2s);
   const auto silent = first.at(0)->share.owner;
   for (auto* asked : first)
-    if (asked->share.owner != silent)
+    if (asked->share.owner != silent) {
       EXPECT_TRUE(answer(asked, false));
+    }
   std::size_t asked_again = 0;
   while (!course->is_over()) {
     const auto due = next(until - now);
@@ -238,8 +239,9 @@ TEST_F(lookup_course_test, an_owner_that_answers_late_has_its_time_for_what_else
   const auto first = next(320ms);
   auto* late = first.at(0);
   for (auto* asked : first)
-    if (asked != late)
+    if (asked != late) {
       EXPECT_TRUE(answer(asked, false));
+    }
   lookup_course::question* more = nullptr;
   while (more == nullptr && !course->is_over()) {
     const auto due = next(until - now);

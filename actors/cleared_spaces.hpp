@@ -53,8 +53,8 @@ public:
   /// Raises a space's epoch. False when nothing changed: the epoch was that high already, or
   /// `epoch` is above all valid ones.
   bool raise(space_id space, epoch_number epoch);
-  /// `open`: clients of this host may read the pool. `close`: they may not, for the node has not
-  /// caught up, or leaves its cluster.
+  /// `open` lets clients of this host read the pool. `close` forbids it, because the node has not
+  /// caught up or leaves its cluster.
   void open() noexcept { table_.open(); }
   void close() noexcept { table_.close(); }
 
@@ -66,7 +66,7 @@ public:
   /// Takes in what another node has encoded. True when an epoch rose. Errors: `invalid_argument`,
   /// and nothing has changed then.
   result<bool> merge(std::string_view encoded);
-  /// Takes in the bytes that the previous process has made with `encode_for_disk`. Errors: as of
+  /// Takes in the bytes that the previous process has made with `encode_for_disk`. Errors: those of
   /// `merge`.
   result<void> recall(std::string_view from_disk);
   /// Takes in the `life` of the previous process. @pre no other node was heard yet
@@ -99,20 +99,21 @@ public:
   };
   std::string tell(const incarnation& whom, bool done = true, bool leaves = false) const;
   static result<telling> decode_telling(std::string_view bytes);
-  /// Takes in another node's telling. True when an epoch rose. Errors: as of `merge`.
+  /// Takes in another node's telling. True when an epoch rose. Errors: those of `merge`.
   result<bool> hear(const telling& said);
   /// Takes from a telling only that its sender ends or leaves: nothing else counts for a node that
   /// has left.
   void hear_goodbye(const telling& said);
   /// Whether this member does not know yet all that this node knows.
   bool is_to_hear(const incarnation& member) const { return !told_.contains(member); }
-  /// Returns the names of the members that have not said, by the very view that this node has, that
-  /// they know this epoch and are done with it: such a member may serve older pages, or let in a
+  /// Returns the names of the members that have not said, in the same view as this node's, that
+  /// they know this epoch and have acted on it: such a member may serve older pages, or let in a
   /// node that does.
   std::vector<std::string> unaware(space_id space, epoch_number epoch) const;
 
-  /// True once this node has heard, since its start, from a node that had caught up, or from all
-  /// members, including the nodes that the previous process left behind.
+  /// True once this node has heard, since its start, from a node that had caught up and knows what
+  /// this node missed, or from all members, including the nodes that the previous process left
+  /// behind.
   bool caught_up() const noexcept { return caught_up_; }
   /// Names of nodes that the previous process left behind and that keep this node from catching up;
   /// or empty.

@@ -93,7 +93,8 @@ bool clearing_state::has_news() const {
 
 namespace {
 
-/// Has the next beat come: soon where it has something to do.
+/// Plans this actor's next beat: soon when the beat has something to do, after a longer rest when
+/// not.
 void plan_beat(clearing_pointer self) {
   auto& state = self->state;
   const auto beat = state.options.beat;

@@ -35,7 +35,7 @@ struct clearing_options {
     return std::string{};
   };
   std::function<std::uint64_t()> unix_seconds = [] { return std::uint64_t{0}; };
-  std::chrono::milliseconds beat{100}; ///< While there is something to do.
+  std::chrono::milliseconds beat{100}; ///< Time between two beats while there is something to do.
   /// Longest wait for another node's answer; that node may have to withdraw millions of pages
   /// first.
   std::chrono::milliseconds answer_timeout{2000};
@@ -55,7 +55,7 @@ struct clearing_state {
   clearing_options options;
   cleared_spaces spaces;
   topology_ptr cluster;
-  std::string kept_bytes; ///< The bytes that the disk was given last.
+  std::string kept_bytes; ///< Encoded cleared spaces that the disk was given last.
   /// Why the disk does not keep the bytes that it was given last; empty when it does.
   std::string why_not_kept;
   std::size_t keeping = 0;     ///< Unanswered requests to the disk.
@@ -69,7 +69,7 @@ struct clearing_state {
   metrics::samples totals;   ///< Counts the clears that were answered.
   bool announced = false;    ///< `options.caught_up` was called.
   bool left = false;         ///< This node has left for good.
-  bool says_goodbye = false; ///< The next process will know that this one left.
+  bool says_goodbye = false; ///< The record for the node's next process says that this one left.
   life_record noted;
   /// End of the wait for nodes that were left behind; nothing while there is no such wait.
   std::optional<caf::actor_clock::time_point> waits_until;
@@ -82,7 +82,7 @@ struct clearing_state {
   bool done() const noexcept { return withdrawing == 0 && keeping == 0 && why_not_kept.empty(); }
   clear_report report_of(const open_clear& clear) const;
   metrics::samples samples() const;
-  /// Whether this member has something to hear, or should be asked.
+  /// Whether this node should tell the member which clears it knows, or ask the member.
   bool is_due(const discovery::member& whom) const;
   /// Whether this node has something to hear, to tell or to answer at its next beat.
   bool has_news() const;

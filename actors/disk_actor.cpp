@@ -111,7 +111,7 @@ disk_actor::behavior_type run_disk_actor(disk_pointer self, disk_service* disk,
         return self->state.disk->on();
       },
       [self](stats_atom) -> caf::result<metrics::samples, disk_report> {
-        // Asked before the numbers, so that the report is not newer than they are.
+        // The report is asked for before the numbers, so that it is not newer than the numbers.
         auto report = self->state.disk->report();
         return {self->state.disk->samples(), std::move(report)};
       },

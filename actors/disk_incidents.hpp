@@ -90,7 +90,7 @@ private:
   void ends(kind which, std::string text);
 
   std::string path_;
-  std::vector<line> lines_; ///< Lines of the current call.
+  std::vector<line> lines_; ///< Log lines that the current call will return.
   std::array<incident, kinds> all_;
   std::uint64_t writes_when_full_ = 0;
   std::uint64_t no_space_told_ = 0;

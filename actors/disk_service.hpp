@@ -183,7 +183,8 @@ private:
   std::optional<storage::disk_tier> tier_;
   time_point now_{};
   time_point report_at_{};
-  /// Whether the last turn did nothing, `may_rest`, and the report tells all that was before.
+  /// Whether the last turn did nothing, the thread `may_rest`, and the published report is up to
+  /// date.
   bool rests_ = false;
   std::uint64_t next_tag_ = 1;
   std::unordered_map<std::uint64_t, keeping> keeping_;

@@ -153,9 +153,9 @@ bool disk_service::turn() {
   return did;
 }
 
-/// Whether only a command gives this thread something to do, apart from the tier's own times. What
-/// ends or begins by time alone is to be seen soon: a gate that is shut, a fault, a transfer that
-/// takes long.
+/// Whether the disk's thread has nothing to do until a command comes, apart from the tier's own
+/// timers. A shut gate, a fault and a slow transfer end or begin without a command, so the thread
+/// looks often while there are any.
 bool disk_service::may_rest() const {
   if (!gate_.open() || !keeping_.empty() || !loads_.empty())
     return false;

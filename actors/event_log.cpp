@@ -13,7 +13,7 @@ std::string place_of(const discovery::member& who) {
   return who.name + " (" + who.host + ":" + std::to_string(who.control_port) + ")";
 }
 
-/// The texts of a node's faults, by fault id. Not being ready is one of them.
+/// The texts of a node's faults, by fault id. A node that is not ready has a fault for that.
 std::map<std::string, std::string> incidents_of(const node_report& report) {
   std::map<std::string, std::string> all;
   if (report.samples.value(metrics::metric::ready) == 0)

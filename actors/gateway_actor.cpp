@@ -70,8 +70,8 @@ bool has_pool(gateway_state& state, session_table::session& session) {
   return held;
 }
 
-/// Gives slots to the session. False when the session was closed meanwhile; then the slots go back
-/// to the pool, for nobody will fill them.
+/// Gives slots to the session. False when the session is closed by now: the slots go back to the
+/// pool, because nobody will fill them.
 bool grant(gateway_pointer self, std::uint64_t id, const std::string& slots) {
   if (auto* session = self->state.sessions.find(id)) {
     self->state.sessions.granted(*session, slots);
@@ -218,8 +218,8 @@ struct report_in_parts {
   }
 };
 
-/// Asks an actor for its numbers, and for a report where `more` names a place for one. Without an
-/// answer within a second the status has neither.
+/// Asks an actor for its numbers, and for a report where `more` names a place for one. If the actor
+/// does not answer within a second, the status lacks its numbers and its report.
 template <class Actor, class... More>
 void add_part(gateway_pointer self, const std::shared_ptr<report_in_parts>& whole,
               const Actor& whom, More node_report::*... more) {

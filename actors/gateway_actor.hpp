@@ -86,9 +86,9 @@ struct gateway_state {
   /// Why this process is in no view of the cluster, in words of membership; empty: it is in one, or
   /// membership has not said yet.
   std::string outside;
-  bool leaving = false;   ///< Set by `leave`, for good.
+  bool leaving = false;   ///< The node is leaving for good: `leave` was called.
   bool withdraws = false; ///< The node's pages are leaving the directory.
-  bool drained = false;   ///< Set by an operator, until undone.
+  bool drained = false;   ///< An operator has drained this node and has not undone that.
   std::string pool_fault; ///< What `options.pool_fault` said last.
   /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }

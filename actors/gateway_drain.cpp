@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 /// Writes to disk the pages that are only in memory, within this time, and then calls `done`. The
-/// node serves pages meanwhile.
+/// node goes on serving pages until then.
 void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
                      const std::function<void()>& done) {
   PEERCACHE_ASSERT(within.count() >= 0); // A negative duration would become weeks in the message.

@@ -27,8 +27,8 @@ caf::result<clear_report> clear_for(gateway_pointer self, std::uint64_t space,
                                     std::uint32_t within_ms, const std::string& gone);
 caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string& known);
 
-/// Logs from this level on, whatever the configuration says, until the process ends; empty: only
-/// asks. Returns the level in force.
+/// Sets the log level of this process, whatever the configuration says, until the process ends; an
+/// empty `level` changes nothing. Returns the level in force.
 std::string change_log_level(const std::string& level);
 
 /// Whether others than this node's user can reach pages at a port without TLS. In a cluster of

@@ -48,7 +48,7 @@ struct http_board {
       std::chrono::steady_clock::time_point{}};
   std::atomic<std::chrono::steady_clock::time_point> scraped{
       std::chrono::steady_clock::time_point{}};
-  /// Has the cluster looked at soon. Set before the HTTP thread runs.
+  /// Asks the overview actor to look at the cluster soon. Set before the HTTP thread runs.
   std::function<void()> look;
 };
 

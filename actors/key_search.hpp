@@ -22,7 +22,7 @@ public:
     std::string name;
     std::string fault; ///< Why there is no answer, in words; empty: there is one.
     std::vector<directory::page_location> locations;
-    bool not_mine = false; ///< By the view of the owner other nodes own the key.
+    bool not_mine = false; ///< The asked node says that, by its view, other nodes own the key.
   };
 
   key_search() = default;

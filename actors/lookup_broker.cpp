@@ -27,7 +27,8 @@ constexpr std::size_t read_bytes_max = 65536;
 /// Room for what is read of a client's standing connection, of which a node has thousands. CAF
 /// keeps the room for as long as the connection.
 constexpr std::size_t member_read_bytes_max = 8192;
-/// Pause between two looks for late connections, while one owes its greeting and otherwise.
+/// Pause between two looks for late connections: `look_every` while a connection owes its greeting,
+/// otherwise `look_for_idle_every`.
 constexpr std::chrono::milliseconds look_every{250};
 constexpr std::chrono::milliseconds look_for_idle_every{1000};
 static_assert(read_bytes_max < lookup_connections::held_bytes_max &&
@@ -128,7 +129,7 @@ struct broker_body {
       give_back_room(other);
   }
 
-  /// What is needed of a member's question when its answer comes.
+  /// A question that was passed on to an actor: what is needed to send the answer to the client.
   struct open_question {
     caf::io::connection_handle handle;
     std::uint64_t connection = 0;
@@ -154,8 +155,9 @@ struct broker_body {
       send(open.handle, frame);
   }
 
-  /// Asks an actor of this process, without a time-out as in `ask`, and passes its answer on. The
-  /// question holds its place and its bytes until then, whatever waits before that actor.
+  /// Asks an actor of this process, without a time-out as in `ask`, and passes its answer on to the
+  /// client. Until the answer comes, the question and its bytes count against the connection's
+  /// limits.
   template <class Actor, class... Question>
   void pass_on(const open_question& open, const Actor& whom, Question&&... question) {
     self->request(whom, caf::infinite, std::forward<Question>(question)...)

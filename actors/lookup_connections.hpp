@@ -31,10 +31,11 @@ void give_back_room(Buffer& used) {
     Buffer(used.begin(), used.end()).swap(used);
 }
 
-/// The connections on which clients ask this node's directory shard, and those on which they ask it
-/// all else (link/member_question.hpp): the greeting says which. Users wait for look-ups:
-/// over CAF's own protocol they cost four to six round trips of a plain socket (docs/flows.md),
-/// over these frames one and a bit.
+/// The connections on which clients look keys up in this node's directory shard, and the
+/// connections on which clients ask this node all other questions (link/member_question.hpp). A
+/// connection's greeting says which kind it is. Users wait for look-ups: over CAF's own protocol
+/// they cost four to six round trips of a plain socket (docs/flows.md), over these frames one and a
+/// bit.
 ///
 /// Threads: CAF's multiplexer. Limits: `connections_max`; the time to a whole greeting
 /// (`greeting_patience`) and without a whole question (`idle_patience`); questions besides look-ups
@@ -53,8 +54,9 @@ public:
   /// Time after which an idle connection is closed. Clients look whether that has happened before
   /// they use an idle connection.
   static constexpr std::chrono::seconds idle_patience{300};
-  /// A thousand nodes with eight clients each, which keep a connection to each node, and as many
-  /// again for look-ups and for holds.
+  /// Most connections at a time: enough for a thousand nodes with eight clients each. Each client
+  /// keeps one connection to each node for questions, and may open one more for look-ups and one
+  /// for holds.
   static constexpr std::size_t connections_max = 24'576;
   /// Bytes for one connection: twice what the largest call of a client needs, because a client asks
   /// its next question only after the answers.

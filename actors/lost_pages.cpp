@@ -45,7 +45,8 @@ std::uint64_t lost_pages::age_of(const loss& one, time_point now) const {
 
 lost_report lost_pages::find(std::string_view prefixes, time_point now) const {
   lost_report found;
-  std::unordered_map<std::uint64_t, std::size_t> wanted; // Losses that are still to be told.
+  std::unordered_map<std::uint64_t, std::size_t>
+      wanted; // By prefix: how many more losses to return.
   const auto count =
       std::min<std::size_t>(record_count<std::uint64_t>(prefixes).value_or(0), asked_max);
   for (std::size_t i = 0; i < count; ++i)

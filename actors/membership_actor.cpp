@@ -17,7 +17,7 @@ using metrics::metric;
 
 namespace {
 
-/// Tells operators how the newest view, in which this process is missing, has pushed it out.
+/// Returns, in words for operators, why this process is missing in the newest view.
 std::string pushed_out_of(const discovery::membership& machine) {
   const auto& latest = machine.newest();
   const auto& self = machine.self();

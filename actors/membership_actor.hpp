@@ -67,8 +67,9 @@ struct membership_state {
   discovery::view told;                             ///< The view that the log last told of.
   seed_answers answers;       ///< Answers of the nodes that this node asked to take it in.
   std::string outside;        ///< Why this process is out of the view; empty while it is in.
-  std::string outside_logged; ///< The reason that the log has.
-  caf::actor_clock::time_point outside_since{};    ///< Zero: this process is in the view.
+  std::string outside_logged; ///< The reason that was logged last.
+  /// Since when this process is out of the view; zero: it is in.
+  caf::actor_clock::time_point outside_since{};
   caf::actor_clock::time_point outside_log_next{}; ///< No log line that the process is out before
                                                    ///< this time.
   std::map<incarnation, caller> callers;
@@ -84,7 +85,8 @@ struct membership_state {
   membership_report report() const;
   /// Why this process is in no view that others go on with, in words; empty while it is in one.
   std::string why_outside() const;
-  /// Whether the seed is a member of `view`, under this address or another, or is gone by it.
+  /// Whether the seed is a member of `view`, under this address or another, or `view` lists it as
+  /// gone.
   bool is_accounted_for(const discovery::endpoint& seed, const discovery::view& view) const;
 };
 

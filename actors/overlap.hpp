@@ -24,7 +24,7 @@ struct overlap_question {
   std::vector<page_key> keys;
   std::uint32_t spaces = 1; ///< Pages of one block: the key spaces of all ranks of a TP group.
   std::uint32_t block_tokens = 1;
-  std::string tenant; ///< Only repeated in the answer.
+  std::string tenant; ///< The query's tenant; it is only repeated in the answer.
   std::string node;   ///< The name of the one node that is asked about; empty: all nodes.
 
   std::size_t blocks() const noexcept { return keys.size() / spaces; }

@@ -31,7 +31,7 @@ public:
   std::vector<key_space> spaces;
   std::uint64_t block_tokens = 0;
   bool has_hashes = false, has_tokens = false;
-  std::string fault; ///< What is wrong; empty: nothing.
+  std::string fault; ///< What is wrong with the query; empty: nothing.
 
   bool null() override { return is_list() ? refuse("a null in a list") : true; }
   bool boolean(bool) override { return is_known() ? refuse("true or false in " + field_) : true; }

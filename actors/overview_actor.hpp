@@ -39,7 +39,8 @@ struct overview_options {
   std::shared_ptr<http_board> board;
   std::uint32_t replicas = 2; ///< Number of owners of each key.
   storage::epoch_table epochs;
-  std::chrono::milliseconds turn{250}; ///< While somebody looks or collects metrics.
+  /// Time between two beats while somebody looks or collects metrics.
+  std::chrono::milliseconds turn{250};
   /// Longest wait for a node's answer. The parts of its answer come within one second, or are left
   /// out.
   std::chrono::milliseconds answer_timeout{2000};

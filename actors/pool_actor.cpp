@@ -224,7 +224,7 @@ void beat(pool_pointer self) {
   const auto uses = state.pool->stats().uses;
   state.pool->fold_uses(folds_per_beat, &state.survey);
   if (state.pool->stats().uses != uses)
-    state.busy_until = now + busy_for; // Readers tell the pool nothing.
+    state.busy_until = now + busy_for; // Readers send no message: only use counts show reads.
   state.evict_ahead(now);
   catch_up(self);
   state.publishing->tick(now);

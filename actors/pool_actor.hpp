@@ -25,7 +25,7 @@ struct pool_actor_options {
   node_id self;
   incarnation inc;
   std::uint32_t replicas = 2;
-  std::chrono::milliseconds beat{50}; ///< While there is something to do.
+  std::chrono::milliseconds beat{50}; ///< Time between two beats while there is something to do.
   /// Longest wait for one directory owner's answer.
   std::chrono::milliseconds directory_timeout{1000};
   /// Records a second that are published because their keys have new owners; 0: no limit.
@@ -66,7 +66,8 @@ struct pool_state {
   lost_pages lost;
   storage::page_survey survey;
   link::beats beats;
-  /// Beats come as often as the options say until then: something was to be done just now.
+  /// Until this time beats come as often as the options say, because there was something to do
+  /// lately.
   caf::actor_clock::time_point busy_until{};
   static inline const char* name = "pool";
 

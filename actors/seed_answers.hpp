@@ -13,8 +13,8 @@ class error;
 
 namespace peercache::actors {
 
-/// What the nodes have answered that this node asks to take it in: those at the addresses in
-/// discovery.seeds, and the leader that refuses it.
+/// The answers of the nodes that this node asks to take it in: of the nodes at the addresses in
+/// discovery.seeds, and of the leader that refuses it.
 ///
 /// Threads: one owner. A value.
 class seed_answers {
@@ -30,8 +30,9 @@ public:
   /// Forgets all answers. Call when this node has been taken in.
   void clear();
 
-  /// Returns why this node is not in: a fault for the leader's refusal, while some seed answers,
-  /// and one for each seed that failed. A seed that merely answers counts only without a refusal.
+  /// Returns why this node is not in the cluster: a fault for the leader's refusal, while some seed
+  /// answers, and one for each seed that failed. A seed that merely answers counts only without a
+  /// refusal.
   std::vector<link::node_fault> faults(const std::vector<discovery::endpoint>& seeds) const;
   /// Returns the words of all `faults` in one line; empty when there are none.
   std::string text(const std::vector<discovery::endpoint>& seeds) const;

@@ -36,7 +36,7 @@ public:
   };
 
   static constexpr std::uint32_t sessions_max = 1024;
-  /// Series of all sessions' totals together, at most.
+  /// Most metric series that the totals of all open sessions may have together.
   static constexpr std::size_t series_max = std::size_t{1} << 18;
 
   /// Whether some process holds the lock of this index.

@@ -14,8 +14,8 @@ namespace peercache::actors {
 /// Watches the actors and threads of a node: one that ends unasked is a failure of the node, which
 /// may look alive and answer nobody. The first failure stays.
 ///
-/// Threads: `watch` and `expect_ends` belong to the node's owner, the others are for any. Lifetime:
-/// an actor that is watched may outlive this object.
+/// Threads: `watch` and `expect_ends` belong to the node's owner; any thread may call the other
+/// functions. Lifetime: an actor that is watched may outlive this object.
 class supervision {
 public:
   /// Whether an actor or a thread may end by itself, its work done.

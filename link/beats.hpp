@@ -17,8 +17,8 @@ namespace peercache::link {
 /// The longest pause between two beats of an actor that has nothing to do.
 inline constexpr std::chrono::milliseconds rest_period{500};
 
-/// Has one beat come to the actor at `at`. The message names no sender: one that named the actor
-/// would keep it alive, and CAF 0.17.6 does not empty the mailbox of a broker that ends.
+/// Sends the actor one beat that arrives at `at`. The message names no sender: a message that named
+/// the actor would keep it alive, and CAF 0.17.6 does not empty the mailbox of a broker that ends.
 template <class Self>
 void beat_at(Self* self, caf::actor_clock::time_point at) {
   self->clock().schedule_message(
@@ -26,20 +26,22 @@ void beat_at(Self* self, caf::actor_clock::time_point at) {
       caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, beat_atom_v, from_here{}));
 }
 
-/// Has one beat come to the actor within `period`.
+/// Sends the actor one beat that arrives within `period`.
 template <class Self>
 void beat_within(Self* self, std::chrono::milliseconds period) {
   beat_at(self, next_beat(self->clock().now(), period));
 }
 
-/// When an actor beats next, by a `beat_atom` that it sends to itself. A later beat may be brought
-/// forward, when there is something to do after all; the message of the later one is then ignored.
+/// When an actor beats next, by a `beat_atom` that it sends to itself. A planned beat may be
+/// brought forward when there is something to do after all; the message of the later time is then
+/// ignored.
 ///
-/// Threads: none; the actor's. Bounds: a message for each time that a beat was brought forward,
-/// until its time has come.
+/// Threads: none; the actor serializes. Bounds: one message for each time that a beat was brought
+/// forward, until the message's time has come.
 class beats {
 public:
-  /// Whether a beat that has come counts. Call it once for each.
+  /// Whether a `beat_atom` that has arrived counts; false: the planned beat is later. Call once for
+  /// each `beat_atom`.
   bool due(caf::actor_clock::time_point now) noexcept {
     if (planned_ && now < *planned_)
       return false;
@@ -47,7 +49,7 @@ public:
     return true;
   }
 
-  /// Has a beat come within `period`.
+  /// Plans the next beat, within `period`.
   template <class Self>
   void plan(Self* self, std::chrono::milliseconds period) {
     plan(self, next_beat(self->clock().now(), period));
@@ -61,7 +63,8 @@ public:
   }
 
 private:
-  std::optional<caf::actor_clock::time_point> planned_; ///< None: no beat is under way.
+  /// Time of the next beat; none: no beat is planned.
+  std::optional<caf::actor_clock::time_point> planned_;
 };
 
 } // namespace peercache::link

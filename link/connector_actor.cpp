@@ -59,8 +59,8 @@ std::string other_node_of(const std::string& shown, const std::string& meant) {
          "' is meant: each node needs one of its own (`peercache ca issue node`)";
 }
 
-/// Has the watch wait for news of an open socket. Where there is no descriptor or no thread left
-/// for that, the socket stays unwatched.
+/// Adds an open socket to the watch, which waits for the socket's news. Without a free descriptor
+/// or thread the socket stays unwatched.
 template <class Open>
 void watch_over(connector_pointer self, Open& one) {
   auto& watch = self->state.watch;

@@ -43,7 +43,8 @@ struct connector_state {
   struct dial {
     dial() = default;
     net::unique_fd socket;
-    std::optional<net::tls_session> tls; ///< None until the socket is connected, or without TLS.
+    /// TLS of the connection; none until the socket is connected, or without TLS.
+    std::optional<net::tls_session> tls;
     std::uint16_t port = 0;
     std::string name;     ///< Name of the node that is meant; empty: any.
     bool watched = false; ///< The watch has the socket.

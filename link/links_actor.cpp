@@ -122,7 +122,8 @@ namespace {
 
 using links_pointer = links_actor::stateful_pointer<links_state>;
 
-/// Has the next beat come: soon where a member is to be dialled again, or a view may be given up.
+/// Plans this actor's next beat: soon when a member has to be dialled again or a view may be given
+/// up, after a longer rest otherwise.
 void plan_beat(links_pointer self) {
   auto& state = self->state;
   const auto often = state.options.retry / 2;
@@ -161,7 +162,7 @@ void linked(links_pointer self, const incarnation& inc, const gateway_actor& gat
   known.handles.membership = welcome.membership;
   known.handles.lookup_port = welcome.lookup_port;
   self->monitor(gateway);
-  state.beat.plan(self, state.options.retry / 2); // The member's ports are tried then.
+  state.beat.plan(self, state.options.retry / 2); // At that beat the member's ports are tried.
   log::debug("links: connected with {}", known.handles.self.name);
   state.options.publish(state.snapshot());
 }

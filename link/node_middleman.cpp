@@ -65,7 +65,7 @@ public:
 
   /// Notes that a connection was accepted just now.
   void expect_greeting(caf::io::connection_handle from) {
-    if (greeting_due_.empty()) // No beat is under way then.
+    if (greeting_due_.empty()) // While no connection owes a greeting, no beat is planned.
       beat_within(this, look_every);
     greeting_due_[from] = clock().now() + greeting_patience;
   }
@@ -81,8 +81,9 @@ public:
   }
 
 private:
-  /// Lets CAF send heartbeats, and close connections that are silent for `patience`. The first time
-  /// is moved to that of all other beats of the process; CAF counts on from there.
+  /// Lets CAF send heartbeats, and close connections that are silent for `patience`. The first
+  /// heartbeat is moved to a multiple of `interval`, at which other beats of the process come as
+  /// well; CAF adds `interval` for each further one.
   void heartbeat(caf::actor_clock::time_point at, caf::timespan interval, caf::timespan patience) {
     if (const auto past = at.time_since_epoch() % interval; past != caf::timespan::zero()) {
       const auto next = at - past + interval;
@@ -107,7 +108,7 @@ private:
   }
 
   std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> greeting_due_;
-  caf::behavior of_caf_; ///< What CAF does with messages.
+  caf::behavior of_caf_; ///< The message handlers of CAF's own broker.
 };
 
 /// Accepts connections. Without a free descriptor it uses its reserve to accept a connection and

@@ -59,14 +59,14 @@ public:
     return job;
   }
 
-  /// Takes what is left, once no worker runs.
+  /// Takes the jobs that are left. Call when no worker runs any longer.
   std::deque<caf::resumable*> take_all() {
     const std::lock_guard guard(lock_);
     return std::exchange(jobs_, {});
   }
 
 private:
-  std::mutex lock_; ///< Guards all: any thread sends messages.
+  std::mutex lock_; ///< Guards all members: any thread that sends a message may push a job.
   std::condition_variable came_;
   std::deque<caf::resumable*> jobs_;
   std::size_t sleeping_ = 0; ///< Workers that wait for a job.
@@ -84,7 +84,7 @@ public:
     while (auto* job = jobs_.pop()) {
       switch (job->resume(this, throughput_)) {
       case caf::resumable::resume_later:
-        jobs_.push(job); // Others come first; the queue keeps this worker's reference.
+        jobs_.push(job); // Waiting jobs come first; the queue keeps this worker's reference.
         break;
       case caf::resumable::done:
       case caf::resumable::awaiting_message:

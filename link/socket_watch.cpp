@@ -41,7 +41,7 @@ bool socket_watch::add(int fd) noexcept {
 
 void socket_watch::look_at(time_point at) noexcept {
   if (at < look_at_.exchange(at))
-    poll_.wake(); // The thread sleeps for too long.
+    poll_.wake(); // The thread would sleep beyond the new time.
 }
 
 void socket_watch::run() {

@@ -29,11 +29,12 @@ public:
   socket_watch(const socket_watch&) = delete;
   socket_watch& operator=(const socket_watch&) = delete;
 
-  /// Watches a socket until it is closed. News that it has already counts.
+  /// Watches a socket until it is closed; news from before this call is reported, too. False: the
+  /// socket is not watched.
   bool add(int fd) noexcept;
-  /// Watches a socket no longer, which stays open. @pre it was added
+  /// Stops watching a socket, which stays open. @pre the socket was added
   void remove(int fd) noexcept { poll_.remove(fd); }
-  /// Has `has_news` called at this time, instead of at any that was named before.
+  /// Sets the time at which `has_news` is called; it replaces the time of an earlier call.
   void look_at(time_point at) noexcept;
 
 private:

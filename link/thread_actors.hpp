@@ -26,7 +26,8 @@ public:
   /// Waits until every body has returned.
   void join();
 
-  /// The system, for other actors; they have ended before this object does.
+  /// The actor system, in which the owner may spawn other actors. @pre these actors have ended
+  /// before this object is destroyed
   caf::actor_system& system() noexcept { return *system_; }
 
 private:

@@ -33,7 +33,7 @@ void timers::set(time_point t, Insert&& insert) {
   {
     const std::lock_guard guard(lock_);
     if (stopped_)
-      return; // Nobody delivers it; the actor it refers to has to end.
+      return; // Nobody would deliver the timer, and its reference would keep the actor from ending.
     insert(t);
     wakes = t < sleeps_until_;
     if (wakes)
@@ -57,8 +57,8 @@ void timers::set_request_timeout(time_point t, caf::abstract_actor* self, caf::m
   set(t, [&](time_point at) { simple_actor_clock::set_request_timeout(at, self, id); });
 }
 
-// A time-out refers to the actor that cancels it, which lives: none of these three is the last
-// reference to an actor, whose end would come back here.
+// Only a living actor calls the three functions below, and they drop only references to that actor:
+// so none of them ends an actor, whose end would call this clock again while the lock is held.
 
 void timers::cancel_ordinary_timeout(caf::abstract_actor* self, caf::atom_value type) {
   const std::lock_guard guard(lock_);
@@ -91,7 +91,7 @@ void timers::schedule_message(time_point t, caf::group target, caf::strong_actor
 }
 
 void timers::cancel_all() {
-  // Timers are dropped without the lock: the end of an actor may cancel others.
+  // Timers are dropped after the lock is released: an actor that ends then may cancel timers here.
   schedule_map dropped;
   const std::lock_guard guard(lock_);
   actor_lookup_.clear();

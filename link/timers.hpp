@@ -18,9 +18,10 @@ caf::actor_clock::time_point together_with_others(caf::actor_clock::time_point t
 
 /// The clock of an actor system: delayed messages and the time-outs of requests, in the order of
 /// their times. CAF's own clock hands each timer that is set or cancelled to its thread, which
-/// wakes for it. This one keeps them under a lock, so that its thread wakes when a timer is due, or
-/// when one is set that is due before all others; a request that is answered leaves its time-out
-/// behind, so that there is one for each request (`together_with_others`).
+/// wakes for it. This clock keeps timers under a lock: its thread wakes only when a timer is due,
+/// or when a timer is set that is due before all others. An answered request leaves its time-out
+/// behind, so there is a time-out to deliver for each request; `together_with_others` delivers
+/// several at once.
 ///
 /// Threads: any; `run` has one of its own, which delivers, without holding the lock. Bounds: those
 /// of the actors that set timers. Errors: none. A time-out that is cancelled while it is being
@@ -55,7 +56,8 @@ private:
   /// Takes the timers that are due. @pre the lock is held
   std::vector<unique_delayed_event_ptr> take_due(time_point now);
 
-  std::mutex lock_; ///< Guards all below and the timers of the base: any thread sets some.
+  /// Guards all members below and the base class's timers, because any thread sets timers.
+  std::mutex lock_;
   std::condition_variable sooner_;
   /// When the thread wakes by itself; the smallest time while it does not sleep.
   time_point sleeps_until_ = time_point::min();

@@ -20,7 +20,7 @@ inline constexpr std::size_t call_kinds = 3;
 /// For how long calls and lost pages count, in ms.
 inline constexpr std::uint64_t calls_window_ms = 300'000;
 
-/// A page that exists or get missed, or that set did not store.
+/// A page that `exists` or `get` missed, or that `set` did not store.
 struct failed_page {
   failed_page() = default;
   std::uint8_t call = 0;   ///< A call_kind.

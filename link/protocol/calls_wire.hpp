@@ -31,8 +31,8 @@ std::string encode_spaces(const std::vector<space_calls>& spaces);
 /// small multiple of the bytes.
 bool decode_spaces(std::string_view bytes, std::vector<space_calls>& into);
 
-/// Most bytes that are read of what a client tells besides its spaces; client/call_watch.hpp makes
-/// fewer.
+/// Most bytes of one client's slow calls, uses and data plane that are read; a client makes fewer,
+/// by the bounds of client/call_watch.hpp.
 inline constexpr std::size_t watch_bytes_max = 64u << 10;
 /// The slow calls, uses and data plane of a report, as they travel.
 std::string encode_watch(const call_report& from);

@@ -43,7 +43,7 @@ struct history_point {
 };
 static_assert(sizeof(history_point) == 288 && std::is_trivially_copyable_v<history_point>);
 
-/// Something that happened to a node or to the cluster's members, as the node saw it that tells of
+/// Something that happened to a node or to the cluster's members, as seen by the node that reports
 /// it.
 struct node_event {
   node_event() = default;

@@ -9,7 +9,7 @@ namespace peercache::link {
 /// The POOL protocol, spoken inside one node. Batches are packed records
 /// (link/protocol/pool_wire.hpp).
 using pool_actor = caf::typed_actor<
-    // Gateway: reserve slots for pages of these lengths. Answers one slot a page; `no_slot` where
+    // Gateway: reserve slots for pages of these lengths. Answers one slot per page; `no_slot` where
     // no room could be made.
     caf::replies_to<reserve_atom, std::string, from_here>::with<std::string>,
     // Gateway: these slots are filled; reserve slots of these lengths for next time. The number is

@@ -6,7 +6,7 @@
 
 namespace peercache::net {
 
-/// Sleeps while `word` is `expected`, `at_most` long; may return early. Threads: any.
+/// Sleeps while `word` is `expected`, for `at_most` at the longest; may return early. Threads: any.
 void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                 std::chrono::nanoseconds at_most) noexcept;
 
@@ -14,7 +14,7 @@ void futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
 /// already: at worst a thread that sleeps on something else at this address wakes early.
 void futex_wake_all(const std::atomic<std::uint32_t>& word) noexcept;
 
-/// Whether this process may run on more than one CPU. On a single one spinning only delays the
+/// Whether this process may run on more than one CPU. On a single CPU spinning only delays the
 /// thread that is waited for.
 bool spinning_helps() noexcept;
 

@@ -137,7 +137,8 @@ result<std::string> folder_for(const host_socket_options& options) {
   return error{errc::io_failed, faults};
 }
 
-/// Whether a socket in this folder is that of a node which this user may believe.
+/// Whether this user may trust the sockets in this folder: other users cannot write to it, and it
+/// was chosen, is the system's, or belongs to this user or root.
 bool is_believed(const std::string& folder, bool chosen) {
   struct stat found {};
   return ::lstat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
@@ -196,7 +197,7 @@ result<void> host_users::judge(int fd) const {
                              : std::string("nobody else but root (node.group)"))};
 }
 
-/// A name in the file system, removed with this object if it is still the same.
+/// A name in the file system, removed with this object if it still names the same file.
 class host_socket::name {
 public:
   explicit name(std::string path) : path_(std::move(path)) { ::lstat(path_.c_str(), &made_); }

@@ -8,8 +8,8 @@
 namespace peercache::net {
 
 /// The address at which the service manager that started this process waits for its state: the
-/// environment's NOTIFY_SOCKET, or null when no service manager waits. Threads: none may change the
-/// environment meanwhile.
+/// environment's NOTIFY_SOCKET, or null when no service manager waits. Threads: no thread may
+/// change the environment during the call.
 const char* service_manager_address() noexcept;
 
 /// Tells a service manager a state as sd_notify(3) has it, such as "READY=1": one datagram to a

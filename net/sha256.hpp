@@ -8,8 +8,8 @@
 
 namespace peercache::net {
 
-/// SHA-256, for digests that other programs make as well; our own are BLAKE3. One object makes any
-/// number of digests, one after the other.
+/// SHA-256, for digests that other programs make as well; PeerCache's own digests are BLAKE3. One
+/// object makes any number of digests, one after the other.
 ///
 /// Threads: one at a time. Errors: none; without memory the process ends.
 class sha256 {

@@ -42,7 +42,7 @@ public:
 
 private:
   std::atomic<bool> has_some_{false};
-  std::mutex lock_; ///< Guards the rest; taken once for each connection.
+  std::mutex lock_; ///< Guards `server_` and `waiting_`; taken once for each connection.
   const event_poll* server_;
   std::vector<stream_socket> waiting_;
 };

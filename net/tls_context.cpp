@@ -143,7 +143,8 @@ result<std::shared_ptr<tls_context>> tls_context::open_if_given(const tls_paths&
 
 bool tls_context::look_again() {
   const std::lock_guard guard(lock_);
-  auto seen = state_of(files_); // Read before the files, so that a later change is seen later.
+  auto seen = state_of(files_); // Taken before the files are read, so that the next look notices a
+                                // change during the reading.
   if (seen == seen_)
     return false;
   auto next = read(files_);

@@ -18,9 +18,9 @@ struct tls_files : tls_paths {
   std::string cluster;
 };
 
-/// What all connections of a process share: only TLS 1.3, a certificate on both sides (but see
-/// `accepted_from_anyone`), no resumed sessions (each connection is judged by the files of its
-/// day).
+/// The TLS settings that all connections of a process share: only TLS 1.3, a certificate on both
+/// sides (except `accepted_from_anyone`), no resumed sessions, so that each new connection is
+/// judged by the files in use at that time.
 ///
 /// The files are read again when they have changed, at the next connection or `look_again`. Files
 /// that do not fit each other, or are not there for a moment, change nothing: what was read before
@@ -58,7 +58,7 @@ private:
   const tls_files files_;
   const tls_identity self_;
   const tls_peers dialled_; ///< Peers that may be at the other end of a connection that is dialled.
-  std::mutex lock_;         ///< Guards the rest: connections are made by several threads.
+  std::mutex lock_;         ///< Guards the members below: connections are made by several threads.
   shared_context context_;
   std::string seen_; ///< Names the state of the files that are in use.
   log_limit lines_;

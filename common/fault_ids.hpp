@@ -27,7 +27,7 @@ inline constexpr name option_differs = "option-differs";
 inline constexpr name port_out_of_reach = "port-out-of-reach";
 inline constexpr name version_differs = "version-differs";
 
-// Why a node is not in the cluster's view: what the nodes answer that it asks to take it in.
+// Why a node is not in the cluster's view: the answers of the nodes that it asks to take it in.
 inline constexpr name advertise_out_of_reach = "advertise-out-of-reach";
 inline constexpr name join_refused = "join-refused";
 inline constexpr name name_in_use = "name-in-use";

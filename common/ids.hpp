@@ -21,8 +21,8 @@ struct node_id {
 node_id node_id_of(std::string_view name) noexcept;
 
 /// Tells a process from other processes of the same name: 128 random bits drawn when the process
-/// starts. Whatever names memory names its process's incarnation too, so that a comparison shows
-/// when a record belongs to a process that is gone.
+/// starts. Every record that names memory also names the incarnation of the process that has the
+/// memory, so that a comparison shows when that process is gone.
 struct incarnation {
   std::uint64_t high = 0;
   std::uint64_t low = 0;

@@ -19,7 +19,7 @@ namespace peercache {
 //   offset  bytes  field
 //        0     20  digest  BLAKE3 of all fields and of the caller's key, cut to 160 bits
 //       20      8  space   hash of the key space's first field, never 0
-//       28      4  epoch   how often the space had been cleared when the page was set
+//       28      4  epoch   the space's epoch when the page was set; each clear raises it
 //
 // Pages of an older epoch have other keys: a client that knows the newer epoch finds none of them.
 // Callers make keys of epoch 0, and the client sets the space's current epoch as a call begins.

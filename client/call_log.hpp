@@ -57,7 +57,7 @@ public:
   struct call {
     link::call_kind kind;
     std::span<const page_key> spaces;
-    std::span<const page_key> digests; ///< May be shorter than `results`.
+    std::span<const page_key> digests; ///< Keys of the pages; may be fewer than `results`.
     std::span<const page_result> results;
     std::function<std::string_view(std::size_t)> caller_key; ///< The text of a key, by its index.
   };
@@ -81,7 +81,7 @@ private:
   static constexpr std::chrono::milliseconds bucket_time{link::calls_window_ms / buckets};
   using counts = std::array<std::uint64_t, link::call_kinds * page_status_count>;
 
-  /// The numbers of one slice of the window.
+  /// Counts of the pages of one slice of the window, which is `calls_window_ms` long.
   struct bucket {
     std::int64_t number = -1;
     counts pages{};
@@ -117,7 +117,7 @@ private:
   static link::space_calls report_of(const page_key& id, const space& one, time_point now);
 
   call_watch watch_;
-  std::mutex lock_; // Any thread of the engine calls, the session's actor reports.
+  std::mutex lock_; // Threads of the engine note calls, and the session's actor takes reports.
   std::unordered_map<page_key, space> spaces_; ///< Guarded by lock_.
   bool changed_ = false;                       ///< Guarded by lock_.
 };

@@ -83,16 +83,17 @@ private:
     std::array<std::atomic<std::uint64_t>, link::call_kinds> pages{};
   };
 
-  cell* cell_of(space_id space) noexcept; ///< Null: there are too many spaces.
+  /// Finds or makes the cell of a space; null: there are too many spaces.
+  cell* cell_of(space_id space) noexcept;
   /// Forgets calls that are older than the window; the caller holds lock_.
   void forget_old(time_point now);
-  void set_floor(); ///< The caller holds lock_.
+  void set_floor(); ///< Sets `floor_` from `slow_`; the caller holds lock_.
 
   std::array<cell, spaces_max> cells_;
   std::atomic<bool> counted_{false}; ///< Something was counted since the last `take`.
   /// What a call must exceed to be kept, in ticks of `duration`.
   std::atomic<duration::rep> floor_{0};
-  std::mutex lock_;        // Any thread of the engine calls, the session's actor reports.
+  std::mutex lock_; // Threads of the engine note calls, and the session's actor takes reports.
   std::vector<kept> slow_; ///< Guarded by lock_. In no order.
   std::string data_plane_; ///< Guarded by lock_.
 };

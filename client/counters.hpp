@@ -10,7 +10,8 @@
 
 namespace peercache::client {
 
-/// Totals of one client, counted by every caller thread. Relaxed: no number depends on another.
+/// Totals of one client, counted by every caller thread. Additions are relaxed, because no number
+/// depends on another.
 struct counters {
   using count = std::atomic<std::uint64_t>;
 

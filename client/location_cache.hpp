@@ -17,10 +17,10 @@ namespace peercache::client {
 /// entry may be out of date: the generation check of the read makes that safe, and the reader
 /// erases stale entries.
 ///
-/// Threads: any; a bucket is locked for the time of one look or one store.
-/// Units: capacity in keys, about 112 bytes each, taken from the system when first stored: a look
-/// at a bucket that keeps nothing touches none of its memory. Bound: 8 keys a bucket; the entry of
-/// a bucket that was least recently stored or found gives way.
+/// Threads: any; a bucket is locked for the time of one look or one store. Units: capacity in keys,
+/// about 112 bytes each, taken from the system when first stored: a look at a bucket that keeps
+/// nothing touches none of its memory. Bound: 8 keys per bucket; the entry of a bucket that was
+/// least recently stored or found gives way.
 class location_cache {
 public:
   /// @param capacity_keys rounded up to a power of two; 0 keeps nothing
@@ -57,8 +57,8 @@ private:
   // `mask_` is constant after construction.
   std::size_t mask_ = 0;
 
-  // The members from here on are shared between threads: an entry is guarded by the lock of its
-  // bucket's stripe. `clock_` may run unevenly, because it only orders entries.
+  // The members below are shared between threads: an entry is guarded by the lock of its bucket's
+  // stripe. `clock_` may run unevenly, because it only orders entries.
   std::unique_ptr<bucket[], free_memory> buckets_;
   std::unique_ptr<std::uint8_t[], free_memory>
       kept_; ///< Entries of each bucket that are not empty.

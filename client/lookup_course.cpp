@@ -14,8 +14,8 @@ using std::chrono::nanoseconds;
 /// Time after which an answer is overdue. A living owner answers in 0.1 ms, on a crowded machine
 /// some milliseconds later.
 constexpr nanoseconds overdue_after = 10ms;
-/// Time that an owner may take for each key on top of that, so that large questions to a busy owner
-/// are not asked twice.
+/// Time that an owner may take for each key on top of `overdue_after`, so that large questions to a
+/// busy owner are not asked twice.
 constexpr nanoseconds overdue_for_each_key = 2us;
 /// `overdue_after` for an owner that has left a question unanswered lately.
 constexpr nanoseconds doubtful_overdue_after = 4ms;
@@ -167,7 +167,7 @@ bool lookup_course::answered(question& asked, std::string_view answer, deadline 
   }
   asked.open = false;
   health_.on_success(asked.owner);
-  // The owner lives, and has a time of its own for what else it was asked.
+  // The owner lives: the time for its other open questions begins anew.
   for (auto& other : questions_)
     if (other.open && other.share.owner == asked.share.owner) {
       other.asked_at = now;

@@ -28,7 +28,9 @@ public:
   struct question {
     lookup_plan::share share;
     incarnation owner;
-    deadline asked_at; ///< Where the owner has left a question unanswered: when that one was asked.
+    /// Since when the owner owes an answer: the time of this question, or of an earlier one that is
+    /// not answered either.
+    deadline asked_at;
     deadline overdue_at;
     /// End of the wait for an answer that can only be a second opinion.
     deadline opinion_until;
@@ -62,13 +64,14 @@ public:
 
 private:
   lookup_plan::use usable(node_id id, const incarnation* owner, deadline now);
-  /// Ends, or finds overdue, what has had its time; sets `next_look_`.
+  /// Marks questions as overdue and ends questions whose time is over, by the clock; sets
+  /// `next_look_`.
   void look(deadline now, deadline until);
   deadline end_of(const question& asked, deadline until) const;
   /// Whether an owner is asked that is neither overdue nor has answered.
   bool is_waiting() const noexcept;
-  /// The first overdue question of this look-up that the owner has not answered yet, or null. The
-  /// wait for a silent owner is one wait, whatever else it is asked meanwhile.
+  /// The first overdue question of this look-up that the owner has not answered yet, or null. All
+  /// questions to a silent owner share one wait, which begins with the first of them.
   const question* unanswered(node_id owner) const noexcept;
   std::vector<question*> ask(std::vector<lookup_plan::share> shares, const process_of& linked,
                              deadline now, deadline until);

@@ -78,7 +78,7 @@ public:
     node_id owner;
     std::string request; ///< The packed keys that the owner is asked for.
     std::vector<std::uint32_t> indices;
-    bool overdue = false; ///< The next owners may be asked before this one has answered.
+    bool overdue = false; ///< The next owners may be asked before this owner has answered.
   };
 
   /// Returns how much of the remaining time a node that is asked for a newer view may take.

@@ -101,8 +101,8 @@ private:
     lane* of = nullptr;
     std::uint64_t held_bytes = 0;
     time_point until;
-    std::function<void(member_answer)> take; ///< Takes the answer; null: the question's time is
-                                             ///< over.
+    /// Takes the answer; null: the question's time is over, and the answer is ignored.
+    std::function<void(member_answer)> take;
   };
 
   void say_hello(time_point now);

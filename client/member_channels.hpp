@@ -30,8 +30,8 @@ namespace peercache::client {
 class member_channels {
 public:
   using time_point = std::chrono::steady_clock::time_point;
-  /// Is told when a connection to a member stands (once), and when there is none: the connection
-  /// has ended or could not be made. Not told of connections that `follow` has closed.
+  /// Called once when a connection to a member stands, and when there is none: the connection has
+  /// ended or could not be made. Not called for connections that `follow` has closed.
   using listener = std::function<void(const incarnation&, bool stands)>;
 
   static constexpr std::size_t orders_max = 16'384;

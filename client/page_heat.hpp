@@ -12,7 +12,7 @@ namespace peercache::client {
 
 /// Remembers which pages this process read from other hosts lately, and which of them it mirrored:
 /// a page that is read twice within `window` is hot. Approximate: a page displaces another page of
-/// the same cell. Threads: any. Memory: 8 bytes a cell.
+/// the same cell. Threads: any. Memory: 8 bytes per cell.
 class page_heat {
 public:
   using time_point = std::chrono::steady_clock::time_point;

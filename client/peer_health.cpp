@@ -44,7 +44,7 @@ void peer_health::on_silence(const incarnation& peer, circuit_breaker::time_poin
     fail(peer, now);
 }
 
-/// @pre lock_ is held
+/// Counts a failure of the peer. @pre lock_ is held
 void peer_health::fail(const incarnation& peer, circuit_breaker::time_point now) {
   circuit_breaker::options options;
   options.slow_start_calls = slow_start_calls;

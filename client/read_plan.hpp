@@ -61,8 +61,8 @@ public:
     directory::page_location location;
   };
 
-  /// Malformed pages are `bad_size`, all others missing at first. @pre pages.size() ==
-  /// results.size()
+  /// Begins a plan in which malformed pages are `bad_size` and all others are missing. @pre
+  /// pages.size() == results.size()
   read_plan(std::span<const get_page> pages, std::span<page_result> results,
             location_cache& locations, stale_records& stale);
 
@@ -125,7 +125,8 @@ private:
     /// Status of the page if its holder does not have it.
     page_status unless_holder = page_status::pending;
     bool promoted = false; ///< A node brought the page to its place for this call.
-    /// Where this host has the page again; read if no other host has it.
+    /// Place of the page in this host's pool, found in the second look after the first place there
+    /// was out of date; read only if the directory names no other host.
     std::optional<directory::page_location> here_again;
   };
 

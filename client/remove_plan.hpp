@@ -38,7 +38,7 @@ public:
     std::vector<std::size_t> indices;
   };
 
-  /// All pages are pending at first. @pre keys.size() == results.size()
+  /// Begins a plan in which all pages are pending. @pre keys.size() == results.size()
   remove_plan(std::span<const page_key> keys, std::span<page_result> results);
 
   /// Notes that the page with this index lies in this host's pool.

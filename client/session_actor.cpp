@@ -25,7 +25,8 @@ using namespace std::chrono_literals;
 using namespace peercache::link;
 using session_pointer = session_actor::stateful_pointer<session_actor_state>;
 
-constexpr auto beat_interval = 250ms; ///< Without a node, and after news for other members.
+/// Pause between beats without a node, and after news for other members.
+constexpr auto beat_interval = 250ms;
 constexpr auto tell_uses_every = 500ms;
 constexpr auto tell_totals_every = 1000ms;
 constexpr auto tell_calls_every = 2000ms;
@@ -309,7 +310,8 @@ void say_goodbye(session_pointer self) {
   }
 }
 
-/// Whether totals are the ones of before. The samples of a histogram only become more.
+/// Whether two totals of this client are equal. Histograms are compared by their counts, which only
+/// grow.
 bool same(const metrics::samples& one, const metrics::samples& other) {
   return one.values() == other.values() &&
          std::ranges::equal(one.latencies(), other.latencies(), [](const auto& a, const auto& b) {
@@ -327,7 +329,8 @@ void send_totals(session_pointer self, const own_pool& pool) {
   self->send(pool.gateway, report_atom_v, pool.session, std::move(totals));
 }
 
-/// Whether it is time for what is told once in `every`; then `at` becomes the next time.
+/// Whether a report that is told once per `every` is due; if so, sets `at` to the time of the next
+/// one.
 bool is_time(caf::actor_clock::time_point now, std::chrono::milliseconds every,
              caf::actor_clock::time_point& at) {
   if (now < at)

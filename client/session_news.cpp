@@ -15,7 +15,7 @@ using link::member_question;
 
 namespace {
 
-/// How long a question waits to be sent whose answer nobody waits for.
+/// How long a question may wait to be sent when nobody waits for its answer.
 constexpr auto telling_patience = 5s;
 /// Number of owners of a key while there is no node that says another number.
 constexpr std::uint32_t directory_replicas = 2;

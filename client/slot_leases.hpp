@@ -10,7 +10,8 @@
 namespace peercache::client {
 
 /// Slots that the node reserved for later sets, so that a set need not ask before it copies. All
-/// are for pages of one number of granules: that of the last set. Threads: any.
+/// leased slots are for pages of the same number of granules, that of the last set's pages.
+/// Threads: any.
 class slot_leases {
 public:
   /// Takes a slot for a page of that many granules, if one is leased.

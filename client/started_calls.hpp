@@ -24,9 +24,9 @@ public:
   started_calls(const started_calls&) = delete;
   started_calls& operator=(const started_calls&) = delete;
 
-  /// Begins the call in a thread of its own, and makes `tell` there when the call no longer counts
-  /// as running: who is told may begin the next one. Returns false when `running_max` calls are
-  /// running, or the system has no thread.
+  /// Begins the call in a thread of its own, and then runs `tell` in that thread: the call no
+  /// longer counts as running, so `tell` may begin the next one. Returns false when `running_max`
+  /// calls are running, or the system has no thread.
   bool begin(
       std::function<void()> call, std::function<void()> tell = [] {});
 
@@ -37,7 +37,8 @@ private:
   void work();
   bool add_thread();
 
-  mutable std::mutex lock_; ///< A call begins in any thread, and ends in another one.
+  /// Guards all members but `running_max_`: calls are begun by any thread, and end in `threads_`.
+  mutable std::mutex lock_;
   std::condition_variable changed_;
   struct begun_call {
     std::function<void()> call;

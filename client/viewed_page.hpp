@@ -10,10 +10,10 @@
 
 namespace peercache::client {
 
-/// The place of a `page_view`, and the hold on its page. Threads: as those of the view.
+/// The place of a `page_view`, and the hold on its page. Threads: those of the `page_view`.
 struct viewed_page {
   own_pool_ptr pool;
-  page_key key; ///< With the epoch of the moment when the page was found.
+  page_key key; ///< The page's key, with its space's epoch of the moment when the page was found.
   directory::page_location at;
   storage::holder_tag holder{}; ///< The name of the hold, if `held`.
   bool held = false;

@@ -26,7 +26,7 @@ std::string at(const worker_address& address) {
 
 } // namespace
 
-// -- its life
+// -- begin and end of the worker
 
 decode_worker::impl::impl(worker_options opts, worker_tls let_in,
                           std::unique_ptr<read_plane> reader,
@@ -127,7 +127,7 @@ void decode_worker::impl::wait_until_quiet(room_id room) {
     quiet.wait(guard, is_quiet);
 }
 
-// -- the turn of its loop
+// -- the turn of the worker's loop
 
 bool decode_worker::impl::turn(const std::vector<handoff::link_event>& events, time_point now) {
   std::vector<room_reads::finished> ended;

@@ -56,7 +56,7 @@ public:
   const worker_tls among_workers; ///< Used by `links`.
   const std::vector<std::span<std::byte>> memory;
   const std::unique_ptr<read_plane> plane; ///< Lanes to read over; the loop runs the TCP lane.
-  /// Only the loop uses it; any thread may `wake` it.
+  /// Connections to prefill workers. Only the loop uses them, but any thread may call `wake`.
   const std::unique_ptr<handoff::worker_links> links;
 
   /// Guards the members from `quiet` to `lent`. Engines' calls change rooms themselves instead of
@@ -82,7 +82,7 @@ private:
   bool turn(const std::vector<handoff::link_event>& events, time_point now);
   void note_progress() noexcept;
 
-  // What has happened. @pre the caller holds `lock`
+  // Handlers of what has happened to connections and reads. @pre the caller holds `lock`
   void take(const handoff::peer_joined& event, time_point now);
   void take(const handoff::peer_said& event, time_point now);
   void take(const handoff::peer_lost& event, time_point now);
@@ -90,14 +90,14 @@ private:
   void lose(handoff::peer_id peer, const std::string& why);
   void finish(const room_reads::finished& read, time_point now);
 
-  // What follows from it. @pre the caller holds `lock`
+  // Steps that follow from such events. @pre the caller holds `lock`
   void dial(time_point now);
   void dial_for(handoff::room_id room, const std::vector<handoff::worker_address>& sources,
                 time_point now);
   void connect_rooms();
   void publish();
 
-  // What the rooms ask for. @pre the caller does not hold `lock`
+  // Functions that do what the rooms ask for. @pre the caller does not hold `lock`
   void carry_out(const handoff::receiver_rooms::outgoing& message, time_point now);
   void carry_out(const handoff::receiver_rooms::cancel_reads& wanted, time_point now);
   bool begin_reads(time_point now);

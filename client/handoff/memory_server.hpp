@@ -58,7 +58,7 @@ private:
   const std::shared_ptr<rdma::device_memory> gpu_;
   rdma::served_spans spans_{leases_};
   std::unique_ptr<rdma::rail_servers> rails_;
-  /// Only one of `bodies` uses it; any thread may `wake` it.
+  /// The TCP server. Only one of `bodies` uses it, but any thread may call its `wake`.
   std::unique_ptr<rdma::tcp_page_server> pages_;
   std::uint16_t port_ = 0;
   std::atomic<bool> stop_{false};

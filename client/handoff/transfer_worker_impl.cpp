@@ -32,7 +32,7 @@ std::span<std::byte> bytes_of(const memory_range& memory) {
 
 } // namespace
 
-// -- its life
+// -- begin and end of the worker
 
 transfer_worker::impl::impl(worker_options opts, worker_tls let_in,
                             std::unique_ptr<memory_server> server,
@@ -160,7 +160,7 @@ transfer_outcome transfer_worker::impl::take_outcome(handoff::call_id id) {
   return outcome;
 }
 
-// -- the turn of its loop
+// -- the turn of the worker's loop
 
 bool transfer_worker::impl::turn(const std::vector<handoff::link_event>& events, time_point now) {
   std::vector<room_reads::finished> finished;

@@ -47,7 +47,7 @@ public:
   const worker_tls among_workers; ///< Used by `served` and `links`.
   const std::unique_ptr<memory_server> served;
   const std::unique_ptr<read_plane> plane;
-  /// Only the loop uses it; any thread may `wake` it.
+  /// Connections to other workers. Only the loop uses them, but any thread may call `wake`.
   const std::unique_ptr<handoff::worker_links> links;
   host_names names{net::resolve_host};
 
@@ -66,7 +66,7 @@ private:
   result<void> add_to_devices(std::span<std::byte> memory);
   bool turn(const std::vector<handoff::link_event>& events, time_point now);
 
-  // What has happened. @pre the caller holds `lock`
+  // Handlers of what has happened to connections. @pre the caller holds `lock`
   void take(const handoff::peer_joined& event, time_point now);
   void take(const handoff::peer_said& event, time_point now);
   void take(const handoff::peer_lost& event, time_point now);

@@ -61,8 +61,9 @@ public:
     directory::page_location location;
   };
 
-  /// Begins a plan in which malformed pages are `bad_size` and all others are missing. @pre
-  /// pages.size() == results.size()
+  /// Begins a plan in which malformed pages are `bad_size` and all others are missing.
+  ///
+  /// @pre pages.size() == results.size()
   read_plan(std::span<const get_page> pages, std::span<page_result> results,
             location_cache& locations, stale_records& stale);
 

@@ -32,8 +32,9 @@ namespace peercache::client {
 /// `stored` has a slot and is in the commit.
 class set_plan {
 public:
-  /// Begins a plan in which malformed pages are `bad_size` and all others are pending. @pre
-  /// pages.size() == results.size()
+  /// Begins a plan in which malformed pages are `bad_size` and all others are pending.
+  ///
+  /// @pre pages.size() == results.size()
   set_plan(std::span<const set_page> pages, std::span<page_result> results);
 
   /// Notes that the page is readable in this host's pool. True: nothing is stored, and the call

@@ -104,7 +104,7 @@ public:
   /// Takes from a telling only that its sender ends or leaves: nothing else counts for a node that
   /// has left.
   void hear_goodbye(const telling& said);
-  /// Whether this member does not know yet all that this node knows.
+  /// Whether this member may lack clears or departures that this node knows.
   bool is_to_hear(const incarnation& member) const { return !told_.contains(member); }
   /// Returns the names of the members that have not said, in the same view as this node's, that
   /// they know this epoch and have acted on it: such a member may serve older pages, or let in a

@@ -121,10 +121,11 @@ void settle_clears(clearing_pointer self) {
     state.totals.add(metric::clears_total, {report.certain ? "certain" : "uncertain"}, 1);
     clear.promise.deliver(std::move(report));
   }
-  // Delivering an answer begins no clear: a new one would be lost here.
+  // Delivering an answer begins no clear: a clear that began during the loop would be lost here.
   PEERCACHE_ASSERT(state.open.empty());
   state.open = std::move(left);
-  plan_beat(self); // Each event of this actor settles clears at its end.
+  plan_beat(self); // Every handler of this actor ends by settling clears, so the next beat is
+                   // planned here.
 }
 
 /// Answers the nodes that told this node something, once this node has withdrawn old pages and its

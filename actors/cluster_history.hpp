@@ -22,7 +22,7 @@ struct cluster_memory {
   std::map<std::string, std::deque<history_point>> points;
   /// Nodes of `points` that did not answer when they were asked last.
   std::set<std::string> silent;
-  std::vector<node_event> events; ///< The newest event first.
+  std::vector<node_event> events; ///< Events of all these nodes, the newest first.
   std::size_t members = 0; ///< Number of nodes of the cluster, including those that are not asked.
   /// Each node that is to be asked has answered, or was asked in vain, at least once.
   bool complete = false;

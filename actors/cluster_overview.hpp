@@ -87,7 +87,7 @@ public:
   const topology_ptr& latest() const noexcept { return topology_; }
 
 private:
-  /// Whether this node has a connection to the given one; to itself it always has.
+  /// Whether this node has a connection to the node `who`; true for this node itself.
   bool is_linked(const incarnation& who) const;
   /// Notes that a node without a connection cannot be asked.
   void note_unlinked(known_node& known, const incarnation& who, time_point now,
@@ -95,7 +95,7 @@ private:
 
   std::string cluster_;
   discovery::member self_;
-  topology_ptr topology_; ///< Null before the first view.
+  topology_ptr topology_; ///< The newest topology; null before the first view.
   std::map<incarnation, known_node> nodes_;
 };
 

@@ -48,7 +48,7 @@ struct directory_state {
   /// Takes a new view; hides the records of nodes that are gone. Returns false when the cluster
   /// went on without this node since that view: the records would get old unnoticed.
   bool adopt(const topology_ptr& next);
-  /// Forgets all members and records until a view newer than this one comes.
+  /// Forgets all members and records until a view newer than `without` comes.
   void leave(const discovery::view& without);
   /// Forgets the records of nodes that are gone.
   void forget_gone();

@@ -55,7 +55,7 @@ const char* to_string(disk_incidents::kind which) noexcept {
 }
 
 std::vector<disk_incidents::line> disk_incidents::look(time_point now, const disk_look& seen) {
-  // These totals count from the tier's start and never fall.
+  // The two totals that are compared count from the tier's start and never fall.
   PEERCACHE_ASSERT(seen.stats.checksum_failures >= rotten_told_ &&
                    seen.stats.no_space_errors >= no_space_told_);
   look_at_failures(seen);

@@ -193,7 +193,8 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
     // No two loads have the same request number.
     PEERCACHE_ASSERT(open.left == 0 && open.pages.empty());
     open.pages.resize(count);
-    open.left = 1; // This call counts as one: all pages are asked for before the load is answered.
+    open.left =
+        1; // The 1 is for the loop below: the load is not answered before all pages are asked for.
     disk_turn::left missing;
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto page = record_at<wanted_page>(batch, i);

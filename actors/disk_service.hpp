@@ -164,8 +164,8 @@ private:
   void log_incidents(const storage::disk_tier_stats& stats);
   void shut_down();
 
-  // These members are constant after `open`, except `gate_`, which threads share, and `why_off_`,
-  // which the disk's thread sets when its scan fails.
+  // The members from `config_` to `claim_` are constant after `open`, except `gate_`, which threads
+  // share, and `why_off_`, which the disk's thread sets when its scan fails.
   const config::node_config::disk_section config_;
   storage::slot_table slots_;
   storage::pool_memory& memory_;
@@ -177,8 +177,8 @@ private:
   disk_gate gate_;
   std::optional<storage::folder_claim> claim_;
 
-  // These members are used by the disk's thread only; any thread may wake `io_` and ask whether
-  // there is a `tier_`.
+  // The members from `io_` to `read_latency_` are used by the disk's thread only; any thread may
+  // wake `io_` and ask whether there is a `tier_`.
   std::unique_ptr<storage::disk_io> io_;
   std::optional<storage::disk_tier> tier_;
   time_point now_{};
@@ -202,7 +202,7 @@ private:
   metrics::latency_histogram write_latency_;
   metrics::latency_histogram read_latency_;
 
-  // These members are shared between threads.
+  // The members below are shared between threads.
   std::atomic<bool> stop_{false};
   std::atomic<double> scanned_{0};
   /// When the disk's thread began its last turn, as a count of `disk_clock`; 0: the thread makes no

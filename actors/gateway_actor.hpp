@@ -28,7 +28,7 @@ struct gateway_options {
   discovery::member self;
   std::uint16_t lookup_port = 0;
   std::uint32_t directory_replicas = 2;
-  std::uint8_t mirror = 0; ///< pool.mirror, for the sessions.
+  std::uint8_t mirror = 0; ///< The value of pool.mirror, which sessions are told.
   /// Time that a node has for leaving, and for writing pages to disk when it drains.
   std::chrono::milliseconds drain_timeout{10'000};
   /// Part of a drain's time for giving the shard's records away.

@@ -183,7 +183,8 @@ struct broker_body {
   void ask_member(caf::io::connection_handle handle, std::uint64_t connection,
                   const std::string& payload) {
     const auto asked = read_question(payload);
-    PEERCACHE_ASSERT(asked); // `lookup_connections` lets no other payload pass.
+    PEERCACHE_ASSERT(
+        asked); // `lookup_connections` passes only payloads that `read_question` takes.
     const open_question open{handle, connection, asked->number, asked->kind, asked->body.size()};
     std::string body(asked->body);
     switch (asked->kind) {

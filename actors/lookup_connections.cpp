@@ -76,7 +76,7 @@ void lookup_connections::remove(handle gone) {
   PEERCACHE_ASSERT(found->second.held_bytes == 0);
   connections_.erase(found);
   PEERCACHE_ASSERT(!connections_.empty() ||
-                   total_bytes_ == 0); // Room that nobody holds would be lost.
+                   total_bytes_ == 0); // Bytes of no connection would stay counted.
 }
 
 void lookup_connections::hold(connection& whose, std::uint64_t bytes) noexcept {

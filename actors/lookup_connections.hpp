@@ -129,7 +129,8 @@ private:
   void hold(connection& whose, std::uint64_t bytes) noexcept;
   void release(connection& whose, std::uint64_t bytes) noexcept;
 
-  const std::string greeting_; ///< Only peers that send one of the two greetings are answered.
+  /// Greeting of connections for look-ups; peers that send neither greeting get no answer.
+  const std::string greeting_;
   const std::string questions_greeting_;
   std::unordered_map<handle, connection> connections_;
   std::uint64_t last_number_ = 0;

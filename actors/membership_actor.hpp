@@ -56,7 +56,7 @@ struct membership_state {
     discovery::join_packet join;          ///< The newest join that the process sent.
     membership_actor sender;              ///< Whoever sent `join`; null when nobody can be told.
     bool asking = true;                   ///< The process is being looked for.
-    std::string fault;                    ///< Why it was not reached; empty when it was.
+    std::string fault;                    ///< Why the process was not reached; empty when it was.
     caf::actor_clock::time_point until{}; ///< How long the outcome is remembered.
   };
 

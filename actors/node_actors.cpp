@@ -79,7 +79,7 @@ void node::impl::spawn_actors() {
   caf::anon_send(membership_, beat_atom_v, from_here{});
 }
 
-/// Watches all that was spawned. An actor that has ended already is noticed too.
+/// Watches all actors and threads of the node. An end before this call is noticed, too.
 void node::impl::supervise() {
   PEERCACHE_ASSERT(gateway_ && page_thread_); // The actors are spawned already.
   using kind = supervision::kind;
@@ -92,7 +92,8 @@ void node::impl::supervise() {
   watch(http_thread_, "the HTTP server");
   watch(adoption_thread_, "the adoption", kind::passing);
   for (const auto& rail : rail_threads_)
-    watch(rail, "a thread of the rails", kind::passing); // A thread that registers memory returns.
+    watch(rail, "a thread of the rails",
+          kind::passing); // A rail's thread that only registers memory returns.
   watch(lookups_, "the lookup broker");
   watch(metrics_, "metrics");
   watch(overview_, "the overview");

@@ -38,10 +38,10 @@ private:
   std::uint64_t numbers_ = 0;
 };
 
-/// What one node remembers of the last hour.
+/// The points and events that one node remembers of the last hour, in the order of their numbers.
 struct node_memory {
-  std::deque<history_point> points; ///< In the order of their numbers.
-  std::deque<node_event> events;    ///< In the order of their numbers.
+  std::deque<history_point> points;
+  std::deque<node_event> events;
 };
 
 /// Returns the points and events of `memory` that have higher numbers than these.

@@ -108,10 +108,11 @@ private:
   std::optional<storage::pool_memory> memory_;
   /// Pages that the previous process left in the pool's memory, until the pool claims them.
   std::optional<storage::pool_remains> remains_;
-  cleared_spaces cleared_;  ///< Held until the clearing actor takes it.
+  cleared_spaces cleared_;  ///< The cleared spaces, held until the clearing actor takes them.
   std::string left_behind_; ///< Names of the nodes that the previous process left behind.
   std::unique_ptr<disk_service> disk_;
-  /// Declared before `pages_`, because the page server hands connections over to it.
+  /// The servers of the rails; declared before `pages_`, because the page server hands connections
+  /// over to them.
   std::unique_ptr<rdma::rail_servers> rails_;
   std::unique_ptr<page_server> pages_;
   supervision supervision_;

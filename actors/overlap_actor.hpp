@@ -20,7 +20,7 @@ namespace peercache::actors {
 struct overlap_call {
   std::string body;
   bool by_hash = false;      ///< Blocks are named by hashes, not by tokens.
-  metrics::http_reply reply; ///< Called once.
+  metrics::http_reply reply; ///< Sends the answer; called once.
   /// When the query came, by the clock of the actors.
   std::chrono::steady_clock::time_point arrived{};
 };
@@ -38,7 +38,7 @@ inline constexpr std::size_t overlap_queries_max = 64;
 inline constexpr std::size_t overlap_keys_open_max = 8 * overlap_question::keys_max;
 
 struct overlap_options {
-  node_id own;                ///< This node.
+  node_id own;                ///< Id of this node.
   directory_actor directory;  ///< The shard of this node.
   std::uint32_t replicas = 2; ///< Number of owners of each key.
   storage::epoch_table epochs;

@@ -28,7 +28,7 @@ public:
   /// The question to one owner about some of the keys.
   struct share {
     node_id owner;
-    std::string request; ///< The packed keys.
+    std::string request; ///< The keys that the owner is asked for, packed.
     std::vector<std::uint32_t> indices;
   };
   using can_ask = std::function<bool(node_id)>;
@@ -56,7 +56,7 @@ private:
   overlap_question question_;
   node_id own_;
   std::vector<page_holders> holders_;
-  /// How many of its owners were tried for each key, including owners without a connection.
+  /// For each key, how many of its owners were tried, including owners without a connection.
   std::vector<std::uint8_t> asked_;
   std::vector<std::uint32_t> open_; ///< Keys that are to be asked for next.
 };

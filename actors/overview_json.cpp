@@ -186,7 +186,7 @@ void add_ring(json& nodes, const cluster_overview& seen) {
   const auto replicas = std::clamp<std::size_t>(owners, 1, discovery::hash_ring::replicas_max);
   if (!seen.latest() || seen.latest()->ring.empty())
     return;
-  const auto shares = seen.latest()->ring.shares(replicas); // Sorted by id.
+  const auto shares = seen.latest()->ring.shares(replicas); // The shares are sorted by id.
   const auto owning = static_cast<double>(shares.size());
   const auto copies = std::min(static_cast<double>(replicas), owning);
   for (auto& node : nodes) {

@@ -82,7 +82,7 @@ std::string restore_pages(pool_pointer self, const std::string& filled) {
   for (const auto& page : fills)
     state.disk.note_read(page);
   state.evict_ahead(
-      self->clock().now()); // Comes first, so that the restored pages are not evicted at once.
+      self->clock().now()); // Eviction comes first, so that it does not take the restored pages.
   state.publishing->restore(fills, self->clock().now());
   carry_out_orders(self);
   std::string keys;

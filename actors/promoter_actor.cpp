@@ -83,7 +83,8 @@ void restore(promoter_pointer self, const group_ptr& group, const std::string& l
   const auto slots =
       group->jobs.size() -
       static_cast<std::size_t>(std::count(group->slots.begin(), group->slots.end(), no_slot));
-  PEERCACHE_ASSERT(record_count<loaded_page>(loaded) == slots); // One record per slot.
+  PEERCACHE_ASSERT(record_count<loaded_page>(loaded) ==
+                   slots); // The disk answers with one record per slot.
   for (std::size_t i = 0, next = 0; i < group->jobs.size(); ++i) {
     if (group->slots[i] == no_slot)
       continue;

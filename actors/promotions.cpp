@@ -45,7 +45,7 @@ std::vector<std::uint64_t> promotions::finish(const page_key& key) {
   PEERCACHE_ASSERT(bytes_ >= found->second.what.length_bytes);
   bytes_ -= found->second.what.length_bytes;
   pages_.erase(found);
-  PEERCACHE_ASSERT(bytes_ == 0 || !pages_.empty()); // Room that nobody has would be lost for good.
+  PEERCACHE_ASSERT(bytes_ == 0 || !pages_.empty()); // Bytes of no page would stay counted for good.
   return waiters;
 }
 

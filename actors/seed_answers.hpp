@@ -42,7 +42,7 @@ private:
     const char* id = nullptr; ///< A name of common/fault_ids.hpp.
     std::string words;
     const char* fix = "";
-    bool by_node = false; ///< A node answered that is not of another cluster or version.
+    bool by_node = false; ///< The answer is from a node of the same cluster and version.
   };
 
   std::map<discovery::endpoint, answer> by_address_;

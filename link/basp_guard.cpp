@@ -117,8 +117,9 @@ std::string_view types_of(reader& from) noexcept {
 }
 
 std::string_view judge_error(reader& from) noexcept {
-  from.number<std::uint8_t>();  // The error's code.
-  from.number<std::uint64_t>(); // The error's category; its context follows, which is a message.
+  from.number<std::uint8_t>();  // Skips the error's code.
+  from.number<std::uint64_t>(); // Skips the error's category; the error's context follows, which is
+                                // a message.
   const auto types = types_of(from);
   if (!from.ok())
     return cut_short;
@@ -170,7 +171,7 @@ std::string_view basp_guard::judge_header(std::span<const char> piece) noexcept 
   const auto flags = from.number<std::uint8_t>();
   payload_bytes_ = from.number<std::uint32_t>();
   const caf::message_id id(from.number<std::uint64_t>());
-  from.number<std::uint64_t>(); // The sender.
+  from.number<std::uint64_t>(); // Skips the sender's id.
   const auto receiver = from.number<std::uint64_t>();
   answers_ = id.is_response();
   to_name_ = (flags & caf::io::basp::header::named_receiver_flag) != 0;

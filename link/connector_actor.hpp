@@ -52,7 +52,7 @@ struct connector_state {
     std::chrono::steady_clock::time_point until;
     caf::typed_response_promise<gateway_actor> promise;
   };
-  /// A connection that is only made to see whether it can be.
+  /// A connection that is made only to see whether the port can be reached.
   struct trial {
     trial() = default;
     net::unique_fd socket;
@@ -63,7 +63,7 @@ struct connector_state {
 
   std::chrono::milliseconds timeout{300};
   reach by = reach::port;
-  std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
+  std::shared_ptr<net::tls_context> tls; ///< TLS of the connections; null: they are plain.
   std::list<dial> dials;
   std::list<trial> trials;
   /// Waits for the sockets of dials and trials. Null until a socket has to be waited for: a connect

@@ -57,7 +57,7 @@ struct links_state {
   struct port_trial {
     port_trial() = default;
     bool trying = false;
-    unsigned failures = 0;      ///< Trials that failed since one succeeded.
+    unsigned failures = 0;      ///< Trials in a row that failed, since the last one that succeeded.
     std::string why;            ///< The reason of the last failure, in words.
     std::uint64_t since_ms = 0; ///< When the first of `failures` was, in ms since 1970.
   };

@@ -38,7 +38,7 @@ enum class member_question : std::uint8_t {
   remove,
   promote,  ///< `u32` milliseconds, and promoted_pages; the answer has their locations.
   warm,     ///< promoted_pages that the member may bring into its pool; the answer is empty.
-  used,     ///< used_pages; the answer is empty.
+  used,     ///< used_pages that were READ from the member's pool; the answer is empty.
   withdraw, ///< Records that are false (directory/wire.hpp); the answer is empty.
   hold,     ///< A hold_wish; the answer has one storage::hold_outcome byte for each page.
 };

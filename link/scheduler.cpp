@@ -162,9 +162,10 @@ private:
 
   timers timers_;
   job_queue jobs_;
-  /// Live as long as this object: actors keep the worker that has run them last.
+  /// The workers, which live as long as this object: an actor keeps a pointer to the worker that
+  /// has run it last.
   std::vector<std::unique_ptr<worker>> workers_;
-  std::vector<std::thread> threads_; ///< Run `workers_`, each its own.
+  std::vector<std::thread> threads_; ///< Threads that run `workers_`, one for each.
   std::thread clock_thread_;
 };
 

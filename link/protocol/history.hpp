@@ -51,8 +51,9 @@ struct node_event {
              bool is_over = false)
       : unix_ms(when), kind(std::move(what)), node(std::move(who)), text(std::move(words)),
         over(is_over) {}
-  std::uint64_t number = 0;  ///< Counts the events of a process, from 1.
-  std::uint64_t unix_ms = 0; ///< By the clock of the node that saw the event.
+  std::uint64_t number = 0; ///< Counts the events of a process, from 1.
+  /// Time of the event in ms since 1970, by the clock of the node that saw it.
+  std::uint64_t unix_ms = 0;
   /// "joined", "left", "restarted", "gone", or a name of common/fault_ids.hpp: an incident.
   std::string kind;
   std::string node; ///< Name of the node that the event happened to.

@@ -72,7 +72,7 @@ struct links_report {
 struct disk_report {
   disk_report() = default;
   std::string why_off; ///< Why the tier is off, in words; empty while it is on.
-  std::string path;    ///< The node's own folder.
+  std::string path;    ///< The folder in which the tier keeps this node's pages.
   std::string store;   ///< "bucket", "file_per_key", "offset".
   std::string io;      ///< "io_uring", or "posix" with the reason in `why_fallback`.
   std::string why_fallback;

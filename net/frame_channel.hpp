@@ -88,7 +88,7 @@ private:
   bool receive_some();
 
   unique_fd socket_;
-  std::optional<tls_session> tls_; ///< None: the connection is plain.
+  std::optional<tls_session> tls_; ///< TLS of the connection; none: it is plain.
   std::string out_;                ///< Bytes to send: the greeting first, then frames.
   std::size_t sent_ = 0;           ///< How many bytes of `out_` are sent.
   std::string in_;                 ///< Bytes that were received and are not a whole frame yet.

@@ -71,7 +71,8 @@ public:
 private:
   unique_fd fd_;
   std::shared_ptr<tls_context> wanted_; ///< TLS that begins when the socket is connected.
-  std::optional<tls_session> tls_;      ///< Ends before the descriptor, which it uses.
+  /// The TLS session; declared after `fd_`, which it uses, so that it ends first.
+  std::optional<tls_session> tls_;
 };
 
 } // namespace peercache::net

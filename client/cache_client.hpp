@@ -100,7 +100,7 @@ struct page_result {
 /// only by time. A page that is removed, cleared or replaced, or whose node drains, goes all the
 /// same. Only the copy that `exists` found is held.
 struct exists_hold {
-  /// 0: no page is held. At most `duration_max`; a longer one is shortened.
+  /// How long pages are held; 0: no page is held. A time above `duration_max` is shortened to it.
   std::chrono::milliseconds duration{0};
   /// Number of keys in a row, from the first key on, that are parts of one thing: all of them are
   /// held, or none.
@@ -184,7 +184,8 @@ public:
   /// not overlap. The memory stays the caller's, and stays in place until `unregister_buffer` or
   /// the client's end.
   result<void> register_buffer(std::span<std::byte> memory);
-  /// @pre no get into that memory is running
+  /// Undoes `register_buffer` of the memory that begins here. @pre no get into that memory is
+  /// running
   void unregister_buffer(const std::byte* begin);
 
   /// How pages of other hosts are fetched, and why: "verbs: mlx5_0/1", "tcp: no RDMA device".

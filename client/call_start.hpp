@@ -75,7 +75,8 @@ private:
   }
 
   std::span<const Page> pages_;
-  std::vector<Page> copies_; ///< Empty when all keys have the right epoch already.
+  /// The pages with current epochs; empty when all keys have the right epoch already.
+  std::vector<Page> copies_;
   bool known_ = true;
 };
 

@@ -79,7 +79,7 @@ private:
     time_point at;
   };
   struct cell {
-    std::atomic<std::uint64_t> space{0}; ///< 0: free.
+    std::atomic<std::uint64_t> space{0}; ///< The space that is counted here; 0: the cell is free.
     std::array<std::atomic<std::uint64_t>, link::call_kinds> pages{};
   };
 

@@ -24,7 +24,8 @@ class directory_lookup {
 public:
   directory_lookup(session& with, lookup_channels& channels, peer_health& health, counters& totals);
 
-  /// @pre answers.size() == keys.size()
+  /// Looks keys up in the directory, and writes one answer for each. @pre answers.size() ==
+  /// keys.size()
   void run(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
   /// The longest wait for an owner, over all pieces.
   const longest_wait& slowest() const noexcept { return slowest_; }

@@ -61,7 +61,7 @@ private:
   // stripe. `clock_` may run unevenly, because it only orders entries.
   std::unique_ptr<bucket[], free_memory> buckets_;
   std::unique_ptr<std::uint8_t[], free_memory>
-      kept_; ///< Entries of each bucket that are not empty.
+      kept_; ///< How many entries of each bucket are in use.
   std::array<std::mutex, stripes> locks_;
   std::atomic<std::uint32_t> clock_{1};
 };

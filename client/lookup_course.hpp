@@ -56,7 +56,7 @@ public:
 
   /// Takes an owner's answer. False: it is malformed, which counts as a failure. @pre asked.open
   bool answered(question& asked, std::string_view answer, deadline now);
-  /// @pre asked.open
+  /// Notes that an owner has not answered, and why. @pre asked.open
   void failed(question& asked, page_status reason, deadline now);
   /// Whether to fetch, before the next round, the newer view that a shard spoke of: true at most
   /// once per call.

@@ -26,7 +26,7 @@ enum class question_end : std::uint8_t {
 
 struct member_answer {
   question_end how = question_end::gone;
-  std::string body; ///< Empty unless `answered`.
+  std::string body; ///< Body of the answer; empty unless `answered`.
 };
 
 /// A question to a member, and who takes its answer.
@@ -67,7 +67,8 @@ public:
   /// @param name of the member
   member_channel(std::string name, net::stream_socket socket, std::string_view greeting,
                  time_point now);
-  member_channel(const member_channel&) = delete; ///< Open questions point at their lane.
+  /// A channel does not move: its open questions point at its lanes.
+  member_channel(const member_channel&) = delete;
   member_channel& operator=(const member_channel&) = delete;
 
   int fd() const noexcept { return stream_.fd(); }
@@ -87,7 +88,8 @@ private:
   /// Questions that share one limit of questions, and one of bytes, that are open at the member.
   struct lane {
     const std::size_t open_max;
-    const std::uint64_t open_bytes_max; ///< A single open question may exceed it.
+    /// Limit of `open_bytes`, which a single open question may exceed.
+    const std::uint64_t open_bytes_max;
     std::deque<member_request> waiting{};
     std::size_t waiting_bytes = 0;
     std::size_t open = 0;

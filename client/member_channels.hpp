@@ -73,13 +73,15 @@ private:
 
   const std::string cluster_;
   const std::shared_ptr<net::tls_context> tls_;
-  std::optional<net::event_poll> poll_; ///< None: the process had no descriptor left.
+  /// Waits for all sockets; none: the process had no descriptor left.
+  std::optional<net::event_poll> poll_;
   listener hears_;
   std::atomic<bool> stopped_{false};
   std::mutex lock_; ///< Guards the orders, which come from any thread.
   std::vector<std::function<void(time_point)>> orders_;
-  // Only the thread of `run` uses the members from here on.
-  std::unordered_map<std::uint64_t, entry> channels_; ///< By the id of their events.
+  // Only the thread of `run` uses the members below.
+  /// The connections, by the id of their events.
+  std::unordered_map<std::uint64_t, entry> channels_;
   std::unordered_map<incarnation, std::uint64_t> ids_;
   std::uint64_t last_id_ = 0;
   time_point next_due_ = time_point::max(); ///< No channel is due before this time.

@@ -39,7 +39,7 @@ private:
   explicit page_view(std::unique_ptr<viewed_page> page) noexcept;
   void end() noexcept;
 
-  std::unique_ptr<viewed_page> page_; ///< Null after a move.
+  std::unique_ptr<viewed_page> page_; ///< The page that is viewed; null after a move.
 };
 
 } // namespace peercache::client

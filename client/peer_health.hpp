@@ -51,8 +51,8 @@ private:
   std::unordered_map<incarnation, circuit_breaker> breakers_;
   /// The questions that a peer has left unanswered since its last answer.
   struct silence {
-    circuit_breaker::time_point since; ///< When the first one was asked.
-    circuit_breaker::time_point noted; ///< When the last one was given up.
+    circuit_breaker::time_point since; ///< When the first of these questions was asked.
+    circuit_breaker::time_point noted; ///< When the last of these questions was given up.
   };
   std::unordered_map<incarnation, silence> silences_; ///< Guarded by lock_.
 };

@@ -64,10 +64,12 @@ private:
 
   const incarnation reader_; ///< The reader's name, the same on all rails.
   const std::string name_;
-  const std::shared_ptr<rdma::device_memory> device_; ///< Null: all memory is the host's.
-  const std::shared_ptr<net::tls_context> tls_;       ///< Null: connections are plain.
+  /// Access to GPU memory; null: all memory is the host's.
+  const std::shared_ptr<rdma::device_memory> device_;
+  /// TLS of the connections to data ports; null: they are plain.
+  const std::shared_ptr<net::tls_context> tls_;
   std::string choice_;
-  /// Declared before `planes_`, which the rails must outlive.
+  /// The rails to read over; declared before `planes_`, which use them.
   std::vector<std::unique_ptr<rdma::reader_rail>> rails_;
   std::vector<std::unique_ptr<rdma::data_plane>> planes_;
   std::vector<std::unique_ptr<rdma::data_plane_loop>> loops_;

@@ -9,7 +9,8 @@ namespace peercache::client {
 /// Identifies a process: two processes that live at once differ in one of the three fields.
 struct process_place {
   std::string host;
-  std::uint64_t pid_namespace = 0; ///< Containers of one host count their processes apart.
+  /// The PID namespace: each container of a host numbers its processes by itself.
+  std::uint64_t pid_namespace = 0;
   std::uint64_t pid = 0;
 
   static process_place own();

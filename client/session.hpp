@@ -77,7 +77,7 @@ public:
   const std::shared_ptr<pool_unmapper> unmapper = std::make_shared<pool_unmapper>();
 
 private:
-  readiness ready_now() const; ///< The caller holds lock_.
+  readiness ready_now() const; ///< Decides what `ready` returns; the caller holds lock_.
 
   mutable std::mutex lock_;
   mutable std::condition_variable changed_;

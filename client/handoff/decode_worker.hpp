@@ -29,7 +29,7 @@ struct decode_stats {
 /// A prefill worker to which the connection has ended, or did not come about.
 struct lost_worker {
   handoff::worker_address address;
-  std::string reason; ///< For people.
+  std::string reason; ///< Why there is no connection, for people.
 };
 
 /// One decode worker (a process of the engine, one for each rank): it reads the KV pages that

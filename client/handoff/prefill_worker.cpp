@@ -216,7 +216,7 @@ private:
   }
 
   std::mutex memory_lock;  ///< Held while memory is registered, which may take seconds.
-  bool registered = false; ///< Guarded by `memory_lock`.
+  bool registered = false; ///< The memory is registered with the devices; guarded by `memory_lock`.
   std::atomic<bool> stop{false};
   link::thread_actors threads;             ///< Ends first: all other members are used by threads.
   std::unique_ptr<node_reporter> reporter; ///< Null: the worker reports to nobody.

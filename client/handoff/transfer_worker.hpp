@@ -52,7 +52,8 @@ public:
   /// `io_failed` (a port, a device).
   /// @param options `host` may be a name, which is looked up
   static result<std::unique_ptr<transfer_worker>> start(worker_options options);
-  /// @pre no other thread is in a call
+  /// Ends all calls and then the worker; waits until both have ended. @pre no other thread is in a
+  /// call
   ~transfer_worker();
   transfer_worker(const transfer_worker&) = delete;
   transfer_worker& operator=(const transfer_worker&) = delete;

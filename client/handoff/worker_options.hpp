@@ -29,9 +29,10 @@ struct worker_options {
   std::uint16_t port = 0;
   /// Allows a `host` beyond loopback although peers are not authenticated, as without TLS.
   bool insecure_cluster = false;
-  std::string cluster = "peercache"; ///< Workers of other clusters are refused.
-  std::string name = "worker";       ///< Name of this host in the other side's logs.
-  rdma::rail_settings rails;         ///< Choice of the devices over which pages are read.
+  /// Name of the cluster; workers of other clusters are refused.
+  std::string cluster = "peercache";
+  std::string name = "worker"; ///< Name of this host in the other side's logs.
+  rdma::rail_settings rails;   ///< Choice of the devices over which pages are read.
   /// How memory of GPUs is reached; null: found by `rdma::find_cuda_memory`.
   std::shared_ptr<rdma::device_memory> gpu;
 

@@ -24,9 +24,10 @@ namespace peercache::actors {
 /// away: it serves no client before it has `caught_up`, and its table is closed until its owner
 /// then `open`s it.
 ///
-/// A node that left in good order left others behind, which may have cleared spaces for certain
-/// since. When the node starts again it has caught up only once it has heard from a node that knows
-/// those clears (actors/life_record.hpp). Its owner ends the waiting with `wait_no_longer`.
+/// A node that leaves in good order leaves other nodes behind, whose later clears are certain
+/// without it. When such a node starts again, it has caught up only once it has heard from a node
+/// that knows those clears (actors/life_record.hpp). Its owner ends the waiting with
+/// `wait_no_longer`.
 ///
 /// The class also remembers former members: such a node may still live, unreachable and with
 /// clients of its own, so no clear is certain before it is back or `forgive`n.

@@ -79,14 +79,16 @@ public:
   bool greeted(handle which) const;
   /// Whether the peer's greeting was that of connections for questions other than look-ups.
   bool asks_member(handle which) const;
-  /// Takes received bytes and puts the payloads of questions that are complete into `questions`;
-  /// where `asks_member`, `link::read_question` takes each payload. False: close the connection.
+  /// Takes received bytes and puts the payloads of questions that are complete into `questions`; on
+  /// a connection that `asks_member`, `link::read_question` accepts each payload. False: close the
+  /// connection.
   bool receive(handle from, const char* bytes, std::size_t count, time_point now,
                std::vector<std::string>& questions);
 
   /// Counts an answer of `frame_bytes`, which is about to be sent, as held by the connection, and
-  /// its question no longer. False, and nothing is counted, when `which` is another connection than
-  /// `number` by now: descriptors come again, numbers (`number_of`) do not.
+  /// its question no longer. False, and nothing is counted, when the handle `which` belongs to
+  /// another connection than `number` by now: handles are used again, numbers (`number_of`) are
+  /// not.
   bool answered(handle which, std::uint64_t number, std::size_t question_bytes,
                 std::size_t frame_bytes);
   /// Does as `answered` does, for a question that is not a look-up of a call.

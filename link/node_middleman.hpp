@@ -16,8 +16,7 @@
 
 namespace peercache::link {
 
-/// CAF's middleman, with five faults of CAF 0.17 mended by which peers can exhaust or end a
-/// process:
+/// CAF's middleman without five faults of CAF 0.17, by which peers could exhaust or end a process:
 ///
 /// - A server that lost a connection kept an actor and an entry for that peer for ever (1.3 KiB a
 ///   control connection). This broker forgets both with the peer.

@@ -104,7 +104,7 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<lost_atom, std::string>::with<lost_report>,
     // CLI: asks for the largest and most-read pages of this node's pool, and for its spaces.
     caf::replies_to<census_atom>::with<page_census>,
-    // CLI: log from this level on (log.level); empty: only asks. Answers the level in force; an
+    // CLI: set this log level (log.level); an empty text only asks. Answers the level in force; an
     // unknown word changes nothing.
     caf::replies_to<log_atom, std::string>::with<std::string>,
     // CLI; lookup broker, for clients anywhere: ask for the encoded view.

@@ -235,11 +235,11 @@ public:
               std::optional<deadline> until = {}, remove_scope scope = remove_scope::holders);
 
   /// Withdraws every page of all key spaces whose first field is `space` ("" means spaces without
-  /// fields), on every node and disk, whoever set it. On each node that has heard of the clear it
-  /// holds at once and for good, whatever the result: first for this host's clients, then on each
-  /// node as it hears, and on unreachable nodes before they serve anybody again. The page of a set
-  /// that runs at the same time may be withdrawn or not. Not certain: some node did not confirm the
-  /// clear, or a former member may still live, unreachable.
+  /// fields), on every node and disk, whoever set it. Whatever the result, the clear takes effect
+  /// at once and for good on each node that has heard of it: first for this host's clients, then on
+  /// each other node as it hears, and on unreachable nodes before they serve anybody again. The
+  /// page of a set that runs at the same time may be withdrawn or not. The clear is not certain
+  /// when some node did not confirm it, or a former member may still live, unreachable.
   clear_result clear(std::string_view space, std::optional<deadline> until = {});
 
   /// Names of the nodes that were once in this client's view and are not now.

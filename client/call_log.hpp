@@ -27,7 +27,7 @@ namespace peercache::client {
 /// client sends the log to its node, and `peercache why` finds the causes of misses in it. Whoever
 /// makes key spaces (an engine's door) describes them and notes its calls.
 ///
-/// A space is named here by its key of the empty string.
+/// The log names a space by the space's key of the empty string.
 ///
 /// Threads: any. The mutex is held while the numbers and failed pages of a call are added, which
 /// are made ready before, and while one space is reported. Bounds: `spaces_max`, of each the newest

@@ -58,7 +58,7 @@ public:
     longest_wait wait;
   };
 
-  /// Counts the pages of a call, all of which are taken to be of the first one's space.
+  /// Counts the pages of a call. All of them count as pages of the space of `first`.
   void count(link::call_kind kind, const page_key& first, std::size_t pages) noexcept;
   /// Whether a call that took this long is among the slowest: if so, call `keep`.
   bool is_slow(duration took) const noexcept {

@@ -13,10 +13,10 @@
 
 namespace peercache::client {
 
-/// Pages of other hosts that this client held and has read since, or does not want to hold: their
-/// holders are told now and then (client/session_actor.cpp), so that they may evict them before the
-/// hold's time is over. Threads: any. Bound: `records_max`; the holds of further pages end by their
-/// time.
+/// Pages of other hosts that this client held and has read since, or does not want to hold. Now and
+/// then the session tells the holders (client/session_news.hpp), which may then evict the pages
+/// before the hold's time is over. Threads: any. Bound: `records_max`; the holds of further pages
+/// end by their time.
 class hold_releases {
 public:
   static constexpr std::size_t records_max = 65'536;

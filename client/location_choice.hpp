@@ -24,9 +24,10 @@ struct reader_place {
   std::uint32_t length_bytes = 0; ///< Length of the wanted page; 0: any length.
 };
 
-/// Chooses in this order: pages of the wanted length; memory before disk; the reader's host; a
-/// mirrored copy before its producer's; the peer with the fewest bytes outstanding. Readers on
-/// different hosts prefer different ones of equal locations. A holder that is away comes last.
+/// Chooses the location to read a page from, in this order: pages of the wanted length; memory
+/// before disk; the reader's host; a mirrored copy before its producer's; the peer with the fewest
+/// bytes outstanding. Readers on different hosts prefer different ones of equal locations. A holder
+/// that is away comes last.
 ///
 /// @pre answer.count > 0
 const directory::page_location& choose_location(const lookup_answer& answer,

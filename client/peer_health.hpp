@@ -31,12 +31,12 @@ public:
   /// Forgets peers that are not in this view: without calls their breakers would stay open for
   /// ever.
   void follow(const discovery::view& view);
-  /// Notes the end of a call that says nothing of the peer: others have answered first, or the
+  /// Notes the end of a call that says nothing of the peer: other peers have answered first, or the
   /// client is closing. Another call may be sent in its place.
   void on_nothing(const incarnation& peer, circuit_breaker::time_point now);
   /// Notes that a question of `asked_at` has no answer and is no longer waited for. One such
-  /// question does not count as a failure, for the peer may only be slow. If the call was allowed
-  /// to try the peer out, the next one may do so after the breaker's first pause.
+  /// question does not count as a failure, for the peer may only be slow. If the call was the
+  /// breaker's probe of the peer, the next probe may follow after the breaker's first pause.
   void on_silence(const incarnation& peer, circuit_breaker::time_point asked_at,
                   circuit_breaker::time_point now);
   /// Whether the peer has left a question unanswered lately, and has answered none since.

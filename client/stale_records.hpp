@@ -12,7 +12,8 @@ namespace peercache::client {
 /// Their owners are told now and then (client/session_actor.cpp), because a withdrawal may have
 /// been lost, and a record that nobody withdraws makes its key uncacheable: `set` finds a
 /// duplicate, `get` finds nothing. Late messages are safe: an owner forgets exactly (key,
-/// incarnation, generation), and a fill that is gone does not come back (invariant I2).
+/// incarnation, generation), and a fill that is gone does not come back (invariant I2 of
+/// docs/architecture.md).
 ///
 /// Threads: any. Bound: `records_max`; further records are left to the next reader.
 class stale_records {

@@ -11,9 +11,9 @@
 
 namespace peercache::client {
 
-/// The threads that make the calls of peercache_start, or those whose outcome is a future. Each
-/// running call has a thread at once, so that it ends by its deadline whatever other calls wait
-/// for; threads are made as needed and kept for later calls.
+/// The threads that make the calls of peercache_start, or the calls of `async_calls`, whose outcome
+/// is a future. Each running call has a thread at once, so that it ends by its deadline whatever
+/// other calls wait for; threads are made as needed and kept for later calls.
 ///
 /// Threads: any. Destruction: waits until all calls have returned; not by one of these threads, and
 /// not in a forked child, where these threads do not exist.

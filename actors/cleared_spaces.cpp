@@ -252,7 +252,8 @@ std::string cleared_spaces::tell(const incarnation& whom, bool done, bool leaves
   std::string bytes;
   byte_writer out(bytes);
   out.id(self_);
-  // `welcome` is false if this node leaves: clears go on without it, so it may not know them all.
+  // `welcome` is false if this node leaves: clears go on without this node, so it may not know all
+  // of them.
   out.number(static_cast<std::uint8_t>(!leaves && view_.find(whom) != nullptr));
   out.number(static_cast<std::uint8_t>(caught_up_));
   out.number(static_cast<std::uint8_t>(done));

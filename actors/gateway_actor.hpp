@@ -89,7 +89,8 @@ struct gateway_state {
   bool leaving = false;   ///< The node is leaving for good: `leave` was called.
   bool withdraws = false; ///< The node's pages are leaving the directory.
   bool drained = false;   ///< An operator has drained this node and has not undone that.
-  std::string pool_fault; ///< What `options.pool_fault` said last.
+  /// Why clients cannot map the pool, as `options.pool_fault` said last; empty: they can.
+  std::string pool_fault;
   /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};

@@ -145,8 +145,8 @@ caf::result<std::string> hear_of_clears(gateway_pointer self, const std::string&
 std::string change_log_level(const std::string& level) {
   const auto before = log_level();
   if (level != before && set_log_level(level)) {
-    // At the level "warn" the record of the change is written even where the log was silent or is
-    // silent from then on.
+    // The change is logged at the level "warn", which is set for this line, so that the line is
+    // written even if the old or the new level would suppress it.
     set_log_level("warn");
     log::warn("gateway: the log level was {} and is {} from here on, as an operator wants", before,
               level);

@@ -22,7 +22,8 @@ namespace peercache::actors {
 /// Decorators that a test program puts around parts of its node; programs for users set none.
 struct node_decorators {
   using device = std::unique_ptr<storage::disk_io>;
-  std::function<device(device)> disk; ///< Wraps the disk tier's device. May be empty.
+  /// Puts a test's device around the disk tier's device. May be empty.
+  std::function<device(device)> disk;
   /// Sets the faults of the page server. May be empty.
   std::function<void(rdma::tcp_server_faults&)> pages;
   std::string version; ///< The version that the node says it has; empty: its real version.
@@ -58,8 +59,9 @@ public:
   /// unasked. Empty while all live. The owner should end the process, which may answer nobody:
   /// stopping such a node can take for ever. Any thread.
   std::string failure() const;
-  /// Has `act` called, once and in any thread, when `failure` is no longer empty; `act` must not
-  /// block. Look at `failure` after this call: what failed before is not told.
+  /// Registers `act`, which is called once, in any thread, when `failure` is no longer empty; `act`
+  /// must not block. Look at `failure` after this call: a failure from before it does not call
+  /// `act`.
   void when_failed(std::function<void()> act);
 
   /// Reads certificate, key and CA again if their files have changed; without this call the next

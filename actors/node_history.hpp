@@ -32,7 +32,8 @@ public:
 
 private:
   std::deque<history_point> points_;
-  std::optional<metrics::samples> begin_; ///< The counters when the step began.
+  /// The counters when the current step began; none: no step has begun.
+  std::optional<metrics::samples> begin_;
   time_point began_{};
   std::uint64_t step_ = 0;
   std::uint64_t numbers_ = 0;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t demand_beats_ahead = 3;
 /// Eviction ahead of need gives up at most one part in this many of the pool.
 constexpr std::uint64_t parts_ahead_max = 6;
-/// For how long beats come often after the last thing that was to be done.
+/// How long beats stay frequent after there was last something to do.
 constexpr std::chrono::seconds busy_for{1};
 
 } // namespace

@@ -100,7 +100,7 @@ struct pool_state {
 
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;
 
-/// Has beats come often from now on, for as long as there is something to do and a second longer.
+/// Makes the actor's beats frequent, for as long as there is something to do and a second longer.
 void stir(pool_pointer self);
 
 /// The pool of this node. Threads: scheduler. Asks: directory shards, always with a time-out; a

@@ -38,8 +38,8 @@ struct promoter_state {
   std::unordered_map<std::uint64_t, promote_request> requests;
   std::uint64_t next_request = 1;
   std::set<std::pair<std::uint64_t, std::uint64_t>> ends; ///< until_ms and number of each request.
-  /// Times of the beats that are on their way. One beat serves all later ends of requests as well,
-  /// so that many long requests do not leave a timer each.
+  /// Times of the beats that are on their way. After each beat the next one is planned by the
+  /// earliest end of a request, so that many long requests do not set a timer each.
   std::set<std::uint64_t> beats_at_ms;
   metrics::samples totals; ///< Counts pages by their fate.
   static inline const char* name = "promoter";

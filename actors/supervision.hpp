@@ -26,8 +26,8 @@ public:
   void watch(const caf::strong_actor_ptr& actor, std::string name, kind how = kind::lasting);
   /// Call before actors are asked to end: from then on an end is not a failure.
   void expect_ends() noexcept { state_->ends_expected.store(true); }
-  /// Has `act` called after a failure, once, in any thread; it must not block. A failure that was
-  /// noted before is not told: look at `failure` afterwards.
+  /// Registers `act`, which is called once, in any thread, after a failure; `act` must not block.
+  /// Look at `failure` after this call: a failure from before it does not call `act`.
   void when_failed(std::function<void()> act) { state_->act.store(std::move(act)); }
   /// Why the node can no longer do its work, in words; empty while it is well.
   std::string failure() const { return *state_->failure.load(); }

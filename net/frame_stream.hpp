@@ -82,7 +82,8 @@ private:
   std::string out_;
   std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
   std::string in_;
-  std::size_t taken_ = 0; ///< How many bytes of `in_` are of frames that were taken.
+  /// How many bytes at the front of `in_` belong to frames that were taken.
+  std::size_t taken_ = 0;
   int fault_ = 0;
   bool readable_ = false;
   bool writable_ = false;

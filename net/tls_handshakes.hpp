@@ -40,7 +40,7 @@ public:
   /// Takes a connection; `done` gets it back once TLS stands. @param wanted the peers that may come
   /// in
   void add(unique_fd socket, on_established done, tls_peers wanted = tls_peers::members);
-  /// Shakes hands until `stop`.
+  /// Does the handshakes in the calling thread until `stop`.
   void run();
   /// Does what can be done without blocking, after a sleep of at most `at_most` for something to
   /// do. A driver that calls this does not call `run`; connections that are left are closed with

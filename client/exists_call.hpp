@@ -15,7 +15,7 @@ namespace peercache::client {
 /// Threads: one object per call.
 class exists_call {
 public:
-  /// @param holds what becomes of the pages that are found; outlives this
+  /// @param holds is told of the pages that are found; outlives this object
   exists_call(cache_client::impl& client, hold_call& holds, deadline until);
 
   /// @param own null: no pool of this host is searched @pre keys.size() == results.size()

@@ -27,7 +27,7 @@ public:
   hold_call(cache_client::impl& client, const exists_hold& wanted, std::span<page_result> results,
             deadline until);
 
-  /// Begins a piece of the call. @param own null: no pool of this host
+  /// Begins a piece of the call. @param own this host's pool; null: there is none
   void begin(const own_pool_ptr& own);
   /// Notes that page `index` of the whole call was found.
   void found(std::size_t index, const directory::page_location& at);

@@ -43,7 +43,7 @@ public:
   };
   struct place {
     std::uint32_t index = 0;
-    /// Where the page is in memory now; nothing: it could not be had.
+    /// Where the page is in memory now; nothing: the page could not be had.
     std::optional<directory::page_location> location;
   };
 

@@ -154,7 +154,8 @@ private:
   int looks_ = 1;
   std::vector<std::uint32_t> missing_;
   std::vector<page> located_;
-  std::vector<past> pasts_; ///< Indexed like the pages; empty as long as no page needs one.
+  /// Histories of the pages, indexed like the pages; empty as long as no page needs a history.
+  std::vector<past> pasts_;
 };
 
 } // namespace peercache::client

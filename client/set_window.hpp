@@ -22,7 +22,8 @@ public:
   /// that is less.
   void follow(std::uint64_t pool_bytes);
 
-  /// Takes `bytes` of the window; false when there is no room until the deadline.
+  /// Takes `bytes` of the window, and waits for room if necessary; false when there is no room by
+  /// the deadline.
   bool enter(std::uint64_t bytes, deadline until);
   /// Gives back the bytes of `sets` calls, with the outcome of their pages.
   void leave(std::uint64_t bytes, std::uint64_t sets, const flush_result& outcome);

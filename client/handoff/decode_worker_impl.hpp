@@ -114,7 +114,8 @@ private:
   std::atomic<bool> stop{false};
   /// Threads of the worker; they end before the members above, which they use.
   link::thread_actors threads{options.tls};
-  std::unique_ptr<node_reporter> reporter; ///< Null: the worker reports to nobody.
+  /// Reports counts to the node of this host; null: the worker reports to nobody.
+  std::unique_ptr<node_reporter> reporter;
 };
 
 } // namespace peercache::client

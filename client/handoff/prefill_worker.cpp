@@ -218,8 +218,9 @@ private:
   std::mutex memory_lock;  ///< Held while memory is registered, which may take seconds.
   bool registered = false; ///< The memory is registered with the devices; guarded by `memory_lock`.
   std::atomic<bool> stop{false};
-  link::thread_actors threads;             ///< Ends first: all other members are used by threads.
-  std::unique_ptr<node_reporter> reporter; ///< Null: the worker reports to nobody.
+  link::thread_actors threads; ///< Ends first: all other members are used by threads.
+  /// Reports counts to the node of this host; null: the worker reports to nobody.
+  std::unique_ptr<node_reporter> reporter;
 };
 
 prefill_worker::prefill_worker(std::unique_ptr<impl> made) : impl_(std::move(made)) {}

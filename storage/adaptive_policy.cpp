@@ -8,8 +8,7 @@ namespace peercache::storage {
 namespace {
 
 /// A full shadow cache with fewer than `shadow_pages_max` / `widen_below` pages doubles the sample
-/// of keys. The part is less than half, so that a sample that was just halved is not doubled at
-/// once.
+/// of keys. An eighth is less than a half, so a sample that was just halved is not doubled at once.
 constexpr std::size_t widen_below = 8;
 
 /// The sample of keys is halved at most this many times, so that it does not vanish where pages are

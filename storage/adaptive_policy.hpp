@@ -25,7 +25,7 @@ struct adaptive_stats {
   eviction_kind active = eviction_kind::lru;
   std::uint64_t switches = 0;
   std::uint64_t sampled_references = 0;
-  double lru_hit_rate = 0; ///< The shadow cache's recent hit rate under LRU.
+  double lru_hit_rate = 0; ///< Recent hit rate of the shadow cache that runs LRU.
   double s3fifo_hit_rate = 0;
   double sampled_share = 1; ///< Share of all keys that is in the sample.
 };
@@ -37,8 +37,8 @@ struct adaptive_stats {
 /// so is a touch. The sample halves and doubles with the number of pages that the pool has room
 /// for, so that the shadows hold some hundreds to some thousands of pages each whatever the pool's
 /// size. When the policy that is not in use has been better by a margin, it takes over all resident
-/// pages in their order; a step of its own is needed only for those of S3-FIFO's small queue, at
-/// most a tenth.
+/// pages in their order. A switch to S3-FIFO takes one step for each page of the small queue, a
+/// tenth of the bytes; no other page costs a step.
 ///
 /// Threads: one. Units: bytes. Size: at most 32 (LRU) or 47 (S3-FIFO) bytes per page and 200 KiB
 /// for the shadows.

@@ -9,14 +9,14 @@
 
 namespace peercache::storage {
 
-/// Which granules of a pool are free, and where a page of n consecutive ones goes: best fit over
-/// exact size bins, neighbours joined at once when freed.
+/// Knows which granules of a pool are free, and places a page of n consecutive granules: best fit
+/// over exact size bins, and neighbouring free extents are joined at once.
 ///
 /// Among the extents that fit, one that offers a start at a multiple of n is preferred (an exact
 /// hole before all). Pages of one size then lie on a grid, so when the pool's page size changes,
 /// freed pages join to extents that hold pages of the new size.
 ///
-/// All notes lie outside the pool: 12 bytes a granule. Each operation is O(1): a bin is found
+/// All notes lie outside the pool: 12 bytes per granule. Each operation is O(1): a bin is found
 /// through a bitmap of two levels. Nothing is allocated after construction.
 ///
 /// Threads: one (the pool's owner). Units: granules of 4 KiB; indices are granule numbers.

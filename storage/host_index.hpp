@@ -28,7 +28,7 @@ namespace peercache::storage {
 /// cell that a killed filler left is overwritten when its place is wanted.
 ///
 /// Threads: any, of any process that maps the pool. A cell changes in one compare-and-swap: a
-/// process that is killed anywhere leaves nothing half done. Bound: 16 bytes a granule, 0.4 % of
+/// process that is killed anywhere leaves nothing half done. Bound: 16 bytes per granule, 0.4 % of
 /// the pool. A page whose two buckets are full of live pages is not in the index and is found
 /// through the directory only.
 class host_index {

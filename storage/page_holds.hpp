@@ -9,7 +9,7 @@
 namespace peercache::storage {
 
 /// Holds and releases of pages by their generation, over the words of slots. Threads and processes:
-/// as in `hold_table`. Errors: `gone` where the slot has another page by now.
+/// as `hold_table` says. Errors: `gone` where the slot has another page by now.
 
 /// Keeps the page of generation `gen` from eviction. @param length_bytes The page's length.
 hold_outcome hold_page(hold_course& by, const slot_table& slots, slot_id slot, generation gen,

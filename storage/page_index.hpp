@@ -8,12 +8,12 @@
 
 namespace peercache::storage {
 
-/// Which slot holds a key: open addressing, 8 bytes a cell; the keys themselves are those of the
-/// slot table.
+/// Finds the slot that holds a key: open addressing, 8 bytes per cell. The keys themselves stand in
+/// the slot table.
 ///
-/// A cell's home follows from nothing but its 32-bit tag, so growing reads the cells in order and
-/// no key. Threads: one (the pool's owner). Memory: at most 75 % full; grows twofold, never
-/// shrinks. Errors: inserting a key that is in the index, or erasing one that is not, is an
+/// A cell's home follows from its 32-bit tag, so growing the table reads the cells in order and
+/// none of the keys. Threads: one (the pool's owner). Memory: at most 75 % full; grows twofold,
+/// never shrinks. Errors: inserting a key that is in the index, or erasing one that is not, is an
 /// assertion.
 class page_index {
 public:

@@ -33,7 +33,7 @@ page_pool::page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
       free_(slots.granules()), index_(slots),
       pages_(slots.granules(), page_note{slot_state::free, 0}) {}
 
-// -- transitions
+// Functions that move slots from one state to another.
 
 bool page_pool::is(slot_id slot, slot_state state) const noexcept {
   return slot.value < pages_.size() && pages_[slot.value].state == state;
@@ -117,7 +117,7 @@ std::uint32_t page_pool::release(slot_id slot) {
   return free_.free(slot.value, granules);
 }
 
-// -- reserve and commit
+// Functions that reserve slots and commit pages.
 
 result<slot_id> page_pool::reserve(std::uint32_t length_bytes, std::vector<evicted>& victims,
                                    spare_mode spare) {
@@ -151,8 +151,8 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
     evict(*victim, victims);
     if (auto first = free_.allocate(granules))
       return start_filling(*first, granules);
-    // The neighbours of the coldest pages are cold as well, except for the few that moved in later,
-    // so the windows around the victims are compared.
+    // The neighbours of a cold page are mostly cold as well, so the window around each victim is
+    // measured; the window whose youngest page is oldest is cleared in the end.
     auto around = measure(victim->value - victim->value % granules, granules);
     if (around && (!best || around->newest < best->newest))
       best = around;
@@ -183,8 +183,8 @@ void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> ou
     const bool replaces =
         resident && !promoted && slots_.contents(*resident).length_bytes != fills[i].length_bytes;
     if (replaces) {
-      // The page that gives way may be an earlier page of this commit, and it has to be in the
-      // policy's order by now, so the pages before this one are put there.
+      // The page that gives way may be an earlier page of this commit, and a page can give way only
+      // from the policy's order. So the pages of this commit before fill `i` are put in order now.
       in_order(done, i);
       done = i;
     }
@@ -236,7 +236,7 @@ bool page_pool::abandon(slot_id slot) {
   return true;
 }
 
-// -- look-up
+// Functions that find, remove, scrub and touch pages.
 
 resident_page page_pool::describe(slot_id slot) const {
   auto page = slots_.contents(slot);
@@ -295,7 +295,7 @@ bool page_pool::touch(const page_key& key) {
   return slot.has_value();
 }
 
-// -- stats
+// Functions for statistics.
 
 std::uint64_t page_pool::capacity_bytes() const noexcept {
   return pages_.size() * std::uint64_t{limits::granule_bytes};

@@ -136,7 +136,7 @@ public:
   page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
             const page_pool_options& options, host_index host = {});
 
-  // --- taking over what an earlier process has left (page_pool_adoption.cpp)
+  // Functions that take over what an earlier process has left (page_pool_adoption.cpp).
 
   /// Marks the extents in `remains` as in use; no page is found in them before `adopt`. The extents
   /// of removed pages are free after `scrub` has zeroed them.
@@ -149,11 +149,13 @@ public:
   /// the slot is free only after calls of `scrub` have zeroed it.
   void give_back(slot_id slot);
 
-  /// Tells how to see whether the page in a slot can be had again from elsewhere once it is given
-  /// up. Without it none can. @pre Nothing was reserved yet.
+  /// Sets the test whether the page in a slot is also kept elsewhere, and so can be had again after
+  /// the pool gave it up. Without a test no page counts as kept elsewhere. @pre Nothing was
+  /// reserved yet.
   void know_kept(slot_test kept) { kept_ = std::move(kept); }
 
-  /// Whether, among the next few victims, pages that are kept elsewhere go first.
+  /// `only_copies`: among the next few victims, a page that is kept elsewhere goes before pages
+  /// that are kept nowhere else. `none`: the order of eviction alone decides.
   enum class spare_mode : bool { none, only_copies };
 
   /// Reserves a slot for a page of this length. Pages that had to go are appended to `victims`,
@@ -175,7 +177,7 @@ public:
   /// being filled.
   bool abandon(slot_id slot);
 
-  // --- holds
+  // Functions for holds (page_pool_holds.cpp).
 
   /// Tells the time by which holds are judged until the next call, and settles those that are over.
   void tell_time(hold_table::time_point now);
@@ -250,8 +252,8 @@ public:
 
   /// The highest generation that was ever given out in this pool.
   generation newest() const noexcept { return newest_; }
-  /// Gives out a generation of its own to news of a page that has no slot: it is later than all
-  /// news before it, and earlier than every page that is published from now on.
+  /// Returns a new generation for news of a page that has no slot. The generation is higher than
+  /// all that were given out before, and lower than that of every page published from now on.
   generation next_generation() noexcept { return newest_ = {newest_.value + 2}; }
 
   page_pool_stats stats() const;
@@ -314,7 +316,7 @@ private:
   host_index host_;
   page_pool_options options_;
   // Members that the owner's thread uses.
-  slot_test kept_; ///< Whether a page is kept elsewhere; nothing where none is.
+  slot_test kept_; ///< Tells whether the page in a slot is kept elsewhere; empty: no page is.
   probation order_;
   extent_allocator free_;
   page_index index_;

@@ -14,11 +14,11 @@ namespace {
 /// A reserve spares at most this many victims that are kept nowhere else, to find one that is kept
 /// elsewhere.
 constexpr std::uint32_t spared_max = 16;
-/// At most this many held pages are passed over for each victim; a pool that is held as far as that
-/// has no victim for now.
+/// At most this many held pages are passed over for each victim; when all of them are held, the
+/// pool has no victim for now.
 constexpr std::uint32_t held_passes_max = 4096;
-/// At most this many pages are kept, for each victim, because they were read since they were last
-/// looked at.
+/// In the search for one victim, at most this many pages are kept because somebody reads them or
+/// has read them since the last look at them.
 constexpr std::uint32_t second_chances_max = 16;
 
 } // namespace
@@ -59,8 +59,8 @@ std::optional<slot_id> page_pool::next_victim() {
   return std::nullopt;
 }
 
-/// The next victim that is kept elsewhere; when the first few are not, the first of these. The
-/// other pages that were looked at go back into the order as new ones.
+/// The next victim that is kept elsewhere; the very next victim when none of the first few is kept
+/// elsewhere. All other pages that were looked at go back into the order as new pages.
 std::optional<slot_id> page_pool::next_victim_kept_elsewhere() {
   std::vector<slot_id> spared;
   auto chosen = next_victim();

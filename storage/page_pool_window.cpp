@@ -87,8 +87,8 @@ std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<
   if (stats_.pages == 0)
     return std::nullopt;
   auto windows = static_cast<std::uint32_t>(pages_.size() / granules);
-  // For each window `page_covering` may look at as many granules as a page can have, so these count
-  // as work, too.
+  // For each window `page_covering` may look at as many granules as a page can have, so these
+  // granules count as work as well.
   auto tries = std::min<std::uint64_t>(windows, walk_granules_max /
                                                     (granules + limits::granules_per_page_max));
   std::optional<window> best;
@@ -99,8 +99,8 @@ std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<
       continue;
     if (!best || found->newest < best->newest)
       best = found;
-    // A single window says little, since chance decides which pages lie in it. Several windows that
-    // are all young do say something.
+    // Chance decides which pages lie in a single window, so several windows are measured before the
+    // oldest of them is cleared.
     if (++measured % windows_compared != 0)
       continue;
     if (auto slot = clear(*best, granules, victims))

@@ -13,8 +13,9 @@
 namespace peercache::storage {
 
 /// The largest pages and spaces of a pool and its most-read pages, in bounded memory. A survey is
-/// told each page that a walk round the pool comes to (`page_pool::fold_uses`), so it looks nothing
-/// up. Sizes and spaces are those of the last walk that ended, reads are counted over two windows.
+/// told of each page that a walk round the pool comes to (`page_pool::fold_uses`), so a survey
+/// looks nothing up. Sizes and spaces are those of the last walk that ended, reads are counted over
+/// two windows.
 /// Threads: one, the pool's. Bounds: `pages_max` largest pages, `spaces_max` spaces; pages of
 /// further spaces are summed up in one row.
 class page_survey {
@@ -30,7 +31,8 @@ public:
     std::uint64_t bytes = 0;
   };
   struct sized_space {
-    /// 0: all pages without a space, and of spaces beyond the first `spaces_max`.
+    /// The space; 0: the sum of pages without a space and of pages of spaces beyond the first
+    /// `spaces_max`.
     space_id space;
     std::uint64_t pages = 0;
     std::uint64_t bytes = 0;

@@ -27,13 +27,13 @@ struct page_node {
   std::uint32_t uses : 2 = 0; ///< Saturated count of touches, for policies that count.
   /// Whether the page is in the small one of two queues, for policies that have two.
   std::uint32_t small : 1 = 0;
-  std::uint32_t touched : 1 = 0; ///< Whether it was touched since it was inserted.
+  std::uint32_t touched : 1 = 0; ///< Whether the page was touched since it was inserted.
 };
 static_assert(sizeof(page_node) == 24);
 static_assert(limits::page_bytes_max < (1u << 27));
 
 /// The resident pages of one policy, found by slot. Slots are sparse (granule numbers), nodes are
-/// dense: an open-addressing table of node numbers leads from one to the other.
+/// dense: an open-addressing table of node numbers leads from a slot to its node.
 ///
 /// Threads: one. Ownership: owns its nodes; references hold until the page is removed.
 /// Size: 24 bytes per node plus 5.3 to 7.1 bytes of table for each page; grows with the number of

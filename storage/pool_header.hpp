@@ -33,12 +33,11 @@ namespace peercache::storage {
 ///                                  remove the pool when it is a leftover
 ///       88      8  holds_offset    where the holds' account and words (storage/hold_table.hpp)
 ///                                  begin: between index and table
-///                                  index and table
 ///
 /// Locks (open file description locks; they need no bytes behind them): byte 0 is held by the owner
 /// for its life, byte 4096 + first_session + i by the client process of session i for its life. A
-/// node that takes the pool of a dead one over starts `sessions_per_owner` further on: a process
-/// that holds a lock elsewhere is a client of an earlier node.
+/// node that takes the pool of a dead one over raises `first_session` by `sessions_per_owner`: a
+/// process that holds the lock of another index is a client of an earlier node.
 struct pool_header {
   std::atomic<std::uint64_t> magic;
   std::uint32_t layout_version;

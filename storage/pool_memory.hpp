@@ -63,7 +63,7 @@ struct pool_memory_options {
 /// life and unlinks its name when destroyed, unless the pool is to `outlive` it. An attached
 /// process keeps its mapping when the owner is gone, with all bytes until another owner of the
 /// prefix starts; an owner that takes the pool over leaves readers their pages until it needs the
-/// room. Destroying a mapping takes as long as unmapping it (35 ms a GiB that was touched), in
+/// room. Destroying a mapping takes as long as unmapping it (35 ms per GiB that was touched), in
 /// pieces between which other threads may map. A forked child inherits neither mapping nor file:
 /// there only the destructor may be called. Errors: what the kernel or another program did is a
 /// `result`; its message says what to do.
@@ -110,7 +110,7 @@ public:
   host_index index() const noexcept;
   /// The epochs of cleared spaces. Only the owner of the pool may raise one.
   epoch_table epochs() const noexcept;
-  /// Which pages are held against eviction.
+  /// The table of the pages that are held against eviction.
   hold_table holds() const noexcept;
   /// The note that the owner leaves to the next owner.
   pool_note note() const noexcept;

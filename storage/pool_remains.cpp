@@ -11,7 +11,7 @@
 namespace peercache::storage {
 namespace {
 
-/// No pool reaches such a generation, so an entry that names one is damaged.
+/// No pool reaches this generation, so an entry with a generation as high as this is damaged.
 constexpr std::uint64_t generation_max = std::uint64_t{1} << 62;
 
 class surveyor {

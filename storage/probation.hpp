@@ -13,12 +13,12 @@ namespace peercache::storage {
 
 /// The eviction order of a pool into which pages are also promoted from disk. Promoted pages are on
 /// probation until they are read a second time (the first read is what they were promoted for).
-/// When the pages on probation have more than an eighth of the pool, older pages that nobody has
-/// read since they came, and that are kept elsewhere, are evicted before them (where one is among
-/// the first few in the order); else they are, in the order in which they came, before all others.
-/// When they have less, they are every eighth victim. So a scan of cold pages flushes that eighth
-/// and what lies unread on disk, too; pages that are read again and again stay, as do pages of
-/// which there is no other copy and those that come after the scan.
+/// When pages on probation take more than an eighth of the pool, the next victim is a page that is
+/// not on probation, that nobody has read since it came and that may yield (`yield_test`), if such
+/// a page is among the first few in the order; otherwise it is the page that has been on probation
+/// longest. When pages on probation take less, every eighth victim is one of them. So a scan of
+/// cold pages flushes an eighth of the pool and unread pages that are kept elsewhere. Pages that
+/// are read again and again stay, and so do pages without another copy.
 ///
 /// Threads: one. Ownership: owns the policy that orders all other pages. Errors, units: as
 /// eviction_policy. Invariant: a resident page is on probation or with the policy.
@@ -48,13 +48,14 @@ public:
   /// in the second slot.
   using yield_test = std::function<bool(slot_id, slot_id)>;
   /// Removes and returns the page that should be evicted next; nothing when no page is resident.
-  /// Promoted pages push out unread ones of which `may_yield` is true; without it, none.
+  /// Pages on probation push out unread pages for which `may_yield` is true; without `may_yield`
+  /// they push out none.
   std::optional<choice> victim(const yield_test& may_yield = nullptr);
 
 private:
   static constexpr std::uint32_t reads_to_stay = 2;
-  /// Pages on probation may take this part of the pool (one eighth), and are one in this many
-  /// victims.
+  /// Pages on probation may take one part in `share` of the pool. While they take no more, one
+  /// victim in `share` is on probation.
   static constexpr std::uint32_t share = 8;
 
   struct page {
@@ -71,10 +72,11 @@ private:
   const std::unique_ptr<eviction_policy> policy_;
   const std::uint64_t bytes_max_;
   std::uint64_t bytes_ = 0;
-  std::optional<slot_id> offered_; ///< The last victim, if it seemed unread.
-  bool was_read_ = false;          ///< A page in the slot `offered_` was touched since.
-  std::uint32_t victims_ = 0;      ///< Victims since the last one that was on probation.
-  std::list<page> order_;          ///< Pages on probation, the oldest first.
+  /// The slot of the last victim, if that was an unread page which was not on probation.
+  std::optional<slot_id> offered_;
+  bool was_read_ = false;     ///< A page in the slot `offered_` was touched since.
+  std::uint32_t victims_ = 0; ///< Victims since the last one that was on probation.
+  std::list<page> order_;     ///< Pages on probation, the oldest first.
   /// The places of pages on probation in `order_`, by slot.
   std::unordered_map<std::uint32_t, place> places_;
 };

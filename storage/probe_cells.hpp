@@ -20,7 +20,7 @@ constexpr std::uint64_t mixed(std::uint64_t value) noexcept {
 /// Removal shifts later numbers back instead of leaving tombstones, because the table lives as long
 /// as the pool.
 ///
-/// Threads: one. Size: 5.3 to 7.1 bytes a number (at most 3/4 full, grows by a third, never
+/// Threads: one. Size: 5.3 to 7.1 bytes per number (at most 3/4 full, grows by a third, never
 /// shrinks).
 class probe_cells {
 public:

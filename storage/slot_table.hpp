@@ -34,7 +34,7 @@ struct slot_contents {
 ///   - the owner: generation odd, fence, no pins seen; then the bytes may be overwritten;
 ///   - who fills the slot, in whatever process of the host: the bytes, a fence, key, length and
 ///     checksum, then `filled`: from here on readers of the host may have the page;
-///   - the owner: the generation even, from where on readers anywhere may;
+///   - the owner: the generation even; from then on readers on all hosts may have the page;
 ///   - a pinning reader: pin, then the generation is still the record's; the bytes stay until unpin
 ///     (owner's fence and pin are sequentially consistent: one of the two sides sees the other);
 ///   - a copying reader: generation, copy, fence, generation again; equal means a good copy.

@@ -12,9 +12,8 @@
 namespace peercache::storage {
 
 /// The durable pages of a store: where each lies, and in which order they are evicted.
-/// Threads: one. Memory: beside the entry, 16 bytes per page, and as many for gaps that removed
-/// pages leave, of which there are at most as many as pages. Invariant: a key has at most one
-/// entry.
+/// Threads: one. Memory: an entry and 16 bytes per page, and 16 bytes for each gap that a removed
+/// page leaves; there are at most as many gaps as pages. Invariant: a key has at most one entry.
 class disk_index {
 public:
   struct entry {
@@ -26,8 +25,8 @@ public:
   };
 
   const entry* find(const page_key& key) const;
-  /// Inserts the entry at the end of the order; returns the entry of the same key that it replaces,
-  /// if any.
+  /// Inserts the entry at the end of the order of eviction; returns the entry of the same key that
+  /// it replaces, if any.
   std::optional<entry> insert(const entry& made);
   /// Inserts as `insert` does, but before entries at the end whose records are newer: the order is
   /// that in which records were made, even if they become durable in another order.

@@ -85,7 +85,7 @@ struct recovery_report {
 
 struct recovery_options {
   std::uint32_t threads = 2; ///< Threads that the scan may keep busy.
-  /// Number of the scan's threads for each of `threads`, where a scan mostly waits for the device.
+  /// A scan that mostly waits for the device runs this many threads for each of `threads`.
   std::uint32_t waiting_threads = 16;
   bool verify = false; ///< Whether the scan compares every page with its checksum.
   /// Called now and then, by one thread at a time: the pages found so far, and the share of the

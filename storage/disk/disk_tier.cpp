@@ -70,8 +70,8 @@ write_skip disk_tier::write(const disk_write& page, disk_clock::time_point now) 
     why = write_skip::read_only;
   else if (not_done_bytes_ + bytes > options_.queue_bytes)
     why = write_skip::queue_full;
-  // The breaker is asked last: a half-open breaker's yes is the only probe, which a later refusal
-  // would waste.
+  // The breaker is asked last: a half-open breaker lets one write through as a probe, and a refusal
+  // for another reason would waste the probe.
   else if (!write_breaker_.allow(now))
     why = write_skip::breaker_open;
   if (why != write_skip::none) {
@@ -229,7 +229,8 @@ void disk_tier::evict(disk_tier_events& events) {
       events.gone.push_back(std::move(chosen));
     }
   }
-  // Pages may also have left the store without an eviction.
+  // Pages also leave the store without an eviction, and an eviction can take no more pages than the
+  // store has.
   wanted_pages_ = std::min(wanted_pages_, store.pages);
   if (used <= keep || wanted_pages_ == 0)
     wanted_free_bytes_ = 0;
@@ -239,7 +240,7 @@ void disk_tier::acknowledge(std::uint64_t ticket) {
   const auto found = std::find_if(tickets_.begin(), tickets_.end(),
                                   [&](const auto& each) { return each.ticket == ticket; });
   if (found == tickets_.end())
-    return; // The ticket had timed out, and its room is free already.
+    return; // The ticket has timed out, and its eviction was finished then.
   tickets_.erase(found);
   store_->finish_eviction(ticket);
 }

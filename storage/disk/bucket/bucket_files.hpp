@@ -39,13 +39,13 @@ public:
   /// @pre there is a bucket of this id
   bucket& at(std::uint64_t id) const { return *buckets_.at(id); }
 
-  /// Opens the bucket's file unless it is open, and closes files that nobody uses where more than
-  /// `open_max` would be open.
+  /// Opens the bucket's file unless it is open, and closes unused files when more than `open_max`
+  /// files would be open.
   result<void> open(bucket& wanted);
-  /// Ends the writing of a bucket: from here on its file may be closed when nobody uses it.
+  /// Notes that the writing of a bucket has ended: its file may now be closed when nobody uses it.
   void release(bucket& written);
-  /// Cuts the bucket's file to `bytes` and gives the room behind back. False: the file keeps its
-  /// length.
+  /// Cuts the bucket's file to `bytes` and gives the device the room behind them back. False: the
+  /// file keeps its length.
   bool shrink(bucket& in, std::uint64_t bytes);
   /// Removes the bucket and its file. @pre no read and no writer uses the bucket
   void remove(bucket& gone);

@@ -21,8 +21,8 @@ struct bucket_operation {
   disk_read read;
 };
 
-/// The requests of a bucket store: as many on the device as it takes, the others wait in line,
-/// reads before writes.
+/// The requests of a bucket store. The device gets as many requests as it takes; further requests
+/// wait in line, reads before writes.
 ///
 /// Threads: one owner. Invariant: an operation is kept from its `add` until its `take`.
 class bucket_requests {
@@ -33,8 +33,8 @@ public:
   void add(const bucket_operation& operation, disk_request request);
   /// Submits requests from the line until the device takes no further one.
   void start();
-  /// The operation of a completed request. @pre `add` gave out `tag`, and `take` has not had it
-  /// since
+  /// The operation of a completed request. @pre `add` gave out `tag`, and `take` was not called
+  /// with this tag since
   bucket_operation take(std::uint64_t tag);
 
   /// Takes the requests out of the line that were not submitted to the device; returns their tags.

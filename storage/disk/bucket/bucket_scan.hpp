@@ -24,7 +24,7 @@ struct bucket_scan {
 
 /// Reads the footer of a sealed bucket. In a bucket without a whole footer it walks the groups and
 /// compares the checksum of every page, because nobody knows which pages were durable.
-/// @param verify Compares the checksums of a sealed bucket's pages, too.
+/// @param verify Whether the pages of a sealed bucket are compared with their checksums as well.
 /// Threads: any.
 bucket_scan scan_bucket(const disk_io& io, std::uint64_t id, std::uint64_t file_bytes,
                         const record_owner& owner, bool verify);

@@ -15,11 +15,11 @@ namespace peercache::storage {
 
 /// Keeps pages one behind the other in large files, the buckets (see bucket_format.hpp). A bucket
 /// is evicted as a whole: the oldest one, or with `lru` the one that nothing was written to or read
-/// from for the longest time (reads that do not count aside). A bucket whose pages are all gone is
-/// removed at once.
+/// from for the longest time (reads that do not count are ignored). A bucket whose pages are all
+/// gone is removed at once.
 ///
-/// A page that was erased may be found again after a restart, as long as its bucket is: its bytes
-/// are right, only nobody wanted it then.
+/// A page that was erased may be found again after a restart while its bucket's file exists. The
+/// page's bytes are right; its user only no longer wanted the page.
 class bucket_store final : public disk_store {
 public:
   bucket_store(disk_io& io, const disk_store_options& options);

@@ -50,8 +50,8 @@ disk_status bucket_writer::place(const bucket_page& page) {
     const bool no_key_more = open_->keys >= options_.bucket_keys;
     if (no_key_more || end + footer_bytes(open_->keys + 1) > open_->file_bytes) {
       // A bucket that is full by its number of keys leaves room unused, so the next bucket's file
-      // is as large as this one needed, and a half more. A bucket that is full by bytes has the
-      // next one twice as large.
+      // gets one and a half times the bytes that the full bucket used. After a bucket that is full
+      // by bytes the next file is twice as large.
       file_bytes_ = std::min(no_key_more ? in_blocks(open_->end_bytes / 2 * 3) : file_bytes_ * 2,
                              file_bytes_max());
       close_open_bucket();

@@ -19,11 +19,11 @@ struct written_page {
 };
 
 /// Fills buckets: pages become groups, groups become durable in the order in which they lie in the
-/// file, full or old buckets get their footer. Groups are written while earlier ones are made
-/// durable, also in the next bucket. After a failed transfer a bucket takes no more pages; pages
-/// behind the failed group are written once more, in another bucket, because a scan would not get
-/// past the failed group. After a failed sync every page that the sync covered has failed, and the
-/// bucket takes no more pages.
+/// file, full or old buckets get their footer. A group may be written while earlier groups are made
+/// durable, even those of the previous bucket. After a failed transfer a bucket takes no more
+/// pages; pages behind the failed group are written once more, in another bucket, because a scan
+/// would not get past the failed group. After a failed sync every page that the sync covered has
+/// failed, and the bucket takes no more pages.
 ///
 /// Threads: one owner. Time comes as an argument.
 /// Invariant: a page's status is `ok` only when its group, all groups before it and the name of the
@@ -40,7 +40,8 @@ public:
   /// says why the page was not taken. @pre !full()
   disk_status write(const disk_write& page);
 
-  /// @pre the operation is a transfer or sync of the writer, not a read
+  /// Takes the outcome of a request: 0, or the errno why it failed. @pre the operation is a
+  /// transfer or sync of the writer, not a read
   void on_done(const bucket_operation& operation, int error);
   void poll(disk_clock::time_point now, std::uint64_t unix_s);
   disk_clock::time_point next_due() const;
@@ -55,8 +56,8 @@ public:
 
   /// The outcomes of the pages whose writes have ended since the last call.
   std::vector<written_page> take_written();
-  /// The buckets whose writing has ended since the last call; after its return the writer no longer
-  /// uses them.
+  /// The buckets whose writing has ended since the last call; the writer no longer uses these
+  /// buckets.
   std::vector<bucket*> take_done();
   std::uint64_t syncs() const noexcept { return syncs_; }
 

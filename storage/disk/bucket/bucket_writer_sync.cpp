@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t spare_max = 256;
 
-/// The status of a page that is not kept because of this errno. 0, when only other pages' transfers
-/// failed, is `io_failed`.
+/// The status of a page that is not kept because of this errno. An errno of 0 means that only other
+/// pages' transfers failed, and gives `io_failed`.
 disk_status failure_of(int error) noexcept {
   switch (error) {
   case ENOSPC:

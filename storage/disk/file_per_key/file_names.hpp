@@ -9,7 +9,7 @@
 
 namespace peercache::storage {
 
-/// Where a store with a file per key has its files (any change is another `folder_format`):
+/// Where a store with a file per key has its files (bump `folder_format` with any change):
 ///
 ///   pages/<bits 1 and 2>/<bits 3 and 4>/<64 hex digits of the key's digest>
 ///

@@ -50,7 +50,7 @@ private:
   const recovery_options& options_;
   std::atomic<std::uint32_t> next_folder_{0};
   std::atomic<bool> failed_{false};
-  /// Held while `progress` is called, so that one thread at a time does.
+  /// Held while `progress` is called, so that one thread at a time calls it.
   std::mutex progress_mutex_;
   std::uint64_t pages_ = 0;
   std::array<double, page_folders> shares_{}; ///< How much of each folder is read by now, 0 to 1.

@@ -64,8 +64,8 @@ void file_store::collect_released() {
     const auto stale = stale_names_.find(gone.page.key);
     if (stale != stale_names_.end() && stale->second == gone.sequence)
       to_remove_.push_back({gone});
-    // The name belongs to a newer record by now, whose file took the place of this one: nothing is
-    // left to remove.
+    // The name belongs to a newer record by now, whose file has replaced this record's file:
+    // nothing is left to remove.
     else
       give_back(gone);
   }

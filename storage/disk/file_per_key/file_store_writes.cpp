@@ -177,8 +177,8 @@ void file_store::publish(std::uint32_t slot) {
     leaving_bytes_ += file_bytes(replaced->page.length_bytes);
 }
 
-/// Gives up a record that has the page's name, though perhaps not durably: takes it out, and also
-/// the record that had the name before and lost its file to the rename.
+/// Gives up a record whose file has the page's name, though perhaps not durably. The record that
+/// had the name before is given up as well, because the rename has replaced its file.
 void file_store::withdraw(std::uint32_t slot, disk_status status) {
   const auto op = finish_write(slot, status);
   leaving_bytes_ += file_bytes(op.record.page.length_bytes);

@@ -13,8 +13,8 @@
 
 namespace peercache::storage {
 
-/// The requests of a store that keeps each page by itself: as many on the device as it takes, the
-/// others wait in line; reads before writes, and syncs beside both.
+/// The requests of a store that keeps each page by itself. The device gets as many requests as it
+/// takes; further requests wait in line, reads before writes. Syncs have a line of their own.
 /// Threads: one owner.
 class request_line {
 public:
@@ -36,9 +36,9 @@ public:
       for (std::size_t i = 0; i < count; ++i)
         take(done[i]);
   }
-  /// Ends all requests. Those that are still in line are cancelled: `cancelled` is called with
-  /// ECANCELED. The others are waited for, and `take` is called for each. No request is left
-  /// afterwards.
+  /// Ends all requests, so that none is left afterwards. Requests that are still in line are
+  /// cancelled: `cancelled` is called with ECANCELED. Requests on the device are waited for, and
+  /// `take` is called for each of them.
   template <class Take>
   void end(Take&& take, const std::function<void(std::uint64_t tag, int error)>& cancelled) {
     for (const auto tag : cancel())

@@ -61,7 +61,7 @@ private:
   const record_owner owner_;
   const recovery_options& options_;
   std::atomic<std::uint64_t> next_piece_{0};
-  /// Held while `progress` is called, so that one thread at a time does.
+  /// Held while `progress` is called, so that one thread at a time calls it.
   std::mutex progress_mutex_;
   std::uint64_t pieces_done_ = 0;
   std::uint64_t pages_seen_ = 0;

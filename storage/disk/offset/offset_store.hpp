@@ -92,7 +92,7 @@ private:
   disk_file file_;
 
   block_extents free_; ///< Blocks that may be written to.
-  /// The blocks of `free_`, and those that will be free without another eviction.
+  /// The blocks of `free_`, and blocks that will become free without another eviction.
   block_extents soon_;
   /// The blocks of the largest extent that found no hole; 0 again as soon as there is such a hole.
   std::uint64_t refused_blocks_ = 0;

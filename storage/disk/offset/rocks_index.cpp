@@ -242,8 +242,8 @@ rocksdb::WriteBatch to_rocks(const offset_index_batch& batch) {
   return to;
 }
 
-/// Writes a batch, durably. After a failed write RocksDB takes no more until it is resumed or
-/// opened again, so that is done first.
+/// Writes a batch, durably. RocksDB takes no write after a failed one until it is resumed or opened
+/// again, so after a failure this function resumes or opens it first.
 rocksdb::Status rocks_index::write(rocksdb::WriteBatch& batch) {
   if (failed_ || !db_) {
     auto ready = db_ ? db_->Resume() : rocksdb::Status::Aborted();

@@ -34,7 +34,7 @@ channel_data_plane::~channel_data_plane() {
   shutdown();
 }
 
-// -- batches: submitted, started, completed
+// Functions that take, start and complete batches.
 
 void channel_data_plane::submit(read_batch& batch) {
   if (shut_down_)
@@ -141,7 +141,7 @@ void channel_data_plane::complete(flight& which, page_status undecided) {
   flights_.erase(job.id);
 }
 
-// -- channels: opened, given to batches, dropped
+// Functions that open channels, give them to batches and drop them.
 
 void channel_data_plane::assign(channel_peer& peer) {
   while (!peer.waiting.empty()) {
@@ -276,7 +276,8 @@ bool channel_data_plane::retry(channel_peer& peer, batch_job& job,
   for (const auto& sub : lost)
     job.put_back(sub);
   // What closed one idle connection (a restart, a middle box) has likely closed all connections
-  // that are as old, so every idle channel of this peer is dropped before the job is tried again.
+  // that are as old, so every idle channel of this peer is dropped before the job is tried a second
+  // time.
   drop_idle_channels(peer);
   if (!peer.carries(job))
     peer.waiting.push_front(&job);

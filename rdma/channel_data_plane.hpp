@@ -16,9 +16,9 @@
 
 namespace peercache::rdma {
 
-/// A data plane made of channels, each a connection to one peer: which batch uses which channel,
-/// what waits, what is retried, what has run out of time. How the bytes travel is the transport's
-/// business (`tcp_transport`, `verbs_transport`).
+/// A data plane made of channels, each a connection to one peer: decides which batch uses which
+/// channel, which batches wait, are retried or have run out of time. How the bytes travel is the
+/// transport's business (`tcp_transport`, `verbs_transport`).
 ///
 /// Each channel carries one batch at a time, so that a batch which times out takes down only its
 /// own channels; batches beyond `channels_per_peer_max` wait. Large batches use several channels,
@@ -32,12 +32,13 @@ namespace peercache::rdma {
 /// clock. Errors: connection refused, lost, or no room: `unreachable`; the address is another
 /// process's: `holder_gone`; the peer failed repeatedly: `breaker_open`; too many batches or peers,
 /// or another service of an incarnation: `refused`; a part that cannot be written to: `bad_size`,
-/// for what had not arrived of the batch, and nothing against the peer. A connection that breaks
-/// fails what rode on it; if it had served before and broke without a word, the peer had closed it
-/// while it was idle, and its requests go out once more on a new connection. Breaker: connect
-/// failures, and batches that ran to their deadline without a single answer, count. Invariants: (1)
-/// when a batch finishes, no connection of it is open for receiving into its memory; (2) every
-/// batch that was submitted finishes at the first `poll` after its deadline, or earlier.
+/// for what had not arrived of the batch, and nothing against the peer. When a connection breaks,
+/// the pages that it was to bring fail. A connection that had served before and breaks before
+/// anything has arrived for its batch was closed by the peer while it was idle: then its requests
+/// go out once more on a new connection. Breaker: connect failures, and batches that ran to their
+/// deadline without a single answer, count. Invariants: (1) when a batch finishes, no connection of
+/// it is open for receiving into its memory; (2) every batch that was submitted finishes at the
+/// first `poll` after its deadline, or earlier.
 class channel_data_plane final : public data_plane {
 public:
   static result<std::unique_ptr<channel_data_plane>> create(const channel_plane_options& opts,

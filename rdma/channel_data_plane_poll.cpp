@@ -190,7 +190,7 @@ clock::time_point channel_data_plane::next_timer() const noexcept {
   return first;
 }
 
-// -- deadlines and time-outs
+// Functions for deadlines and time-outs.
 
 bool channel_data_plane::expire_batches() {
   std::vector<channel_peer*> freed;

@@ -176,7 +176,8 @@ private:
 
   const cuda_driver driver_;
   std::mutex devices_lock_;
-  std::map<int, device_stream> devices_; ///< By ordinal; guarded by `devices_lock_`.
+  /// Streams by the device's ordinal; guarded by `devices_lock_`.
+  std::map<int, device_stream> devices_;
 };
 
 } // namespace

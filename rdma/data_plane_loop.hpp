@@ -12,7 +12,8 @@ struct data_plane_loop_options {
   /// How long the thread goes on polling after something moved, before it sleeps. On a machine with
   /// one CPU the thread does not spin.
   clock::duration spin = std::chrono::microseconds(50);
-  /// The longest sleep: the plane's timers, events, batches and `wake` end one in any case.
+  /// The longest sleep of the thread; the plane's timers, events, batches and `wake` end a sleep
+  /// earlier.
   clock::duration sleep_max = std::chrono::seconds(1);
 };
 

@@ -13,8 +13,9 @@
 namespace peercache::rdma {
 
 /// Memory of a device (a GPU), which the processor cannot load from or store to, though it has
-/// addresses. Its bytes that go through sockets are copied through host memory, a bounded piece at
-/// a time; a NIC reaches it by dmabuf, or by its address where the kernel knows it.
+/// addresses. Bytes of device memory that go through sockets are copied through host memory, a
+/// bounded piece at a time; a NIC reaches device memory by dmabuf, or by its address where the
+/// kernel knows the address.
 ///
 /// Threads: any; `holds` takes a shared lock. Ownership: the memory is lent from `add` to `remove`.
 /// Errors: bytes of a copy that fails do not count, and the connection for which the copy was made

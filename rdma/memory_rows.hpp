@@ -8,8 +8,8 @@
 namespace peercache::rdma {
 
 /// What a process serves at a data port. A reader names the service in its hello, and reads nothing
-/// from a process that serves another one. Travels: any change takes another `tcp_wire_version` and
-/// another `verbs_wire_version`.
+/// from a process that serves another service. Travels: any change takes another `tcp_wire_version`
+/// and another `verbs_wire_version`.
 enum class data_service : std::uint8_t {
   pool,   ///< Pages of a pool, which lie in the places of their slots.
   handoff ///< Rows of memory under leases (`served_spans`).

@@ -10,13 +10,13 @@
 
 namespace peercache::rdma {
 
-/// One connection of a reader to a peer, whatever carries the bytes: it comes up, then serves one
-/// batch at a time.
-/// Threads: none; the plane's owner serializes. Ownership: lends the job it is attached to; once
+/// One connection of a reader to a peer, whatever carries the bytes. A channel connects first, and
+/// then serves one batch at a time.
+/// Threads: none; the plane's owner serializes. Ownership: borrows the job it is attached to; once
 /// closed or detached the channel writes to no part of the job. Errors: `step` returns `broken`,
 /// `loss()` says why, and the channel is no longer usable. Invariants: (1) a channel carries bytes
-/// of at most one job; (2) everything it received for a job is decided or dropped before it serves
-/// another job.
+/// of at most one job; (2) everything that the channel received for a job is decided or dropped
+/// before it serves another job.
 class page_channel {
 public:
   enum class phase : std::uint8_t { connecting, greeting, ready, broken };

@@ -29,8 +29,7 @@ public:
   /// pending, because the server's verdict on it follows.
   enum class decides : std::uint8_t { hits_and_misses, misses };
 
-  /// Starts with the pages of `sub` that are still pending, which are those that the server called
-  /// hits.
+  /// Begins with the pages of `sub` that are still pending: the server called these pages hits.
   void begin(batch_job& job, const sub_request& sub,
              decides what = decides::hits_and_misses) noexcept;
   void drop() noexcept { job_ = nullptr; }
@@ -46,7 +45,7 @@ public:
   [[nodiscard]] bool advance(std::size_t bytes) noexcept;
 
 private:
-  /// Place of a byte: the one at `offset` of `part` of the page at `position` of the job's order.
+  /// The place of a byte: `offset` in part `part` of the page at `position` in the job's order.
   struct cursor {
     std::uint32_t position = 0;
     std::uint32_t part = 0;

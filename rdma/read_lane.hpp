@@ -17,7 +17,7 @@ struct read_lane {
   kind how = kind::tcp;
   std::string name; ///< Name of the lane: "tcp", or a rail's like "mlx5_0/1".
   std::function<void(read_batch&)> submit;
-  std::function<void(const read_batch&)> cancel; ///< As `submit_ring::cancel`.
+  std::function<void(const read_batch&)> cancel; ///< Cancels a batch as `submit_ring::cancel` does.
   /// Whether the rail can be used now; a null pointer means always.
   const std::atomic<bool>* usable = nullptr;
   std::int32_t numa_node = -1; ///< NUMA node of the rail's device; -1 when unknown.

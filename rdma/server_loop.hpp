@@ -11,8 +11,9 @@ namespace peercache::rdma {
 /// request of a batch is near.
 inline constexpr auto server_spin = std::chrono::microseconds(20);
 inline constexpr clock::duration server_sleep_max = std::chrono::milliseconds(100);
-/// The longest sleep once nothing has moved for as long as this. An event or `stop` ends a sleep in
-/// any case, and a server with sessions sleeps no longer than they need.
+/// The longest sleep of a server's thread once nothing has moved for this long; before that,
+/// `server_sleep_max` is the longest. An event or a wake-up ends a sleep earlier, and a server with
+/// sessions sleeps no longer than its sessions need.
 inline constexpr clock::duration server_rest_max = std::chrono::seconds(1);
 
 /// The loop of a server's thread (`tcp_page_server`, `verbs_rail_server`): polls, and sleeps when

@@ -27,14 +27,15 @@ void submit_ring::submit(read_batch& batch) noexcept {
 }
 
 void submit_ring::cancel(const read_batch& batch) noexcept {
-  // Only the plane writes to the batch, and it cancels only a batch that it holds.
+  // Only the plane writes to the batch, and the plane cancels only a batch that it holds.
   const order what{const_cast<read_batch*>(&batch), true};
   auto outcome = push(what);
   while (outcome == push_outcome::full) {
     net::spin_pause();
     outcome = push(what);
   }
-  // Closing the ring finishes what is in it, and what the plane has is finished by its shutdown.
+  // Where the ring is closed, nothing is left to cancel: `close` finishes the batches in the ring,
+  // and the plane's `shutdown` finishes those that the plane has.
   if (outcome == push_outcome::taken)
     wake_plane();
 }

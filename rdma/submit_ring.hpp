@@ -74,7 +74,7 @@ private:
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   alignas(64) std::atomic<bool> sleeping_{false};
 
-  // Member of the plane's thread only.
+  // Member that only the plane's thread uses.
   alignas(64) std::uint64_t head_ = 0;
 };
 

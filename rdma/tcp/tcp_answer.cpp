@@ -61,13 +61,14 @@ page_status tcp_answer::pin(const request_record& record, outgoing_page& page) {
   page.pinned = true;
   pinned_bytes_ += record.length_bytes;
   shared_.pins.take(peer_, record.length_bytes);
-  // Tests only: without this guard the slot may be reused while its bytes are sent.
+  // Tests switch this guard off: then the slot may be reused while its bytes are sent.
   if (!guard_on(guard::pin))
     release(page);
   return status;
 }
 
-/// The first look at the memory of a page: whether it is served, and its lease stands.
+/// Looks at the memory of a page before the answer: whether the memory is served, and the page's
+/// lease stands.
 page_status tcp_answer::look_at(const request_record& record) const {
   const auto& spans = *shared_.serves.spans;
   if (!spans.read().covers(record.source))
@@ -87,13 +88,13 @@ void tcp_answer::damage(outgoing_page& page) {
   page.is_copy = true;
 }
 
-/// Makes the verdicts: how the lease of each page is now that the socket has the last byte of the
-/// payloads.
+/// Makes the verdicts, which are sent behind the payloads: whether the lease of each page still
+/// stands now that the socket has the last byte of the payloads.
 void tcp_answer::make_verdicts() {
   text_.clear();
   text_sent_ = 0;
   for (const auto& record : judged_later_)
-    // Tests only: without this guard nobody looks at the lease again.
+    // Tests switch this guard off: then nobody looks at the lease a second time.
     text_.push_back(static_cast<std::byte>(
         guard_on(guard::fence) ? shared_.serves.spans->judge(record.slot, record.gen, record.key)
                                : page_status::hit));

@@ -116,7 +116,7 @@ private:
   std::size_t offset_ = 0; ///< Bytes of the page at `at_` that are in the socket.
   /// Records of the pages whose verdicts follow the payloads; empty for a pool.
   std::vector<request_record> judged_later_;
-  /// Copies of payloads with a flipped byte, for tests only.
+  /// Copies of payloads in which a byte is flipped, for tests only.
   std::vector<std::vector<std::byte>> damaged_;
 };
 

@@ -42,7 +42,7 @@ void tcp_channel::on_events(std::uint32_t events) noexcept {
 }
 
 std::vector<sub_request> tcp_channel::close() noexcept {
-  // Nothing writes to the job's memory after this call. The socket ends with the channel's
+  // A broken channel writes nothing to the job's memory. The socket ends with the channel's
   // destructor, which may run later.
   phase_ = phase::broken;
   payload_.drop();
@@ -163,12 +163,12 @@ bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes, bool 
   return true;
 }
 
-/// Whether another read may find something, after one of `asked` bytes has got `bytes`. A short
+/// Whether another read may find something, after a read of `asked` bytes has got `bytes`. A short
 /// read has emptied the stream, and bytes that come later make a new event, so the channel need not
-/// read again before it. Three exceptions: a read that stopped at memory that cannot be written to
-/// leaves bytes behind (FIONREAD tells), and the next read reports the fault; after a hang-up no
-/// new event comes, so that the end of the stream must still be read; and TLS may have stopped at a
-/// record's end.
+/// read again before that event. Three exceptions: a read that stopped at memory that cannot be
+/// written to leaves bytes behind (FIONREAD tells), and the next read reports the fault; after a
+/// hang-up no new event comes, so that the end of the stream must still be read; and TLS may have
+/// stopped at a record's end.
 bool tcp_channel::may_read_on(std::size_t bytes, std::size_t asked) const noexcept {
   if (bytes == asked || hung_up_ || socket_.under_tls())
     return true;

@@ -26,13 +26,14 @@ struct tcp_data_plane_options {
   std::uint64_t request_bytes_max = 2u << 20;
   /// Requests of a channel that are sent and not answered, at most.
   std::uint32_t requests_ahead_max = 4;
-  /// Memory that is received into through host memory; outlives the data plane. Null: none.
+  /// Knows the device memory, into which bytes are received by way of host memory; outlives the
+  /// data plane. Null: all memory is host memory.
   device_memory* device = nullptr;
   /// Bytes of one readv, at most: so few that they are digested while they are in the L2 cache.
   std::uint32_t receive_piece_bytes = 256u << 10;
   net::socket_options socket;
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
-  /// Whether this side wants payloads inside TLS as well; they are when either side wants it.
+  /// Whether this side wants payloads inside TLS; they are inside it when either side wants that.
   bool pages_in_tls = false;
 };
 
@@ -56,7 +57,8 @@ struct tcp_page_server_options {
   std::uint16_t port = 0; ///< Port to listen on; 0: the kernel chooses one, which `port()` tells.
   std::string cluster;
   incarnation inc;
-  /// Memory that is sent through host memory; outlives the server. Null: none.
+  /// Knows the device memory, whose bytes are sent by way of host memory; outlives the server.
+  /// Null: all memory is host memory.
   device_memory* device = nullptr;
   std::uint32_t connections_max = 4096;
   /// Limit of the bytes pinned over all connections; each connection pins the pages of one request
@@ -65,7 +67,8 @@ struct tcp_page_server_options {
   std::chrono::milliseconds hello_timeout{2000};
   /// How long a reader may take its answer at less than `send_rate_min` before its connection ends.
   std::chrono::milliseconds send_timeout{2000};
-  std::uint64_t send_rate_min = 1u << 20; ///< In bytes per second.
+  /// The rate, in bytes per second, below which a reader counts as slow.
+  std::uint64_t send_rate_min = 1u << 20;
   /// How long a reader may be slower than `send_rate_min` while other readers wait for room among
   /// the pinned bytes, before it may be ended; readers of the peer that pins most are ended first.
   std::chrono::milliseconds send_timeout_of_full{500};
@@ -74,7 +77,7 @@ struct tcp_page_server_options {
   /// Does the TLS handshakes with peers that connect, in its own thread; outlives the server. Null:
   /// connections are plain.
   net::tls_handshakes* handshakes = nullptr;
-  /// Whether this side wants payloads inside TLS as well; they are when either side wants it.
+  /// Whether this side wants payloads inside TLS; they are inside it when either side wants that.
   bool pages_in_tls = false;
   /// Takes over a connection on which a whole verbs hello has come, which is not judged yet. Called
   /// in the server's thread. When empty, the server answers such a hello with `no_device`.

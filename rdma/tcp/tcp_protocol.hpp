@@ -164,8 +164,8 @@ std::uint64_t cluster_digest(std::string_view cluster) noexcept;
 hello_verdict judge(const hello& greeting, std::uint64_t cluster, const incarnation& inc,
                     data_service service, tls_extent own = tls_extent::none) noexcept;
 
-/// The extent that two sides agree on, of which each wants one of these; nothing when they cannot
-/// talk to each other.
+/// The extent that two sides agree on when one side wants `one` and the other side `other`; nothing
+/// when the two sides cannot talk to each other.
 std::optional<tls_extent> agreed(tls_extent one, tls_extent other) noexcept;
 
 /// Whether a request's header has the right magic, and its number of pages is within the limits.

@@ -14,8 +14,8 @@ public:
   explicit tcp_transport(const tcp_data_plane_options& opts) : options_(opts) {}
 
   sub_request_limits cut(const read_batch& batch) const noexcept override;
-  /// Number of channels by `bytes` only: one thread sends the pieces of all channels, and one
-  /// request carries many pieces.
+  /// Chooses the number of channels by `bytes` only: one thread sends the pieces of all channels,
+  /// and one request carries many pieces.
   std::uint32_t channels_for(std::uint64_t bytes, std::size_t pieces) const noexcept override;
   std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
                                      net::event_poll& events, clock::time_point now) override;

@@ -12,11 +12,11 @@
 
 namespace peercache::rdma {
 
-/// Registered blocks of memory into which READs go whose destination is not registered, and from
-/// which their bytes are copied on; and a piece of memory for bytes that nobody wants, which READs
-/// of all channels overwrite at any time. Threads: the rail's. Ownership: a block belongs to its
-/// taker from `take` to `give_back`; while a READ into the block may still be on its way, the queue
-/// pair is destroyed before `give_back`.
+/// Registered blocks of memory for READs whose destination is not registered: such a READ fills a
+/// block, from which its bytes are copied to the destination. A further piece of memory takes bytes
+/// that nobody wants; READs of all channels overwrite it at any time. Threads: the rail's.
+/// Ownership: a block belongs to its taker from `take` to `give_back`; while a READ into the block
+/// may still be on its way, the queue pair is destroyed before `give_back`.
 class bounce_memory {
 public:
   static constexpr std::uint32_t block_bytes = 128u << 10;

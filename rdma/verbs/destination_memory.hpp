@@ -29,7 +29,8 @@ public:
 
   explicit destination_memory(const verbs::device& on) : device_(on) {}
 
-  /// @param device by whose dmabuf the memory is registered if it holds it; null: host memory
+  /// Adds a range. @param device registers memory that it holds by a dmabuf; null: the range is
+  /// host memory
   result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
   /// Registers a GPU's memory by its dmabuf. Parts of pages name the memory by the addresses in
   /// `address`.

@@ -25,7 +25,8 @@ struct entry_read {
 /// entries have arrived. Pages that were written one after the other have entries one after the
 /// other: a READ of up to `read_bytes_max` takes many entries, with the bytes that lie between
 /// them, because a work request costs the device more than a kilobyte of bytes does. Threads: none.
-/// Ownership: lends the job, the region and the landing from `begin` until the last page is judged.
+/// Ownership: borrows the job, the region and the landing from `begin` until the last page is
+/// judged.
 /// Invariant: an entry that was READ for a page is not overwritten before the page is judged.
 class entry_reads {
 public:

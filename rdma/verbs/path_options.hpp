@@ -5,7 +5,7 @@
 namespace peercache::rdma::verbs {
 
 /// Settings of the network path, made by an operator; all queue pairs of a process have the same
-/// ones.
+/// settings.
 struct path_options {
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;

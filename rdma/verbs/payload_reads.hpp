@@ -31,7 +31,7 @@ struct payload_read {
 /// the longest message, at the most pieces of one work request, and at memory that is not
 /// registered, which goes through a bounce block of its own. Rows that are short and close together
 /// are READ with the bytes between them, which go to memory that nobody reads; other rows are READ
-/// one by one. Threads: none. Ownership: lends the job, the peer's region and the snapshot of
+/// one by one. Threads: none. Ownership: borrows the job, the peer's region and the snapshot of
 /// destinations from `begin` until `drop`.
 class payload_reads {
 public:

@@ -50,7 +50,7 @@ public:
   void stop() noexcept;
 
   /// Lets the memory be READ under leases over all rails; when one rail fails, over none.
-  /// @param device by whose dmabuf the memory is registered if it holds it; null: host memory
+  /// @param device registers memory that it holds by a dmabuf; null: the span is host memory
   /// @pre the region is a table of leases
   result<void> add_span(std::span<std::byte> memory, device_memory* device = nullptr);
   /// Ends the serving of the span that begins at `begin`: when this returns, no device reads the

@@ -82,8 +82,8 @@ public:
   /// such a chunk stays unregistered. Registrations that follow count as after start.
   void retry_failed();
 
-  /// Appends to `to` the chunks that were registered since the last call. Returns true when there
-  /// were any.
+  /// Appends the chunks that were registered since the last call to `to`. Returns whether there was
+  /// such a chunk.
   bool take_registered(std::vector<region_chunk>& to);
 
   std::uint32_t chunks() const noexcept { return plan_.chunks(); }

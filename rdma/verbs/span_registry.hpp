@@ -23,17 +23,18 @@ namespace peercache::rdma {
 /// is served.
 class span_registry {
 public:
-  /// @param tell called when there is something to `take`, from the thread that changed it
+  /// @param tell called when there is something to `take`, from the thread that called `add` or
+  /// `remove`
   span_registry(const verbs::device& on, std::uint32_t chunks_max, std::uint64_t chunk_bytes,
                 std::function<void()> tell)
       : device_(on), chunks_max_(chunks_max), chunk_bytes_(chunk_bytes), tell_(std::move(tell)) {}
 
   /// Registers the memory, which takes a few milliseconds for a gigabyte of touched memory, more
   /// otherwise.
-  /// @param device by whose dmabuf the memory is registered if it holds it; null: host memory
+  /// @param device registers memory that it holds by a dmabuf; null: the span is host memory
   result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
-  /// Ends the registration of the span that begins at `begin`: when it returns, the device no
-  /// longer reads it. False when no span begins there.
+  /// Ends the registration of the span that begins at `begin`: when this returns, the device no
+  /// longer reads the span. False when no span begins there.
   bool remove(const std::byte* begin);
 
   bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }

@@ -72,7 +72,7 @@ std::vector<sub_request> verbs_channel::close() noexcept {
   return lost;
 }
 
-// -- the connection: handshake and connect
+// Functions for the handshake and the connect.
 
 bool verbs_channel::run_handshake() {
   auto at = handshake_.step();
@@ -104,7 +104,7 @@ bool verbs_channel::connect() {
   return static_cast<bool>(ends_.pair.connect(to, rail_.options.path));
 }
 
-// -- one sub-request from its begin to its end
+// Functions for one sub-request, from its begin to its end.
 
 verbs_channel::progress verbs_channel::step(std::size_t& bytes_left) {
   if (phase_ == phase::broken || !run_handshake())
@@ -169,7 +169,7 @@ void verbs_channel::end_sub() noexcept {
   job_->decided();
 }
 
-// -- posting READs
+// Functions that post READs.
 
 bool verbs_channel::post() {
   for (;;) {
@@ -253,7 +253,7 @@ bool verbs_channel::ring_doorbell(std::uint32_t count) {
   return false;
 }
 
-// -- completions of READs
+// Functions that handle completions of READs.
 
 bool verbs_channel::arm() noexcept {
   if (!ends_.completions.arm())

@@ -53,7 +53,7 @@ result<void> check(const verbs_server_options& options, const served_region& poo
 
 } // namespace
 
-// -- construction, turns of the loop, destruction
+// Functions for the begin, the turns of the loop and the end of a rail server.
 
 result<std::unique_ptr<verbs_rail_server>>
 verbs_rail_server::create(std::unique_ptr<verbs::device> device,
@@ -131,7 +131,7 @@ void verbs_rail_server::wait(clock::duration at_most) {
   collected_ = events_.collect(std::max(sleep, clock::duration::zero()));
 }
 
-// -- arrivals: connections from the inbox become sessions
+// Functions that make sessions of the connections in the inbox.
 
 void verbs_rail_server::accept(net::stream_socket socket, const verbs_hello& greeting) {
   if (inbox_.push(socket, greeting))
@@ -246,7 +246,7 @@ queue_pair_end verbs_rail_server::own_end() const noexcept {
   return end;
 }
 
-// -- sessions: moved on, watched, ended
+// Functions that move sessions on, watch them and end them.
 
 bool verbs_rail_server::take_regions() {
   bool any = regions_.take_registered(announced_);

@@ -111,7 +111,7 @@ bool verbs_transport::poll(clock::time_point now) {
   own_device();
   if (std::exchange(shared_.armed, false)) {
     PEERCACHE_ASSERT(
-        completions_); // A channel sets `armed`, and `completions_` is older than all channels.
+        completions_); // Only channels set `armed`, and `completions_` is made before any channel.
     completions_->drain();
   }
   if (now < look_again_)
@@ -120,7 +120,7 @@ bool verbs_transport::poll(clock::time_point now) {
   return device_is_well();
 }
 
-/// Takes the device's events and updates `usable`. Returns whether none of them says that the port
+/// Takes the device's events and updates `usable`. Returns false when an event says that the port
 /// or the device has gone down.
 bool verbs_transport::device_is_well() {
   bool well = true;

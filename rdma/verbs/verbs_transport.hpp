@@ -33,8 +33,8 @@ public:
   explicit verbs_transport(reader_rail& rail);
   ~verbs_transport() override;
 
-  /// Pieces under leases per channel: a batch gets a further channel for each such number, because
-  /// a queue pair has few READs on the wire at a time.
+  /// A batch of pieces under leases gets one channel for each `pieces_per_channel` of its pieces,
+  /// because a queue pair has few READs on the wire at a time.
   static constexpr std::uint32_t pieces_per_channel = 1024;
   static constexpr std::uint32_t channels_per_batch_max = 4;
 

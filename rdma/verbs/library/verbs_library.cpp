@@ -53,7 +53,7 @@ using peercache::rdma::call;
 
 extern "C" {
 
-// -- devices
+// Functions of libibverbs for devices.
 
 ibv_device** ibv_get_device_list(int* count) {
   return call<&ibv_get_device_list>("ibv_get_device_list", count);
@@ -93,7 +93,7 @@ const char* ibv_event_type_str(ibv_event_type event) {
   return call<&ibv_event_type_str>("ibv_event_type_str", event);
 }
 
-// -- memory
+// Functions of libibverbs for memory.
 
 ibv_pd* ibv_alloc_pd(ibv_context* context) {
   return call<&ibv_alloc_pd>("ibv_alloc_pd", context);
@@ -117,7 +117,7 @@ int ibv_dereg_mr(ibv_mr* region) {
   return call<&ibv_dereg_mr>("ibv_dereg_mr", region);
 }
 
-// -- completions
+// Functions of libibverbs for completions.
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
   return call<&ibv_create_comp_channel>("ibv_create_comp_channel", context);
@@ -139,7 +139,7 @@ void ibv_ack_cq_events(ibv_cq* queue, unsigned count) {
   call<&ibv_ack_cq_events>("ibv_ack_cq_events", queue, count);
 }
 
-// -- queue pairs
+// Functions of libibverbs for queue pairs.
 
 ibv_qp* ibv_create_qp(ibv_pd* domain, ibv_qp_init_attr* wanted) {
   return call<&ibv_create_qp>("ibv_create_qp", domain, wanted);

@@ -10,7 +10,7 @@
 
 /// Digests are sums over facts. With them a producer and a shard find out where they disagree
 /// without exchanging every record (directory/record_repair.hpp). All nodes must compute the same
-/// sums: a change here is another `wire_version`.
+/// sums: bump `wire_version` with any change here.
 namespace peercache::directory {
 
 inline constexpr std::uint32_t digest_ranges = 64;

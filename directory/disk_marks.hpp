@@ -34,9 +34,10 @@ private:
   std::uint64_t count_ = 0;
 };
 
-/// Remembers which pages of a pool are on disk too, so that an eviction need not ask the disk. It
-/// also remembers which pages the disk has given up for others: the search for unwritten pages
-/// passes over such pages, because with a disk smaller than the pool it would never end.
+/// Remembers which pages of a pool are on disk too, so that an eviction need not ask the disk. The
+/// marks also tell which pages the disk has given up to make room for other pages: the search for
+/// unwritten pages passes over such pages, because on a disk smaller than the pool the search would
+/// never end.
 ///
 /// Threads: none; the owner serializes. Invariant: no slot is both kept and let go.
 class disk_marks {

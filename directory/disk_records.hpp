@@ -79,7 +79,8 @@ private:
   std::size_t records_max_;
   std::deque<publish_record> waiting_;
   std::vector<publish_record> sent_;
-  std::vector<bool> sent_dropped_; ///< For each record of `sent_`: whether its page is gone.
+  /// For each record of `sent_`: whether `drop_if` has dropped the record.
+  std::vector<bool> sent_dropped_;
   bool missed_ = false;
 };
 

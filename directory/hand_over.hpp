@@ -17,8 +17,8 @@
 
 namespace peercache::directory {
 
-/// Gives a shard's records to the nodes that will own their keys, before its own node stops owning
-/// any. Events in, orders out: the driver sends the orders and reports what became of them.
+/// Gives a shard's records to the nodes that will own their keys, before the shard's node stops
+/// owning any. Events in, orders out: the driver sends the orders and reports what became of them.
 ///
 /// Threads: none; the owner serializes. No I/O; time is an argument. Bounds: `in_flight_max` orders
 /// are on their way at once; the hand-over ends at `until` even if records are left. A record that

@@ -11,7 +11,7 @@ enum class tier : std::uint8_t { memory = 0, disk = 1 };
 
 /// Says where one page can be read, and which fill of the slot it is. Addresses and rkeys are not
 /// part of it: they are exchanged once per data connection. Locations travel between processes
-/// (directory/wire.hpp): a change is another `wire_version`.
+/// (directory/wire.hpp): bump `wire_version` with any change.
 struct page_location {
   node_id node;
   incarnation holder; ///< The process that holds the page.

@@ -23,8 +23,8 @@ public:
   std::vector<bool> duplicate;
   /// For each page: whether some owner has recorded this copy.
   std::vector<bool> recorded;
-  /// For each page: whether some owner has not answered, and may have recorded it or not; the page
-  /// has to be published again.
+  /// For each page: whether some owner has not answered, and so may have recorded the page or not;
+  /// such a page has to be published again.
   std::vector<bool> unheard;
 
   /// Call before one owner is asked about these pages. @pre no owner has answered so far

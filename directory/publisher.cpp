@@ -53,7 +53,7 @@ page_location publisher::location_of(const storage::resident_page& page) const {
   return location;
 }
 
-// -- open questions to directory owners and to the disk
+// Functions for open questions to directory owners and to the disk.
 
 publisher::tag publisher::open(question about) {
   open_.emplace(++last_tag_, std::move(about));
@@ -117,7 +117,7 @@ void publisher::tell_owners(std::vector<owner_batch> batches, publication& said,
 
 void publisher::hear(of_nothing& /*about*/, const reply& /*said*/, time_point /*now*/) {}
 
-// -- the cluster
+// Functions for changes of the cluster.
 
 void publisher::follow(cluster next, time_point now) {
   PEERCACHE_ASSERT(next.view && next.ring && next.is_linked);
@@ -132,8 +132,8 @@ void publisher::follow(cluster next, time_point now) {
   const discovery::hash_ring none;
   const auto& old_ring = saw_all ? *before.ring : none;
   if (!saw_all)
-    // Nothing is lost by this: with an empty old ring, `tell_new_owners` queues every page of the
-    // pool for each of its owners.
+    // Emptying the queues loses no page: with an empty old ring, `tell_new_owners` queues every
+    // page of the pool for each of its owners.
     unpublished_.clear();
   unpublished_.forget_moved(*cluster_.ring, options_.replicas);
   tell_new_owners(old_ring);
@@ -164,7 +164,7 @@ void publisher::tick(time_point now) {
   publish_unpublished(now);
 }
 
-// -- withdrawals
+// Functions for withdrawals.
 
 void publisher::withdraw(const pending_withdrawal& pending) {
   if (withdrawals_.size() < options_.withdrawals_max)
@@ -207,7 +207,8 @@ publisher::tag publisher::when_withdrawn(time_point now) {
   return wait;
 }
 
-/// Tags and times both grow, so waits end in their sequence.
+/// Orders `withdrawn` for each wait of `when_withdrawn` whose withdrawals have their answers, or
+/// whose time is up. Tags and times both grow, so waits end in their sequence.
 void publisher::end_withdrawal_waits(time_point now) {
   const auto late = now - options_.directory_timeout / 4;
   while (!withdrawal_waits_.empty()) {
@@ -265,7 +266,7 @@ publisher::tag publisher::leave() {
   return who.leaving;
 }
 
-// -- unpublished pages
+// Functions for unpublished pages.
 
 /// Queues the page for those of its owners that did not own it by the ring `before`. The messages
 /// to such new owners count against `republish_rate`.
@@ -331,7 +332,8 @@ void publisher::hear(of_chunk& about, const reply& said, time_point now) {
   const auto after = unpublished_.settle(about.queue, done.sent, done.said);
   for (const auto& page : after.useless)
     drop(page.key, page.gen);
-  // An owner that has not heard is told at the next tick: no busy loop of retries.
+  // An owner that did not answer is told again at the next tick: telling it at once would be a busy
+  // loop.
   if (after.all_heard)
     publish_queue(about.queue, now);
 }

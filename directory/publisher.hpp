@@ -49,7 +49,7 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
   using tag = std::uint64_t;
 
-  // -- Orders
+  // Orders that the driver carries out.
 
   /// A message to an owner, packed as directory/wire.hpp or directory/digest.hpp say.
   struct message {
@@ -63,7 +63,7 @@ public:
   struct take_back : message {};
   /// The owner has to compare digests. Answer: `answered` with the ranges that differ, or `failed`.
   struct compare : message {};
-  /// The owner has to list its records. Answer: `answered` with them, or `failed`.
+  /// The owner has to list its records. Answer: `answered` with the records, or `failed`.
   struct list : message {};
   /// The disk has to show `pages` pages after this place (0: from the start). Answer: `walked` or
   /// `failed`.
@@ -108,7 +108,7 @@ public:
   /// Returns the orders to carry out now, in the vector's sequence, and forgets them.
   std::vector<order> take_orders() { return std::exchange(orders_, {}); }
 
-  // -- Events: pages (publisher_pages.cpp)
+  // Events about pages (publisher_pages.cpp).
 
   /// Takes filled slots into the pool and publishes them. Returns the tag of the `settled` order,
   /// which comes when each page is recorded by one of its owners or all of its owners have
@@ -152,7 +152,7 @@ public:
   /// comes in any case, for an owner may be frozen.
   tag when_withdrawn(time_point now);
 
-  // -- Events: the disk (publisher_disk.cpp)
+  // Events about the disk (publisher_disk.cpp).
 
   /// These pages (packed stored_page) are on disk now.
   void stored(const std::string& pages);
@@ -166,7 +166,7 @@ public:
   /// Keys for which `is_gone` is true are no longer on disk: their records are not published.
   void drop_disk_records(const std::function<bool(const page_key&)>& is_gone);
 
-  // -- Events: the cluster (publisher.cpp)
+  // Events about the cluster (publisher.cpp).
 
   /// Takes a new view, or a new connection. Publishes the pages that have new owners, and all pages
   /// after a view that was missed.
@@ -190,7 +190,7 @@ public:
   void walked(tag id, const std::string& pages, std::uint64_t last);
   void failed(tag id, time_point now);
 
-  // -- State
+  // Questions about the publisher's state.
 
   /// Returns a page's record, as it is published.
   page_location location_of(const storage::resident_page& page) const;
@@ -237,7 +237,8 @@ private:
     tag leaving = 0;
   };
 
-  // A question of each kind that owners were asked, kept under its tag until its answer comes.
+  // The kinds of questions to owners and to the disk. A question is kept under its order's tag
+  // until the answer comes.
   struct of_put {
     tag put;
     indices pages;
@@ -273,7 +274,7 @@ private:
     bool came() const noexcept { return bytes != nullptr || number != nullptr; }
   };
 
-  // -- Questions and answers (publisher.cpp)
+  // Functions for questions and their answers (publisher.cpp).
 
   /// Remembers an order's question, and returns the tag that the answer will name.
   tag open(question about);
@@ -289,11 +290,11 @@ private:
   void hear(of_repair_walk& about, const reply& said, time_point now);
   void hear(of_nothing& about, const reply& said, time_point now);
   owner_batches new_batches() const { return {*cluster_.ring, options_.replicas}; }
-  /// Orders one `tell` a batch; `about` makes the question of a batch from its indices.
+  /// Orders one `tell` per batch; `about` makes the question of a batch from its indices.
   void tell_owners(std::vector<owner_batch> batches, publication& said,
                    const std::function<question(indices)>& about);
 
-  // Puts (publisher_pages.cpp).
+  // Functions for puts (publisher_pages.cpp).
   void take_in(put_job& job);
   void take_in_mirrors(put_job& job);
   std::vector<owner_batch> batches_of(const put_job& job) const;
@@ -303,19 +304,19 @@ private:
   void decide_late_puts(time_point now);
   void drop(const page_key& key, generation gen);
 
-  // Withdrawals (publisher.cpp).
+  // Functions for withdrawals (publisher.cpp).
   void withdraw(const pending_withdrawal& pending);
   void withdraw_for(farewell who, std::span<const withdraw_record> records);
   void end_farewell(const farewell& who);
   void end_withdrawal_waits(time_point now);
 
-  // Unpublished pages (publisher.cpp).
+  // Functions for unpublished pages (publisher.cpp).
   void publish_unpublished(time_point now);
   void publish_queue(node_id queue, time_point now);
   void tell_new_owners(const discovery::hash_ring& before, const storage::resident_page& page);
   void tell_new_owners(const discovery::hash_ring& before);
 
-  // Records and walks of the disk (publisher_disk.cpp).
+  // Functions for records and walks of the disk (publisher_disk.cpp).
   void add_disk_record(const page_key& key, std::uint64_t checksum, std::uint32_t length_bytes);
   void add_disk_record(const page_key& key, generation gen, std::uint64_t checksum,
                        std::uint32_t length_bytes);
@@ -325,7 +326,7 @@ private:
   void take_piece(const std::string& pages);
   void note_copy(const storage::resident_page& held, const link::stored_page& on_disk);
 
-  // The comparison (publisher_repair.cpp).
+  // Functions for the comparison (publisher_repair.cpp).
   void carry_out(const record_repair::nothing&) {}
   void carry_out(const record_repair::walk_pages& order);
   void carry_out(const record_repair::compare_with& order);

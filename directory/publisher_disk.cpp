@@ -71,19 +71,20 @@ void publisher::hear(of_disk_records& about, const reply& said, time_point /*now
   else
     disk_said_.failed(about.pages);
   if (disk_said_.is_done() && disk_records_.settle(disk_said_))
-    // After a failure the next tick sends the records: no busy loop of retries.
+    // After a failure the records wait for the next tick: sending them at once would be a busy
+    // loop.
     publish_disk_records();
 }
 
-// -- walks over the pages of the disk
+// Functions for walks over the pages of the disk.
 
 /// Begins to publish all pages that are on disk only to owners that the ring `before` did not give
 /// them.
 void publisher::walk_from(discovery::hash_ring before) {
   if (!options_.has_disk || !publishes())
     return;
-  // The walk that this one replaces may not have reached pages with owners that `before` has too:
-  // then the new walk takes every owner for new (an empty ring).
+  // A walk that is replaced may not have reached pages with owners that `before` has as well. So
+  // the walk that replaces it takes every owner for new (an empty ring).
   walking_.before = walking_.active ? discovery::hash_ring{} : std::move(before);
   walking_.active = true;
   walking_.waits = false;
@@ -103,7 +104,8 @@ void publisher::walk_on() {
         walk_disk{open(of_disk_walk{walking_.number}), walking_.after, options_.walk_pages});
 }
 
-/// Hears only that a walk failed, because the disk is ending: its pages need not be published.
+/// Called only when a walk has failed because the disk is ending, whose pages need not be
+/// published.
 void publisher::hear(of_disk_walk& about, const reply& said, time_point /*now*/) {
   PEERCACHE_ASSERT(!said.came()); // The pages of a walk arrive by `walked`.
   if (walking_.number == about.number)
@@ -142,7 +144,7 @@ void publisher::note_copy(const storage::resident_page& held, const link::stored
     marks_.note_let_go(held.slot);
 }
 
-// -- reports of the disk: pages stored and pages given up
+// Functions for reports of the disk: pages stored and pages given up.
 
 void publisher::stored(const std::string& pages) {
   const auto count = link::record_count<link::stored_page>(pages).value_or(0);

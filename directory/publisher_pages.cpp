@@ -148,7 +148,7 @@ void publisher::decide(tag put, put_job& job) {
 }
 
 /// Ends a put when every owner has answered or failed: drops the pages that the cluster had
-/// already, and queues those that have to be published again.
+/// already, and queues the pages that have to be published again.
 void publisher::finish(put_job& job) {
   for (std::size_t i = 0; i < job.fills.size(); ++i) {
     if (job.outcomes[i].status != page_status::stored)
@@ -205,7 +205,8 @@ void publisher::left(std::span<const storage::evicted> pages) {
   for (const auto& page : pages) {
     mirrors_.remove(page.slot);
     const bool is_on_disk = marks_.forget(page.slot);
-    if (is_on_disk && !pool_.find(page.key)) // A page of another length may have its place.
+    // The pool may have a newer page of this key, of another length.
+    if (is_on_disk && !pool_.find(page.key))
       add_disk_record(page.key, page.checksum, page.length_bytes);
     else
       withdraw({{page.key, options_.inc, page.gen}});
@@ -219,7 +220,7 @@ std::string publisher::remove(const std::string& keys) {
     const auto page =
         pool_.remove(link::record_at<page_key>(keys, i), storage::bytes_after::zeroed);
     if (page) {
-      marks_.forget(page->slot); // The caller has the disk remove its copy, too.
+      marks_.forget(page->slot); // The caller makes the disk remove its copy as well.
       left({&*page, 1});
     }
     statuses.push_back(static_cast<char>(page ? page_status::hit : page_status::not_found));
@@ -235,7 +236,7 @@ void publisher::removed_on_disk(const std::string& keys, const std::string& had)
   for (std::size_t i = 0; i < count; ++i) {
     const auto key = link::record_at<page_key>(keys, i);
     gone.insert(key);
-    // The record of a page that was put again meanwhile is newer than all that owners know.
+    // A key that was put again meanwhile has a newer record, which must stay.
     if (static_cast<page_status>(had[i]) == page_status::hit && !pool_.find(key))
       withdraw({{key, options_.inc, pool_.newest(), tier::disk}});
   }

@@ -42,8 +42,8 @@ void publisher::compare_pool_pages(std::uint64_t place) {
   repair_.walked(held, next);
 }
 
-/// Hands a piece of the disk's pages to the comparison. Pages that are in memory too are left out:
-/// the walk over the pool reports them.
+/// Hands a piece of the disk's pages to the comparison. Pages that are also in memory are left out,
+/// because the walk over the pool reports them.
 void publisher::compare_disk_pages(const std::string& pages, std::uint64_t last) {
   std::vector<held_page> held;
   const auto count = link::record_count<link::stored_page>(pages).value_or(0);

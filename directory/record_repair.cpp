@@ -32,8 +32,8 @@ void record_repair::follow(const discovery::hash_ring& ring, std::vector<node_id
   next_pass_ = now + options_.settling;
 }
 
-/// Forgets the pages that this pass has collected: in the next pass they would be out of date, or
-/// another owner's.
+/// Ends the pass unfinished: forgets its digests and the pages that it has collected, which would
+/// be out of date in the next pass.
 void record_repair::give_up_pass() {
   phase_ = phase::idle;
   digests_.clear();
@@ -154,7 +154,7 @@ void record_repair::compared(std::uint64_t differing_ranges) {
 
 /// Chooses as many ranges as may be collected at once; the next pass begins with those that are
 /// left out. Some ranges differ for ever, because an owner takes only a limited number of locations
-/// of a key: such ranges must not keep the other ones from their turn.
+/// of a key: such ranges must not keep other ranges from their turn.
 void record_repair::choose_ranges(std::uint64_t differing) {
   const auto& digest = digests_.at(owner_);
   const auto first = left_out_[owner_];

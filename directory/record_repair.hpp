@@ -26,7 +26,8 @@ struct held_page {
   page_key key;
   generation gen; ///< Generation of the page in its slot; zero for a page on disk.
   tier where = tier::memory;
-  std::uint32_t length_bytes = 0; ///< Length of a page on disk; unused in memory, as is `checksum`.
+  /// Length of a page on disk; for a page in memory this and `checksum` are unused.
+  std::uint32_t length_bytes = 0;
   std::uint64_t checksum = 0;
 };
 
@@ -149,7 +150,7 @@ private:
   std::map<node_id, std::uint32_t> left_out_;
   // State of the current pass.
   walk_pages walk_;
-  /// Owners that are still to be compared, with their sums.
+  /// Owners that this pass has still to compare, with the digests of their pages.
   std::map<node_id, holder_digest> digests_;
   // State of the comparison with one owner.
   node_id owner_;

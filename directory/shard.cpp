@@ -22,7 +22,7 @@ bool makes_sense(const page_location& location) noexcept {
   return location.where == tier::disk || location.gen.readable();
 }
 
-/// Places of records are numbers of 32 bits.
+/// No shard has more locations than this, because the places of records are 32-bit numbers.
 constexpr std::size_t locations_possible = std::size_t{1} << 30;
 
 } // namespace

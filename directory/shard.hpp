@@ -27,22 +27,23 @@ enum class publish_outcome : std::uint8_t {
   stale = 2,          ///< A newer fact about the same process's page is known.
   refused = 3,        ///< A limit was reached, or the location makes no sense.
   unknown_holder = 4, ///< The location's incarnation is not a member in this shard's view.
-  /// The publisher knows a later view than this node: publish again when this node has it too.
+  /// The publisher knows a later view than this node: publish again when this node has that view.
   behind = 5,
 };
 
 /// One shard of the map from keys to locations.
 ///
 /// A key has at most one location per incarnation, and at most `locations_per_key_max` in all,
-/// where memory displaces disk: a page in a pool is known, or its producer is told that it need not
-/// be. A process's facts about a key are ordered by (generation, memory before disk): a late
-/// message never replaces or removes a newer fact. (A page that goes to disk keeps its generation,
-/// so disk is the later of the two.)
+/// where memory displaces disk: a page in a pool is recorded, or its producer is told that enough
+/// other copies are known. A process's facts about a key are ordered by (generation, memory before
+/// disk): a late message never replaces or removes a newer fact. (A page that goes to disk keeps
+/// its generation, so of two facts with one generation that of the disk is the later one.)
 ///
 /// Threads: none; the owner serializes all calls. Time and I/O: none.
-/// Memory: 1 KiB a member with records; 64 bytes a location, and an index of 8 bytes per bucket
-/// that is 40 % to 80 % full: 74 to 84 bytes per location. While the index doubles, the old half
-/// exists too: 94 for a moment. Records never move. Errors: outcomes; only lack of memory throws.
+/// Memory: 1 KiB per member with records; 64 bytes per location, and an index of 8 bytes per bucket
+/// that is 40 % to 80 % full: 74 to 84 bytes per location. While the index doubles, the old index
+/// exists as well: 94 bytes per location for a moment. Records never move. Errors: outcomes; only
+/// lack of memory throws.
 /// Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases while
 /// the location exists; 2. each record's incarnation is a member, or one that is gone and may come
 /// back (`follow`), whose records nobody sees; 3. a key in the index has a record.
@@ -62,7 +63,8 @@ public:
   /// out.size()).
   std::size_t lookup(const page_key& key, std::span<page_location> out) const;
 
-  /// Forgets `holder`'s location of `key` unless it is a newer fact than (`gen`, `where`).
+  /// Forgets `holder`'s location of `key` unless the location is a newer fact than (`gen`,
+  /// `where`).
   bool withdraw(const page_key& key, const incarnation& holder, generation gen,
                 tier where = tier::memory);
 
@@ -73,19 +75,20 @@ public:
   std::size_t set_members(std::span<const incarnation> members,
                           const std::function<void(const page_key&)>& forgotten = nullptr);
 
-  /// Sets the members of the cluster too, and hides the records of everyone else until
-  /// `forget_gone`. A hidden record is told to nobody, keeps no put from being recorded, and makes
-  /// room for others of its key first; it counts in `locations_max`, and can be withdrawn. When its
-  /// holder is a member again, it is there again: two views of parts of the cluster may follow one
-  /// another here, and a holder that has not seen the view without it tells this shard nothing.
+  /// Sets the members of the cluster as `set_members` does, but only hides the records of everyone
+  /// else until `forget_gone`. A hidden record is told to nobody, keeps no put from being recorded,
+  /// and makes room for others of its key first; it counts in `locations_max`, and can be
+  /// withdrawn. When the holder is a member again, its records can be found again: views of two
+  /// parts of the cluster may follow one another here, and a holder that has not seen the view
+  /// without it does not publish again.
   /// @pre as `set_members`
   void follow(std::span<const incarnation> members);
   /// Forgets the hidden records. Returns how many. @param forgotten hears the key of each of them
   std::size_t forget_gone(const std::function<void(const page_key&)>& forgotten = nullptr);
 
-  /// Sets the members that this process cannot reach now; it can reach all others. Readers are told
-  /// of their pages too, for a reader may reach them, but these pages make no put of another member
-  /// a duplicate.
+  /// Sets the members that this process cannot reach now; all other members count as within reach.
+  /// Readers are still told of pages at members out of reach, because a reader may reach them, but
+  /// such pages make no put of another member a duplicate.
   void set_out_of_reach(std::span<const incarnation> members);
 
   /// Forgets all keys for which `keep` is false; `keep` is called at least once per key. Returns
@@ -106,8 +109,8 @@ public:
   /// Bytes of all memory that the shard holds, index and free records included.
   std::size_t bytes() const noexcept;
 
-  /// Start loading into the CPU's cache what a later `lookup` of `key` will touch, first its
-  /// bucket, then its record.
+  /// Starts loading the key's bucket into the CPU's cache; `prefetch_record`, called later, loads
+  /// the key's record. A `lookup` of `key` then finds both in the cache.
   void prefetch_bucket(const page_key& key) const noexcept;
   void prefetch_record(const page_key& key) const noexcept;
 
@@ -140,14 +143,14 @@ private:
     record_index head;  ///< `no_record`: the bucket is empty.
   };
 
-  /// A member, or a former member's free place (`incarnation{}`).
+  /// A member, a gone member whose records are hidden, or a free place (`incarnation{}`).
   struct holder_entry {
     incarnation inc;
-    node_id node; ///< Set by the holder's first record.
+    node_id node; ///< The holder's node; set by the holder's first record.
     std::uint64_t records = 0;
     std::unique_ptr<holder_digest> digest; ///< Null before the holder's first record.
     bool out_of_reach = false;
-    bool gone = false; ///< Was a member before; its records are hidden.
+    bool gone = false; ///< The holder is no longer a member; its records are hidden.
   };
 
   static std::uint32_t hash_of(const page_key& key) noexcept;

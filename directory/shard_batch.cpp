@@ -100,7 +100,7 @@ result<std::string> lookup_batch(const shard& source, std::string_view batch,
   if (!reader.ok())
     return malformed("lookup batch", batch);
   std::string answer;
-  // Reserves room for one location a key, which most keys have; the answer to a batch of mirrored
+  // Reserves room for one location per key, as most keys have; the answer to a batch of mirrored
   // pages grows once or twice more.
   answer.reserve(reader.count() * (1 + wire::location_bytes));
   for_each_prefetched<page_key>(source, batch, [&](const page_key& key) {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 /// A shard's operations over whole batches in wire format (directory/wire.hpp). A malformed batch
-/// is an error (`invalid_argument`) and changes nothing. One allocation a batch: the answer.
+/// is an error (`invalid_argument`) and changes nothing. One allocation per batch: the answer.
 namespace peercache::directory {
 
 /// Publishes the batch's records. Returns one `publish_outcome` byte per record.

@@ -18,8 +18,8 @@ namespace peercache::directory {
 
 /// Pages of which directory owners are still to be told: some owner has not acknowledged them, or
 /// they changed owner. Each owner has a queue, so that an owner that does not answer holds up no
-/// other; one more queue has the pages that all of their owners have to hear of. One chunk of each
-/// queue is on its way at a time.
+/// other owner; one more queue (`all_owners`) has the pages of which all of their owners have to be
+/// told. One chunk of each queue is on its way at a time.
 ///
 /// Threads: none; the owner serializes.
 class unpublished_pages {

@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-/// The directory's messages: packed little-endian records, one std::string a batch. Any change is
-/// another `wire_version` (link/protocol/gateway.hpp).
+/// The directory's messages: packed little-endian records, one std::string per batch. Any change
+/// bumps `wire_version` (link/protocol/gateway.hpp).
 ///
 ///   location            offset bytes          publish record     offset bytes
 ///     node                   0     8            key                   0    32

@@ -9,7 +9,8 @@ namespace peercache::discovery {
 /// Decides which view a client follows: the newest that it hears of, unless the cluster has lost
 /// that view. A shard may have told the client of a view whose members ended before any other node
 /// had it. The process that made such a view is out of reach, and is not a member of the older view
-/// that the node of the client's host holds on to. Without these signs that node only lags behind.
+/// that the node of the client's host holds on to. Without both signs the node of the client's host
+/// only lags behind.
 ///
 /// Threads: none; time is an argument.
 class followed_view {
@@ -20,9 +21,9 @@ public:
   /// back to that view: longer than a node lags behind others, or stands still unnoticed.
   static constexpr std::chrono::milliseconds go_back_after{3000};
 
-  /// Whether a client that follows `followed` takes a view that the node of its host tells: a newer
-  /// one, or one that shares no member with it, since a cluster that is started anew counts from
-  /// one again.
+  /// Whether a client that follows `followed` takes the view `next` that the node of its host
+  /// tells: a newer view, or a view that shares no member with `followed`, since a cluster that is
+  /// started anew counts its views from one again.
   bool takes_of_own_node(const view& next, const view& followed, time_point now);
   /// Whether a client that follows `followed` takes the view `next`, which the shard of another
   /// node told of.

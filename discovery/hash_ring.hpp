@@ -71,7 +71,7 @@ private:
   std::vector<entry> members_;
   std::vector<point> points_; ///< The virtual nodes of all members, sorted by position.
   /// For each value of a position's top bits, the index of the first point at or behind that value:
-  /// so a look-up takes about one step instead of a binary search (160 points a member).
+  /// so a look-up takes about one step instead of a binary search (160 points per member).
   std::vector<std::uint32_t> first_points_;
   std::uint32_t top_shift_ = 63;
 };

@@ -28,12 +28,12 @@ public:
   void watch(std::span<const member> members, time_point now);
 
   void heard(const incarnation& inc, time_point now);
-  /// The member's connection broke: it has `lost_expiry` to be heard again.
+  /// Notes that the member's connection broke: the member has `lost_expiry` to be heard again.
   void lost(const incarnation& inc, time_point now);
-  /// The member is known to be gone: it is silent until it is heard again.
+  /// Notes that the member is gone: the member counts as silent until it is heard again.
   void declare_dead(const incarnation& inc);
-  /// This process itself stood still for `gap`, so no member is blamed for not being heard
-  /// meanwhile.
+  /// Notes that this process itself stood still for `gap`, so that no member is blamed for not
+  /// being heard meanwhile.
   void forgive(duration gap, time_point now);
 
   bool silent(const incarnation& inc, time_point now) const;

@@ -178,8 +178,8 @@ heartbeat_answer_packet membership::answer_to_heartbeat() const {
           phase_ == phase::looking, in_touch(now_), {}};
 }
 
-/// A late call means that this process stood still, since its own clock sends the ticks. Nobody
-/// else is blamed for the time that this process missed.
+/// Takes the time of an event. A late call means that this process stood still, since its own clock
+/// sends the ticks; then no member is blamed for the time that this process missed.
 void membership::notice_own_pause(time_point now) {
   PEERCACHE_ASSERT(now >= now_);
   only_heard_ = false;
@@ -205,9 +205,9 @@ bool membership::is_credible(const ballot& attempt) {
   return terms_.admits(attempt.term, std::max(newest_.term, term_seen_));
 }
 
-/// Handles a view that somebody sent. A view whose numbers are not credible changes nothing, nor
-/// does an older view than the newest known one; a newer view without this node is a reason to join
-/// again.
+/// Handles a view that somebody sent. A view whose numbers are not credible changes nothing. An
+/// older view than the newest known one is at most a view to fall back to (`stand_on`). After a
+/// newer view without this node, the node joins again.
 void membership::consider(const view& received) {
   if (!is_credible(received.stamp()))
     return;
@@ -244,8 +244,9 @@ void membership::consider(const view& received) {
   send_joins();
 }
 
-/// Sends the newest view to the members that it leaves out together with this master. They send
-/// heartbeats to this master, and need not find out one after another.
+/// Sends the newest view to the members that it leaves out together with this master. Those members
+/// send heartbeats to this master; now they need not wait for its answers to learn that they are
+/// out.
 void membership::tell_who_is_out_as_well() {
   for (const auto& m : view_.members)
     if (m.inc != self_.inc && newest_.find(m.id) == nullptr)

@@ -33,7 +33,7 @@ struct adopt_view {
 };
 
 /// Action: tell the operator that the leader does not take this node in; the node goes on asking.
-/// Emitted when the reason differs from the one before it.
+/// Emitted when the reason differs from the last emitted reason.
 struct join_refused {
   refusal why = refusal::no_majority;
   std::string reason;
@@ -71,7 +71,8 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// before it are silent. Views spread by comparing stamps in heartbeats; a node that finds itself
 /// missing in the newest view joins again. A node keeps the last view that contained it until
 /// somebody tells it a newer view with it inside. Masters look for former members at their former
-/// addresses, so a member that restarts needs no living seed; a node that never was a member does.
+/// addresses, so a member that restarts needs no living seed; a node that never was a member needs
+/// one.
 ///
 /// Three or more masters: the view after V is what a majority of V's masters accepted (one instance
 /// of Paxos for each view), so there is only one such view, and a side of a partition without a
@@ -84,10 +85,10 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// vote in their stead (`voting_round`), once they have learnt the view.
 ///
 /// One or two masters decide alone, so two halves that cannot hear each other each go on; when they
-/// meet, the view with the higher stamp wins and the nodes of the other join it. A view of three or
-/// more masters is final as long as no view of one or two masters comes after it. When the masters
-/// of such a small view are gone, those masters of the view before it that have not restarted go on
-/// from their view.
+/// meet, the view with the higher stamp wins, and the nodes of the other view join it. A view of
+/// three or more masters is final as long as no view of one or two masters comes after it. When the
+/// masters of such a small view are gone, those masters of the view before it that have not
+/// restarted go on from their view.
 ///
 /// A node that hears too few masters for a change of its view looks, after an expiry, which other
 /// nodes are left (`survey`). The first of the survivors makes a fragment of them two expiries
@@ -100,8 +101,8 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 ///
 /// Name conflicts: a process that asks at the address of the member of its name replaces the member
 /// (the node counts as restarted). A process of that name at another port or on another host is
-/// refused while the member lives; one that starts at another port of the same host replaces the
-/// member as soon as it is silent.
+/// refused while the member lives; a process that starts at another port of the same host replaces
+/// the member as soon as the member is silent.
 ///
 /// Threads: none; the owner serializes all calls. No clock and no I/O: time is an argument
 /// (monotonic, never earlier than before), and `tick` is due as `next_tick` says.
@@ -123,14 +124,14 @@ public:
 
   /// Handles the passing of time: returns the actions that are due at `now`.
   std::vector<action> tick(time_point now);
-  /// When the next `tick` is due, as far as the latest call says; a time that an earlier call named
-  /// still holds where it comes first. With the next heartbeat while nothing is under way and
-  /// nobody will be silent before; four times a heartbeat otherwise.
+  /// When the next `tick` is due after the latest event: with the next heartbeat while nothing is
+  /// under way and no member will be silent before; otherwise at the next quarter of a heartbeat.
+  /// An earlier time that a previous call named still holds.
   time_point next_tick(time_point now) const;
   /// Handles a received packet, whoever sent it. Returns the actions that the packet causes.
   std::vector<action> on_packet(const packet& received, time_point now);
-  /// The connection to the process with this incarnation broke: the member is expelled about two
-  /// heartbeats later unless it is heard of again, instead of after the whole expiry.
+  /// Notes that the connection to the process with this incarnation broke: the member is expelled
+  /// about two heartbeats later unless it is heard of again, instead of after the whole expiry.
   std::vector<action> on_peer_lost(const incarnation& inc, time_point now);
   /// Sets whether this node drains, that is, owns no keys. The leader makes the view that says so;
   /// until that view comes, this node asks for it with every heartbeat.
@@ -138,8 +139,8 @@ public:
   /// Lets the cluster's next view no longer say that the member `name` is gone. Nothing happens
   /// where this node does not lead, or no member of this name is gone.
   std::vector<action> forget(std::string_view name, time_point now);
-  /// This node leaves the cluster. It tells the masters until it `may_end`; meanwhile it only
-  /// votes.
+  /// Makes this node leave the cluster: until `may_end` the node tells the masters that it leaves,
+  /// and otherwise only votes.
   std::vector<action> leave(time_point now);
   /// Whether the cluster no longer needs this process. After `leave`, a master whose vote counts is
   /// needed until it hears of a view without itself: should another master be lost before that view
@@ -321,8 +322,8 @@ private:
   bool complained_ = false;      ///< Whether `join_unanswered` was emitted.
   std::optional<survey> survey_; ///< The search for survivors; empty unless this node is cut off.
   view_stamp outbid_; ///< Stamp of the newest ignored fragment; the next view must be newer.
-  std::set<incarnation> elsewhere_; ///< Members of this node's view that live in an ignored
-                                    ///< fragment.
+  /// Members of this node's view that live in an ignored fragment.
+  std::set<incarnation> elsewhere_;
   std::size_t probe_next_ = 0;
   /// Members of earlier views that are not in `view_`, the newest last.
   std::vector<member> former_;
@@ -340,7 +341,8 @@ private:
     incarnation by;
   };
   std::map<endpoint, answer> answered_; ///< The last answer from each master's address.
-  /// Members that another master hears, as its veto says, and until when this keeps them in views.
+  /// Members that another master hears, as that master's veto says, and the time until which the
+  /// veto keeps each of them in views.
   std::map<incarnation, time_point> vouched_;
   /// Processes that said that they leave, and when they said it; kept for an expiry, and as long as
   /// this node's view has them.

@@ -173,9 +173,9 @@ std::optional<refused_packet> membership::reason_to_refuse(const member& who) co
 }
 
 /// Passes the join on to the first living master that is neither this node nor the joining node's
-/// former self; a namesake of the joining node that lives elsewhere is one to be asked. A join is
-/// forwarded only once: two nodes that take each other for the leader would otherwise send it to
-/// and fro.
+/// former self; a master that has the joining node's name but lives elsewhere is asked as well. A
+/// join is forwarded only once: two nodes that take each other for the leader would otherwise send
+/// it to and fro.
 void membership::forward(const join_packet& p) {
   if (p.forwarded || phase_ == phase::looking)
     return;

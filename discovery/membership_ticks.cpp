@@ -26,8 +26,9 @@ bool membership::busy() const {
   return view_.find(self_.inc)->draining != self_.draining;
 }
 
-/// Whether all members that this node hears will still count as heard at `until`, though none of
-/// them is heard again before. A member that is not a master hears only masters. @pre joined
+/// Whether all members that this node hears, and all addresses that answer it, will still count as
+/// heard at `until`, even if nobody is heard again before. A member that is not a master hears only
+/// masters. @pre joined
 bool membership::calm(time_point until) const {
   const bool hears_all = is_master();
   const bool some_silent =
@@ -43,7 +44,8 @@ bool membership::calm(time_point until) const {
   return !some_silent && !some_owe_answers;
 }
 
-/// Whether a packet says only that its sender lives. `fresh` answers say that a member is gone.
+/// Whether a packet says only that its sender lives. A `fresh` answer also says that a member is
+/// gone, and other answers may bring a newer view.
 bool membership::only_says_of_life(const packet& received) {
   const auto* answer = std::get_if<heartbeat_answer_packet>(&received);
   return std::holds_alternative<heartbeat_packet>(received) ||
@@ -53,8 +55,8 @@ bool membership::only_says_of_life(const packet& received) {
 bool membership::beat_is_due() {
   if (now_ < next_beat_)
     return false;
-  // Heartbeats of all nodes of a host come together. Those that this node missed, because it stood
-  // still, are not sent later.
+  // Heartbeats of all nodes of a host come together. Heartbeats that this node missed, because it
+  // stood still, are not sent later.
   next_beat_ = next_beat(now_, options_.heartbeat);
   return true;
 }

@@ -30,9 +30,9 @@ bool membership::stands_in() const {
   return votes_needed(newest_.masters.size()) > 1 && newest_.is_master(self_.name);
 }
 
-/// Sets when this process may act for a gone master: late enough that members with a newer view
-/// have been heard (they send heartbeats meanwhile), and each successor at another time, since two
-/// at once would outbid each other.
+/// Sets when this process may act for a gone master. By then members with a newer view have been
+/// heard, because they send heartbeats. Successors of different masters get different times,
+/// because two attempts at once would outbid each other.
 void membership::stand_in_after(duration wait) {
   const auto& masters = newest_.masters;
   const auto turn = std::find(masters.begin(), masters.end(), self_.name) - masters.begin();

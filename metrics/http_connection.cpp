@@ -86,7 +86,7 @@ void http_connection::greet() {
     state_ = state::reading;
     receive();
   } else if (now == step::refused) {
-    if (errno == EPROTO) // A peer that hung up was a probe of the port; nobody was refused.
+    if (errno == EPROTO) // Any other error is a peer that hung up, like a probe of the port.
       refusal_ = socket_.refusal();
     state_ = state::over;
   }

@@ -14,7 +14,7 @@ namespace peercache::metrics {
 /// request is a query, then sends one answer, and ends.
 /// Never blocks: a client that says nothing or takes nothing holds up nobody else.
 /// Threads: none; the server's owner serializes. Ownership: closes its socket. Time: an argument.
-/// Errors: a broken connection goes to the state `over`, as one does that has ended well.
+/// Errors: a broken connection goes to the state `over`, as does a connection that has ended well.
 class http_connection {
 public:
   using time_point = std::chrono::steady_clock::time_point;

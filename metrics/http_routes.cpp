@@ -127,7 +127,7 @@ httplib::Server::HandlerResponse request_handler::refuse(const httplib::Request&
                                                          httplib::Response& response) const {
   const bool ranges = request.has_header("Range");
   if (ranges)
-    // The library would cut every answer by its ranges.
+    // The library would cut every answer by the ranges of the request.
     const_cast<httplib::Request&>(request).ranges.clear();
   if (!lets_see(request.path)) {
     response.status = 403;

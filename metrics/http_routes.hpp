@@ -10,7 +10,7 @@
 
 namespace peercache::metrics {
 
-/// Which of the two questions of routers a query asks. The connection has its body.
+/// Which of the two questions of routers a query asks. The connection has the query's body.
 struct taken_query {
   bool by_hash = false;
 };
@@ -39,8 +39,8 @@ public:
   /// @param head the head of a request, with the empty line at its end
   /// @param all whether the client may see everything, or only the probes' paths
   std::string answer_to(std::string_view head, bool all);
-  /// Returns the query that the last request was, once; nothing for other requests. What
-  /// `answer_to` returned is not the answer to a query.
+  /// Returns the query that the last request was, once; nothing for other requests. For a query,
+  /// the string that `answer_to` returned is not the answer.
   std::optional<taken_query> take_query() { return std::exchange(query_, std::nullopt); }
 
 private:

@@ -51,7 +51,8 @@ struct reply_box {
   }
 
 private:
-  std::mutex lock_; ///< Any thread puts; held for the moves of a few strings.
+  /// Any thread puts answers in, so a lock is needed; held for the moves of a few strings.
+  std::mutex lock_;
   std::vector<std::pair<std::uint64_t, api_answer>> answers_;
 };
 
@@ -214,8 +215,8 @@ void http_server::state::tell(const http_connection& refused, const std::string&
     log::warn("HTTP: refused {}: {}", address, peer_text(why));
 }
 
-/// Closes the oldest connection of the least important kind: first those whose answer is sent, then
-/// those that have asked nothing yet, then those that receive or await an answer.
+/// Closes the oldest connection of the least important kind: first a connection whose answer is
+/// sent, then one that has asked nothing yet, then one that receives or awaits an answer.
 void http_server::state::make_room() {
   using phase = http_connection::state;
   for (const auto at :

@@ -40,7 +40,7 @@ struct http_content {
   std::function<std::string()> status_json;
   /// Answers `/api/NAME`. Empty: neither the page at `/` nor `/api/` is served.
   std::function<api_answer(const std::string& name, const http_parameters&)> api;
-  /// Takes a query of a router, whose answer comes later. `by_hash`: its body names blocks by their
+  /// Takes a query of a router, whose answer comes later. `by_hash`: the body names blocks by their
   /// hashes and not by tokens. Empty: there are no queries.
   std::function<void(bool by_hash, std::string body, http_reply reply)> query = {};
 };
@@ -81,7 +81,7 @@ struct http_options {
 /// Ownership: run() must have returned before the server is destroyed.
 /// Errors: listen() returns why the port cannot be had; a faulty client costs only its connection.
 /// Limits: `headers_max` lines in a request, no ranges; `connections_max` at a time, beyond which
-/// the oldest one of those that do least is closed, `http_connection::head_bytes_max` of a
+/// the oldest of the least important connections is closed, `http_connection::head_bytes_max` of a
 /// request's head, `body_bytes_max` of a query's body, and `queries_max` queries at a time, beyond
 /// which queries are answered 503. One request per connection.
 class http_server {

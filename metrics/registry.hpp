@@ -28,7 +28,7 @@ public:
 
   registry();
 
-  /// Takes newer samples in; series that they do not have stay as they are.
+  /// Takes newer samples in; series that `now` does not have stay as they are.
   void take(const samples& now);
 
   /// The current value of one series; 0 for a series that was never set.

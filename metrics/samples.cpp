@@ -15,8 +15,8 @@ bool may_be(const label_info& label, std::string_view word) {
   return label.words.empty() || std::ranges::find(label.words, word) != label.words.end();
 }
 
-/// The nearest whole number of 64 bits: a value from another process may be larger than all of
-/// these.
+/// The nearest whole number of 64 bits; a value from another process may be larger than all such
+/// numbers.
 std::uint64_t rounded(double value) {
   constexpr double beyond = 0x1p64;
   const auto whole = std::max(0.0, std::round(value));
@@ -24,7 +24,8 @@ std::uint64_t rounded(double value) {
                         : std::numeric_limits<std::uint64_t>::max();
 }
 
-/// Whether the metric's value is a moment; moments cannot be added up.
+/// Whether the metric's value is a point in time (seconds since 1970); points in time cannot be
+/// added up.
 bool is_moment(metric id) noexcept {
   return id == metric::handoff_last_failure_seconds;
 }

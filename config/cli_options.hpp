@@ -17,7 +17,7 @@ namespace peercache::config {
 /// The options as flags of a command line: `--pool-size 64GiB`, `--dev`, `--no-dev`, grouped by
 /// section in the help. Values are taken as text; `load` checks them, so that an error reads the
 /// same wherever the value came from. If a flag is repeated, its last value counts; if a list flag
-/// is repeated, all values do.
+/// is repeated, all its values count.
 /// Threads: none. Lifetime: the app must live until the last call of `given`.
 class cli_options {
 public:

@@ -117,8 +117,9 @@ void merger::take_file(const file_source& file) {
     take_entry(file.path, entry);
 }
 
-/// Returns the variables that `variable` was probably meant to be, for an error message: all whose
-/// last words it is, since people forget the section; otherwise the nearest one.
+/// Returns the variables that `variable` was probably meant to be, for an error message: all
+/// variables that end with its words, since people forget the section; otherwise the variable with
+/// the nearest name.
 std::string meant_by(std::string_view variable) {
   const auto word = variable.substr(variable_prefix.size());
   // The names are compared without the prefix, which would make all variables near to each other.

@@ -24,7 +24,7 @@ enum class disk_policy : std::uint8_t { write_through, on_evict };
 enum class disk_eviction : std::uint8_t { fifo, lru };
 /// How much of the traffic with the data port is inside TLS, if there is TLS.
 enum class tls_data_mode : std::uint8_t { handshake, full };
-/// The readers of more than health checks at the HTTP port, if there is TLS.
+/// The clients that may read more than the health checks at the HTTP port, if there is TLS.
 enum class http_readers : std::uint8_t { members, anyone };
 enum class log_level : std::uint8_t { trace, debug, info, warn, error, off };
 
@@ -176,7 +176,8 @@ struct node_config {
     double low_watermark = 0;  ///< Fraction of size_bytes; eviction stops when no more is used.
     disk_store_mode store = disk_store_mode::bucket;
     disk_eviction eviction = disk_eviction::fifo;
-    std::chrono::milliseconds ttl{}; ///< Age at which pages on disk are gone; 0: none.
+    /// Age at which pages on disk are dropped; 0: pages are kept whatever their age.
+    std::chrono::milliseconds ttl{};
     std::uint64_t bucket_bytes = 0;
     std::uint32_t bucket_keys = 0;
     disk_policy policy = disk_policy::write_through;

@@ -17,7 +17,7 @@ namespace peercache::config {
 result<sources> sources_of_process(const std::optional<std::string>& path);
 
 /// Loads the configuration of this process for a library, whose user gives `flags` by the options'
-/// names; they count before all other sources. Errors: an option name that does not exist, and
+/// names; `flags` count before all other sources. Errors: an option name that does not exist, and
 /// those of `sources_of_process`, `load` and `merge_sources`.
 /// @param whole_node whether options are checked against each other (`load`); false for a client,
 /// none of whose options depends on another one

@@ -151,7 +151,7 @@ std::string render_effective(const loaded_config& loaded) {
   for (const auto& entry : loaded.values) {
     start_section(*entry.opt, section, out);
     out += std::string(entry.opt->key()) + " = " + value_toml(*entry.opt, entry.value) + "  # " +
-           // A path may hold what a comment of TOML must not.
+           // A path may hold characters that a comment of TOML must not hold.
            printable(to_string(entry.from)) + '\n';
   }
   return out;

@@ -14,7 +14,7 @@ namespace peercache::config {
 /// cannot be, what to do.
 result<void> validate(const loaded_config& loaded);
 
-/// Joins several faults to one error, a line each. @pre !faults.empty()
+/// Joins several faults to one error, one line per fault. @pre !faults.empty()
 error joined_faults(const std::vector<std::string>& faults);
 
 } // namespace peercache::config

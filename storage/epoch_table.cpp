@@ -97,8 +97,8 @@ bool epoch_table::raise_floor(epoch_number floor) {
     if (epoch > floor)
       higher.emplace_back(space, epoch);
   });
-  // While the cells are emptied and filled again, the floor is the highest epoch of all, so that a
-  // node that dies meanwhile leaves no space a lower epoch than it had.
+  // While the cells are emptied and filled again, the floor is the highest epoch of all, so that no
+  // space gets a lower epoch than it had if the node dies before the cells are filled.
   auto highest = floor;
   for (const auto& [space, epoch] : higher)
     highest = std::max(highest, epoch);

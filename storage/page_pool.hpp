@@ -185,7 +185,7 @@ public:
   /// does not hold the page of generation `gen`.
   hold_outcome hold(slot_id slot, generation gen, holder_tag who,
                     std::chrono::milliseconds duration);
-  /// Ends a hold, if `who` alone has it and the page is still that of generation `gen`.
+  /// Ends a hold that only `who` has, if the page is still that of generation `gen`.
   bool release_hold(slot_id slot, generation gen, holder_tag who);
   /// The pages that are held at the told time.
   hold_table::sums held() const { return options_.holds.held(now_); }
@@ -277,7 +277,7 @@ private:
     generation newest; ///< The generation of the youngest page in the window.
   };
 
-  // Transitions of slots between states.
+  // Functions that move slots between states.
   slot_id start_filling(std::uint32_t first, std::uint32_t granules);
   commit_outcome finish_filling(const fill& page);
   void drop_filling(slot_id slot);
@@ -302,7 +302,7 @@ private:
   std::optional<slot_id> next_victim_kept_elsewhere();
   void evict(slot_id victim, std::vector<evicted>& victims);
 
-  // Window eviction (page_pool_window.cpp).
+  // Functions for window eviction (page_pool_window.cpp).
   std::uint32_t page_covering(std::uint32_t granule) const;
   std::optional<window> measure(std::uint32_t first, std::uint32_t granules) const;
   std::optional<slot_id> clear(const window& chosen, std::uint32_t granules,
@@ -321,7 +321,7 @@ private:
   extent_allocator free_;
   page_index index_;
   std::vector<page_note> pages_;
-  hold_table::time_point now_; ///< The time that was told last.
+  hold_table::time_point now_; ///< The time of the latest `tell_time`.
   std::vector<slot_id> limbo_;
   struct scrubbing {
     slot_id slot;

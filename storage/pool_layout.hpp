@@ -8,7 +8,7 @@
 
 namespace peercache::storage {
 
-/// Where the parts of a pool's object lie, which its header (storage/pool_header.hpp) says too. A
+/// Where the parts of a pool's object lie, as the object's header (storage/pool_header.hpp) says. A
 /// value. Units: bytes, unless a name says otherwise.
 struct pool_layout {
   std::uint32_t granules = 0;

@@ -12,10 +12,10 @@ namespace peercache::storage {
 /// because the object's name does not show where the prefix ends.
 std::uint32_t digest_of_prefix(std::string_view prefix);
 
-/// Removes those pools in `directory` that have this prefix, belong to this user and have no living
-/// owner; returns how many. `shared_object` knows them as `name_start` + "/" + file name. The
-/// memory of a removed pool comes back at once, even if some process still maps it: a reader there
-/// finds generation 0 in each slot, and so a miss, before the bytes of a page go.
+/// Removes the pools in `directory` that have this prefix, belong to this user and have no living
+/// owner; returns the number of removed pools. `shared_object` knows them as `name_start` + "/" +
+/// file name. The memory of a removed pool comes back at once, even if some process still maps it:
+/// a reader there finds generation 0 in each slot, and so a miss, before the bytes of a page go.
 ///
 /// A process that still writes to a page that it was filling makes new memory in a removed pool
 /// until it unmaps the pool, but no more than the slots that it had leased.

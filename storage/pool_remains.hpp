@@ -33,8 +33,8 @@ struct pool_remains {
 /// page. No other entry is readable afterwards, and nothing is pinned. Slots that were being filled
 /// when the owner died are claimed as well, where no page lies: the filler may live and write, but
 /// what it has filled is never complete. Slots of removed pages that were not zeroed before the
-/// owner died are claimed, too. For the pool's new owner, before it hands a slot out. Threads: the
-/// owner's. Cost: 64 bytes per granule are read, 16 MiB per GiB.
+/// owner died are claimed as well. The pool's new owner calls this before it hands a slot out.
+/// Threads: the owner's. Cost: 64 bytes per granule are read, 16 MiB per GiB.
 pool_remains survey(slot_table slots);
 
 /// Whether the bytes in the slot match the checksum in its entry. @pre `survey` counted the slot

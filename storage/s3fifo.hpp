@@ -28,8 +28,8 @@ public:
   /// @pre `capacity_bytes` > 0
   explicit s3fifo(std::uint64_t capacity_bytes);
 
-  /// Takes over the pages of another policy: the first tenth becomes the small queue, the others
-  /// the main queue.
+  /// Takes over the pages of another policy: the first tenth of the pages becomes the small queue,
+  /// all other pages the main queue.
   s3fifo(std::uint64_t capacity_bytes, resident_pages pages) noexcept;
 
   void insert(slot_id slot, const page_key& key, std::uint32_t length_bytes) override;

@@ -34,7 +34,7 @@ struct disk_tier_options {
 
 /// Why a page is not written; the words are labels of a metric.
 enum class write_skip : std::uint8_t {
-  none, ///< The page is queued.
+  none, ///< There is no reason: the page is queued for writing.
   queue_full,
   breaker_open, ///< The breaker of writes is open: writes failed again and again.
   read_only,    ///< The device was full a moment ago.

@@ -10,9 +10,9 @@
 
 namespace peercache::storage {
 
-/// The records of a store that keeps each page by itself: the durable ones, which of them are being
-/// read, and those that are out of the index while somebody still reads them or the directory still
-/// names them. Records are told apart by their sequence.
+/// The records of a store that keeps each page by itself: durable records, which of these are being
+/// read, and records that are out of the index while somebody still reads them or the directory
+/// still names them. Records are told apart by their sequence.
 ///
 ///   indexed --erase, replaced--------------------------> released, as soon as nobody reads it
 ///   indexed --begin_eviction--> leaving --finish_eviction--> released, as soon as nobody reads it

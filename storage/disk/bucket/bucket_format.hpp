@@ -108,7 +108,7 @@ std::uint64_t place_group(std::span<record_header> records, std::uint64_t offset
 struct group_headers {
   record_fault fault = record_fault::none; ///< The fault of the first header that is faulty.
   std::vector<record_header> records;      ///< The headers; empty when one of them is faulty.
-  std::uint64_t end_bytes = 0;             ///< Where the next group would start.
+  std::uint64_t end_bytes = 0;             ///< Where the group ends and the next group would start.
 };
 group_headers read_group(std::span<const std::byte> block, const record_owner& owner,
                          std::uint64_t offset_bytes);

@@ -13,11 +13,11 @@ struct opened_folder {
   bool direct = false;
 };
 
-/// Makes those folders of the path that are missing, durable and for their owner only, and opens
-/// the last one. Errors: those of the file system.
+/// Makes the missing folders of the path, durable and for their owner only, and opens the last
+/// folder. Errors: those of the file system.
 result<owned_fd> make_folders(const std::string& folder);
 
-/// Makes the folders as make_folders does, and tries the last one out with a file. Errors: the
+/// Makes the folders as make_folders does, and tries the last folder out with a file. Errors: the
 /// folder takes no file. A full file system is not an error: pages in it can be read, and room be
 /// made.
 result<opened_folder> open_folder(const std::string& folder);

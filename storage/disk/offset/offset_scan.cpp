@@ -155,7 +155,7 @@ void offset_scan::drop_overlapped(offset_scan_result& whole) const {
   records.resize(kept);
 }
 
-/// Keeps the newest of several records of a key and drops the others.
+/// Keeps the newest of several records of a key and drops the older records.
 void offset_scan::drop_replaced(offset_scan_result& whole) const {
   std::unordered_set<page_key> seen;
   seen.reserve(whole.records.size());

@@ -88,9 +88,9 @@ private:
   struct outgoing_page {
     slot_id slot;
     bool pinned = false;
-    bool is_copy = false; ///< The bytes are in `damaged_`.
+    bool is_copy = false; ///< The page's bytes are a copy in `damaged_`.
     std::uint32_t length_bytes = 0;
-    memory_rows from; ///< Where the bytes lie in this process.
+    memory_rows from; ///< Where the page's bytes lie in this process.
   };
 
   void restart() noexcept;

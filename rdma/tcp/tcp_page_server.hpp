@@ -83,7 +83,8 @@ private:
   tcp_server_state shared_;
   net::event_poll events_;
   net::unique_fd listener_;
-  const std::shared_ptr<net::tls_arrivals> arrivals_; ///< Filled by handshakes of TLS.
+  /// Connections whose TLS handshake has ended; the handshakes' thread puts them in.
+  const std::shared_ptr<net::tls_arrivals> arrivals_;
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   /// The listener may have more connections: there were more than one turn accepts, or no
   /// descriptor was left.

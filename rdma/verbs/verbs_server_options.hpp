@@ -55,9 +55,10 @@ struct verbs_server_options {
 /// The memory that a rail serves from its start: a pool, or the table of leases of memory that is
 /// added later (`span_registry`). Ownership: lent; outlives the rail.
 struct served_region {
-  std::span<std::byte> region;      ///< First the table of entries, then the pages of a pool.
-  const std::byte* pages = nullptr; ///< Null: the region is a table of leases.
-  std::uint32_t granules = 0;       ///< Entries of the table.
+  std::span<std::byte> region; ///< First the table of entries, then the pages of a pool.
+  /// The first page of a pool; null: the region is a table of leases.
+  const std::byte* pages = nullptr;
+  std::uint32_t granules = 0; ///< Number of entries of the table.
 
   static served_region leases(std::span<slot_entry> table) noexcept {
     return {std::as_writable_bytes(table), nullptr, static_cast<std::uint32_t>(table.size())};

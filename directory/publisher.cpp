@@ -268,8 +268,8 @@ publisher::tag publisher::leave() {
 
 // Functions for unpublished pages.
 
-/// Queues the page for those of its owners that did not own it by the ring `before`. The messages
-/// to such new owners count against `republish_rate`.
+/// Queues the page for each of its owners that did not own the page by the ring `before`. The
+/// messages to such new owners count against `republish_rate`.
 void publisher::tell_new_owners(const discovery::hash_ring& before,
                                 const storage::resident_page& page) {
   std::array<node_id, discovery::hash_ring::replicas_max> fresh;

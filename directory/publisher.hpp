@@ -338,7 +338,8 @@ private:
   publisher_options options_;
   storage::page_pool& pool_;
   cluster cluster_;
-  bool leaving_ = false; ///< Never reset: withdrawn pages are not published again.
+  /// Whether `leave` was called; never reset, so that withdrawn pages are not published again.
+  bool leaving_ = false;
   publisher_totals totals_;
 
   std::vector<order> orders_;

@@ -31,7 +31,8 @@ void publisher::take_in(put_job& job) {
     }
 }
 
-/// Takes mirrored pages up to their share of the pool, and frees the slots of the others.
+/// Takes mirrored pages into the pool up to their share of it, and frees the slots of further
+/// mirrored pages.
 void publisher::take_in_mirrors(put_job& job) {
   std::vector<storage::fill> taken;
   std::vector<std::size_t> places;

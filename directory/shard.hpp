@@ -130,7 +130,7 @@ private:
     std::uint32_t slot;
     std::uint32_t length_bytes;
     record_index next;   ///< The key's next record; in a free record the next free one.
-    holder_index holder; ///< `no_holder` in a free record.
+    holder_index holder; ///< The record's holder; `no_holder` in a free record.
     tier where;
     bool mirrored;
   };
@@ -140,7 +140,7 @@ private:
   /// buckets back, so there are no tombstones.
   struct bucket {
     std::uint32_t hash; ///< The hash of the key; its top bits are the home position.
-    record_index head;  ///< `no_record`: the bucket is empty.
+    record_index head;  ///< The key's first record; `no_record`: the bucket is empty.
   };
 
   /// A member, a gone member whose records are hidden, or a free place (`incarnation{}`).
@@ -148,7 +148,8 @@ private:
     incarnation inc;
     node_id node; ///< The holder's node; set by the holder's first record.
     std::uint64_t records = 0;
-    std::unique_ptr<holder_digest> digest; ///< Null before the holder's first record.
+    /// Digests over the holder's records; null before the holder's first record.
+    std::unique_ptr<holder_digest> digest;
     bool out_of_reach = false;
     bool gone = false; ///< The holder is no longer a member; its records are hidden.
   };

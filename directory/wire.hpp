@@ -42,7 +42,8 @@ inline constexpr std::size_t key_bytes = 32;
 inline constexpr std::size_t location_bytes = 52;
 inline constexpr std::size_t publish_record_bytes = key_bytes + location_bytes + 4;
 inline constexpr std::size_t withdraw_record_bytes = key_bytes + 16 + 8 + 8;
-inline constexpr std::uint8_t not_mine = 0xff; ///< Stands in place of a count of locations.
+/// Stands in an answer in place of a key's count of locations: other nodes own the key.
+inline constexpr std::uint8_t not_mine = 0xff;
 inline constexpr std::size_t answer_bytes_max =
     limits::batch_pages_max * (1 + limits::locations_per_key_max * location_bytes);
 static_assert(sizeof(page_key) == key_bytes);

@@ -87,8 +87,8 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
 /// One or two masters decide alone, so two halves that cannot hear each other each go on; when they
 /// meet, the view with the higher stamp wins, and the nodes of the other view join it. A view of
 /// three or more masters is final as long as no view of one or two masters comes after it. When the
-/// masters of such a small view are gone, those masters of the view before it that have not
-/// restarted go on from their view.
+/// masters of such a small view are gone, the masters of the previous view that have not restarted
+/// go on from the previous view.
 ///
 /// A node that hears too few masters for a change of its view looks, after an expiry, which other
 /// nodes are left (`survey`). The first of the survivors makes a fragment of them two expiries

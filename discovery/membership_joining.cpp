@@ -87,8 +87,8 @@ bool membership::replaces(const applicant& asks, const member& known) const {
           (!asks.was_member && liveness_.silent(known.inc, now_)));
 }
 
-/// Declares those members of this node's view dead whose place an applicant takes; the applicant
-/// asked before this process knew the view.
+/// Declares the members of this node's view dead whose places are taken by applicants that asked
+/// before this process knew the view.
 void membership::declare_replaced_dead() {
   for (const auto& [id, asks] : joining_)
     if (const auto* known = view_.find(id); known != nullptr && replaces(asks, *known))

@@ -55,8 +55,8 @@ bool membership::closes_the_door() const {
 /// leaving.
 bool membership::hears_after_leaving(const packet& received) {
   // The sender of a heartbeat counts as heard, so that this process knows which members are left. A
-  // heartbeat gets no answer, since an answer would make the others take this leaving process for a
-  // living member.
+  // heartbeat gets no answer, since an answer would make other nodes take this leaving process for
+  // a living member.
   if (const auto* beat = std::get_if<heartbeat_packet>(&received))
     liveness_.heard(beat->inc, now_);
   return std::holds_alternative<prepare_packet>(received) ||

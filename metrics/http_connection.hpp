@@ -20,7 +20,7 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   enum class state : std::uint8_t {
-    greeting, ///< TLS shakes hands.
+    greeting, ///< The TLS handshake is under way.
     reading,  ///< The request is not complete.
     asked,    ///< The whole request has come, and waits for `answer`.
     waiting,  ///< The answer is being made elsewhere.

@@ -77,7 +77,7 @@ struct http_options {
 ///
 /// Threads: run() blocks the caller until stop(), which may come from any thread, before or during
 /// run(). It serves all connections and waits for none of them: a client that is silent, drips
-/// bytes or takes none costs the others nothing.
+/// bytes or takes none costs other clients nothing.
 /// Ownership: run() must have returned before the server is destroyed.
 /// Errors: listen() returns why the port cannot be had; a faulty client costs only its connection.
 /// Limits: `headers_max` lines in a request, no ranges; `connections_max` at a time, beyond which

@@ -9,7 +9,7 @@
 
 namespace peercache::storage {
 
-/// The memory of an epoch_table: 64 KiB of a pool's shared memory (little endian; bump
+/// The memory of an epoch_table: 65,600 bytes of a pool's shared memory (little endian; bump
 /// `pool_layout_version` with any change). All zero: nothing was ever cleared.
 ///
 ///   offset  bytes  field

@@ -85,7 +85,8 @@ void cluster::kill(host& on, bool wiped) {
   on.waiting.clear();
   if (wiped)
     on.disk.clear();
-  // In half of the cases the other hosts see their connections to this one break.
+  // For half of the killed hosts, the other hosts see at once that their connections to the killed
+  // host break.
   if (world_.below(2) == 0)
     for (auto& other : hosts_)
       if (other.running && world_.open(on.index, other.index))
@@ -104,8 +105,8 @@ void cluster::end_when_not_needed(std::size_t index, const incarnation& inc, tim
     if (at.running && world_.now() < limit && !at.running->machine().may_end(local_now(at)))
       return end_when_not_needed(index, inc, limit);
     kill(at, false);
-    // While healing, hosts that were down have just been started; hosts that never were members
-    // need a seed.
+    // While the cluster heals, the last running seed must not stay away after it has left: a host
+    // that was never a member needs a running seed to join. So the seed starts again.
     if (healing_ && is_last_seed(at))
       start(at);
   });

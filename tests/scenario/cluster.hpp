@@ -33,9 +33,10 @@ struct outcome {
   std::uint64_t puts = 0;
   std::uint64_t handed_over = 0;    ///< Records that were given to a key's new owner.
   std::uint64_t view_refreshes = 0; ///< Look-ups in which a shard told a client of a newer view.
-  duration healed{};                ///< Time from the end of the faults to one view.
-  duration rest_found{};            ///< Time from the loss of some nodes to one view of the others.
-  std::uint64_t fragments = 0;      ///< Sides that were left without a majority of masters.
+  duration healed{}; ///< Longest time from the end of the faults until all nodes had one view.
+  duration
+      rest_found{}; ///< Longest time from the loss of some nodes until the others had one view.
+  std::uint64_t fragments = 0; ///< Sides that were left without a majority of masters.
 };
 
 /// A machine: holds the state that outlives the processes on it.
@@ -84,12 +85,12 @@ public:
   /// nothing after the time-out; but not when the asking process has ended by then.
   void ask(const process& from, const incarnation& to, std::function<std::string(process&)> what,
            duration timeout, std::function<void(const answer&)> done);
-  /// Lets `from` look at the process with this incarnation, one-sided: that process does not take
-  /// part, and may be frozen. Null when there is no such process, or no way to it. The answer may
-  /// be lost as well; then `done` is not called.
+  /// Lets `from` look at the process with this incarnation, one-sided: the looked-at process does
+  /// not take part, and may be frozen. `done` gets null when that process does not run or cannot be
+  /// reached. The answer may be lost as well; then `done` is not called.
   void reach(const process& from, const incarnation& to, std::function<void(process*)> done);
-  /// Whether a connection from `from` to the process `to` stands; a connection that is cut may not
-  /// show it yet.
+  /// Whether a connection from `from` to the process `to` stands. A connection that was cut may
+  /// still count as standing for a while.
   bool is_linked(const process& from, const incarnation& to);
   /// Runs `what` in the process `in` after this time and as soon as the process can, unless it has
   /// ended by then.

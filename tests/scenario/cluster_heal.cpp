@@ -17,9 +17,10 @@ using phase = discovery::membership::phase;
 
 namespace {
 
-/// Longest time to one view after the faults. `outcome::healed` says how long a run took.
+/// Longest time from the end of the faults until all nodes have one view, if a majority of the
+/// masters runs. `outcome::healed` says how long a run took.
 constexpr auto heal_limit = 3 * heartbeat;
-/// Longest time to one view where a majority of the masters is gone.
+/// Longest time until all nodes have one view, where a majority of the masters is gone.
 constexpr auto rest_limit = 15s;
 /// Time from the first comparison after the faults, which takes 8 s or more, to the reads. A call
 /// may have failed as late as a second after the faults, and its breaker then refuses an owner for
@@ -27,9 +28,9 @@ constexpr auto rest_limit = 15s;
 constexpr auto breakers_rest = 1500ms;
 /// A missed page that was on disk is read once more after this time.
 constexpr auto disk_retry = 4s;
-/// Time after which the last page of `read_everything` was read, missed, and read once more, and no
-/// holder still pins it: the wait before the second read, two deadlines of a get, and the time of a
-/// slow reader of page_fetch.cpp.
+/// Time from the first read of the last page of `read_everything` until the page was read again
+/// after a miss and no holder still pins it: the wait before the second read, two deadlines of a
+/// get, and the time of a slow reader of page_fetch.cpp.
 constexpr auto reads_end = disk_retry + 2 * 1000ms + 500ms;
 
 /// Whether the process is giving away its records, in order to leave or to give up all its keys.
@@ -89,8 +90,8 @@ std::vector<std::size_t> cluster::all_hosts() const {
   return all;
 }
 
-/// Expects one view of all running nodes in time: soon if running processes have the places of most
-/// of the masters.
+/// Expects that all running nodes get one view: within `heal_limit` if a majority of the newest
+/// view's masters runs, else within `rest_limit`.
 void cluster::expect_one_view() {
   const auto* newest = newest_view();
   const auto runs = [this](const std::string& name) {
@@ -104,7 +105,9 @@ void cluster::expect_one_view() {
   const auto since = world_.now();
   expect_one_view(all_hosts(), has_majority ? heal_limit : rest_limit);
   outcome_.healed = std::max(outcome_.healed, world_.now() - since);
-  // When the lost masters have come back, too, the next view is no longer a fragment.
+  // A view may stay a fragment (a view made without a majority) only while most of the masters
+  // before it are missing. Once most of them are members again, another view must replace the
+  // fragment within a heartbeat.
   const auto is_back = [&] {
     const auto* now = newest_view();
     return now == nullptr || now->former_masters.size() - now->masters_lost() <
@@ -127,8 +130,9 @@ void cluster::expect_one_view(const std::vector<std::size_t>& side, duration lim
     oracle_.fault("one view only after " + to_text(took));
 }
 
-/// Runs until every producer has compared its pages twice with the whole directory, but for `least`
-/// at least. A comparison asks each node once or more, so it takes longer with more nodes.
+/// Runs for `least`, and then until every producer has compared its pages twice with the whole
+/// directory, at most 100 ms for each host. A comparison asks each node at least once, so it takes
+/// longer with more nodes.
 void cluster::repair(duration least) {
   std::map<incarnation, std::uint64_t> wanted;
   for (const auto& at : hosts_)
@@ -156,7 +160,7 @@ bool cluster::converged(const std::vector<std::size_t>& side) const {
       continue;
     if (at.running->machine().state() == phase::left) {
       if (is_last_seed(at))
-        return false; // The host comes back.
+        return false; // A seed that leaves as the last one is started again.
       continue;
     }
     ++running;

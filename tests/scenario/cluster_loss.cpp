@@ -18,9 +18,9 @@ constexpr auto limit_without = 15s;
 
 } // namespace
 
-/// Ends all nodes that the script names, at once. The others are on one side, or on two that do not
-/// hear each other. Each side has one view in time and keeps it; then all nodes come back. @pre one
-/// view
+/// Ends all nodes that the script names, at once. The other nodes are on one side, or on two sides
+/// that do not hear each other. Each side has one view in time and keeps it; then all nodes come
+/// back. @pre all running nodes have one view
 void cluster::lose_some() {
   if (script_.lost.empty() || newest_view() == nullptr)
     return;
@@ -71,7 +71,7 @@ std::vector<cluster::side> cluster::sides_left(const discovery::view& before) co
   return sides;
 }
 
-/// Watches all sides until each has one view.
+/// Runs until each side has had one view, for 30 s at most, and notes when each side had it.
 void cluster::wait_for_rest(std::vector<side>& sides, time_point since) {
   const auto is_late = [this](const side& one) {
     return !one.found_after && !converged(one.hosts);

@@ -201,8 +201,8 @@ void cluster::expect_gone(const host& who, const wrong_call& wrong) {
   }
 }
 
-/// Looks each page of the host's pool up on every client: the page must be found. Mirrors are left
-/// out, because they make room for others.
+/// Asks the clients of every host that runs and is not frozen for each page of this host's pool:
+/// the answer must name this host. Mirrors are left out, because they make room for other pages.
 void cluster::expect_found(const host& of, const wrong_call& wrong) {
   std::size_t pages = 0;
   of.running->pool().for_each_page([&](const storage::resident_page& page) {
@@ -220,7 +220,8 @@ void cluster::expect_found(const host& of, const wrong_call& wrong) {
     wrong("it has no page that could be found");
 }
 
-/// Gets every page of every other host with a connection in both directions.
+/// Has the clients of the host `by` get every page of every other host that is connected with `by`
+/// in both directions.
 std::shared_ptr<cluster::reads> cluster::read_from_others(host& by) {
   auto these = std::make_shared<reads>();
   for (const auto& other : hosts_) {
@@ -236,8 +237,8 @@ std::shared_ptr<cluster::reads> cluster::read_from_others(host& by) {
   return these;
 }
 
-/// Expects that the host's clients can put pages into their own pool, and get them, earlier pages,
-/// and those of other hosts on their side.
+/// Expects that the host's clients can put pages into the host's own pool and get these pages, can
+/// get pages that were there before, and can get pages of connected hosts.
 void cluster::expect_served(host& by, const wrong_call& wrong) {
   constexpr std::size_t writes = 8;
   std::vector<page_key> fresh;
@@ -253,8 +254,8 @@ void cluster::expect_served(host& by, const wrong_call& wrong) {
       [&](const storage::resident_page& page) { get(*by.running, page); });
   for (const auto& key : fresh)
     by.running->put(key, true);
-  // Only some of the written pages must still be found: other clients of the host evict and remove
-  // pages meanwhile.
+  // Only some of the written pages must still be found, because other clients of the host evict and
+  // remove pages at the same time.
   later(*by.running, 20ms, [fresh, written, get](process& at) {
     for (const auto& key : fresh)
       if (const auto page = at.pool().find(key)) {

@@ -54,7 +54,7 @@ public:
   }
 
   /// Returns up to `count` pages (stored_page) behind the place `after`, and the place of the last
-  /// one, or 0 when no further pages follow.
+  /// returned page, or 0 when no further pages follow.
   std::pair<std::string, std::uint64_t> show(std::uint64_t after, std::uint32_t count) const {
     std::string pages;
     auto at = pages_.upper_bound(after);

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// How often a page may be looked for, whatever the plan does.
+/// Most look-ups that a get may make for its pages; a read plan that asks for more is wrong.
 constexpr int looks_allowed = 2;
 /// Time by which a call may return late (client/cache_client.hpp).
 constexpr auto lateness_allowed = 50ms;

@@ -38,14 +38,15 @@ public:
   /// Judges a view that a process has adopted; `before` is the stamp of the process's last view.
   void judge_view(const discovery::view& adopted, const discovery::view_stamp& before,
                   discovery::time_point now);
-  /// Judges a packet that is being sent. A view after one of three masters or more has the votes of
-  /// most of these masters. Only one view follows it, as long as a majority of them runs and no
-  /// view of fewer masters, which decide alone, comes after it. Fragments are exempt: their maker
-  /// has not been answered by a majority of its masters for as long as it has to wait.
+  /// Judges a packet that is being sent. A view that follows a view of three masters or more needs
+  /// the votes of a majority of these masters. No second view may follow the same view while a
+  /// majority of its masters runs and no later view had fewer than three masters, who may decide
+  /// alone. Fragments are exempt: the maker of a fragment has not been answered by a majority of
+  /// its masters for as long as it has to wait.
   void judge_packet(const discovery::packet& sent, discovery::time_point now);
   /// Call when the process uses this view from now on.
   void lives_in(const incarnation& process, const discovery::view_stamp& stamp);
-  /// Notes that a heartbeat of the process was answered by another one.
+  /// Notes that the process `by` has answered a heartbeat of `process`.
   void was_answered(const incarnation& process, const incarnation& by, discovery::time_point now);
   void has_ended(const incarnation& process);
   /// The views that were proposed so far to follow this one.

@@ -59,7 +59,8 @@ public:
   storage::slot_table& slots() noexcept { return slots_; }
   /// Whether the directory was told of everything, as far as this process knows.
   bool settled() const noexcept { return publisher_->idle(); }
-  /// What the directory should know of the key and this process.
+  /// Returns the page that this process has of the key, as the directory should record it; nothing
+  /// when the process has none.
   std::optional<directory::held_page> held(const page_key& key) const;
   /// Whether the page is in memory as a mirror, on which other nodes must not rely.
   bool mirrors(const page_key& key) const;
@@ -155,7 +156,7 @@ private:
   void carry_out(directory::publisher::has_left& order);
   /// The form of an owner's answer.
   enum class said_as : bool { records, number };
-  /// @param goes_on the comparison goes on after the answer
+  /// @param goes_on whether the comparison goes on after the answer
   void ask_owner(directory::publisher::tag id, node_id owner,
                  std::function<std::string(process&)> what, said_as form, bool goes_on);
   void record_drops();
@@ -177,7 +178,8 @@ private:
   const incarnation inc_;
   std::unique_ptr<discovery::membership> machine_;
 
-  known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< The view of the links.
+  known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< State after the last view
+                                                                      ///< that membership adopted.
   /// The view that the node's clients have: they learn each view a little after the node.
   known_cluster_ptr clients_know_ = known_;
   discovery::followed_view followed_;

@@ -62,7 +62,8 @@ void process::hand_over_shard(bool leaving, std::function<void()> done) {
   give_on();
 }
 
-/// Sends the records that the hand-over gives out now. At its end answers those who wait for it.
+/// Sends the records that the hand-over gives out now. When the hand-over has ended, calls the
+/// callbacks that wait for its end.
 void process::give_on() {
   for (auto& order : giving_->next(shard_, cluster_.time().now()))
     cluster_.ask(

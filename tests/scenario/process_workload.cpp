@@ -46,8 +46,8 @@ std::uint32_t process::length_for(const page_key& key) {
                              : short_page;
 }
 
-/// Returns the keys of one prefix, as an engine asks for it: many keys at once, of different
-/// owners.
+/// Returns one to eight consecutive keys, as an engine asks for the pages of a prefix: many keys at
+/// once, of different owners.
 std::vector<page_key> process::some_keys() {
   auto& world = cluster_.time();
   const auto first = world.below(cluster_.settings().keys);

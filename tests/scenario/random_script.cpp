@@ -1,4 +1,4 @@
-// Makes the cluster of a seed, and its faults.
+// Makes the script of a seed: a random cluster and its faults.
 
 #include "tests/scenario/script.hpp"
 
@@ -82,7 +82,8 @@ private:
       made_.lost.push_back(any_node());
   }
 
-  /// Kills several nodes at once; most stay away for longer than the others wait for them.
+  /// Kills a random share of the nodes at once. Most restart only after the other nodes have given
+  /// them up.
   void add_kills(duration when) {
     const auto later = when + milliseconds(2000 + below(12000));
     const auto percent = 20 + below(70);

@@ -12,7 +12,7 @@ namespace peercache::scenario {
 namespace {
 
 constexpr std::uint64_t parts = 20;
-/// Failures after which the test ends, because each is shrunk, which takes long.
+/// Failures after which the test ends, because each failing script is shrunk, which takes long.
 constexpr int failures_max = 3;
 
 /// Returns the quantile `of` of these times. @pre times is not empty
@@ -24,8 +24,8 @@ std::string share(std::vector<duration>& times, double of) {
 
 class random_clusters : public testing::TestWithParam<std::uint64_t> {};
 
-/// No run has a wrong byte, and each is whole after its faults. A seed that fails is shrunk and
-/// kept.
+/// No run has a wrong byte, and each cluster is whole again after its faults. The script of a seed
+/// that fails is shrunk and kept.
 TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
   std::uint64_t events = 0;
   std::uint64_t hits = 0;
@@ -65,7 +65,8 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
                 rest_found.size(), share(rest_found, 0.5).c_str(), share(rest_found, 1).c_str());
   EXPECT_GT(hits, 5 * count);
   EXPECT_GT(events, 10'000 * count);
-  if (count >= 50) { // A small number of clusters may have no such view, and no leaving node.
+  if (count >=
+      50) { // A small number of clusters may have no refreshed view, no hand-over and no fragment.
     EXPECT_GT(refreshes, count / 2);
     EXPECT_GT(handed_over, count / 2);
     EXPECT_GT(rest_found.size(), count / 20);

@@ -22,8 +22,8 @@ RUN_SECONDS = 15
 
 
 def recorded(seed, guards_off=""):
-    """The history of this random cluster; None when the run does not end. The program's exit code is the oracle's word:
-    nobody asks for it."""
+    """Runs this random cluster and returns its history; None when the run does not end. The program's exit code, which
+    is the verdict of its own oracle, is ignored."""
     with tempfile.TemporaryDirectory() as folder:
         settings = {"PEERCACHE_SCENARIO_SEED": str(seed), "PEERCACHE_SCENARIO_HISTORY": folder,
                     "PEERCACHE_TEST_GUARDS_OFF": guards_off}
@@ -48,7 +48,7 @@ class recorded_runs(unittest.TestCase):
                 self.assertGreater(history.counts[kind], 0, f"seed {seed} recorded no {kind}")
 
     def expect_refused_without(self, guard, sentence):
-        """The first seed that goes wrong without this guard is good with it."""
+        """Checks that the first seed that goes wrong without this guard is good with it."""
         for seed in range(1, SEEDS_TRIED + 1):
             history = recorded(seed, guard)
             if history is not None and any(sentence in fault for fault in faults(history)):

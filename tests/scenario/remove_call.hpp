@@ -29,7 +29,8 @@ private:
   const page_key key_;
   client::page_result result_;
   client::remove_plan plan_;
-  std::size_t open_ = 1; ///< Answers that are on their way; the first is the directory's.
+  std::size_t open_ =
+      1; ///< Answers that are on their way; the first is the answer of the directory.
 };
 
 } // namespace peercache::scenario

@@ -36,8 +36,8 @@ script read(const std::string& path) {
 
 class scenario_file : public testing::TestWithParam<std::string> {};
 
-/// Each scenario runs under several seeds, which differ in everything that the scenario does not
-/// say; where it is sanitized, and ten times as slow, under its own one.
+/// Each scenario runs under five seeds, which decide everything that the scenario does not say.
+/// With sanitizers, which take ten times as long, it runs only under the seed that its file names.
 TEST_P(scenario_file, goes_well) {
   auto what = read(GetParam());
 #ifdef PEERCACHE_SANITIZED

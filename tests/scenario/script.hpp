@@ -36,9 +36,10 @@ struct script {
   std::uint32_t replicas = 2;
   std::uint32_t granules = 24; ///< Granules of each pool.
   std::uint32_t keys = 48;     ///< Number of keys that clients use.
-  /// Records of keys with new owners that are published a second.
+  /// Records of keys with new owners that a node publishes per second.
   std::uint32_t republish = UINT32_MAX;
-  std::uint32_t waiting_max = 1u << 18; ///< Withdrawals, and records of the disk, that may wait.
+  std::uint32_t waiting_max =
+      1u << 18; ///< Withdrawals, and records of pages on disk, that may wait.
   bool disk = false;
   std::uint32_t disk_pages = 1u << 18; ///< Pages of each disk.
   bool overtaking = true; ///< Whether messages may arrive in another order than they were sent.
@@ -47,11 +48,11 @@ struct script {
   std::uint64_t events_max = 10'000;        ///< The faults also end after this many events.
   std::uint32_t operations_per_second = 20; ///< Rate of the clients of each node.
   std::vector<step> steps;                  ///< Steps in order of time.
-  std::vector<std::string> lost;            ///< Nodes that go, all at once, after the healing.
-  std::vector<std::string> apart;           ///< Nodes cut off from the others when `lost` go.
+  std::vector<std::string> lost;  ///< Nodes that are killed, all at once, after the healing.
+  std::vector<std::string> apart; ///< Nodes cut off from the other nodes when `lost` are killed.
 };
 
-/// Parses a scenario. Nothing on a mistake: then `fault` says which line is wrong.
+/// Parses a scenario. Returns nothing on a mistake; `fault` says which line is wrong.
 std::optional<script> parse_script(std::string_view text, std::string& fault);
 std::string to_text(const script& what);
 

@@ -57,7 +57,8 @@ void set_call::commit() {
     by_.record_hold(now.key, bytes_of(now.slot));
     return by_.show_to_own_host(now);
   });
-  // The node hears of the set a little later; readers of this host do not wait for that.
+  // The node hears of the filled page up to 500 us later; readers of this host do not wait for
+  // that.
   cluster_.later(by_, microseconds(cluster_.time().below(500)),
                  [filled, unfilled = plan_.take_unfilled(), mode = mode_](process& node) {
                    node.serve_abandon(unfilled);

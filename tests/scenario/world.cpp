@@ -6,7 +6,7 @@ namespace peercache::scenario {
 
 using std::chrono::microseconds;
 
-/// Draws the next number by splitmix64.
+/// Returns a random number below `limit`, by splitmix64.
 std::uint64_t world::below(std::uint64_t limit) noexcept {
   state_ += 0x9e3779b97f4a7c15ull;
   auto z = state_;

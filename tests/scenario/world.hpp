@@ -25,13 +25,13 @@ public:
   std::uint64_t below(std::uint64_t limit) noexcept;
 
   void at(time_point when, task what);
-  /// Runs the next event if it is due by `until`, else moves the time there. False: no event was
-  /// due.
+  /// Runs the next event if it is due by `until`, else moves the time to `until`. False when no
+  /// event was due.
   bool step(time_point until);
 
-  // The network between hosts, by index.
+  // Network between hosts; hosts are named by index.
   void resize(std::size_t hosts);
-  /// Returns how long a message takes now; nothing when it is lost.
+  /// Returns how long a message sent now takes; nothing when the message is lost.
   std::optional<duration> way(std::size_t from, std::size_t to);
   /// Whether messages get through from one host to the other.
   bool open(std::size_t from, std::size_t to) const { return !cuts_[from * hosts_ + to]; }
@@ -42,7 +42,7 @@ public:
   std::uint64_t loss_percent = 0;
   std::uint64_t repeat_percent = 0;
   bool overtaking = true;         ///< False: messages arrive in the order of sending.
-  std::vector<duration> slowness; ///< Time added to all that a host sends, by host.
+  std::vector<duration> slowness; ///< Time added to every message that a host sends, by host.
 
 private:
   struct event {

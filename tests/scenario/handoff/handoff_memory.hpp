@@ -42,7 +42,7 @@ public:
   /// Overwrites the page, and all items of its number, with random words, as another owner would.
   void scramble(std::uint32_t page, std::mt19937_64& random);
 
-  /// Words from this address on. @pre they lie in one buffer
+  /// Words from this address on. @pre the words lie in one buffer
   std::span<std::uint64_t> words_at(std::uint64_t address, std::uint32_t bytes);
   /// The number of the page, or of the item, in which this address lies.
   std::uint32_t page_at(std::uint64_t address) const;
@@ -72,7 +72,8 @@ private:
   small_model model_;
   worker_ranks ranks_;
   bool prefill_;
-  std::deque<buffer> buffers_; ///< K and V of each layer, or MLA's; states; the aux rows.
+  std::deque<buffer> buffers_; ///< Buffers of K and V of each layer (one buffer per layer with
+                               ///< MLA), of the states, and of the aux rows.
 };
 
 /// Says which request has which pages of one engine. The engine's ranks have the same pages of a

@@ -35,14 +35,17 @@ class handoff_world {
 public:
   explicit handoff_world(std::uint64_t seed);
 
-  /// Runs with faults, then without until all is over; returns what was wrong, or nothing.
+  /// Runs steps with faults, then steps without faults until all requests are over. Returns the
+  /// first fault of the code under test; empty when there was none.
   std::string run();
 
   struct counts {
     std::uint64_t succeeded = 0, failed = 0;
     std::uint64_t retracted = 0; ///< Requests whose number was that of a success.
     std::uint64_t timed_out = 0; ///< Ends by an engine's time-out, at either side.
-    /// Successes by what their engines have, which is at most one of pipeline stages and shares.
+    /// Successes with a model that has states (of mamba or a sliding window), with several pipeline
+    /// stages of prefill, and with pages shared out over prefill's context-parallel ranks; a model
+    /// has stages or shares, never both.
     std::uint64_t with_states = 0, with_stages = 0, with_cp_shares = 0;
 
     counts& operator+=(const counts& more);
@@ -60,7 +63,7 @@ private:
     std::vector<std::vector<std::uint64_t>> fetched; ///< Words of each piece that left the source.
     std::size_t written = 0;                         ///< Pieces that have arrived.
     bool begun = false, pinned = false, cancelled = false;
-    std::optional<bool> stands; ///< Whether the lease stands; nothing before it was judged.
+    std::optional<bool> stands; ///< Whether the lease stands; empty until the lease was judged.
     progress came = progress::going_on;
   };
   struct prefill_rank {
@@ -92,8 +95,9 @@ private:
     std::size_t prefill = 0, decode = 0;
     incarnation source; ///< The prefill rank's process.
     bool up = true;
-    bool prefill_has_it = true, decode_has_it = true; ///< Whether each side has yet to learn that
-                                                      ///< the connection has ended.
+    bool prefill_has_it = true,
+         decode_has_it = true; ///< Whether each side still counts the connection as its own: false
+                               ///< once the side has learnt that the connection has ended.
     std::deque<std::string> to_prefill{}, to_decode{};
   };
   enum class phase { waiting, running, ending, over };

@@ -31,7 +31,7 @@ protected:
   auto& scheduler() { return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()); }
 
   /// Delivers all messages that wait, and those that their handlers send. Actors send themselves
-  /// beats for ever, but a beat comes only when time passes, so this returns.
+  /// beats for ever, but a beat comes only when time passes, so `settle` returns.
   void settle() { scheduler().run(); }
 
   void pass(std::chrono::milliseconds time) {
@@ -50,7 +50,7 @@ protected:
     return answer;
   }
 
-  /// The samples with which an actor answers a question for its statistics.
+  /// Asks an actor for its statistics and returns their samples.
   template <class Handle>
   metrics::samples samples_of(const Handle& whom) {
     auto pending = self->request(whom, caf::infinite, link::stats_atom_v);

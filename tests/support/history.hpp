@@ -18,8 +18,8 @@
 namespace peercache::tests {
 
 /// Writes down what happens in a run. The script scripts/check_history.py judges the file and
-/// describes its format. Nothing is judged here, and nothing is known of what bytes mean: a page is
-/// its first 8 bytes, a digest of all of them, and their number.
+/// describes its format. This class judges nothing and does not know what bytes mean: it writes a
+/// page as its first 8 bytes, a digest of all its bytes, and their number.
 ///
 /// Threads: any, with a lock around each line. Files are complete when this object is destroyed.
 class history {
@@ -44,7 +44,8 @@ public:
   void drop(time_point at, std::string_view process, const page_key& key);
 
   call_number ask(time_point at, time_point until, std::string_view process, std::string_view kind);
-  /// Notes a hit. @param holder where the bytes were; "-" when nobody knows
+  /// Notes that a call got a page. @param holder the process that the bytes came from; "-" when
+  /// unknown
   void hit(call_number call, const page_key& key, std::span<const std::byte> bytes,
            std::string_view holder);
   void returned(call_number call, time_point at);

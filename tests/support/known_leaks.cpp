@@ -1,6 +1,6 @@
-// Leaks that LeakSanitizer does not report: CAF 0.17.6 loses 2 KiB, its broker and a message to it,
-// when an actor system ends within the same moment as a tick of the broker's heartbeat (every 500
-// ms).
+// Leaks that LeakSanitizer does not report: CAF 0.17.6 loses 2 KiB (its broker and a message to the
+// broker) when an actor system ends at the same moment as a tick of the broker's heartbeat, which
+// comes every 500 ms.
 extern "C" const char* __lsan_default_suppressions();
 
 extern "C" const char* __lsan_default_suppressions() {

@@ -38,7 +38,7 @@ public:
     std::unique_ptr<discovery::membership> machine;
     std::vector<discovery::view> adopted; ///< Views that all processes of this node adopted.
     std::vector<std::string> refusals;
-    /// Reasons that the process gave for joins that nobody answered.
+    /// Reasons that the process gave for joins that no node answered.
     std::vector<std::string> complaints;
     bool frozen = false;
     /// Packets that the process's sockets hold while it is frozen.
@@ -63,7 +63,7 @@ public:
   }
 
   /// Starts a node called `name` on the given host. Returns its index.
-  /// @param port differs from the usual one where two nodes run on a host
+  /// @param port must differ from the default when two nodes run on one host
   std::size_t start(const std::string& name, std::size_t host,
                     std::vector<discovery::endpoint> seeds, std::uint16_t port = address(0).port) {
     auto& n = nodes_.emplace_back();
@@ -90,8 +90,8 @@ public:
     n.machine = std::make_unique<discovery::membership>(n.options, n.self, now_);
   }
 
-  /// Kills a process, as kill -9 does. With `noticed`, all others see their connections to it break
-  /// at once.
+  /// Kills a process, as kill -9 does. With `noticed`, all other nodes see at once that their
+  /// connections to it break.
   void kill(std::size_t i, bool noticed = false) {
     auto inc = nodes_[i].self.inc;
     nodes_[i].machine.reset();
@@ -102,7 +102,7 @@ public:
   }
 
   /// Kills several processes, delivers the packets that are on their way, and then lets all other
-  /// nodes see their connections to the killed ones break.
+  /// nodes see that their connections to the killed processes break.
   void kill_noticed(const std::vector<std::size_t>& these) {
     for (auto i : these)
       kill(i);
@@ -126,7 +126,7 @@ public:
   void forget(std::size_t i, const std::string& name) {
     perform(i, nodes_[i].machine->forget(name, now_));
   }
-  /// Has node `i` hear a packet that no node of the net has sent.
+  /// Delivers to node `i` a packet that no node of the net has sent.
   void hear(std::size_t i, const discovery::packet& said) {
     perform(i, nodes_[i].machine->on_packet(said, now_));
   }
@@ -149,7 +149,8 @@ public:
     return std::chrono::duration_cast<ms>(now_ - start);
   }
 
-  /// Whether all running nodes are joined and hold one and the same view, of exactly these nodes.
+  /// Whether all running nodes are joined and have the same view, whose members are exactly these
+  /// nodes.
   bool converged() const {
     const discovery::view* first = nullptr;
     std::size_t running = 0;
@@ -253,8 +254,8 @@ private:
   std::uint64_t packets_sent_ = 0;
 };
 
-/// The name of a node by its number, below 128. The ids of such names ascend with the number, so
-/// that the masters are the head and the nodes with the lowest numbers.
+/// The name of the node with this number. The ids of such names ascend with the number, so that the
+/// masters are the head and the nodes with the lowest numbers. @pre number < 128
 inline std::string node_name(std::size_t number) {
   PEERCACHE_ASSERT(number < 128);
   for (std::size_t more = 0;; ++more) {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /// A libcuda.so.1 for machines without a GPU: the functions that rdma/cuda_memory.cpp looks up,
-/// over memory that only they can reach, and a few `fake_cuda_*` for tests. A thread that has not
-/// entered the device's context is refused, as the driver refuses it.
+/// over memory that only these functions can reach, and a few `fake_cuda_*` for tests. A thread
+/// that has not entered the device's context is refused, as the driver refuses it.
 namespace {
 
 struct allocation {
@@ -95,8 +95,9 @@ int cuInit(unsigned) {
 int cuPointerGetAttribute(void* data, int attribute, std::uint64_t address) {
   if (alias_of(address, 1) == nullptr)
     return invalid_value;
-  const int answer = attribute == 2 ? 2 : 0; // Attribute 2 is the memory's type, where 2 means
-                                             // "device"; the other one is the device's ordinal.
+  const int answer =
+      attribute == 2 ? 2 : 0; // Attribute 2 is the memory's type, where 2 means "device"; otherwise
+                              // the ordinal of the device is asked for, which is 0.
   std::memcpy(data, &answer, sizeof answer);
   return success;
 }

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-/// The hardware's own part of the fake provider: carries out work requests that are due, in the
-/// order that the hardware likes.
+/// The fake provider's hardware: carries out work requests that are due, in any order that real
+/// hardware may choose.
 namespace peercache::tests {
 
 namespace {
@@ -24,7 +24,8 @@ void add_candidates(fabric_state& all, queue_state& queue, std::vector<candidate
     if (work.carried_out)
       continue;
     if ((work.flags & IBV_SEND_FENCE) != 0 && !all_before_done)
-      return; // A fenced request waits for those before it, and so do the requests behind it.
+      return; // A fenced request waits for the requests posted before it, and so do the requests
+              // posted after it.
     out.push_back({&queue, sequence});
     if (!all.reorder)
       return;
@@ -131,14 +132,14 @@ fake_work view_of(queue_state& queue, std::uint64_t sequence) {
           work.remote_address, work.bytes};
 }
 
-/// Whether a work request is still to be carried out, now that the lock is held again.
+/// Whether a work request is still to be carried out after the lock was released and taken again.
 bool still_there(fabric_state& all, std::uint32_t number, std::uint64_t sequence) {
   auto found = all.queues.find(number);
   return found != all.queues.end() && found->second->state == IBV_QPS_RTS &&
          sequence >= found->second->completed && sequence < found->second->posted;
 }
 
-/// Calls a hook without the lock. False when the work request was gone after the hook.
+/// Calls a hook with the lock released. False when the work request was gone after the hook.
 bool call_hook(fabric_state& all, guard& held, const fake_fabric::hook& hook, queue_state& queue,
                std::uint64_t sequence) {
   if (!hook)
@@ -213,7 +214,8 @@ void fail_queue(fabric_state& all, queue_state& queue) {
 
 void carry_out_due(fabric_state& all, guard& held) {
   if (all.carrying_out)
-    // Another call carries work out already, perhaps in a hook, and goes on with the new work.
+    // Another call carries work out already, perhaps in a hook; that call carries out the new work
+    // too.
     return;
   all.carrying_out = true;
   while (auto next = pick(all)) {

@@ -27,7 +27,7 @@ const char* sysfs_name(ibv_gid_type type) {
 }
 
 /// Writes the files that the kernel would show for a device in /sys/class/infiniband. Called only
-/// when a test asks for the folder: a file system is slow, and most tests do not.
+/// when a test asks for the folder, because file systems are slow and most tests need no folder.
 void write_sysfs(const std::string& folder, const fake_device& device) {
   namespace fs = std::filesystem;
   if (device.numa_node >= 0) {

@@ -29,8 +29,8 @@ public:
   event_fd& operator=(const event_fd&) = delete;
   int get() const noexcept { return fd_; }
   void raise() noexcept;
-  /// Takes one event off the descriptor; blocks when the descriptor does. False when there is none;
-  /// errno says why.
+  /// Takes one event off the descriptor; blocks unless the descriptor is non-blocking. False when
+  /// no event was taken; errno says why.
   static bool take(int fd) noexcept;
 
 private:
@@ -47,11 +47,11 @@ struct context_state : verbs_context {
 };
 
 struct domain_state : ibv_pd {
-  std::size_t children = 0; ///< Number of regions and queue pairs of the domain.
+  std::size_t children = 0; ///< Number of memory regions and queue pairs of the domain.
 };
 
 struct region_state : ibv_mr {
-  std::byte* memory = nullptr; ///< Memory of this process that `address` stands for.
+  std::byte* memory = nullptr; ///< Memory of this process that the region's `address` stands for.
   std::uint64_t address = 0;
   unsigned rights = 0;
   void* mapping = nullptr; ///< The mapping of a dmabuf's memory.
@@ -67,7 +67,7 @@ struct channel_state : ibv_comp_channel {
 
 struct completion_entry {
   ibv_wc completion{};
-  /// The queue pair of the completion; null when it was destroyed since.
+  /// The queue pair of the completion; null when the queue pair has been destroyed since.
   queue_state* queue = nullptr;
   std::uint64_t sequence = 0;
 };
@@ -112,7 +112,7 @@ struct queue_state : ibv_qp {
   std::uint64_t packets_answered = 0;
   bool signal_all = false;
 
-  /// The place in the ring of a request's number; the ring's size is a power of two.
+  /// The place of the request with this number in the ring, whose size is a power of two.
   std::size_t slot(std::uint64_t sequence) const noexcept { return sequence & (ring.size() - 1); }
   work_state& at(std::uint64_t sequence) noexcept { return ring[slot(sequence)]; }
   ibv_sge* pieces_of(std::uint64_t sequence) noexcept {
@@ -127,7 +127,8 @@ struct device_state {
   fake_counts counts;
   std::uint64_t locked_bytes = 0;
   bool broken = false;
-  nanoseconds busy_until{}; ///< When the rail is free again, in a simulation of rails.
+  nanoseconds busy_until{}; ///< When the rail has sent all READs that were posted so far, in a
+                            ///< simulation of rails.
 };
 
 struct fault {
@@ -154,7 +155,7 @@ struct fabric_state {
   nanoseconds retry_delay{};
   bool reorder = false;
   bool held = false;
-  std::size_t allowance = 0; ///< How many work requests may be carried out although work is held.
+  std::size_t allowance = 0; ///< Work requests that may be carried out although work is held.
   bool carrying_out = false;
   bool keep_completions = true;
   simulation rails;
@@ -171,7 +172,7 @@ struct fabric_state {
   std::uint32_t last_key = 0;
   std::uint64_t last_order = 0;
 
-  /// The error that a test has ordered for this call; 0 when it has not.
+  /// The error that a test has ordered for this call; 0 when none was ordered.
   int next_fault(fake_call what);
   device_state* find(const std::string& name);
   void tell(context_state& context, const ibv_async_event& event);
@@ -200,11 +201,11 @@ inline channel_state& state_of(ibv_comp_channel* channel) {
   return *static_cast<channel_state*>(channel);
 }
 
-// Functions in carry_out.cpp: what the hardware does by itself.
+// Functions in carry_out.cpp: the hardware's actions.
 
 /// Carries out all work requests that are due. Releases the lock while a hook runs.
 void carry_out_due(fabric_state& fabric, guard& held);
-/// When the next work request is due; nothing when there is none, or when work is held.
+/// When the next work request is due; nothing when no request waits, or when work is held.
 std::optional<nanoseconds> next_due(fabric_state& fabric);
 std::size_t waiting_work(fabric_state& fabric);
 /// Moves a queue pair to the error state, which flushes its requests.

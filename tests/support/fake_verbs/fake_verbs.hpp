@@ -169,8 +169,8 @@ public:
   void set_delay(duration least, duration most);
   /// Sets the time until a work request that nobody answers is given up with RETRY_EXC.
   void set_retry_delay(duration delay);
-  /// Lets READs be carried out in a random order, which the seed decides; a fenced one comes after
-  /// all before it. Completions still come in the order of posting.
+  /// Lets READs be carried out in a random order, which the seed decides; a fenced READ comes after
+  /// all READs posted before it. Completions still come in the order of posting.
   void set_reorder(bool on);
   /// Holds all work from now on: only `step` carries some out.
   void hold();

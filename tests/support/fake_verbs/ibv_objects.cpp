@@ -74,7 +74,7 @@ int destroy_error(bool busy, const char* sentence) {
 int request_notification(ibv_cq* queue, int) {
   guard held(fabric().lock);
   carry_out_due(fabric(), held);
-  // Completions from now on make an event, those that are pending already do not.
+  // Later completions make an event; completions that are pending already do not.
   state_of(queue).armed = true;
   return 0;
 }

@@ -41,7 +41,8 @@ struct disk_faults {
   bool any() const noexcept { return error_percent != 0 || stall.count() != 0 || kill_step != 0; }
 };
 
-/// A disk that fails as a test wants it to. Threads, ownership, errors: as the disk behind it.
+/// A disk that passes its calls on to a real disk, and fails as a test wants. Threads, ownership,
+/// errors: as the real disk.
 class faulty_disk_io final : public disk_io {
 public:
   faulty_disk_io(std::unique_ptr<disk_io> real, const disk_faults& faults);
@@ -99,7 +100,8 @@ private:
 
   const std::unique_ptr<disk_io> real_;
   const disk_faults faults_;
-  std::optional<clock::time_point> started_; ///< When the first write came; nothing before that.
+  std::optional<clock::time_point>
+      started_; ///< When the first write came; nothing before the first write.
   std::mt19937 random_{1};
   std::deque<late> late_; ///< Delayed completions, the earliest first.
   std::uint32_t passed_ = 0;

@@ -12,7 +12,7 @@ namespace peercache::rdma {
 
 namespace {
 
-/// Copies the bytes of `from` that begin `offset` bytes behind its first into a part.
+/// Copies bytes of `from`, beginning `offset` bytes behind its first byte, into the part `to`.
 void copy_rows(const memory_rows& from, std::uint64_t offset, const page_part& to) {
   for (std::uint32_t done = 0; done < to.bytes;) {
     const auto in_row = static_cast<std::uint32_t>(offset % from.row_bytes);
@@ -55,7 +55,8 @@ void memory_data_plane::cancel(const read_batch& batch) {
     submitted_.erase(waiting);
     refuse(mine, page_status::closed, stats_);
   } else if (started != flights_.end()) {
-    // Transfers of a batch that has finished are dropped, as by a connection that was destroyed.
+    // Transfers of a batch that has finished are dropped, as real data planes drop them by
+    // destroying the connection.
     complete(*started->second, page_status::closed);
   }
   published_.publish(stats_);
@@ -128,7 +129,7 @@ void memory_data_plane::arrive(transfer& what) {
   const auto& peer = at.job.batch->peer;
   const auto* host = network_.find(peer.host, peer.port);
   if (host == nullptr || host->source != at.source || host->spans != at.spans)
-    // The peer is gone, or restarted since the request was sent.
+    // The peer is gone, or was restarted after the request was sent.
     return complete(at, page_status::unreachable);
   using behaviour = memory_network::behaviour;
   if (host->acts == behaviour::silent)

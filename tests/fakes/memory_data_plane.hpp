@@ -19,7 +19,8 @@
 namespace peercache::rdma {
 
 /// Which processes serve at which addresses of a network that exists in memory only, and how well.
-/// Threads: one, the planes'. Ownership: sources and spans are lent from `attach` to `detach`.
+/// Threads: one, that of the data planes. Ownership: sources and spans are lent from `attach` to
+/// `detach`.
 class memory_network {
 public:
   enum class behaviour : std::uint8_t {
@@ -33,8 +34,8 @@ public:
     incarnation inc;
     page_source* source = nullptr;
     behaviour acts = behaviour::serves;
-    const served_spans* spans = nullptr; ///< Spans that are served instead of `source`; null: none
-                                         ///< are.
+    const served_spans* spans = nullptr; ///< Memory spans that the host serves instead of `source`;
+                                         ///< null when it serves `source`.
 
     data_service service() const noexcept {
       return source != nullptr ? data_service::pool : data_service::handoff;

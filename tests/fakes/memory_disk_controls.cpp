@@ -1,4 +1,4 @@
-// The handles by which tests damage and inspect a disk in memory.
+// Methods of the disk in memory by which tests damage and inspect it.
 
 #include "common/assert.hpp"
 #include "tests/fakes/memory_disk_io.hpp"
@@ -80,8 +80,8 @@ bool memory_disk_io::stopped() const {
 std::unique_ptr<memory_disk_io> memory_disk_io::after_power_cut(std::uint64_t seed,
                                                                 survivors what) const {
   const std::lock_guard lock(mutex_);
-  // Writes on their way may have reached the disk too. `perhaps` changes no byte that programs see,
-  // so the running disk stays as it is.
+  // Writes on their way may have reached the disk before the power cut. `perhaps` changes no byte
+  // that programs see, so the running disk stays as it is.
   if (!stopped_)
     for (const auto& one : flights_)
       if (one.request.what == disk_request::kind::write)

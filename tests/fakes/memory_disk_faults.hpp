@@ -23,11 +23,11 @@ class memory_disk_faults {
 public:
   explicit memory_disk_faults(std::uint64_t seed) : random_(seed) {}
 
-  /// Makes one operation of this kind fail, after `skip` others of the kind.
+  /// Makes one operation of this kind fail: the next one after `skip` operations of this kind.
   void fail_once(disk_operation what, std::uint64_t skip, int error_number);
   /// Makes a random share (0 to 1) of the operations of this kind fail.
   void fail_share(disk_operation what, double share, int error_number);
-  /// Makes every operation fail, until this is called with 0.
+  /// Makes every operation fail with this errno; 0 ends that.
   void fail_all(int error_number) { all_ = error_number; }
   /// Ends all faults that were set; delays and short transfers stay. Returns whether each operation
   /// that was to fail once has failed.

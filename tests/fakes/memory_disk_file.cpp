@@ -55,7 +55,7 @@ void memory_disk_file::image::put(std::uint64_t order, std::uint64_t at, bytes_p
   const auto end = (at + 1) * disk_block_bytes;
   if (end > bytes) {
     if (order < bytes_order)
-      return; // A later resize has cut the block off, so the bytes are not there.
+      return; // A later resize has cut this block off, so its bytes are dropped.
     resize(order, end);
   }
   blocks[at] = {std::move(from), order};

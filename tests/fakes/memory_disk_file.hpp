@@ -15,23 +15,23 @@ namespace peercache::storage {
 enum class survivors : std::uint8_t { some, none, all };
 
 /// A file of `memory_disk_io`: the bytes that programs see, the bytes that are durable, and the
-/// changes between the two. Each change has a number; later ones are larger.
-/// Threads: one at a time. Invariant: programs see what is durable with all changes applied.
+/// changes between the two. Each change has a number; later changes have larger numbers. Threads:
+/// one at a time. Invariant: programs see what is durable with all changes applied.
 class memory_disk_file {
 public:
-  /// Bytes that no longer change; a file's blocks point into them.
+  /// Bytes of a write, which never change; the blocks of files point into them.
   using bytes_ptr = std::shared_ptr<const std::byte>;
 
   std::uint64_t bytes() const noexcept { return seen_.bytes; }
   /// Copies a range of the visible bytes into `into`. @pre the range is within the file
   void read(std::uint64_t offset_bytes, std::span<std::byte> into) const;
 
-  /// Writes whole blocks; the file grows when they lie behind its end. @pre the range is whole
-  /// blocks
+  /// Writes whole blocks; the file grows when the blocks lie behind its end. @pre the range is
+  /// whole blocks
   void write(std::uint64_t order, std::uint64_t offset_bytes, std::uint64_t bytes, bytes_ptr from);
   void resize(std::uint64_t order, std::uint64_t bytes);
-  /// Notes a write that was on its way when power was lost: no program has seen it, no sync covers
-  /// it, and after the loss it may have happened.
+  /// Notes a write that was on its way when power was lost. No program has seen its bytes and no
+  /// sync covers them, but the file after the loss may have them.
   void perhaps(std::uint64_t order, std::uint64_t offset_bytes, std::uint64_t bytes,
                bytes_ptr from);
 

@@ -41,7 +41,7 @@ nanoseconds memory_disk_io::time() const {
   return options_.real_time ? std::chrono::steady_clock::now() - made_ : now_;
 }
 
-/// Delays an operation that is not submitted but done in the calling thread.
+/// Delays an operation that the calling thread does itself, such as an open or a rename.
 void memory_disk_io::take_time(disk_operation what) const {
   nanoseconds delay;
   {

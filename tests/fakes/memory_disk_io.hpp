@@ -88,13 +88,13 @@ public:
                  std::chrono::nanoseconds jitter = {});
   void set_short_transfers(double share);
   void set_capacity(std::uint64_t bytes);
-  /// Makes the disk hang: no transfer and no sync completes until this is called with false.
+  /// Makes the disk hang: no transfer and no sync completes until `set_hanging(false)`.
   void set_hanging(bool hangs);
 
   // -- losses of power, and the disk after them
 
-  /// How many operations have changed the disk: writes, syncs, and all that change names or
-  /// lengths.
+  /// How many operations have changed the disk: writes, syncs, and all operations that change names
+  /// or lengths.
   std::uint64_t operations() const;
   /// Takes the power away before the operation of this number (the first is 0): from then on no
   /// change reaches the disk, and every operation fails with EIO.

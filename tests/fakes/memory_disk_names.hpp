@@ -11,9 +11,8 @@
 
 namespace peercache::storage {
 
-/// The files and folders of `memory_disk_io` by name: the names that programs see, those that are
-/// durable, and the changes between the two. Errors are errnos.
-/// Threads: one at a time.
+/// The files and folders of `memory_disk_io` by name: the names that programs see, the names that
+/// are durable, and the changes between the two. Errors are errnos. Threads: one at a time.
 class memory_disk_names {
 public:
   using file_ptr = std::shared_ptr<memory_disk_file>;
@@ -58,13 +57,13 @@ private:
   /// A change of entries that happens as a whole.
   struct change {
     std::vector<entry_change> entries;
-    std::uint64_t number = 0; ///< Number of the change; larger than that of any change before.
+    std::uint64_t number = 0; ///< Number of the change; later changes have larger numbers.
   };
 
   static void apply(tree& to, const std::vector<entry_change>& entries);
   void happen(std::vector<entry_change> entries);
   void unname(memory_disk_file& file);
-  /// Why no file or folder can be made under this name; 0 when it can.
+  /// The errno with which making a file or folder of this name fails; 0 when it can be made.
   int why_no_place(const std::string& name) const;
 
   tree seen_;

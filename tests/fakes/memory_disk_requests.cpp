@@ -14,10 +14,10 @@ using std::chrono::nanoseconds;
 namespace {
 
 /// The simulated clock never passes this time, which is far from an overflow: repeated waits for
-/// another thread may advance the clock so far.
+/// another thread may advance the clock up to here.
 constexpr nanoseconds time_ends = std::chrono::hours(24 * 365 * 100);
 
-/// A copy of the bytes of a write: its head, then its memory.
+/// Returns a copy of all bytes of a write request: those of its `head`, then those of its `memory`.
 memory_disk_file::bytes_ptr copy_of(const disk_request& write) {
   std::shared_ptr<std::byte> copy(new std::byte[bytes_to_move(write)],
                                   std::default_delete<std::byte[]>());
@@ -97,7 +97,7 @@ std::size_t memory_disk_io::reap(std::span<disk_completion> completions) {
   return count;
 }
 
-/// Moves a request on. Returns whether it has completed.
+/// Carries out the next step of a request. Returns whether the request has completed.
 bool memory_disk_io::step(flight& what, int& error_number) {
   if (!is_sync(what.request.what))
     return step_transfer(what, error_number);

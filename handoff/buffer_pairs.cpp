@@ -17,7 +17,7 @@ std::string counted(std::size_t source, std::size_t destination) {
          std::to_string(destination);
 }
 
-/// Whether decode has all pipeline stages in one worker, and prefill has not.
+/// Whether decode has all pipeline stages in one worker while prefill has several stages.
 bool joins_stages(const kv_layout& source, const kv_layout& destination) noexcept {
   return source.ranks.pp_size != destination.ranks.pp_size;
 }

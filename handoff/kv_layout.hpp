@@ -25,13 +25,13 @@ struct kv_buffer {
   std::uint64_t items() const noexcept { return length_bytes / item_bytes; }
 };
 
-/// Kinds of components of states, named as in SGLang. The numbers travel: to change them takes
-/// another `handoff_wire_version`.
+/// Kinds of components of states, named as in SGLang. The numbers are sent between workers:
+/// changing one needs another `handoff_wire_version`.
 enum class state_type : std::uint8_t {
-  mamba,           ///< One item per request: states of convolutions and of recurrences.
+  mamba,           ///< State of convolutions and recurrences: one item per request.
   swa,             ///< Pages of a sliding window.
   dsa,             ///< Pages of an index over the whole sequence.
-  minimax_index_k, ///< Pages of another model's index over the sequence.
+  minimax_index_k, ///< Pages of MiniMax's index over the whole sequence.
   swa_ring,        ///< One row per position of a window, ascending.
   c128_state,      ///< At most one row per request.
 };
@@ -44,8 +44,8 @@ struct state_tensor {
   kv_buffer buffer;
   std::uint32_t dim = 0;
   std::uint32_t outer_count = 0;
-  /// Widths, over all ranks, of the groups that a row is made of (q, k, v of GDN); each is shared
-  /// out over the ranks by itself. Empty: the row is one group.
+  /// Widths, over all ranks, of the groups that a row is made of (q, k, v of GDN); each group is
+  /// shared out over the ranks by itself. Empty: the row is one group.
   std::vector<std::uint32_t> conv_groups;
   bool operator==(const state_tensor&) const = default;
 };
@@ -76,18 +76,21 @@ struct kv_layout {
   std::string dtype; ///< The engine's word for the type of KV elements.
   std::uint32_t page_tokens = 0;
   bool mla = false; ///< One latent per token, the same on all tensor parallel ranks; no heads.
-  /// Beside MLA's KV there are states that are shared out over the ranks.
+  /// Whether states that are shared out over the ranks exist beside MLA's KV.
   bool hybrid_mla = false;
-  /// Every context parallel rank sends its share of the pages; else rank 0 sends all.
+  /// True: every context parallel rank sends its share of the pages. False: rank 0 sends all pages.
   bool all_cp_ranks_send = false;
-  /// KV heads of the model, over all ranks; 0: not known here (decode), or MLA.
+  /// KV heads of the model, over all ranks; 0 when this worker does not know them (decode), or with
+  /// MLA.
   std::uint32_t kv_heads = 0;
-  /// The first layer of this pipeline stage, and the one behind its last; both 0: not known here.
+  /// The first layer of this pipeline stage, and the layer behind its last; both 0 when this worker
+  /// does not know them.
   std::uint32_t first_layer = 0, end_layer = 0;
-  /// Layers of the model without those of a draft model; 0: not known here.
+  /// Layers of the model without those of a draft model; 0 when this worker does not know them.
   std::uint32_t model_layers = 0;
   worker_ranks ranks;
-  /// Each layer's K, then each layer's V, then K and V of a draft model; of MLA one per layer.
+  /// Each layer's K, then each layer's V, then K and V of a draft model; with MLA one buffer per
+  /// layer.
   std::vector<kv_buffer> buffers;
   std::vector<state_component> states;
   std::vector<kv_buffer> aux; ///< The fields of an aux row, in host memory.
@@ -99,12 +102,12 @@ struct kv_layout {
   }
 };
 
-/// Whether the layout is one that a worker can have. Errors: `invalid_argument`.
+/// Checks that a worker can have this layout. Errors: `invalid_argument`.
 result<void> check(const kv_layout& layout);
 
-/// Whether tokens that `source` computed can be used by `destination`: number type, page size,
-/// kind of attention, components of states, aux fields. Lengths that depend on ranks, and layers,
-/// are `transfer_plan::create`'s to compare. Errors: `incompatible`, with both values named.
+/// Checks that `destination` can use tokens that `source` computed: number type, page size, kind of
+/// attention, components of states, aux fields. Layers, and lengths that depend on ranks, are
+/// compared by `transfer_plan::create`. Errors: `incompatible`, with both values named.
 result<void> compare(const kv_layout& source, const kv_layout& destination);
 
 } // namespace peercache::handoff

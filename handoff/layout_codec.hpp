@@ -19,11 +19,11 @@ inline constexpr std::size_t layout_bytes_max = [] {
          number + limits::aux_fields_max * buffer;
 }();
 
-/// Appends a worker's layout as it travels in messages (`handoff_wire_version`).
+/// Appends a worker's layout in the format of `handoff_wire_version`.
 void append_layout(byte_writer& out, const kv_layout& layout);
 
-/// Reads what `append_layout` wrote. Other bytes fail the reader, and the returned layout is of no
-/// use then. Does not `check` the layout.
+/// Reads what `append_layout` wrote. Other bytes fail the reader, and the returned layout must not
+/// be used then. The layout is not yet checked by `check`.
 kv_layout read_layout(byte_reader& in);
 
 /// Reads a byte that is 0 or 1; another value fails the reader.

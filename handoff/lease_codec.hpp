@@ -5,7 +5,7 @@
 
 namespace peercache::handoff {
 
-/// Appends a lease as it travels in messages (`handoff_wire_version`).
+/// Appends a lease in the format of `handoff_wire_version`.
 void append_lease(byte_writer& out, const lease& under);
 
 /// Reads what `append_lease` wrote. A lease whose generation no `lease_table` gives fails the

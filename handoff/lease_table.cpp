@@ -12,8 +12,8 @@ using std::memory_order_relaxed;
 using std::memory_order_release;
 using std::memory_order_seq_cst;
 
-/// Makes the entry's generation odd and higher. Whoever looks at it from now on, by whatever path,
-/// finds that nothing is leased.
+/// Makes the entry's generation odd and higher: whoever looks at the entry afterwards, in memory or
+/// by a READ, finds no lease.
 void close(slot_entry& entry) noexcept {
   const auto now = entry.generation.load(memory_order_relaxed);
   if (now % 2 == 0)
@@ -21,7 +21,7 @@ void close(slot_entry& entry) noexcept {
   std::atomic_thread_fence(memory_order_seq_cst);
 }
 
-/// Stores a key that other threads may be reading, a word at a time.
+/// Stores a key word by word, because other threads may be reading it.
 void store_key(slot_entry& entry, const page_key& key) noexcept {
   std::uint64_t words[sizeof(page_key) / sizeof(std::uint64_t)];
   std::memcpy(words, key.bytes.data(), sizeof words);

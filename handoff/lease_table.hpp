@@ -35,23 +35,23 @@ page_key lease_key(std::uint64_t room, const incarnation& process, std::uint64_t
 /// leased; its key changes only while the generation is odd. Bounds: as many leases as entries.
 class lease_table {
 public:
-  /// Closes all entries, whatever they say: the table begins without leases.
+  /// Closes all entries, whatever they say, so that the table begins without leases.
   /// @pre no other table uses these entries
   lease_table(std::span<slot_entry> entries, incarnation process);
   ~lease_table();
   lease_table(const lease_table&) = delete;
   lease_table& operator=(const lease_table&) = delete;
 
-  /// Leases an entry to the room, or transfer; nothing when all entries are leased.
+  /// Leases an entry to this room or transfer; nothing when all entries are leased.
   std::optional<lease> take(std::uint64_t room);
 
-  /// Ends the lease. When this has returned, whoever looks at the entry finds the lease ended; a
-  /// server that pinned the entry before (`pinned`) may still be sending. Does nothing for a lease
-  /// that has ended already, even if its entry is leased again.
+  /// Ends the lease. After `revoke` has returned, whoever looks at the entry finds the lease ended;
+  /// a server that pinned the entry before (`pinned`) may still be sending. Does nothing for a
+  /// lease that has ended already, even if its entry is leased again.
   void revoke(const lease& ended) noexcept;
 
   bool stands(const lease& asked) const noexcept;
-  /// Whether a server of this process is sending for the entry's present or last lease.
+  /// Whether a server of this process is sending memory under the entry's present or last lease.
   bool pinned(const lease& asked) const noexcept;
   std::size_t taken() const noexcept { return entries_.size() - free_.size(); }
   std::size_t capacity() const noexcept { return entries_.size(); }

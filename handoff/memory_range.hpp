@@ -4,7 +4,7 @@
 
 namespace peercache::handoff {
 
-/// A range of memory of one process. The struct travels as it is (`handoff_wire_version`).
+/// A range of memory of one process. The struct is sent as it is (`handoff_wire_version`).
 struct memory_range {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;

@@ -47,7 +47,7 @@ std::vector<std::uint32_t> read_items(byte_reader& in, std::uint32_t most) {
   return items;
 }
 
-/// Reads a peer's text and makes it printable, because people may read it in a log.
+/// Reads a text of a peer and makes it printable, because it may be logged.
 std::string read_text(byte_reader& in) {
   return printable(std::string(in.short_text()));
 }

@@ -25,14 +25,14 @@
 ///   buffer             address 8, length 8, item 4, layer 4
 ///
 /// The kind and the version of a hello never change their places, nor does anything in a refusal:
-/// so a worker tells another version from rubbish, and can read why it was refused. Decoders take
-/// no memory for a count whose items the message does not have.
+/// so a worker can tell another version from garbage, and can read why it was refused. Decoders
+/// take no memory for a count whose items the message does not have.
 namespace peercache::handoff {
 
 inline constexpr std::uint32_t handoff_wire_version = 4;
 
 /// Length of the longest message: an offer with all components of states over the longest sequence.
-/// Only prefill sends it.
+/// Only prefill sends offers.
 inline constexpr std::size_t message_bytes_max =
     (limits::state_components_max + 1) * std::size_t{limits::room_pages_max} * 4;
 /// Length of the longest message that is not an offer: a layout.
@@ -50,37 +50,42 @@ constexpr engine_side other_side(engine_side side) noexcept {
   return side == engine_side::prefill ? engine_side::decode : engine_side::prefill;
 }
 
-/// Length of the longest message that a worker of `side` sends.
+/// Length of the longest message that a worker of this side sends.
 constexpr std::size_t message_bytes_max_of(engine_side side) noexcept {
   return side == engine_side::prefill ? message_bytes_max : short_message_bytes_max;
 }
 
-/// The first message of each of the two workers: who the worker is, and where its pages are served.
+/// The first message that each of two connected workers sends: who the worker is, and where its
+/// pages are served.
 struct hello {
   engine_side side = engine_side::prefill;
   incarnation process;
   node_id node;
   std::uint16_t data_port = 0; ///< Port of the page server; 0 with decode, which serves nothing.
-  std::uint8_t rails = 0;      ///< Rails on which pages are served; 0: TCP only.
-  std::string cluster;         ///< At most `limits::cluster_bytes_max` bytes of printable ASCII.
-  /// Numeric address of the page server; empty when it is the one at which the worker was dialed.
+  std::uint8_t rails =
+      0;               ///< Rails on which pages are served; 0 when pages are served over TCP only.
+  std::string cluster; ///< At most `limits::cluster_bytes_max` bytes of printable ASCII.
+  /// Numeric address of the page server; empty when that is the address at which the worker was
+  /// dialed.
   std::string data_host = {};
   bool operator==(const hello&) const = default;
 };
 
-/// From decode: its room has allocated pages, and prefill's pages are to be read into them.
+/// Message from decode: decode has allocated pages for the room, and wants to read prefill's pages
+/// into them.
 struct join {
   room_id room;
   join_id id;
-  std::uint32_t prefix_pages = 0; ///< Pages that decode has already; offers begin behind them.
-  std::uint32_t page_count = 0;   ///< Pages that decode has allocated behind the prefix.
-  bool dummy = false; ///< Nothing will be read: no offers are wanted, and `done` says 0 bytes.
+  std::uint32_t prefix_pages =
+      0;                        ///< Pages that decode already has; offers begin behind these pages.
+  std::uint32_t page_count = 0; ///< Pages that decode has allocated behind the prefix.
+  bool dummy = false; ///< Nothing will be read: no offers are wanted, and `done` will say 0 bytes.
   /// Decode workers, this one included, that join the room at this prefill worker.
   std::uint32_t receivers = 1;
   bool operator==(const join&) const = default;
 };
 
-/// From prefill: these pages are complete, and may be read while the lease stands.
+/// Message from prefill: these pages are complete, and may be read while the lease stands.
 struct offer {
   room_id room;
   join_id id; ///< Id of the join that the offer answers.
@@ -89,7 +94,8 @@ struct offer {
   bool operator==(const offer&) const = default;
 };
 
-/// From decode: all that the room's offers promised has arrived and was judged.
+/// Message from decode: all bytes that the room's offers promised have arrived and were judged
+/// good.
 struct done {
   room_id room;
   join_id id;
@@ -98,12 +104,12 @@ struct done {
   bool operator==(const done&) const = default;
 };
 
-/// From either side: the room has failed.
+/// Message from either side: the room has failed.
 struct abort {
   room_id room;
   join_id id;
-  std::string reason; ///< For people: at most `limits::reason_bytes_max` bytes.
-  bool heard = false; ///< The failure began at another worker, which tells the reason itself.
+  std::string reason; ///< Text for people, of at most `limits::reason_bytes_max` bytes.
+  bool heard = false; ///< The failure began at another worker, which reports the reason itself.
   bool operator==(const abort&) const = default;
 };
 
@@ -112,14 +118,14 @@ constexpr failure_kind kind_of(const abort& said) noexcept {
   return said.heard ? failure_kind::another_rank : failure_kind::peer_aborted;
 }
 
-/// From either side, at intervals: the process lives.
+/// Message from either side, sent at intervals: the process lives.
 struct beat {
   bool operator==(const beat&) const = default;
 };
 
-/// From either side, as its last message: the worker does not want this connection.
+/// Last message from either side: the worker does not want this connection.
 struct refusal {
-  std::string reason; ///< For people: at most `limits::reason_bytes_max` bytes.
+  std::string reason; ///< Text for people, of at most `limits::reason_bytes_max` bytes.
   bool operator==(const refusal&) const = default;
 };
 
@@ -127,7 +133,7 @@ using message =
     std::variant<hello, kv_layout, join, offer, done, abort, beat, refusal, transfer_write,
                  transfer_read, transfer_lent, transfer_ended, transfer_stop>;
 
-/// Encodes a message as it travels. Texts that are too long are cut.
+/// Encodes a message as it is sent. Texts that are too long are cut.
 /// @pre the lists of the message are within their limits
 std::string encode(const message& sent);
 

@@ -5,8 +5,8 @@
 
 namespace peercache::handoff {
 
-/// Names one connection to a worker of the other side; another connection to the same worker has
-/// another number.
+/// Names one connection to another worker; a second connection to the same worker has another
+/// number.
 struct peer_id {
   std::uint64_t value = 0;
   auto operator<=>(const peer_id&) const = default;

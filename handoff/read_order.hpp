@@ -21,8 +21,8 @@ struct read_id {
 /// Pieces to read from one peer under one lease, as one batch of the data plane.
 struct read_order {
   read_id id;
-  /// Turn of a room, or job of `transfer_reads`, for which the read is made; names the reads to
-  /// cancel.
+  /// Turn of a room, or job of `transfer_reads`, that the read belongs to; reads are cancelled by
+  /// it.
   join_id turn;
   peer_id from;
   lease under;

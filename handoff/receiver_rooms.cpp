@@ -294,7 +294,7 @@ void receiver_rooms::fail(join_id id, turn& at, failure_kind kind, std::string r
   at.failing = true;
   at.failure = {std::move(reason), kind};
   drop_waiting(id, at);
-  if (at.pages) // The senders have been joined.
+  if (at.pages) // Pages are allocated, so the senders have been sent a join.
     for (const auto& each : at.senders)
       actions_.push_back(outgoing{
           each.from.peer, handoff::abort{at.room, id, at.failure.reason, at.failure.was_heard()}});
@@ -312,8 +312,9 @@ void receiver_rooms::set_state(turn& at, room_state state) {
     changed_.insert(at.room);
 }
 
-/// Does nothing while reads of the turn are under way. Then a turn that was failing becomes
-/// `failed`, and a turn that the engine has cleared is forgotten.
+/// Ends the turn's part that waited for its reads: does nothing while reads of the turn are under
+/// way; afterwards a failing turn becomes `failed`, and a turn that the engine has cleared is
+/// forgotten.
 void receiver_rooms::settle(join_id id, turn& at) {
   if (at.reads != 0)
     return;

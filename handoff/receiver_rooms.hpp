@@ -61,7 +61,7 @@ public:
   struct options {
     /// Maximum number of turns, including cleared turns that only wait for reads.
     std::size_t rooms_max = 65'536;
-    /// Offers of one sender that were not read yet; one more fails the room.
+    /// Limit of offers of one sender that were not read yet; a further offer fails the room.
     std::size_t offers_waiting_max = 4096;
     std::uint64_t wire_bytes_max = 256u << 20;
     std::uint64_t read_bytes_max = 64u << 20; ///< Bytes at which a read gets no further piece.
@@ -72,15 +72,15 @@ public:
     std::shared_ptr<const transfer_plan> plan; ///< The plan from this peer to this worker.
   };
   using outgoing = handoff::outgoing;
-  /// Asks that all reads of this turn that are under way are cancelled. Each is still reported by
-  /// `finish_read`, when it can no longer write.
+  /// Asks that all reads of this turn that are under way are cancelled. Each read is still reported
+  /// by `finish_read`, when it can no longer write.
   struct cancel_reads {
     join_id turn;
     bool operator==(const cancel_reads&) const = default;
   };
   using action = std::variant<outgoing, cancel_reads>;
 
-  /// @param first_turn a number above those that this process has used before
+  /// @param first_turn a number above those of all turns that this process has had before
   receiver_rooms(options opts, join_id first_turn) : options_(opts), next_turn_(first_turn) {}
 
   // -- the engine
@@ -88,24 +88,25 @@ public:
   /// Opens a room. Errors: `refused` (too many turns), `invalid_argument` (the number is open
   /// already; that room stays as it is).
   result<void> open(room_id room);
-  /// Says which prefill workers send. Errors: `invalid_argument` (the room is not open, has ended
-  /// or is connected already, or not exactly one of the workers has the aux row).
+  /// Says which prefill workers send to the room. Errors: `invalid_argument` (the room is not open,
+  /// has ended or is connected already, or not exactly one of the workers has the aux row).
   result<void> connect(room_id room, std::vector<source> sources);
   /// Joins all senders and names the pages, which are written to until the room has ended. Errors:
-  /// `invalid_argument` (before `connect`, after the end, called already, or too many pages).
+  /// `invalid_argument` (before `connect`, after the end of the room, a second call for the room,
+  /// or too many pages).
   result<void> allocate(room_id room, allocated_pages pages);
   /// Fails the room; `poll` returns `failed` once no read of the room's turn is under way.
   void abort(room_id room, std::string reason, failure_kind kind = failure_kind::aborted);
-  /// Forgets the room, which is aborted first if it has not ended. Its pages may be given to
-  /// somebody else when `is_quiet`.
+  /// Forgets the room, which is aborted first if it has not ended. Its pages may be used for
+  /// another request as soon as `is_quiet`.
   void clear(room_id room);
   /// Fails all rooms, for a worker that gives its memory back.
   void abort_all(const std::string& reason);
 
   /// The room's state; `failed` for a room that is not open.
   room_state poll(room_id room) const noexcept;
-  /// Rooms whose `poll` may return another state than at the last call of this function, each once:
-  /// new rooms are among them, cleared rooms are not. Cost: that of the rooms returned.
+  /// Rooms whose `poll` may return another state than at the last call of this function, each once,
+  /// including new rooms but not cleared rooms. Cost: that of the rooms returned.
   std::vector<room_id> take_changes();
   std::optional<room_failure> failure(room_id room) const;
   /// The bytes that were read for a room that has succeeded, and the time from its first offer to
@@ -125,11 +126,11 @@ public:
   // -- reads
 
   /// Orders the next read, if pieces wait and the limits allow a read; its parts are the data
-  /// plane's until `finish_read`. Cost: rooms that have nothing to read add none.
+  /// plane's until `finish_read`. Cost: independent of rooms that have nothing to read.
   std::optional<read_order> next_read();
   /// Reports a read whose parts no channel can write to any longer.
   ///
-  /// @param good whether each piece arrived while its lease stood
+  /// @param good whether every piece arrived while the lease stood
   ///
   /// @pre `id` was ordered and not reported yet
   void finish_read(read_id id, bool good, const std::string& reason, time_point now);
@@ -150,7 +151,8 @@ private:
   struct turn {
     room_id room;
     room_state state = room_state::bootstrapping;
-    bool failing = false; ///< The turn has failed; `state` says so only when no read is under way.
+    bool failing = false; ///< The turn has failed; its `state` becomes `failed` only when no read
+                          ///< is under way.
     bool cleared = false;
     std::vector<sender> senders;
     std::optional<allocated_pages> pages;

@@ -25,8 +25,8 @@ std::optional<memory_range> registered_memory::remove(std::uint64_t address) {
 bool registered_memory::overlaps(const memory_range& memory) const noexcept {
   if (!memory.possible())
     return false;
-  // Ranges do not overlap each other: if any overlaps the memory, so does the last that begins
-  // before the memory's end.
+  // Ranges do not overlap each other. So if any range overlaps the memory, the last range that
+  // begins before the memory's end does.
   const auto behind = ranges_.lower_bound(memory.address + memory.bytes);
   return behind != ranges_.begin() &&
          memory_range{std::prev(behind)->first, std::prev(behind)->second}.overlaps(memory);

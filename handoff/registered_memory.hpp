@@ -10,9 +10,9 @@
 
 namespace peercache::handoff {
 
-/// The memory that a transfer worker has registered: nothing else of its process is ever read or
+/// The memory that a transfer worker has registered: no other memory of its process is ever read or
 /// written for a peer. Threads: one owner. Errors: `invalid_argument` for memory that is not
-/// `possible`, `refused` for memory that overlaps what is registered.
+/// `possible`, `refused` for memory that overlaps a registered range.
 class registered_memory {
 public:
   result<void> add(const memory_range& memory);

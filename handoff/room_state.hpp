@@ -33,11 +33,12 @@ std::string_view to_string(failure_kind kind) noexcept;
 
 /// Why a room has failed.
 struct room_failure {
-  std::string reason; ///< For people.
+  std::string reason; ///< Sentence for people.
   failure_kind kind = failure_kind::aborted;
 
   bool from_another_rank() const noexcept { return kind == failure_kind::another_rank; }
-  /// Whether this worker has only heard of the failure, from its engine or from the other side.
+  /// Whether this worker did not see the failure itself but heard of it, from its engine or from
+  /// the other side.
   bool was_heard() const noexcept {
     return from_another_rank() || kind == failure_kind::peer_aborted;
   }

@@ -44,10 +44,10 @@ struct item_run {
 std::vector<item_run> merged_runs(std::span<const std::uint32_t> source,
                                   std::span<const std::uint32_t> destination);
 
-/// How the items of one buffer go into those of another: item i's row j lies at `source + (i *
-/// rows_per_item + j) * source_stride`, and has its place in the destination likewise. Shares of an
-/// item that are not copied lie between the rows. Invariants: no stride is below `row_bytes`;
-/// `row_bytes` is at most `limits::page_bytes_max`.
+/// How the items of one buffer go into those of another: item i's row j is copied from `source + (i
+/// * rows_per_item + j) * source_stride` to the address computed in the same way from `destination`
+/// and `destination_stride`. Shares of an item that are not copied lie between the rows.
+/// Invariants: no stride is below `row_bytes`; `row_bytes` is at most `limits::page_bytes_max`.
 struct item_stripe {
   std::uint64_t source = 0;      ///< Address in the peer's process.
   std::uint64_t destination = 0; ///< Address in this process.
@@ -61,8 +61,8 @@ struct item_stripe {
   }
 };
 
-/// Cuts one run of items of one stripe into pieces: rows that touch are one row, and no piece is
-/// above its limits. Threads: a value.
+/// Cuts one run of items of one stripe into pieces: rows that touch at source and destination are
+/// merged into one row, and no piece exceeds the limits of `piece`. Threads: a value.
 class piece_cutter {
 public:
   piece_cutter() = default;

@@ -215,7 +215,7 @@ void sender_rooms::offer_to_all(const room& at, const offered_pages& pages) {
       outgoing_.push_back({each.peer, offer{at.number, each.said.id, at.under, pages}});
 }
 
-/// Ends the room; the lease is revoked before anybody can see that it has ended.
+/// Ends the room; the lease is revoked before anybody can see the room's new state.
 void sender_rooms::end(room& at, room_state state) {
   PEERCACHE_ASSERT(!at.has_ended());
   leases_.revoke(at.under);

@@ -71,14 +71,14 @@ class sender_rooms {
 public:
   struct options {
     std::size_t rooms_max = 65'536;
-    /// Joins of one process that are held; another one is refused.
+    /// Limit of held joins of one process; a further join is refused.
     std::size_t held_joins_max = 4096;
-    /// Joins that are held for all processes together; another one is refused.
+    /// Limit of held joins of all processes together; a further join is refused.
     std::size_t held_joins_total_max = 65'536;
-    /// Rooms that failed and were cleared, which are remembered to answer late joins; the oldest
+    /// Limit of the failed and cleared rooms that are remembered to answer late joins; the oldest
     /// is forgotten first.
     std::size_t failed_rooms_kept = 4096;
-    /// Aborts without a join that are remembered; the oldest is forgotten first.
+    /// Limit of remembered aborts whose join has not come; the oldest is forgotten first.
     std::size_t early_aborts_kept = 4096;
   };
   using outgoing = handoff::outgoing;
@@ -92,11 +92,11 @@ public:
   ///
   /// @param required number of receivers; nothing: the number that their joins say
   result<send_id> open(room_id room, std::optional<std::uint32_t> required = std::nullopt);
-  /// Pages that the receivers of the room have already; nothing before they have all joined.
+  /// Pages that the receivers of the room already have; nothing before all of them have joined.
   std::optional<std::uint32_t> prefix_pages(send_id id) const;
-  /// Says how many pages will be sent, behind the prefix. Errors: `invalid_argument` (not open,
-  /// ended, called already, or above `limits::room_pages_max`), which changes nothing; a count that
-  /// a receiver has not allocated fails the room.
+  /// Says how many pages will be sent, behind the prefix. Errors: `invalid_argument` (the room is
+  /// not open or has ended, a second call, or more than `limits::room_pages_max` pages), which
+  /// changes nothing; a count that a receiver has not allocated fails the room.
   result<void> init(send_id id, std::uint32_t pages);
   /// Offers pages that are complete. The last call for a room (`last`) brings states and aux row,
   /// and may have no pages. Errors: `invalid_argument`. A call before `init`, before all receivers
@@ -134,10 +134,11 @@ public:
   void joined(peer_id peer, const join& said);
   void finished(peer_id peer, const done& said);
   void aborted(peer_id peer, const handoff::abort& said);
-  /// The connection has ended: its joins are forgotten, and the rooms that it had joined fail.
+  /// The connection has ended: joins that came over it are forgotten, and rooms that were joined
+  /// over it fail.
   void lost(peer_id peer);
 
-  /// The messages to send, in order, since the last call.
+  /// Returns the messages to send that were queued since the last call, in order.
   std::vector<outgoing> take_messages() { return std::exchange(outgoing_, {}); }
 
 private:
@@ -170,12 +171,12 @@ private:
   /// What is kept of a failed room that was cleared, to answer late joins.
   struct failed_room {
     participants known;
-    bool was_heard = false; ///< `room_failure::was_heard` of the room's failure.
+    bool was_heard = false; ///< Value of `room_failure::was_heard` of the room's failure.
   };
   struct held_join {
     peer_id peer;
     join said;
-    /// The join is a dummy's, which has said `done` before the room is open here.
+    /// Whether a dummy sent the join and has said `done` before the room was opened here.
     bool done = false;
   };
 

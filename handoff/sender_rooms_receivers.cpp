@@ -1,4 +1,5 @@
-// What receivers say to `sender_rooms`, and what is kept of it for rooms that are not open.
+// Methods of `sender_rooms` for messages of receivers, and for joins and aborts of rooms that are
+// not open.
 
 #include "common/assert.hpp"
 #include "handoff/sender_rooms.hpp"
@@ -22,7 +23,8 @@ void sender_rooms::joined(peer_id peer, const join& said) {
   hold(peer, said);
 }
 
-/// Whether the receiver's process has said before that this join is over.
+/// Whether this join is over already: its process has aborted it, or has sent a join of the same or
+/// a newer turn that is held.
 bool sender_rooms::is_late(peer_id peer, const join& said) const {
   const auto& process = processes_.at(peer);
   if (early_aborts_.contains({process, said.id}))
@@ -46,7 +48,7 @@ void sender_rooms::join_room(room& at, peer_id peer, const join& said) {
     hold(peer, said);
 }
 
-/// A receiver of the room joins a room of this number once more.
+/// Handles a second join of a receiver that has a part in the room already.
 void sender_rooms::join_again(room& at, const receiver& earlier, peer_id peer, const join& said) {
   if (said.id <= earlier.said.id)
     return refuse(peer, said, "this receiver has joined the room already");
@@ -95,7 +97,8 @@ void sender_rooms::finished(peer_id peer, const done& said) {
   auto* at = newest(said.room);
   if (auto* held = find_held(process, said.room, said.id); held != nullptr) {
     held->done = held->said.dummy;
-    // The room may have failed with the late join of an earlier turn in place of this join.
+    // This room may have failed because a join of an earlier turn came late and took the place of
+    // the held join.
     if (at != nullptr ? at->state == room_state::failed : failed_.contains(said.room))
       forget_held(said.room, process);
     return;

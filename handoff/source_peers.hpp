@@ -30,17 +30,18 @@ public:
   /// @param own the layout of this worker; checked
   explicit source_peers(kv_layout own) : own_(std::move(own)) {}
 
-  /// A connection begins: its worker is known when `joined` and `described` have followed.
+  /// Notes a new connection; its worker is known when `joined` and `described` have followed.
   void dialed(peer_id peer) { peers_.try_emplace(peer); }
   void joined(peer_id peer, const hello& who);
-  /// The worker has described its memory. False: it had done so before, or never said hello.
+  /// Notes a worker's description of its memory. False when the worker had described its memory
+  /// before, or has not said hello.
   bool described(peer_id peer, const kv_layout& layout);
   void lost(peer_id peer, const std::string& reason);
 
   /// Lets the room wait until all of these workers have described their memory.
   /// @pre each source was `dialed`
   void wait(room_id room, std::vector<peer_id> sources);
-  /// The room no longer waits, for whatever reason.
+  /// Ends the wait of the room, for whatever reason.
   void forget(room_id room) { waiting_.erase(room); }
 
   /// Rooms that are ready, with their sources in the order of `wait`.

@@ -33,7 +33,7 @@ bool sends(const source_place& of) noexcept {
   return of.all_cp_ranks_send || of.ranks.cp == 0;
 }
 
-/// How many workers of an engine like that of `source` send to `destination`.
+/// How many workers of the prefill engine that `source` belongs to send to `destination`.
 std::size_t senders_for(const source_place& source, const worker_ranks& destination) noexcept {
   const auto& from = source.ranks;
   return std::size_t{std::max(1u, from.tp_size / destination.tp_size)} *
@@ -63,7 +63,8 @@ bool are_partners(const worker_ranks& source, const worker_ranks& destination) n
   return tp && pp;
 }
 
-/// Whether no tensor parallel rank before this one has the same KV heads for this destination.
+/// Whether no lower tensor parallel rank of prefill that serves this destination holds the same KV
+/// heads.
 bool is_first_with_its_heads(const kv_layout& source, const worker_ranks& destination) noexcept {
   const auto per_head = std::max(1u, source.ranks.tp_size / std::max(1u, source.kv_heads));
   const auto before = source.ranks.tp - 1;

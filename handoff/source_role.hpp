@@ -32,7 +32,7 @@ struct source_place {
   bool all_cp_ranks_send = false;
 };
 
-/// Whether `sources` are all prefill workers that `destination` has to join, each once. Context
+/// Checks that `sources` are all prefill workers that `destination` has to join, each once. Context
 /// parallel ranks that send nothing may be among them. Errors: `invalid_argument`.
 /// @pre `role_of` has a role for each source
 result<void> check_sources(std::span<const source_place> sources, const worker_ranks& destination);
@@ -46,8 +46,8 @@ struct item_share {
   std::uint32_t count = 0;
 };
 
-/// The share of one context parallel rank in `count` pages: as equal as can be, the longer ones
-/// first. @pre rank < ranks
+/// The share of one context parallel rank in `count` pages: shares are as equal as possible, and
+/// the longer shares come first. @pre rank < ranks
 item_share share_of(std::uint32_t count, std::uint32_t rank, std::uint32_t ranks) noexcept;
 
 } // namespace peercache::handoff

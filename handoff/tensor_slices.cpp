@@ -15,7 +15,7 @@ bool divide(std::uint32_t a, std::uint32_t b) noexcept {
   return a % b == 0 || b % a == 0;
 }
 
-/// The stripe of items that are equally long on both sides, which go over whole; others are an
+/// Returns the stripe that copies whole items, if items are equally long on both sides; else an
 /// error.
 result<item_stripe> equal_items(std::uint32_t source_bytes, std::uint32_t destination_bytes) {
   if (source_bytes != destination_bytes)
@@ -31,7 +31,7 @@ struct unit_slice {
   std::uint64_t width = 0;
 };
 
-/// The slice of a group that has `width` units over all ranks, relative to the group's begin.
+/// The slice of a group that has `width` units over all ranks, relative to where the group begins.
 unit_slice slice_of_group(std::uint64_t width, const worker_ranks& from,
                           const worker_ranks& to) noexcept {
   const std::uint64_t source = width / from.tp_size;

@@ -156,7 +156,7 @@ void transfer_calls::unreachable(const worker_address& address, const std::strin
 void transfer_calls::joined(peer_id peer) {
   const auto found = addresses_.find(peer);
   if (found == addresses_.end())
-    // The peer has dialed this worker: calls go only over connections that this worker has dialed.
+    // The peer has dialed this worker. Calls use only connections that this worker has dialed.
     return;
   connections_.at(found->second).joined = true;
   may_start_ = true;
@@ -188,7 +188,7 @@ void transfer_calls::lose(const worker_address& address, const std::string& reas
   for (const auto id : all) {
     const auto at = transfers_.find(id);
     if (at == transfers_.end())
-      continue; // The transfer has ended with another transfer of its call.
+      continue; // The transfer has already ended, because another transfer of its call has failed.
     fail(at->second.call, call_state::failed, reason);
     const auto still = transfers_.find(id);
     if (still != transfers_.end() && still->second.at == phase::stopping)
@@ -197,8 +197,8 @@ void transfer_calls::lose(const worker_address& address, const std::string& reas
   drop_if_unused(address);
 }
 
-/// Forgets a peer that has neither a connection nor transfers. Transfers whose reads are being
-/// cancelled count.
+/// Forgets a peer that has neither a connection nor transfers, including transfers that wait until
+/// their reads are cancelled.
 void transfer_calls::drop_if_unused(const worker_address& address) {
   const auto found = connections_.find(address);
   if (found == connections_.end())
@@ -213,7 +213,7 @@ void transfer_calls::drop_if_unused(const worker_address& address) {
 bool transfer_calls::lent(peer_id peer, const transfer_lent& said) {
   const auto found = transfers_.find(said.id);
   if (found == transfers_.end())
-    return true; // The transfer has ended meanwhile, and the peer was told to stop.
+    return true; // The transfer has ended in the meantime, and the peer was told to stop.
   auto& [id, at] = *found;
   const auto& call = calls_.at(at.call);
   if (at.peer != peer || at.at != phase::asked || call.direction != transfer_direction::read)
@@ -270,8 +270,8 @@ void transfer_calls::turn(time_point now) {
     start(with, now);
 }
 
-/// Notes peers that owe an answer to a stop for too long. Their time begins with the turn after the
-/// stop, because this process may not have run for long before that turn.
+/// Notes peers that have not answered `transfer_stop` within `answer_max`. That time begins with
+/// the turn after the stop, because this process may have stood still before that turn.
 void transfer_calls::watch_answers(time_point now) {
   for (const auto id : std::exchange(stopped_, {}))
     answers_due_.emplace_back(now + options_.answer_max, id);
@@ -299,7 +299,7 @@ void transfer_calls::start(connection& with, time_point now) {
   }
 }
 
-/// Asks the peer for a transfer. False when there is no lease for it now.
+/// Asks the peer for a transfer. False when no lease is free for a write.
 bool transfer_calls::ask(transfer_id id, transfer& at, connection& with, time_point now) {
   const auto& call = calls_.at(at.call);
   if (call.direction == transfer_direction::write) {

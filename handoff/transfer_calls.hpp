@@ -64,7 +64,7 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   struct options {
-    std::size_t calls_max = 65'536; ///< Calls that the engine has not told to `forget`.
+    std::size_t calls_max = 65'536; ///< Limit of calls that the engine has not told to `forget`.
     std::size_t open_per_peer_max = 8;
     /// Longest time for a peer's answer to `transfer_stop`.
     std::chrono::milliseconds answer_max{5000};
@@ -85,28 +85,29 @@ public:
   call_state state(call_id id) const noexcept;
   /// Why the call has failed; empty when the call has not failed or is not known.
   std::string failure(call_id id) const;
-  /// Ends the call early; it is `open` until nothing of it is under way.
+  /// Ends the call early; the call stays `open` until none of its transfers is under way.
   void cancel(call_id id, const std::string& reason);
   void cancel_all(const std::string& reason);
-  /// Fails the calls that use this memory of the worker; each is open until nothing of it is under
-  /// way. @pre the memory is no longer registered
+  /// Fails the calls that use this memory of the worker; each call stays `open` until none of its
+  /// transfers is under way. @pre the memory is no longer registered
   void memory_leaves(const memory_range& memory);
-  /// Forgets the call, for which the engine does not ask again; a call that is open ends as before.
+  /// Forgets the call, for whose state the engine no longer asks; a call that is still open first
+  /// ends as usual.
   void forget(call_id id);
   std::size_t open() const noexcept { return open_; }
-  /// Whether some call has ended since this was last asked.
+  /// Whether any call has ended since the last call of this function.
   bool take_has_ended() noexcept { return std::exchange(has_ended_, false); }
 
   // -- connections
 
-  /// Workers to connect to: each is answered by `dialed` or `unreachable`.
+  /// Workers to connect to; the caller answers each with `dialed` or `unreachable`.
   std::vector<worker_address> take_dials();
   void dialed(const worker_address& address, peer_id peer);
   void unreachable(const worker_address& address, const std::string& reason);
   void joined(peer_id peer);
   void lost(peer_id peer, const std::string& reason);
-  /// Connected peers that have not answered `transfer_stop` in time. Whoever takes them ends the
-  /// connections, and reports each as `lost`.
+  /// Connected peers that have not answered `transfer_stop` in time. The caller ends their
+  /// connections, and reports each peer as `lost`.
   std::vector<peer_id> take_silent();
 
   // -- messages and reads
@@ -143,7 +144,7 @@ private:
     std::string failure;
     bool forgotten = false;
   };
-  /// What is known of the peer at one address.
+  /// State of the peer at one address.
   struct connection {
     std::optional<peer_id> peer;
     bool dialing = false;
@@ -180,14 +181,15 @@ private:
   std::map<peer_id, worker_address> addresses_;
   std::map<join_id, transfer_id> reading_;
   std::set<std::pair<time_point, call_id>> deadlines_;
-  /// Transfers that were told to stop since the last turn. Some may have ended.
+  /// Transfers that were told to stop since the last turn. Some of these may have ended.
   std::vector<transfer_id> stopped_;
-  /// When the answers to earlier stops are due, by time. Some transfers may have ended.
+  /// When the answers to earlier stops are due, in order of time. Some of the transfers may have
+  /// ended.
   std::deque<std::pair<time_point, transfer_id>> answers_due_;
   std::set<peer_id> silent_;
   std::size_t open_ = 0;
   bool has_ended_ = false;
-  bool may_start_ = false; ///< Some transfer that waits may begin.
+  bool may_start_ = false; ///< Whether some waiting transfer may begin.
   std::vector<outgoing> messages_;
 };
 

@@ -31,17 +31,17 @@ struct transfer_piece {
   constexpr memory_range destination_range() const noexcept { return {destination, bytes}; }
 };
 
-/// From the worker that asks: the other worker has to read these pieces while the lease stands,
-/// into memory that it has registered. The answer is `transfer_ended`.
+/// Request of the worker that asks: the other worker has to read these pieces while the lease
+/// stands, into memory that the other worker has registered. The answer is `transfer_ended`.
 struct transfer_write {
   transfer_id id;
   lease under;
-  std::uint32_t timeout_ms = 0; ///< After this long the bytes are of no use to anybody.
+  std::uint32_t timeout_ms = 0; ///< Time after which the bytes are useless to both workers.
   std::vector<transfer_piece> pieces;
   bool operator==(const transfer_write&) const = default;
 };
 
-/// From the worker that asks: it wants to read this memory of the other worker. The answer is
+/// Request of the worker that asks: it wants to read this memory of the other worker. The answer is
 /// `transfer_lent`, or `transfer_ended` if the read is refused.
 struct transfer_read {
   transfer_id id;
@@ -68,8 +68,8 @@ struct transfer_ended {
 };
 
 /// The last message about a transfer from the worker that asked. A `transfer_write` has to end at
-/// once; the other worker still answers it, unless it has answered before. The lease of a
-/// `transfer_read` is no longer used.
+/// once; the other worker still answers the `transfer_write`, unless it has answered before. The
+/// lease of a `transfer_read` is no longer used.
 struct transfer_stop {
   transfer_id id;
   bool operator==(const transfer_stop&) const = default;

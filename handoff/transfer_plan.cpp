@@ -24,7 +24,7 @@ bool is_paged(state_type type) noexcept {
   return type == state_type::swa || type == state_type::dsa || type == state_type::minimax_index_k;
 }
 
-/// The offered items that go to the allocated ones, one to one.
+/// Returns the offered items that go to the allocated items, one to one.
 result<std::span<const std::uint32_t>> partners(state_type type, const state_items& offered,
                                                 const state_items& allocated) {
   const std::string name = "states " + std::string(to_string(type));
@@ -170,7 +170,7 @@ result<void> transfer_plan::add_states(const kv_layout& source, const kv_layout&
 
 result<void> transfer_plan::add_aux(const kv_layout& source, const kv_layout& destination) {
   for (std::size_t i = 0; i < source.aux.size(); ++i) {
-    // `compare` has seen that both sides' lengths are equal.
+    // `compare` has checked that the items of this aux field are equally long on both sides.
     const auto bytes = source.aux[i].item_bytes;
     aux_.add(source.aux[i], destination.aux[i], whole_items(bytes));
   }
@@ -200,8 +200,8 @@ result<void> transfer_plan::add_pages(piece_reader& reader, const offered_pages&
         "pages " + std::to_string(offer.first_page) + " to " + std::to_string(offered_end) +
         (offer.last ? " are offered as the last and " : " are offered and ") +
         std::to_string(room.prefix_pages) + " to " + std::to_string(end) + " are allocated");
-  // A rank's share is cut from the room's pages, whatever the chunks are in which the rank offers
-  // them.
+  // A rank's share is a share of the room's pages and does not depend on the chunks in which the
+  // rank offers its pages.
   const std::uint64_t offset = offer.first_page - room.prefix_pages;
   const auto share = share_of(static_cast<std::uint32_t>(room.pages.size()), share_rank_, shares_);
   const auto first = std::max<std::uint64_t>(offset, share.first);

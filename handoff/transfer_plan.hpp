@@ -25,12 +25,12 @@ struct state_items {
 struct offered_pages {
   std::uint32_t first_page = 0; ///< Place in the sequence of the first page.
   std::vector<std::uint32_t> pages;
-  /// No further offer follows: states and aux row are complete as well. Such an offer may have no
-  /// pages.
+  /// Whether no further offer follows, so that states and aux row are complete as well. The last
+  /// offer may have no pages.
   bool last = false;
   /// States of each component in the last offer; other offers have none.
   std::vector<state_items> states;
-  std::uint32_t aux_row = 0; ///< Unused unless `last`.
+  std::uint32_t aux_row = 0; ///< Row of the aux buffers; unused unless `last`.
   bool operator==(const offered_pages&) const = default;
 };
 
@@ -50,10 +50,10 @@ class transfer_plan;
 /// buffers takes memory only for its runs. Threads: a value. Lifetime: within that of its plan.
 class piece_reader {
 public:
-  /// The next piece, whose parts are appended to `parts`; nothing when there is none left.
+  /// Returns the next piece and appends its parts to `parts`; nothing when no piece is left.
   std::optional<piece> next(std::vector<page_part>& parts);
   bool finished() const noexcept { return cutter_.finished() && at_ == copies_.size(); }
-  /// Bytes of all pieces, those that were taken included.
+  /// Bytes of all pieces, including those that `next` has returned.
   std::uint64_t bytes() const noexcept { return bytes_; }
 
 private:
@@ -97,7 +97,7 @@ public:
   static result<transfer_plan> create(const kv_layout& source, const kv_layout& destination);
 
   const source_role& role() const noexcept { return role_; }
-  /// Decode workers that join a room at the source, the destination included.
+  /// Decode workers that join a room at the source, including the destination.
   std::uint32_t receivers() const noexcept { return receivers_; }
   result<piece_reader> pieces(const offered_pages& offer, const allocated_pages& room) const;
 
@@ -130,7 +130,8 @@ private:
 
   source_role role_;
   std::uint32_t receivers_ = 1;
-  std::uint32_t share_rank_ = 0; ///< Which share of a room's pages this source has.
+  std::uint32_t share_rank_ =
+      0; ///< Number of the source's share among the shares of a room's pages.
   std::uint32_t shares_ = 1;
   stripes_of_items kv_;
   std::vector<component> states_;

@@ -92,7 +92,7 @@ void transfer_reads::fail(join_id id, open_job& at, const std::string& reason) {
   settle(id);
 }
 
-/// Reports the job if it has come to its end.
+/// Reports the job as finished when all its pieces were ordered and none of its reads is under way.
 void transfer_reads::settle(join_id id) {
   const auto found = jobs_.find(id);
   const auto& at = found->second;

@@ -18,8 +18,8 @@
 namespace peercache::handoff {
 
 /// What a transfer worker reads into its own memory, for calls of its engine and for requests of
-/// its peers alike: jobs in, reads out (`next_read`). Each job is reported once, when nothing can
-/// still write to the destinations of its pieces; the first read that is not good ends it.
+/// its peers alike: jobs in, reads out (`next_read`). Each job is reported once, when no read can
+/// still write to the destinations of its pieces; the first read that is not good ends the job.
 ///
 /// Jobs take turns, a read each, while less than `wire_bytes_max` bytes are under way; the last
 /// read may exceed that limit.
@@ -40,12 +40,13 @@ public:
     peer_id from;
     lease under;
     time_point deadline;
-    std::vector<transfer_piece> pieces; ///< Each piece goes to memory that is registered here.
+    std::vector<transfer_piece>
+        pieces; ///< Pieces to read; each goes to memory that is registered here.
   };
   struct finished {
     join_id id;
     bool good = false;
-    std::string reason; ///< Why the job has not ended well, for people.
+    std::string reason; ///< Why the job has failed, for people.
   };
 
   explicit transfer_reads(options opts) : options_(opts) {}
@@ -57,10 +58,10 @@ public:
   /// Orders the next read, if pieces wait and the limits allow a read; its parts are the data
   /// plane's until `finish_read`.
   std::optional<read_order> next_read();
-  /// The deadline of the job whose read is ordered or under way.
+  /// The deadline of the job that a read is ordered for or under way for.
   time_point deadline_of(join_id id) const { return jobs_.at(id).what.deadline; }
   /// Reports a read whose parts no channel can write to any longer.
-  /// @param good whether each piece arrived while its lease stood
+  /// @param good whether every piece arrived while its lease stood
   /// @pre `id` was ordered and not reported yet
   void finish_read(read_id id, bool good, const std::string& reason);
 

@@ -69,7 +69,7 @@ void transfer_requests::revoke(request& at) noexcept {
 void transfer_requests::stop(peer_id peer, const transfer_stop& said) {
   const auto found = requests_.find({peer, said.id});
   if (found == requests_.end())
-    return; // The request was answered, and the answer is on its way.
+    return; // The request was answered before the stop came, and the answer is on its way.
   if (found->second.read)
     return reads_.cancel(*found->second.read, "the other worker has given the transfer up");
   revoke(found->second);

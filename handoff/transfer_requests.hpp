@@ -43,7 +43,7 @@ public:
   bool write(peer_id peer, const transfer_write& said, time_point now);
   bool read(peer_id peer, const transfer_read& said);
   void stop(peer_id peer, const transfer_stop& said);
-  /// The connection has ended: its requests get no answers.
+  /// Ends the peer's requests without answers, because its connection has ended.
   void lost(peer_id peer);
   /// Answers the request whose job has finished. False when the job does not belong to a request.
   bool read_finished(const transfer_reads::finished& read);

@@ -39,7 +39,7 @@ void transfers::lost(peer_id peer, const std::string& reason) {
   requests_.lost(peer);
 }
 
-/// Tells calls and requests of their jobs that have finished, which may end further jobs.
+/// Tells calls and requests that their jobs have finished, which may make further jobs finish.
 void transfers::hand_out_finished() {
   for (auto all = reads_.take_finished(); !all.empty(); all = reads_.take_finished())
     for (const auto& read : all) {

@@ -48,7 +48,7 @@ public:
   result<void> add_memory(const memory_range& memory) { return memory_.add(memory); }
   bool overlaps(const memory_range& memory) const noexcept { return memory_.overlaps(memory); }
   /// Takes memory out of use: calls and requests that use it end early, and leases of it are
-  /// revoked. The memory is free when `writes_to` is false. Returns nothing when no registered
+  /// revoked. The memory may be freed when `writes_to` is false. Returns nothing when no registered
   /// memory begins at `address`.
   std::optional<memory_range> remove_memory(std::uint64_t address);
   bool writes_to(const memory_range& memory) const { return reads_.writes_to(memory); }
@@ -56,7 +56,7 @@ public:
   const transfer_calls& calls() const noexcept { return calls_; }
   /// Ends all calls and requests early.
   void cancel_all(const std::string& reason);
-  /// Whether no call is open and nothing is read.
+  /// Whether no call is open and no read is under way.
   bool is_quiet() const noexcept { return calls_.open() == 0 && reads_.jobs() == 0; }
 
   // -- peers

@@ -10,8 +10,8 @@ namespace peercache::handoff {
 
 /// Events in order, kept until their owner takes them, with a count of the bytes that they need.
 ///
-/// Threads: one owner. Units: bytes of the events and of their messages as they travelled, which
-/// take up to twice as many in memory. Bounds: whoever adds messages stops when the batch
+/// Threads: one owner. Units: bytes of the events and of their encoded messages; decoded messages
+/// take up to twice as many bytes of memory. Bounds: whoever adds messages stops when the batch
 /// `is_full`, so the batch exceeds its limit by one message; ends of connections are added all the
 /// same.
 class event_batch {

@@ -12,10 +12,10 @@ namespace peercache::handoff {
 /// Why a connection between two workers has ended.
 enum class loss_reason : std::uint8_t {
   unreachable = 1, ///< No connection came about.
-  refused,         ///< One of the two workers does not want the other.
+  refused,         ///< One of the two workers has refused the other.
   closed,          ///< The other side has ended it, or its process has died.
   silent,          ///< Nothing has come from the other side for too long.
-  malformed,       ///< The other side said what no worker says.
+  malformed,       ///< The other side sent bytes that no worker sends.
   queue_full,      ///< The other side does not read what it is sent.
 };
 
@@ -38,7 +38,7 @@ struct peer_said {
 struct peer_lost {
   peer_id peer;
   loss_reason reason = loss_reason::closed;
-  std::string detail; ///< For people.
+  std::string detail; ///< Sentence for people.
   bool operator==(const peer_lost&) const = default;
 };
 

@@ -26,18 +26,18 @@ struct link_options {
   std::chrono::milliseconds hello_timeout{2000};
   /// A peer to which no message was sent for this long is sent a beat.
   std::chrono::milliseconds beat_interval{500};
-  /// A peer from which nothing has come for this long is lost; so is a peer that takes no byte of
-  /// what it is sent for this long, by the kernel's clock.
+  /// A peer from which nothing has come for this long is lost; so is a peer that accepts no byte of
+  /// the data sent to it for this long, by the kernel's clock.
   std::chrono::milliseconds silence_max{2000};
-  /// Connections that have said hello, or that this worker has begun.
+  /// Limit of connections that have said hello or that this worker has begun.
   std::size_t links_max = 4096;
-  /// Connections that others have begun and that have not said hello, or that were refused and are
-  /// not closed yet; the oldest makes room for a new one.
+  /// Limit of connections that peers have begun and that have not said hello, or that were refused
+  /// and are not closed yet; a new connection displaces the oldest of these.
   std::size_t strangers_max = 64;
-  /// Bytes that wait to be sent to one peer.
+  /// Limit of bytes that wait to be sent to one peer.
   std::size_t queue_bytes_max = 2 * message_bytes_max;
-  /// Bytes of events that one `poll` returns (`event_batch`); exceeded by one message, by hellos
-  /// and by ends of connections.
+  /// Limit of the bytes of events that one `poll` returns (`event_batch`); exceeded by one message,
+  /// by hellos and by ends of connections.
   std::size_t events_bytes_max = 32u << 20;
 };
 

@@ -10,7 +10,8 @@ namespace peercache::handoff {
 
 namespace {
 
-/// Length of the longest frame of a worker that has not said hello: a hello, of whatever version.
+/// Length of the longest frame that a worker may send before its hello was read: a hello, of
+/// whatever version.
 constexpr std::size_t hello_bytes_max = 1024;
 /// Bytes that one link may receive before other links have their turn.
 constexpr std::size_t turn_bytes_max = 4u << 20;
@@ -58,7 +59,8 @@ void peer_link::receive(time_point now, event_batch& out) {
     if (got == 0)
       return;
     budget -= got;
-    // Bytes of a stranger do not prolong its time, so that no hello can trickle in for longer.
+    // Bytes of a peer that has not said hello do not prolong its time, so a hello cannot be sent in
+    // drips for longer than `hello_timeout`.
     if (phase_ == phase::joined)
       heard_at_ = now;
     take_frames(now, out);
@@ -82,8 +84,8 @@ void peer_link::take_frames(time_point now, event_batch& out) {
     reject(loss_reason::malformed, "a frame claims to be longer than any message", now, out);
 }
 
-/// Length of the longest frame that the peer may send now. A peer that has joined is of this
-/// worker's `other_side`.
+/// Length of the longest frame that the peer may send now. A peer that has joined is of the side
+/// `other_side` of this worker.
 std::size_t peer_link::frame_bytes_max() const noexcept {
   if (phase_ == phase::greeting)
     return hello_bytes_max;
@@ -165,7 +167,7 @@ void peer_link::refuse(const std::string& reason, time_point now) {
 }
 
 void peer_link::leave(const std::string& reason, time_point now) {
-  // A peer with much to read already gets no refusal: it is not worth the memory.
+  // A peer that already has much to read gets no refusal: the refusal is not worth the memory.
   const bool told = stream_.queued_bytes() <= piece_bytes &&
                     stream_.push(encode(refusal{reason}), message_bytes_max);
   phase_ = told ? phase::leaving : phase::over;
@@ -203,8 +205,8 @@ void peer_link::lose_ended(time_point now, event_batch& out) {
     lose(loss_reason::closed, "the other side has closed the connection", out);
 }
 
-/// Ends a link that the kernel has given up, because the other side took nothing of what it was
-/// sent. If the other side was heard lately, it lives and does not read (`queue_full`), because
+/// Ends a link that the kernel has given up, because the other side accepted none of the bytes sent
+/// to it. If the other side was heard lately, it lives and does not read (`queue_full`), because
 /// workers that live send beats; else it is `silent`.
 void peer_link::lose_stuck(time_point now, event_batch& out) {
   const auto& options = own_.options;

@@ -41,13 +41,13 @@ public:
   peer_link(peer_id id, const own_side& own, net::stream_socket socket, origin from,
             time_point now);
 
-  /// Accepts only this process at the other end from now on. False when the other side is, or was
-  /// meant to be, another process.
+  /// From now on accepts only this process at the other end. False when the other side is another
+  /// process, or an earlier `connect` meant another process.
   bool narrow_to(const incarnation& process) noexcept;
 
   void on_events(std::uint32_t events) noexcept { stream_.on_events(events); }
-  /// Sends and receives what is possible without blocking, up to a limit of its own and until `out`
-  /// is full: `wants_turn` says whether there may be more.
+  /// Sends and receives what is possible without blocking, up to a limit per call and until `out`
+  /// is full. `wants_turn` then says whether more may be possible.
   void step(time_point now, event_batch& out);
   bool wants_turn() const noexcept {
     return phase_ != phase::over && (frames_wait_ || stream_.wants_turn());
@@ -63,9 +63,9 @@ public:
   void send(const message& what, time_point now, event_batch& out);
   /// Sends as much of the queue as the kernel takes at once.
   void flush() noexcept { stream_.flush(); }
-  /// Ends the connection with a refusal to the other side, without an event. @pre `is_open`
+  /// Ends the connection with a refusal to the other side, and adds no event. @pre `is_open`
   void refuse(const std::string& reason, time_point now);
-  /// Ends the connection at once. @pre `is_open`
+  /// Ends the connection at once, and adds an event where the class promises one. @pre `is_open`
   void lose(loss_reason reason, std::string detail, event_batch& out);
 
   phase in_phase() const noexcept { return phase_; }

@@ -209,8 +209,8 @@ void worker_links::begin_stranger(net::stream_socket socket, time_point now) {
   if (made == links_.end())
     return;
   ++stats_.accepted;
-  // A worker's hello has most likely arrived already; once it is read, other strangers cannot drive
-  // the link out.
+  // The hello of a real worker has most likely arrived already; once it is read, new strangers can
+  // no longer displace the link.
   made->second.link.on_events(EPOLLIN | EPOLLOUT);
   step(made, now);
 }
@@ -263,7 +263,7 @@ void worker_links::run_ready(time_point now) {
     at->second.ready = false;
     step(at, now);
   }
-  // Links that had no turn come before links that had a turn and want another.
+  // Links that did not get a turn come before links that got a turn and want another.
   ready_.insert(ready_.begin(), next, turns.end());
 }
 

@@ -24,7 +24,7 @@ struct link_stats {
   std::uint64_t accepted = 0;
   std::uint64_t joined = 0;
   std::uint64_t lost = 0; ///< Connections whose end was one `peer_lost`.
-  /// Strangers that made room for others, or came when `links_max` had joined.
+  /// Strangers that were displaced by new strangers, or came when `links_max` links had joined.
   std::uint64_t turned_away = 0;
 };
 
@@ -57,36 +57,36 @@ public:
   worker_links(const worker_links&) = delete;
   worker_links& operator=(const worker_links&) = delete;
 
-  /// The peer at this address: of the connection that `connect` has begun before if it has not
-  /// ended, else of a new connection, which `peer_joined` or `peer_lost` will name. Errors, without
-  /// an event: `closed`, `refused` (`links_max`), `invalid_argument`, `io_failed` (epoll refuses
-  /// the socket), and `unreachable` when that is known at once.
+  /// Returns the peer at this address: that of an open connection which an earlier `connect` has
+  /// begun, else that of a new connection, which `peer_joined` or `peer_lost` will name. Errors,
+  /// without an event: `closed`, `refused` (`links_max`), `invalid_argument`, `io_failed` (epoll
+  /// refuses the socket), and `unreachable` when the kernel says so at once.
   ///
-  /// @param meant the process that must answer; a connection to another one ends
+  /// @param meant the process that must answer; a connection to another process ends
   result<peer_id> connect(const worker_address& to, std::optional<incarnation> meant,
                           time_point now);
   /// Queues a message for the next `poll`; a message to a peer that is lost is dropped.
   /// @pre the peer has joined
   void send(peer_id to, const message& what, time_point now);
-  /// As `send`, and gives the kernel at once what it takes. Returns whether the next `poll` has
-  /// something to do: the owner must not sleep before it then.
+  /// Does what `send` does, and gives the kernel at once what it takes. True when the next `poll`
+  /// has something to do: the owner must not sleep before that `poll`.
   bool send_at_once(peer_id to, const message& what, time_point now);
-  /// Ends the connection and tells the peer why; no event follows.
+  /// Ends the connection and tells the peer the reason; no event follows.
   void refuse(peer_id peer, const std::string& reason, time_point now);
 
   /// Accepts, receives and sends what is possible without blocking. Returns what has happened since
   /// the last call, in order, up to `link_options::events_bytes_max`: the next `poll` goes on with
-  /// the links that had no turn, and `wait` does not sleep before it.
+  /// the links that had no turn, and `wait` does not sleep until it has.
   std::vector<link_event> poll(time_point now);
   /// Sleeps until `poll` has something to do, `at_most` has passed, or `wake` is called; returns at
-  /// once when `wake` was called since the last `wait`, also if a `poll` has come between.
+  /// once when `wake` was called since the last `wait`, even if `poll` was called in between.
   /// @pre at_most >= 0
   void wait(time_point now, std::chrono::nanoseconds at_most) { sleep(sleep_time(now, at_most)); }
-  /// First half of `wait`, for an owner that lets other threads send meanwhile: how long `sleep`
-  /// may last. A thread that sends between the two halves calls `wake` if `send_at_once` returns
-  /// true.
+  /// First half of `wait`, for an owner that lets other threads send between the two halves.
+  /// Returns how long `sleep` may last. A thread that sends between the two halves calls `wake` if
+  /// `send_at_once` returns true.
   std::chrono::nanoseconds sleep_time(time_point now, std::chrono::nanoseconds at_most);
-  /// Second half of `wait`: sleeps without touching anything that commands use.
+  /// Second half of `wait`: sleeps without touching members that other methods use.
   void sleep(std::chrono::nanoseconds at_most);
   void wake() const noexcept { events_poll_.wake(); }
   /// Lets `wait` return also when this descriptor becomes readable. False when epoll refuses it.
@@ -133,17 +133,18 @@ private:
   peer_link::own_side own_;
   net::event_poll events_poll_;
   net::unique_fd listener_;
-  const std::shared_ptr<net::tls_arrivals> arrivals_; ///< Filled by handshakes of TLS.
+  const std::shared_ptr<net::tls_arrivals>
+      arrivals_; ///< Connections whose TLS handshake is done, from the threads of the handshakes.
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   entries links_;
   std::map<worker_address, peer_id> dialed_; ///< Open connections that this worker has begun.
   std::vector<peer_id> ready_; ///< Links that may move without a new event, the next one first.
   event_batch events_;         ///< Events that the next `poll` returns.
   std::uint64_t next_id_ = 1;
-  /// No link has a timer that ends before this time.
+  /// Time before which no timer of a link ends.
   time_point timers_at_ = time_point::max();
-  /// Time of the next `accept`, if connections may wait at the listener that no new event will
-  /// report.
+  /// Time of the next `accept` when connections may wait at the listener of which no new event will
+  /// tell.
   std::optional<time_point> accept_at_;
   bool woken_ = false; ///< `wake` was called, and no `wait` has returned for it.
   bool closed_ = false;

@@ -62,8 +62,8 @@ struct hello {
   incarnation process;
   node_id node;
   std::uint16_t data_port = 0; ///< Port of the page server; 0 with decode, which serves nothing.
-  std::uint8_t rails =
-      0;               ///< Rails on which pages are served; 0 when pages are served over TCP only.
+  /// Rails on which pages are served; 0 when pages are served over TCP only.
+  std::uint8_t rails = 0;
   std::string cluster; ///< At most `limits::cluster_bytes_max` bytes of printable ASCII.
   /// Numeric address of the page server; empty when that is the address at which the worker was
   /// dialed.
@@ -76,8 +76,8 @@ struct hello {
 struct join {
   room_id room;
   join_id id;
-  std::uint32_t prefix_pages =
-      0;                        ///< Pages that decode already has; offers begin behind these pages.
+  /// Pages that decode already has; offers begin behind these pages.
+  std::uint32_t prefix_pages = 0;
   std::uint32_t page_count = 0; ///< Pages that decode has allocated behind the prefix.
   bool dummy = false; ///< Nothing will be read: no offers are wanted, and `done` will say 0 bytes.
   /// Decode workers, this one included, that join the room at this prefill worker.

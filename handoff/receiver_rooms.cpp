@@ -312,9 +312,8 @@ void receiver_rooms::set_state(turn& at, room_state state) {
     changed_.insert(at.room);
 }
 
-/// Ends the turn's part that waited for its reads: does nothing while reads of the turn are under
-/// way; afterwards a failing turn becomes `failed`, and a turn that the engine has cleared is
-/// forgotten.
+/// Finishes the turn once none of its reads is under way: a failing turn becomes `failed`, and a
+/// turn that the engine has cleared is forgotten.
 void receiver_rooms::settle(join_id id, turn& at) {
   if (at.reads != 0)
     return;

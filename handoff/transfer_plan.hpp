@@ -130,8 +130,8 @@ private:
 
   source_role role_;
   std::uint32_t receivers_ = 1;
-  std::uint32_t share_rank_ =
-      0; ///< Number of the source's share among the shares of a room's pages.
+  /// Number of the source's share among the shares of a room's pages.
+  std::uint32_t share_rank_ = 0;
   std::uint32_t shares_ = 1;
   stripes_of_items kv_;
   std::vector<component> states_;

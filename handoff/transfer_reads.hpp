@@ -40,8 +40,8 @@ public:
     peer_id from;
     lease under;
     time_point deadline;
-    std::vector<transfer_piece>
-        pieces; ///< Pieces to read; each goes to memory that is registered here.
+    /// Pieces to read; each goes to memory that is registered here.
+    std::vector<transfer_piece> pieces;
   };
   struct finished {
     join_id id;

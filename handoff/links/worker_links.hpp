@@ -133,8 +133,8 @@ private:
   peer_link::own_side own_;
   net::event_poll events_poll_;
   net::unique_fd listener_;
-  const std::shared_ptr<net::tls_arrivals>
-      arrivals_; ///< Connections whose TLS handshake is done, from the threads of the handshakes.
+  /// Connections whose TLS handshake is done, from the threads of the handshakes.
+  const std::shared_ptr<net::tls_arrivals> arrivals_;
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   entries links_;
   std::map<worker_address, peer_id> dialed_; ///< Open connections that this worker has begun.

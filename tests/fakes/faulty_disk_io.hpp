@@ -100,8 +100,8 @@ private:
 
   const std::unique_ptr<disk_io> real_;
   const disk_faults faults_;
-  std::optional<clock::time_point>
-      started_; ///< When the first write came; nothing before the first write.
+  /// When the first write came; nothing before the first write.
+  std::optional<clock::time_point> started_;
   std::mt19937 random_{1};
   std::deque<late> late_; ///< Delayed completions, the earliest first.
   std::uint32_t passed_ = 0;

@@ -65,8 +65,8 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
                 rest_found.size(), share(rest_found, 0.5).c_str(), share(rest_found, 1).c_str());
   EXPECT_GT(hits, 5 * count);
   EXPECT_GT(events, 10'000 * count);
-  if (count >=
-      50) { // A small number of clusters may have no refreshed view, no hand-over and no fragment.
+  // A small number of clusters may have no refreshed view, no hand-over and no fragment.
+  if (count >= 50) {
     EXPECT_GT(refreshes, count / 2);
     EXPECT_GT(handed_over, count / 2);
     EXPECT_GT(rest_found.size(), count / 20);

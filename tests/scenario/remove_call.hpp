@@ -29,8 +29,8 @@ private:
   const page_key key_;
   client::page_result result_;
   client::remove_plan plan_;
-  std::size_t open_ =
-      1; ///< Answers that are on their way; the first is the answer of the directory.
+  /// Answers that are on their way; the first is the answer of the directory.
+  std::size_t open_ = 1;
 };
 
 } // namespace peercache::scenario

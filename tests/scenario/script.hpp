@@ -38,8 +38,8 @@ struct script {
   std::uint32_t keys = 48;     ///< Number of keys that clients use.
   /// Records of keys with new owners that a node publishes per second.
   std::uint32_t republish = UINT32_MAX;
-  std::uint32_t waiting_max =
-      1u << 18; ///< Withdrawals, and records of pages on disk, that may wait.
+  /// Withdrawals, and records of pages on disk, that may wait.
+  std::uint32_t waiting_max = 1u << 18;
   bool disk = false;
   std::uint32_t disk_pages = 1u << 18; ///< Pages of each disk.
   bool overtaking = true; ///< Whether messages may arrive in another order than they were sent.

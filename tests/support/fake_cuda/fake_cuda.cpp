@@ -95,9 +95,9 @@ int cuInit(unsigned) {
 int cuPointerGetAttribute(void* data, int attribute, std::uint64_t address) {
   if (alias_of(address, 1) == nullptr)
     return invalid_value;
-  const int answer =
-      attribute == 2 ? 2 : 0; // Attribute 2 is the memory's type, where 2 means "device"; otherwise
-                              // the ordinal of the device is asked for, which is 0.
+  // Attribute 2 is the memory's type, where 2 means "device"; otherwise the ordinal of the device
+  // is asked for, which is 0.
+  const int answer = attribute == 2 ? 2 : 0;
   std::memcpy(data, &answer, sizeof answer);
   return success;
 }

@@ -6,9 +6,9 @@
 
 namespace peercache::bench {
 
-/// Page bytes that say themselves what they are, so that a reader of a page can tell without
-/// remembering anything whether it is exactly what some producer put. Word i (8 bytes, little
-/// endian) of a page is
+/// Page contents that name their page and version, so that a reader can tell, without remembering
+/// anything, whether a page is exactly what some producer put. Word i (8 bytes, little endian) of a
+/// page is
 ///
 ///   bits   meaning
 ///   32-63  id of the page

@@ -7,8 +7,8 @@
 
 namespace peercache::bench {
 
-/// The middle one of the sorted values, the mean of the two middle ones for an even count; 0 for no
-/// values.
+/// The value in the middle of the sorted values, or the mean of the two middle values if their
+/// number is even; 0 for no values.
 double median(std::span<const double> values);
 
 /// The smallest value that at least a `share` (0..1] of all values do not exceed; 0 for no values.
@@ -20,7 +20,7 @@ inline double seconds_between(clock::time_point from, clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// One round of an operation, or of its limit: what it moved, and how long it took.
+/// One round of an operation, or of its limit: what the round moved, and how long it took.
 struct round_sample {
   double units = 0; ///< Bytes or keys moved.
   double seconds = 0;

@@ -157,8 +157,7 @@ struct plane_reader {
   rdma::read_batch batch{};
   std::uint64_t next_bytes = 0;
 
-  /// Reads the next `count` pages of the region into `to`, to the offsets that they have in the
-  /// region.
+  /// Reads the next `count` pages of the region into `to`, at the same offsets as in the region.
   void read(std::uint32_t count, std::uint32_t page_bytes, bool verify) {
     batch.reset();
     batch.peer = peer;
@@ -193,8 +192,8 @@ double median(std::vector<double> values) {
 }
 
 /// One contestant's median rate, and the median over the rounds of its ratio to the first
-/// contestant's rate in the same round: the rest of what the machine does changes slowly, and hits
-/// both.
+/// contestant's rate in the same round: other load of the machine changes slowly, and so slows both
+/// contestants of a round.
 struct score {
   double gigabytes_per_second = 0;
   double ratio = 0;

@@ -5,7 +5,7 @@
 namespace peercache::cli {
 namespace {
 
-/// The first `most` rows, those of the largest `by` first.
+/// Returns the `most` rows with the largest values of the member `by`, the largest first.
 template <class Row, class Number>
 std::vector<Row> first_of(std::vector<Row> rows, Number Row::*by, std::size_t most) {
   std::stable_sort(rows.begin(), rows.end(),

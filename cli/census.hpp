@@ -8,7 +8,7 @@
 
 namespace peercache::cli {
 
-/// A page that many read.
+/// A page that is read often.
 struct hot_page {
   std::string digest; ///< The page_key, packed.
   std::uint64_t bytes = 0;
@@ -26,12 +26,12 @@ struct big_page {
 
 /// The pages of one space at all nodes.
 struct big_space {
-  std::uint64_t space = 0; ///< 0: spaces that are not told apart.
+  std::uint64_t space = 0; ///< The space; 0 stands for all spaces that are not told apart.
   std::uint64_t pages = 0;
   std::uint64_t bytes = 0;
 };
 
-/// Adds up what nodes say of their pools. A plain class. Threads: one.
+/// Adds up what nodes report of their pools. Threads: one.
 class census_sum {
 public:
   void add(const std::string& node, const link::page_census& said);
@@ -44,7 +44,7 @@ public:
   std::vector<big_space> spaces(std::size_t most) const;
   /// The longest time for which a node has counted reads.
   std::uint64_t window_ms() const noexcept { return window_ms_; }
-  /// The oldest age of what a node says of its pool's pages.
+  /// Age of the oldest report among those that were added.
   std::uint64_t age_ms() const noexcept { return age_ms_; }
 
 private:

@@ -172,8 +172,8 @@ exit_code run(int argc, const char* const* argv) {
     return fail(line.globals, understood.error());
   if (!line.configured)
     return fail(line.globals, line.configured.error());
-  init_log("", "error", false); // No line of the log stands among what a command prints: that is
-                                // only its answer.
+  // Log lines must not mix with the output of a command, which is only its answer.
+  init_log("", "error", false);
   return after_output(line.action(line.globals));
 }
 
@@ -182,7 +182,7 @@ void print(const global_options& globals, const nlohmann::json& data, const std:
   const auto all = globals.format == output_format::json
                        ? data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"
                        : text;
-  // Errors stay with the stream, and `run` looks at it in the end.
+  // The stream keeps a write error, which `run` finds at the end.
   (void)std::fwrite(all.data(), 1, all.size(), stdout);
   (void)std::fflush(stdout);
 }

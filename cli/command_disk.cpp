@@ -35,7 +35,8 @@ exit_code show_status(const global_options& globals, const disk_arguments& argum
   return disk_exit_code(*status);
 }
 
-/// Asks for status reports until `enough` returns true for one. False: the time passed before that.
+/// Asks for status reports until `enough` returns true for one. False when `at_most` passed before
+/// such a report came.
 template <class Enough>
 result<bool> follow(client::admin_client& admin, milliseconds at_most, Enough&& enough) {
   const auto until = clock::now() + at_most;

@@ -22,7 +22,7 @@ struct drain_arguments {
 };
 
 /// Waits until the asked node's view says that the member `name` is draining, or not (`drained`).
-/// False: the time passed before that.
+/// False when `until` came before that.
 result<bool> view_says(client::admin_client& admin, const std::string& name, bool drained,
                        clock::time_point until) {
   for (;;) {

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using clock = std::chrono::steady_clock;
 
-/// Waits until the asked node's view does not say that `name` is gone. False: the time passed
+/// Waits until the asked node's view does not say that `name` is gone. False when `until` came
 /// before that.
 result<bool> view_forgot(client::admin_client& admin, const std::string& name,
                          clock::time_point until) {

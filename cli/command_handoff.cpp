@@ -65,7 +65,7 @@ std::string milliseconds_text(std::uint64_t ns) {
   return fmt::format("{:.1f} ms", static_cast<double>(ns) / 1e6);
 }
 
-/// What is shown of all hosts.
+/// All figures and failures of all hosts that the command shows.
 class report {
 public:
   void add(const client::node_status& status, std::uint64_t now) {

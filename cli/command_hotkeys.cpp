@@ -11,7 +11,8 @@
 namespace peercache::cli {
 namespace {
 
-/// What nodes say of their pools, and their clients of the names of spaces.
+/// Answers of the nodes: the census of their pools, and the names of spaces that their clients
+/// told.
 struct told_pools {
   census_sum sum;
   space_names names;

@@ -14,7 +14,7 @@ struct node_sessions {
   std::optional<link::sessions_report> said;
 };
 
-/// Asks the member of this name, or all of them.
+/// Asks the member called `name`, or all members when it is empty, for their clients.
 result<std::vector<node_sessions>> ask_sessions(const global_options& globals,
                                                 const std::string& name) {
   auto members = members_named(globals, name);

@@ -88,7 +88,7 @@ void add_cells(const node_answer& answer, const std::optional<link::history_poin
                 fmt::format("{:.1f}", rates.evictions)});
 }
 
-/// Prints the state of the moment; with `over`, in place of what the terminal shows.
+/// Prints the present figures of all nodes; with `over`, in place of what the terminal shows.
 exit_code print_top(const global_options& globals, bool over) {
   auto admin = connect_admin(globals);
   if (!admin)

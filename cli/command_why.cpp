@@ -9,11 +9,11 @@
 namespace peercache::cli {
 namespace {
 
-/// A node that was asked.
+/// A node that `peercache why` asks, with its answers.
 struct asked_node {
   discovery::member member;
-  std::unique_ptr<client::admin_client> admin; ///< Connection to the node; null: it does not
-                                               ///< answer.
+  /// Connection to the node; null when the node does not answer.
+  std::unique_ptr<client::admin_client> admin;
   std::optional<link::calls_report> calls;
   std::optional<link::lost_report> lost;
 };

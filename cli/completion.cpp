@@ -21,7 +21,8 @@ words option_names(const CLI::App& app) {
   return names;
 }
 
-/// One command: what it is called, what may stand behind it, and its options with fixed words.
+/// One command for the script: its path, the words that may follow, and the options that take fixed
+/// words.
 struct place {
   std::string path;
   words next;

@@ -230,7 +230,7 @@ evict_progress::state evict_progress::take(const node_status& now) {
   pages_left_ = pages;
   if (wanted_bytes_ != 0 && free >= wanted_bytes_)
     return state::reached;
-  // The room of pages that are gone is free later, file by file.
+  // The room of evicted pages becomes free only later, file by file.
   const bool all_gone = evicted >= pages_before_ || pages == 0;
   with_all_gone_ = all_gone && free <= most_free_bytes_ ? with_all_gone_ + 1 : 0;
   most_free_bytes_ = std::max(most_free_bytes_, free);

@@ -26,16 +26,16 @@ public:
   explicit verify_progress(const client::node_status& before);
 
   /// Takes the node's newest report. Call this several times a second, the first time at least
-  /// `report_pause_ms` after the beginning. True when the node is done: two reports in a row say
-  /// so, for the first one may be older than the beginning.
+  /// `report_pause_ms` after the beginning. True when the node is done, which two reports in a row
+  /// must say, because the first may have been made before the beginning.
   bool take(const client::node_status& now);
 
   std::uint64_t read_bytes() const noexcept { return read_bytes_; }
   std::uint64_t total_bytes() const noexcept { return total_bytes_; }
   /// Pages whose bytes were not what was written; the node has dropped them.
   std::uint64_t failures() const noexcept { return failures_; }
-  /// Reads that failed while the tier was verified, those of others included. Nothing is known of
-  /// the pages of these reads.
+  /// Reads that failed while the tier was verified, including reads for other purposes. Nothing is
+  /// known of the pages of these reads.
   std::uint64_t unread() const noexcept { return unread_; }
 
 private:

@@ -7,7 +7,7 @@ namespace peercache::cli {
 
 /// A file that is generated from the commands and options of the programs.
 struct document {
-  std::string path; ///< Below the folder that it is written to.
+  std::string path; ///< Path of the file, below the folder that it is written to.
   std::string text;
 };
 

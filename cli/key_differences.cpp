@@ -66,7 +66,7 @@ constexpr std::array known_fields{
     known_field{"kv_cache_dim", "geometry", other_model},
 };
 
-/// Fields that follow from others.
+/// Fields whose values follow from other fields.
 constexpr std::array<std::string_view, 8> followers{
     "size_per_token", "row_bytes",   "worker_kv_bytes_per_block", "head_num", "start_layer",
     "end_layer",      "draft_bytes", "kv_bytes_per_block"};
@@ -150,14 +150,14 @@ std::optional<key_difference> worded(key_difference raw) {
     raw.asked = groups_of(raw.asked);
     raw.stored = groups_of(raw.stored);
     if (raw.asked == raw.stored)
-      return std::nullopt; // Another rank of the same group.
+      return std::nullopt; // Ranks of the same group differ by design.
     if (raw.field == "heads")
       raw.field = "tp";
   }
   const auto is_usual = [](const std::string& form) { return form == "parts" || form == "flat"; };
   if (raw.field == "form") {
     if (!is_usual(raw.asked) || !is_usual(raw.stored))
-      return std::nullopt; // One of them is a head, a piece or a draft, which says nothing here.
+      return std::nullopt; // Pages of a head, a piece or a draft have another form by design.
     raw.field = "interface_v1";
     raw.asked = raw.asked == "parts" ? "1" : "0";
     raw.stored = raw.stored == "parts" ? "1" : "0";
@@ -175,8 +175,8 @@ bool follows(const key_difference& one) {
   return std::find(followers.begin(), followers.end(), last_part(one.field)) != followers.end();
 }
 
-/// Leaves out what follows from the other differences, and the name of the whole space where a
-/// field of its own says what is in it.
+/// Leaves out the fields that follow from other fields, and the namespace, unless nothing else
+/// differs. Leaves out device_dtype where dtype differs.
 void leave_out_followers(std::vector<key_difference>& all) {
   const auto drop = [&](auto&& is_dropped) {
     if (!std::all_of(all.begin(), all.end(), is_dropped))

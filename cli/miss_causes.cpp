@@ -12,7 +12,7 @@ namespace {
 
 using link::call_kind;
 
-/// Spaces in which a missed page is looked for.
+/// Limit of the other spaces in which a missed page is looked for.
 constexpr std::size_t others_max = 16;
 
 std::uint64_t pages_of(const link::space_calls& calls, call_kind kind, page_status status) {
@@ -202,8 +202,8 @@ std::optional<miss_search::verdict> miss_search::judge_others(const space& in,
   return std::nullopt;
 }
 
-/// The differences to a space in which pages of this model are stored, and equal prompts have other
-/// keys. Null: there is none.
+/// The differences to another space in which pages of this model are stored and in which equal
+/// prompts have other keys. Null when there is no such space.
 const std::vector<key_difference>* miss_search::other_keys(const space& in) const {
   for (const auto& [index, differs] : in.others) {
     const auto& other = spaces_[index].sum;

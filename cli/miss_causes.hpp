@@ -41,7 +41,7 @@ struct miss_cause {
 struct page_fate {
   bool is_there = false;               ///< The directory has a location.
   bool is_unknown = false;             ///< The directory did not answer for this page.
-  std::vector<link::lost_page> losses; ///< How it left nodes, in no order.
+  std::vector<link::lost_page> losses; ///< How the page left nodes, in no order.
 };
 
 /// Finds for each miss of all clients its cause. A plain class: it is told what the cluster knows.

@@ -18,7 +18,7 @@ public:
   miss_cause& at(const link::space_calls& in, miss_cause&& one) {
     one.door = in.door;
     one.space = in.fields.empty() ? "?" : in.fields.front();
-    // Details have times in them: rows differ in the cause, not in words.
+    // Details contain times, so causes that differ only in details share a row.
     auto [row, is_new] =
         rows_.try_emplace({one.cause, one.door, one.space, one.differs}, std::move(one));
     return row->second;

@@ -97,7 +97,8 @@ void say_ready(const discovery::member& self) {
   std::fflush(stdout);
 }
 
-/// Tells the service manager, if there is one. A node serves without, too.
+/// Tells the service manager the new state, if there is a service manager. A failure is only
+/// logged.
 void tell_manager(std::string_view state) {
   if (auto told =
           net::tell_service_manager(net::service_manager_address(), state, manager_patience);

@@ -15,7 +15,8 @@ struct loss_words {
   const char* word;
   const char* text;
 };
-/// By page_loss: the word of JSON, and the beginning of a sentence that ends with an age.
+/// Texts for each `page_loss`, in its order: the word of JSON, and the beginning of a sentence that
+/// ends with an age.
 constexpr std::array<loss_words, link::page_losses> ways{{
     {"evicted", "evicted from the pool of {}"},
     {"disk_evicted", "evicted from the disk of {}"},

@@ -17,9 +17,9 @@ namespace peercache::cli {
 /// nobody answered. Called by several threads at a time.
 using page_finder = std::function<std::vector<page_status>(std::span<const page_key>)>;
 
-/// Asks which pages are somewhere, in pieces, several of them at a time, and notes it in `fates`.
-/// A page for which nobody answered becomes unknown there; the others are not held up by it.
-/// Returns the number of keys for which nobody answered.
+/// Asks the directory, for several pieces of `keys` at a time, which pages are somewhere, and notes
+/// the answers in `fates`. A page for which nobody answered is noted as unknown and does not delay
+/// other pages. Returns the number of keys for which nobody answered.
 std::size_t find_places(const std::vector<page_key>& keys, const page_finder& find,
                         std::map<std::uint64_t, page_fate>& fates);
 

@@ -25,7 +25,7 @@ std::size_t batches_in(const bench_options& options, std::size_t page_bytes) {
   return std::max<std::size_t>(1, options.round_bytes / (page_bytes * copy_batch));
 }
 
-/// A limit for sets and gets: libc's memcpy of the same pages.
+/// Returns a function that measures the limit of sets and gets: libc's memcpy of the same pages.
 auto libc_copy(page_walk& from, page_walk& to, std::size_t batches, std::size_t page_bytes) {
   return [&from, &to, batches, page_bytes] {
     return timed_calls(batches, static_cast<double>(page_bytes * copy_batch),

@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// From this page size on pages are compared by bytes per second, below it by pages per second.
+/// Page size from which rows compare bytes per second; rows of smaller pages compare pages per
+/// second.
 constexpr std::uint64_t large_page_bytes = 256u << 10;
 constexpr double gib = 1u << 30;
 
@@ -39,7 +40,7 @@ public:
   fs::path operator/(const std::string& name) const { return path_ / name; }
 
   /// Removes the entry `name` of the folder, the whole folder when `name` is empty, and waits until
-  /// the file system is done: the next measurement is not to pay for it.
+  /// the file system is done: the next measurement must not pay for the removal.
   void clear(const std::string& name) const {
     std::error_code ignored;
     fs::remove_all(name.empty() ? path_ : path_ / name, ignored);
@@ -67,7 +68,8 @@ struct disk_bench {
   std::span<std::byte> memory;
 };
 
-/// One page size to measure, with the fio run for it and what starting fio costs by itself.
+/// One page size to measure, with the fio run to compare with and the CPU time that starting fio
+/// takes.
 struct page_case {
   std::uint64_t page_bytes = 0;
   fio_run fio;

@@ -12,7 +12,7 @@ constexpr std::size_t keys_per_batch = 128;
 constexpr std::uint32_t request_bytes_per_key = sizeof(page_key);
 constexpr std::uint32_t reply_bytes_per_key = 1 + 52;
 
-/// Walks through a list of keys in batches, starting at a place of its own.
+/// Walks through a list of keys in batches of `count`, beginning at the key `start`.
 class key_walk {
 public:
   key_walk(std::span<const page_key> keys, std::size_t count, std::size_t start)

@@ -22,7 +22,7 @@ struct fio_run {
   std::uint64_t block_bytes = 0;
   std::uint64_t total_bytes = 0;
   std::uint32_t depth = 0;
-  /// Whether memory and file are registered with the ring, as the tier's are.
+  /// Whether memory and file are registered with the ring, as those of the disk tier are.
   bool registered = true;
   /// Whether memory is in transparent huge pages; else it is shared and in pages of 4 KiB.
   bool huge_pages = false;

@@ -92,7 +92,8 @@ std::vector<std::span<std::byte>> pieces_of(std::span<std::byte> memory) {
 /// State that all measurements of one run share.
 struct handoff_bench {
   const handoff_bench_options& options;
-  std::optional<rdma_bench_ports> ports; ///< The devices that pages travel over; none over TCP.
+  /// The devices that pages travel over; empty when pages travel over TCP.
+  std::optional<rdma_bench_ports> ports;
   std::uint16_t raw_port = 0;
 
   handoff_devices devices() const {

@@ -23,7 +23,9 @@ struct handoff_shape {
   std::uint32_t head_bytes = 256;
   std::uint32_t room_pages = 128;
   std::uint32_t rooms = 1; ///< Rooms that are handed over at a time.
-  bool scattered = false;  ///< No page is behind the one before it, on either side.
+  /// Whether the pages are scattered: no page lies behind the previous page of its room, in the
+  /// memory of prefill and of decode.
+  bool scattered = false;
 
   std::uint32_t heads_of(std::uint32_t ranks) const noexcept { return heads / ranks; }
   std::uint64_t room_bytes() const noexcept {
@@ -72,7 +74,7 @@ public:
   virtual result<bench::round_sample> hand_over(std::uint32_t times) = 0;
   /// Whether decode has exactly what prefill has.
   virtual bool is_right() const = 0;
-  /// Decode's memory, for limits that are measured into the same place.
+  /// Decode's memory; limits are measured into the same memory.
   virtual std::span<std::byte> memory() const = 0;
 };
 

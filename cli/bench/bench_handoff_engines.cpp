@@ -12,8 +12,8 @@ namespace {
 using client::decode_worker;
 using handoff::room_state;
 
-/// Where decode's ranks find those of prefill: each has a share of the heads that are next to each
-/// other.
+/// The prefill ranks that decode rank `rank` reads from. Each rank has a contiguous share of the
+/// heads.
 std::vector<handoff::worker_address> sources_of(std::uint32_t rank, std::uint32_t decode_ranks,
                                                 const std::vector<std::uint16_t>& ports) {
   const auto p = static_cast<std::uint32_t>(ports.size());

@@ -15,10 +15,11 @@ namespace {
 using kind = hicache_work::kind;
 
 constexpr double raw_target = 0.85;
-/// The most of a copying call's time during which it may hold Python's lock (GIL), so that other
-/// threads of the engine cannot run.
+/// Largest share of a copying call's time for which the call may hold Python's lock (GIL), because
+/// other threads of the engine cannot run in that time.
 constexpr double gil_held_max = 0.02;
-/// The calls of `exists` for each call of a copy: `exists` is short.
+/// Factor by which a round has more calls of `exists` than of get or set, because a call of
+/// `exists` is short.
 constexpr std::uint32_t exists_calls = 50;
 constexpr std::uint32_t page_name_bytes = 56;
 

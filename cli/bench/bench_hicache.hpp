@@ -18,7 +18,8 @@ struct hicache_model {
   std::uint32_t layers;
   std::uint32_t heads; ///< Heads of keys and values that one rank has.
   std::uint32_t head_dim;
-  std::uint32_t halves; ///< 2: keys and values apart; 1: both in one (MLA).
+  /// Parts of a page: 2 when keys and values are apart, 1 when they are in one part (MLA).
+  std::uint32_t halves;
 
   static constexpr std::uint32_t page_tokens = 16;
   /// Pages of one call, as many as SGLang passes.
@@ -92,12 +93,12 @@ public:
   static result<simulated_ranks> start(const bench_setup& setup,
                                        const hicache_bench_options& options);
   result<void> store(bench_place where);
-  /// Runs all ranks at the same time; the result has the seconds of the slowest one.
+  /// Runs all ranks at the same time; the result has the seconds of the slowest rank.
   result<bench::round_sample> run(const hicache_work& work);
   /// How many ranks made calls in the last run.
   std::size_t callers() const noexcept { return callers_; }
-  /// The share of a call for which Python's lock was held, of each run that knows it: the largest
-  /// one among the ranks.
+  /// The share of a call for which Python's lock (GIL) was held, one entry per run that measured
+  /// it: the largest share among the ranks.
   std::vector<double>& gil_held() noexcept { return gil_held_; }
   void pin(const std::vector<int>& cpus);
 

@@ -1,7 +1,8 @@
-// Pages on another host's disk, beside our own calls for their two ways, from that disk into its
-// host's memory and from that memory to here: many pages beside the slower way, one page beside
-// both. So a ratio says what is lost between the ways; `bench disk` and the row get_other_host say
-// how near each way is to this machine's limit.
+// Measures gets of pages that are on another host's disk. A page goes two ways: from that disk into
+// the memory of its host, and from that memory to this host. The limit of such gets is measured
+// with our own calls for each way: many pages at a time are compared with the slower way, one page
+// at a time with both ways in a row. So the ratio says what is lost between the ways; `bench disk`
+// and the row get_other_host say how near each way is to this machine's limit.
 
 #include "cli/bench/bench_setup.hpp"
 #include "client/admin_client.hpp"
@@ -20,10 +21,10 @@ constexpr const char* row_name = "get_other_host_disk";
 constexpr std::size_t page_bytes = 1u << 20;
 constexpr std::size_t large_batch = 32;
 constexpr std::size_t calls_of_large = 4, calls_of_one = 32;
-/// The pages on disk have this many times the bytes of the pool, so that those of the next calls
-/// have left it.
+/// Bytes of the pages on disk per byte of the pool: so many that a page has left the pool again
+/// when it is asked for the next time.
 constexpr std::size_t pools_on_disk = 3;
-/// Pages that are set before the disk has written those before them.
+/// Pages that are set before the bench waits until the disk has written them.
 constexpr std::size_t set_ahead = 64;
 constexpr std::chrono::seconds patience{60};
 
@@ -44,7 +45,7 @@ private:
   std::size_t next_ = 0;
 };
 
-/// Waits until what was set at the other host is on its disk.
+/// Waits until the pages that were set at the other host are on its disk.
 result<void> wait_for_disk(client::admin_client& node) {
   const auto deadline = bench::clock::now() + patience;
   for (;;) {
@@ -108,8 +109,8 @@ result<round_sample> read_cold(readers& by) {
   });
 }
 
-/// The slower one of both ways: pages of the host's own disk, and then the same pages, which are in
-/// its memory by now, from here.
+/// Measures both ways one after the other and returns the slower: pages from the other host's disk
+/// into its memory, then the same pages from that memory to this host.
 result<round_sample> slower_way(readers& by) {
   std::vector<std::span<const page_key>> read;
   auto tier = from_disk(by, by.there, [&] {
@@ -124,7 +125,7 @@ result<round_sample> slower_way(readers& by) {
   return wire && wire->seconds < tier->seconds ? tier : wire;
 }
 
-/// Both ways of a page, one after the other.
+/// Measures both ways in a row: from the other host's disk into its memory, then to this host.
 result<round_sample> both_ways(readers& by) {
   return from_disk(by, by.there, [&]() -> result<void> {
     const auto page = by.pages.next(by.batch);

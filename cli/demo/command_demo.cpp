@@ -189,7 +189,8 @@ result<void> show_disks(demo_report& report, const global_options& globals,
   disk_survey before(page_bytes, space), after(page_bytes, space);
   before.run(*clients.front(), distinct_pages(requests));
   if (auto settled = settle_disks(nodes, globals.timeout()); !settled)
-    return settled.error(); // Pages that the survey has driven out of memory are on disk again.
+    // The wait was for pages that the survey drove out of memory to reach the disks.
+    return settled.error();
   clients.clear();
   if (auto again = kill_and_restart(nodes); !again)
     return again;

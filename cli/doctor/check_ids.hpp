@@ -8,7 +8,7 @@ namespace peercache::cli::check_ids {
 
 using name = const char*;
 
-// Group rdma.
+// Checks of the group rdma.
 inline constexpr name data_plane = "data-plane";
 inline constexpr name rdma_device = "rdma-device";
 inline constexpr name rdma_port = "rdma-port";
@@ -18,23 +18,23 @@ inline constexpr name memlock = "memlock";
 inline constexpr name huge_pages = "huge-pages";
 inline constexpr name hugetlbfs = "hugetlbfs";
 
-// Group host.
+// Checks of the group host.
 inline constexpr name shared_memory = "shared-memory";
 inline constexpr name memory = "memory";
 inline constexpr name cgroup_memory = "cgroup-memory";
 inline constexpr name open_files = "open-files";
 
-// Group identity.
+// Checks of the group identity.
 inline constexpr name tls = "tls";
 inline constexpr name advertise = "advertise";
 
-// Group ports.
+// Checks of the group ports.
 inline constexpr name port = "port";
 
-// Group seeds.
+// Checks of the group seeds.
 inline constexpr name seed = "seed";
 
-// Group disk.
+// Checks of the group disk.
 inline constexpr name disk_tier = "disk-tier";
 inline constexpr name disk_folder = "disk-folder";
 inline constexpr name disk_owner = "disk-owner";
@@ -45,7 +45,7 @@ inline constexpr name disk_uring = "disk-io-uring";
 inline constexpr name disk_sync = "disk-fsync";
 inline constexpr name disk_space = "disk-space";
 
-// Any group.
+// Checks that any group may have.
 inline constexpr name no_answer = "no-answer";
 
 inline constexpr std::array all{

@@ -21,7 +21,7 @@ namespace peercache::cli {
 
 namespace {
 
-/// Changes when a reader of bundles has to be changed.
+/// Version of the bundle's format; changed when readers of bundles have to be changed.
 constexpr int bundle_edition = 1;
 /// The default of cluster.name, which everybody knows.
 constexpr const char* known_cluster = "peercache";
@@ -31,7 +31,8 @@ struct bundle_arguments {
   std::string config_path;
 };
 
-/// Every option in force here, as a node on this machine would take it; or why there is none.
+/// Every option in force here, as a node on this machine would take it; or the error that kept the
+/// configuration from being read.
 nlohmann::json configuration_json(const result<config::loaded_config>& loaded) {
   if (!loaded)
     return {{"error", loaded.error().message}};

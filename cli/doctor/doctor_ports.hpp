@@ -25,8 +25,8 @@ struct listen_facts {
   std::string why_not;    ///< Why the node could not listen there; empty: it could.
   bool taken = false;     ///< Whether another socket is the reason.
   port_owner owner;
-  /// Whether the node of this name and cluster, which answers at the control port, says that this
-  /// is its port.
+  /// Whether this port belongs to the running node of this name and cluster, as that node says at
+  /// its control port.
   bool of_this_node = false;
 };
 
@@ -37,8 +37,8 @@ struct ports_facts {
 /// Tries to hold each port of the node for a moment, without listening there.
 ports_facts gather_ports_facts(const config::node_config& config);
 
-/// Marks the taken ports that a running node of this configuration has, as it says itself: who its
-/// process is need not be known for that.
+/// Marks the taken ports that a running node of this configuration has, as the node itself says, so
+/// that its process need not be known.
 void mark_ports_of(const client::node_status& node, ports_facts& facts);
 
 /// The process that has a TCP port: one that listens there before one that is connected.

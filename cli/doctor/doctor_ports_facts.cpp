@@ -31,7 +31,7 @@ struct port_inodes {
 void add_inodes(const fs::path& table, std::uint16_t port, port_inodes& found) {
   std::ifstream file(table);
   std::string line;
-  std::getline(file, line); // The head of the table.
+  std::getline(file, line); // Skips the head of the table.
   while (std::getline(file, line)) {
     std::istringstream words(line);
     std::string number, local, remote, state, queues, timer, retries, user, timeout, inode;

@@ -30,7 +30,7 @@ struct running_probe {
   std::string said;
 };
 
-/// The checks as the probe's process tells them: an array of arrays.
+/// Encodes the checks for the pipe from the probe's process: a JSON array of arrays.
 std::string told(const std::vector<check>& checks) {
   auto all = nlohmann::json::array();
   for (const auto& one : checks)
@@ -38,7 +38,7 @@ std::string told(const std::vector<check>& checks) {
   return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// What a probe's process has told; nothing when it did not tell everything.
+/// Decodes the checks that a probe's process wrote; nothing when it did not write everything.
 std::vector<check> heard(const std::string& text) {
   std::vector<check> checks;
   const auto all = nlohmann::json::parse(text, nullptr, false);
@@ -82,7 +82,7 @@ running_probe start(const probe& work) {
   return started;
 }
 
-/// Takes what the process says; at its end closes the descriptor.
+/// Reads what the probe's process has written; closes the descriptor at the end of its output.
 void listen_to(running_probe& one) {
   std::array<char, 4096> buffer{};
   const auto bytes = ::read(one.said_fd, buffer.data(), buffer.size());

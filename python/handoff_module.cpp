@@ -20,7 +20,7 @@ int poll_room(const client::room_watch& room) {
   return static_cast<int>(room.poll());
 }
 
-/// Binds what both workers have.
+/// Binds the methods that prefill and decode workers have in common.
 template <class Worker>
 py::class_builder<Worker> worker_class(const char* name) {
   const py::parameter not_another_rank{"from_another_rank", py::to_python(false)};

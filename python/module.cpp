@@ -21,8 +21,8 @@
 namespace peercache::python {
 namespace {
 
-/// The type of `peercache.Error`. It is never given back: the process may need it until its last
-/// moment.
+/// The type of `peercache.Error`. The reference is never given back, because the process may need
+/// the type until its last moment.
 py::handle error_type;
 
 void raise_error(const error& why) {

@@ -15,7 +15,8 @@ PyModuleDef& definition_of(const char* name) {
   return definition;
 }
 
-/// Objects can be referred to weakly (PEP 3121's way for types of the limited API).
+/// The members of every bound type: the place of an object's weak references, without which a type
+/// of the limited API could not be referred to weakly.
 PyMemberDef* members_of_all() {
   static PyMemberDef members[] = {
       {"__weaklistoffset__", T_PYSSIZET, offsetof(instance, weak_refs), READONLY, nullptr}, {}};

@@ -146,7 +146,7 @@ public:
     length_ = &length_of<Length>;
     return *this;
   }
-  /// Makes the type, under its name in the module.
+  /// Makes the type and adds it to the module under its name.
   void add_to(module_builder& to);
 
 private:

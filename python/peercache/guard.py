@@ -19,7 +19,7 @@ _said_at: Dict[str, float] = {}
 
 
 def _is_due(what: str) -> bool:
-    """Whether something of this kind may be logged again: once per minute."""
+    """Whether a line of this kind may be logged again: once per minute."""
     now = time.monotonic()
     last = _said_at.get(what)
     if last is not None and now - last <= REPEAT_SECONDS:

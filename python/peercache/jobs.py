@@ -20,7 +20,7 @@ tenth."""
 
 @dataclass(frozen=True)
 class Job:
-    """Pages of which one thing is to be done, such as to copy them."""
+    """Pages that one kind of work is to be done with, such as copying."""
 
     id: int
     kind: str
@@ -100,7 +100,7 @@ class Jobs:
         self._end([_not_run(job)])
 
     def take(self) -> List[Ended]:
-        """The jobs that have ended since the last time."""
+        """The jobs that have ended since the last `take`."""
         self._end(self._expired())
         with self._changed:
             ended, self._ended = self._ended, []

@@ -19,7 +19,7 @@ BATCH = 2048
 
 def _bound(pages: int, ask: Ask) -> int:
     """The index of a missing page that a search of few questions has found; `pages` when it found none. Pages before
-    that index may be missing as well."""
+    that index may be missing, too."""
     low, high = 0, pages
     while high - low > FEW:
         step = (high - low) / PROBES

@@ -133,8 +133,8 @@ class TransferQueue:
         return transfer.future
 
     def _step(self, request: str) -> None:
-        """Moves one chunk of a request; the next chunk follows when the other requests had their turn. There is one
-        step for each entry of `_requests`, waiting or running, and it ends with the entry."""
+        """Moves one chunk of a request; the next chunk follows when the other requests had their turn. Each entry of
+        `_requests` has one step, waiting or running, until the entry is removed."""
         with self._changed:
             transfers = self._requests[request]
             if not transfers:
@@ -192,8 +192,8 @@ class TransferQueue:
             each.future.set_result(each.result("deadline" if each.pages_left else ""))
 
     def _take_out(self, transfers: Deque[Transfer], which: List[Transfer]) -> List[Transfer]:
-        """Takes those of the transfers in `which` out of `transfers` that no thread is busy with, and returns them
-        for the caller to end."""
+        """Removes from `transfers` those of the transfers `which` that no thread is moving, and returns them for the
+        caller to end."""
         taken = [each for each in which if not each.running]
         for each in taken:
             transfers.remove(each)
@@ -201,7 +201,7 @@ class TransferQueue:
         return taken
 
     def _drop(self, transfers: Deque[Transfer]) -> List[Transfer]:
-        """Cancels all of a request's `transfers`; those that no thread is busy with are taken out and returned."""
+        """Cancels all of a request's `transfers`; transfers that no thread is moving are taken out and returned."""
         for each in transfers:
             each.cancelled = True
         return self._take_out(transfers, list(transfers))

@@ -304,8 +304,8 @@ def fields_of(
 ) -> List[List[str]]:
     """The fields of the key spaces of a pool's pages: one list for each group of heads, of this rank or of all ranks.
 
-    Where all ranks hold the same bytes there is one list, with no rank in it: one rank writes the page, all read it.
-    `form` tells pages that are moved by address from flat ones, whose parts may be in another order.
+    Where all ranks hold the same bytes there is one list, with no rank in it: one rank writes the page, and all ranks
+    read it. `form` tells pages that are moved by address from flat ones, whose parts may be in another order.
     """
     split = 1 if form == FLAT else pool.split
     groups = ranks.tp_size * split

@@ -1,10 +1,10 @@
 """Pages that are larger than the cache takes, in pieces: the state of a Mamba or GDN model on few ranks.
 
-A page is a head and its pieces. The head is a small page under the page's own key: it names a version, a
-number that its writer drew. The pieces are pages whose keys are made of the key and the version. So whoever
-has read a head has named the pieces of one writer: two that write one key at the same time, or one that
-writes it again, cannot have their pieces mixed, whatever of theirs is evicted, dropped as a duplicate, or
-on which host it lies. A page exists when its head and all of its pieces do.
+A page is a head and its pieces. The head is a small page under the page's own key: it names a version, a number that
+its writer drew. The pieces are pages whose keys are made of the key and the version. So a reader of a head knows the
+pieces of one writer: pieces of two writers of one key, or of two writes by one writer, are never mixed, whichever of
+them are evicted or dropped as duplicates, and on whichever hosts they lie. A page exists when its head and all of its
+pieces do.
 """
 
 from __future__ import annotations

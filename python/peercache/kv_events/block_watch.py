@@ -51,11 +51,11 @@ class _Watched:
 class BlockWatch:
     """A bounded memory of announced blocks, by key. Threads: one at a time. Units: seconds of any clock.
 
-    Invariant: a block is announced in a medium only after an answer named that medium, and is announced
-    as removed when an answer no longer does, when there was none for `stale_s`, or when it is forgotten:
-    more than `limit` blocks are known, none of them is nowhere, and it is the longest without an answer
-    (without any: since it was set first). Blocks that are nowhere are forgotten first. A block that was only read,
-    and never found, is forgotten as soon as it is nowhere.
+    Invariant: a block is announced in a medium only after an answer named that medium. It is announced as removed when
+    an answer no longer names the medium, when no answer came for `stale_s`, or when the block is forgotten. While more
+    than `limit` blocks are known, blocks that are nowhere are forgotten first, then the block that is longest without
+    an answer (a block that never had one counts from the time when it was first set). A block that was only read, and
+    never found, is forgotten as soon as it is nowhere.
     """
 
     def __init__(self, limit: int, check_s: float, stale_s: float) -> None:
@@ -103,8 +103,8 @@ class BlockWatch:
         return [watched.block for watched in self._blocks.values() if watched.media]
 
     def due(self, count: int, now: float) -> List[str]:
-        """The keys to ask the directory about next: first blocks that were set and not found yet, or read and not
-        asked about yet, then blocks not asked about for `check_s`, then those that are nowhere."""
+        """The keys to ask the directory about next: first blocks that were set and not found yet, or read and not asked
+        about yet, then blocks not asked about for `check_s`, then blocks that are nowhere."""
         keys = list(islice(self._fresh, count))
         for blocks, pause in ((self._blocks, self._check_s), (self._lost, LOST_CHECKS * self._check_s)):
             for key, block in blocks.items():

@@ -81,8 +81,8 @@ class Maps:
 
 
 class MooncakeMaster:
-    """The stream of Mooncake's master (its RFC 1527): one event for each object that its store would have. For readers
-    that know no media a block that leaves one of two is stored once more in the other."""
+    """The stream of Mooncake's master (its RFC 1527): one event for each object that its store would have. Some readers
+    know no media, so a block that leaves one of its two media is announced once more as stored in the other."""
 
     events_max = 64
 

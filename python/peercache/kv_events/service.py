@@ -134,7 +134,7 @@ class KVEvents:
             self._put(keys, ok, parent, tokens, was_read=True)
 
     def close(self) -> None:
-        """Announces all blocks as removed, since nobody looks after them from here on."""
+        """Announces all blocks as removed, because nobody watches them after the end."""
         self._ended.set()
         self._thread.join(CLOSE_SECONDS)
 

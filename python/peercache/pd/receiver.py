@@ -31,7 +31,7 @@ class KVReceiver(CommonKVReceiver):
         why_not = self._open(mgr, bootstrap_room) if bootstrap_room is not None else None
         super().__init__(mgr, bootstrap_addr, bootstrap_room)
         if why_not is not None:
-            # The number may be another receiver's: SGLang's tables are left to it.
+            # The room's number may belong to another receiver, so SGLang's tables are left as they are.
             self.conclude_state = KVPoll.Failed
         self._why_not = why_not
 

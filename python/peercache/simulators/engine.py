@@ -7,8 +7,8 @@ Commands come on stdin, a line each; each is answered by one line of JSON:
 
     store PLACE BATCHES   puts batches of 128 chunks that later gets find, through the node at that place
     set CALLS             batches of new chunks, until the directory has them
-    get PLACE CALLS       batches that were stored there; the last TARGETS of them are compared byte by byte at the end,
-                          others lay where these do now
+    get PLACE CALLS       batches that were stored there; the last TARGETS of them are compared byte by byte at the end;
+                          earlier ones were overwritten by these
     exists PLACE CALLS    the batches' keys
 """
 

@@ -133,7 +133,7 @@ def _required_names(method: Any) -> FrozenSet[str]:
 
 
 def fields_of(made: Any) -> FrozenSet[str]:
-    """The names of what a class of vLLM's is made of; none for a class that is not there."""
+    """The names of the constructor arguments of a class of vLLM's; none for a class that vLLM does not have."""
     return frozenset() if made is None else frozenset(_parameters(made.__init__))
 
 

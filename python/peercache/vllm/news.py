@@ -41,7 +41,7 @@ def metric_definitions() -> Dict[str, Any]:
 
 
 class Figures:
-    """The counters since the last time. Threads: any."""
+    """The counters since the last `take`. Threads: any."""
 
     def __init__(self, row_bytes: int) -> None:
         self._row_bytes = row_bytes

@@ -33,7 +33,7 @@ Table = Dict[bytes, Union[bool, Batch]]
 
 
 class Counts(NamedTuple):
-    """Verdicts that the engine has been given since the last time."""
+    """Verdicts that the engine has been given since the last `take_counts`."""
 
     hits: int
     misses: int

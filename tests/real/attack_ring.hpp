@@ -40,7 +40,7 @@ public:
           for (std::uint32_t i = 0; i < gets_min || !done_.load(); ++i)
             one(i, tally_);
         }) {}
-  /// Ends the work and returns what came of it.
+  /// Ends the client's thread and returns its tally.
   tally stop() {
     done_ = true;
     thread_.join();

@@ -36,7 +36,8 @@ TEST_F(attack, greeted_connections_that_ask_nothing_cost_no_processor_time) {
   expect_unhurt(); // The good client ends, so that what is left is the connections' cost.
   const auto measure = [this] {
     const auto before = cpu_ticks();
-    std::this_thread::sleep_for(std::chrono::seconds(2)); // The time that the share is taken of.
+    // The share of the processor is measured over this time.
+    std::this_thread::sleep_for(std::chrono::seconds(2));
     return static_cast<double>(cpu_ticks() - before) /
            static_cast<double>(2 * ::sysconf(_SC_CLK_TCK));
   };

@@ -63,7 +63,8 @@ protected:
     return stranger().written(caf::make_message(std::move(values)...));
   }
 
-  /// CAF itself closes connections that fall silent, so the node's log tells who has ended these.
+  /// Expects that the node ended these connections. CAF itself closes connections that fall silent,
+  /// so the node's log must say that the node did it.
   void expect_refused(const sockets& all) {
     expect_cut_off(all);
     EXPECT_EQ(refusals_told_by(0), 1u) << "one line a minute for each address";

@@ -117,7 +117,8 @@ TEST_P(disk_cold, pages_that_leave_memory_while_they_are_read_are_found_on_disk)
 }
 
 TEST_P(disk_cold, pages_that_fit_the_pool_are_in_memory_when_they_are_read_again) {
-  constexpr std::uint32_t cold = 256, universe = 1200; // A half and twice what the pool holds.
+  // `cold` is half of what the pool holds, `universe` more than twice.
+  constexpr std::uint32_t cold = 256, universe = 1200;
   auto here = client_of(0);
   auto there = client_of(1);
   put_to_disk(*here, 0, 0, universe);

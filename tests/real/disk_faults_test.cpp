@@ -251,8 +251,8 @@ TEST_P(stalled_disk, has_promotes_miss_in_time) {
   for (std::uint32_t id = 1000; id < 1600; ++id)
     ASSERT_EQ(node.put(id), page_status::stored);
   ASSERT_TRUE(node.client().flush());
-  // Before the directory says that a page is on disk, a miss says nothing about the disk. A read at
-  // which the node asks its disk shows that it does.
+  // Before the directory says that a page is on disk, a miss says nothing about the disk. A read
+  // for which the node asks its disk shows that the directory says so.
   const auto asked = asked_of_disk(node);
   std::string seen_as;
   ASSERT_TRUE(within(milliseconds(30'000), [&] {

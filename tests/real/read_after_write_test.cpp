@@ -39,8 +39,8 @@ protected:
     return result.status;
   }
 
-  /// Whether the page is found now by a client that has never asked for it. One that is found must
-  /// be read then without another message.
+  /// Whether the page is found now by a client that has never asked for it. A page that is found
+  /// must then be read without another message to the directory.
   static bool is_found(client::cache_client& reader, std::uint32_t id) {
     const auto before = reader.stats().directory_messages;
     if (exists(reader, id) != page_status::hit)
@@ -104,7 +104,7 @@ TEST_F(read_after_write, a_page_is_there_when_its_set_returns) {
   EXPECT_EQ(neighbour->stats().directory_messages, 0u) << "nobody need be asked";
 }
 
-/// One page in a hundred may be found later than that, because other programs use the processors
+/// One page in a hundred may be found later than 5 ms, because other programs use the processors
 /// too. On a machine of its own it is at most one page in ten thousand.
 TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
   start();

@@ -39,7 +39,8 @@ bool is_of_client(const std::string& thread) {
   return thread.find(" peercache-") != thread.npos || thread.find(" caf.") != thread.npos;
 }
 
-/// How often the threads have gone to sleep between two looks, in all and each.
+/// How often threads have gone to sleep between two looks: their sum, and a text with the number of
+/// each thread.
 std::pair<std::uint64_t, std::string> between(const std::map<std::string, std::uint64_t>& first,
                                               const std::map<std::string, std::uint64_t>& then,
                                               bool (*counts)(const std::string&)) {
@@ -58,9 +59,9 @@ std::pair<std::uint64_t, std::string> between(const std::map<std::string, std::u
 
 class rest : public local_ring {};
 
-/// The wait is the measurement itself. Other programs of the machine make no thread of these go to
-/// sleep more often; a page that goes its way or a view that changes would, so the quietest of some
-/// spans counts.
+/// The wait is the measurement itself. Load of other programs does not make these threads sleep
+/// more often, but a page on its way or a change of the view does, so the quietest of several spans
+/// counts.
 TEST_F(rest, nodes_and_clients_that_have_nothing_to_do_hardly_wake) {
   constexpr auto span = 1000ms;
   constexpr int spans = 4;

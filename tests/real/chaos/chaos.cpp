@@ -65,9 +65,9 @@ private:
   std::vector<std::thread> threads_;
 };
 
-/// Sets `outcome.faults` to all that must be zero, whatever the run did, and was not. Late calls do
-/// not count when a guard is off: such a run looks for what the guard prevents, and other programs
-/// may run beside it.
+/// Sets `outcome.faults` to one sentence for each count that must be zero, whatever the run did,
+/// and is not. Late calls do not count when a guard is off: such a run looks for what the guard
+/// prevents, and other programs may run beside it.
 void judge(const chaos_plan& plan, const stress::stress_ledger& ledger, const cluster_watch& watch,
            run_outcome& outcome) {
   outcome.faults.clear();

@@ -27,7 +27,7 @@ public:
 
   std::uint32_t hosts() const { return static_cast<std::uint32_t>(nodes_.size()); }
   const std::string& cluster_name() const { return nodes_.front().launch.cluster; }
-  /// What clients show and believe; empty without TLS.
+  /// Certificate, key and CA of the clients; empty without TLS.
   const tls_paths& client_tls() const { return client_tls_; }
   const std::string& node_name(std::uint32_t host) const { return nodes_[host].launch.name; }
   std::string pool_prefix() const;

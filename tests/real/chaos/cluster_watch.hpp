@@ -52,7 +52,7 @@ public:
   std::string views(const std::vector<std::uint32_t>& hosts) const;
 
   std::uint64_t view_regressions() const { return regressions_; }
-  /// Totals of all nodes' processes, also of those that are gone, each as of its last answer.
+  /// Totals of all nodes' processes, including processes that are gone, each as of its last answer.
   std::uint64_t puts() const;
   std::uint64_t evictions() const;
 

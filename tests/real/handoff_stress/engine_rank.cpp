@@ -70,8 +70,8 @@ bool engine_rank::take_new_rooms() {
   return any;
 }
 
-/// Rooms get memory in their order, on every rank: else two ranks could wait for each other. A room
-/// may be seen before one that was posted earlier.
+/// Gives rooms their memory in the order of their serials, on every rank: otherwise two ranks could
+/// wait for each other. A rank may see a room before it sees one that was posted earlier.
 bool engine_rank::begin_rooms() {
   std::vector<std::uint32_t> waiting;
   for (std::uint32_t i = 0; i < plan_.rooms_at_a_time; ++i)

@@ -51,7 +51,7 @@ protected:
   void reach(open_room& room, planned_abort::step step);
   /// Gives the items back: their next user writes to them at once.
   void give_back(open_room& room);
-  /// Tells the router how the room has ended here; `why` is the reason of one that has failed.
+  /// Tells the router how the room has ended here; `why` is the reason of a room that has failed.
   void tell(open_room& room, std::uint32_t cell, outcome how, const std::string& why);
 
   /// Opens the room at the worker, now that the room has its memory.

@@ -34,7 +34,7 @@ struct room_cell {
   std::atomic<bool> time_is_over{false};
 };
 
-/// What a rank says of itself. Counters go on when its process is another one.
+/// Report of a rank about itself. Counters go on when another process takes the rank's place.
 struct rank_cell {
   std::atomic<std::uint16_t> port{0}; ///< Port of a prefill rank; 0: none listens now.
   std::atomic<bool> idle{false};      ///< The rank has seen `finish`, and has no room open.
@@ -44,8 +44,8 @@ struct rank_cell {
   std::array<std::atomic<std::uint64_t>, cause_count> failures{};
 };
 
-/// What the router and the ranks share, in memory that is mapped before they part. Threads: any,
-/// of any of these processes.
+/// What the router and the ranks share, in memory that the router maps before it forks the ranks.
+/// Threads: any, of any of these processes.
 struct handoff_board {
   std::array<room_cell, cells_max> rooms{};
   std::array<rank_cell, ranks_max> ranks{};

@@ -269,9 +269,9 @@ std::uint64_t handoff_router::found() const {
   return sum(&rank_cell::wrong_pages) + sum(&rank_cell::late_writes);
 }
 
-/// Whether the ranks have no more at the end than soon after the beginning: descriptors but for
-/// data connections that come and go with aborted reads, memory but for what an allocator keeps.
-/// Always true when ranks were killed.
+/// Whether the ranks have no more resources at the end of the run than soon after its beginning:
+/// descriptors, except of data connections that come and go with aborted reads, and memory, except
+/// what an allocator keeps. Always true when ranks were killed.
 bool handoff_router::flat() const {
   if (kills_ != 0)
     return true;

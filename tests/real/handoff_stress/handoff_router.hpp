@@ -29,7 +29,7 @@ public:
 
   void run();
   nlohmann::json report() const;
-  /// Whether nothing was found that must not be.
+  /// Whether the run has found no fault.
   bool good() const;
 
 private:

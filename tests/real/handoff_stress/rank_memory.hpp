@@ -23,8 +23,8 @@ struct room_items {
 };
 
 /// The memory of one rank, in which every word says whose it is: request, layer, place in the
-/// sequence, head. What is given back is overwritten at once with words that are nobody's, and is
-/// the next that is taken. Threads: one owner; devices and servers read, or write, what is lent.
+/// sequence, head. Items that are given back are overwritten at once with words of no request, and
+/// are the next to be taken. Threads: one owner; devices and servers read, or write, what is lent.
 class rank_memory {
 public:
   rank_memory(const handoff_plan& plan, std::uint32_t rank, bool prefill);

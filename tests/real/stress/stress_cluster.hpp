@@ -26,7 +26,8 @@ public:
   /// Returns how many pages lie in the node's pool now; 0 when the node does not answer.
   std::uint64_t pages(std::uint32_t node) const;
 
-  /// Asks all nodes for their totals. Those of killed processes were taken before.
+  /// Asks all nodes for their totals. Totals of killed processes were taken before they were
+  /// killed.
   void count();
   void stop() { cli::stop_nodes(nodes_, std::chrono::seconds(10)); }
 

@@ -16,7 +16,7 @@ struct beating_state {
   int* counted = nullptr;
 };
 
-/// Beats seldom by itself, and soon once after it was told to.
+/// An actor that beats seldom, and once soon when it is told to; counts its beats in `counted`.
 beating_actor::behavior_type beating(beating_actor::stateful_pointer<beating_state> self,
                                      int* counted) {
   self->state.counted = counted;
@@ -56,7 +56,8 @@ TEST_F(beats_test, a_beat_is_brought_forward_and_the_one_before_does_nothing) {
   settle();
   pass(50ms);
   EXPECT_EQ(count, 1);
-  pass(350ms); // The time of the beat that was planned first: it is planned anew for this time.
+  // After the early beat, the next beat was planned for the time of the one that was planned first.
+  pass(350ms);
   EXPECT_EQ(count, 2);
   pass(499ms);
   EXPECT_EQ(count, 2);

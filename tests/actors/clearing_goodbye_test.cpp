@@ -5,8 +5,8 @@
 namespace peercache::actors {
 namespace {
 
-/// After a goodbye clears would be certain without the node, and its next process would not know
-/// that there may have been some.
+/// Clears after a node's goodbye would be certain without the node, and its next process would not
+/// know that there may have been some.
 TEST_F(clearing_test, a_node_that_cannot_remember_that_it_left_does_not_say_goodbye) {
   start("a");
   start("b");
@@ -31,7 +31,8 @@ TEST_F(clearing_test, those_who_leave_at_once_leave_nobody_behind) {
   EXPECT_EQ(nodes["b"].noted.names(), "") << "a has answered that it leaves";
 }
 
-/// Each node drains at its own pace.
+/// Nodes that are stopped at the same time drain each at its own pace: b still drains when a
+/// leaves.
 TEST_F(clearing_test, those_who_are_about_to_leave_are_not_left_behind) {
   for (const auto* name : {"a", "b", "c"})
     start(name);
@@ -55,7 +56,8 @@ TEST_F(clearing_test, a_node_that_left_shows_no_page_to_anybody_whatever_it_hear
   const auto held = begin_clear("a");
   start("b");
   show("b", view_of(2, {"a", "b"}));
-  show("a", view_of(2, {"a", "b"}, {"b"})); // Node a cannot tell b anything but what b asks.
+  // Node a cannot tell b anything, except in answer to b's questions.
+  show("a", view_of(2, {"a", "b"}, {"b"}));
   settle();
   ASSERT_TRUE(nodes["b"].closed()) << "a answers when its pool has withdrawn what is older";
   caf::anon_send(nodes["a"].pool, beat_atom_v, from_here{}); // Node a's answer to b is on its way

@@ -26,7 +26,8 @@ inline caf::result<metrics::samples, membership_report> nothing_of_membership() 
   return {metrics::samples{}, membership_report{}};
 }
 
-/// A membership that stands in for the real one, and notes whether its node should drain.
+/// A membership actor that stands in for the real one, and notes in `drains` whether its node
+/// should drain.
 inline membership_actor::behavior_type fake_membership(membership_actor::pointer, bool* drains) {
   return {[](packet_atom, const std::string&) {},
           [](beat_atom, from_here) {},

@@ -37,7 +37,7 @@ protected:
     return made;
   }
 
-  /// A topology in which all have connections.
+  /// A topology in which all members have connections.
   topology_ptr linked(const std::vector<discovery::member>& all, std::uint64_t version = 1) {
     auto made = std::make_shared<link::topology>(*topology(all, version));
     for (auto& peer : made->peers)
@@ -103,7 +103,7 @@ TEST_F(cluster_overview_test, each_node_is_asked_once_a_second_and_never_twice_a
   EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
 }
 
-/// More nodes than one second has turns for.
+/// The cluster has more nodes than one second has turns.
 TEST_F(cluster_overview_test, of_many_nodes_each_is_asked_in_its_turn) {
   std::vector<discovery::member> many{a};
   for (std::uint64_t i = 2; i <= 300; ++i)
@@ -118,8 +118,8 @@ TEST_F(cluster_overview_test, of_many_nodes_each_is_asked_in_its_turn) {
   EXPECT_TRUE(seen.complete());
 }
 
-/// The next question is under way while the answer to the one before is judged: with the time of
-/// the next one, the node's clock would seem to run ahead.
+/// The next question is under way while the answer to the previous one is judged: judged by the
+/// time of the next question, the answering node's clock would seem to run ahead.
 TEST_F(cluster_overview_test, an_answer_keeps_the_time_of_its_own_question) {
   seen.take(topology({a}));
   seen.due(now, today);

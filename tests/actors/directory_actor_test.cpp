@@ -59,8 +59,8 @@ TEST_F(directory_actor_test, forgets_the_records_of_a_member_that_is_gone) {
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
 }
 
-/// Two views of parts of the cluster may follow one another here; the holder, which is in the views
-/// before and after, does not publish its pages again.
+/// Two views may come one after another, each of a part of the cluster; the holder, which is in the
+/// views before and after, does not publish its pages again.
 TEST_F(directory_actor_test, has_the_records_again_of_a_member_that_one_view_lacked) {
   tell_everyone(both(1));
   ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));

@@ -20,8 +20,8 @@
 
 namespace peercache::actors {
 
-/// A disk's service over the device itself, and a pool of pages of one length; page i has its place
-/// in the pool by its number. The test's thread is the disk's thread.
+/// A disk's service over the device itself, and a pool of pages of one length; page i lies in the
+/// pool at a place that follows from i. The test's thread is the disk's thread.
 class disk_service_rig : public testing::TestWithParam<config::disk_store_mode> {
 protected:
   disk_service_rig(const std::string& name, std::uint32_t page_bytes, std::uint64_t pool_bytes)

@@ -4,7 +4,7 @@
 namespace peercache::actors::gateway_strangers_test {
 namespace {
 
-/// A gateway, to which a stranger speaks CAF's protocol.
+/// A gateway, and a stranger that speaks CAF's protocol to it.
 class gateway_strangers : public cluster_fixture {
 protected:
   gateway_actor gateway = spawn_gateway();

@@ -41,7 +41,7 @@ struct knowing {
       : self(named(name, life)), spaces(storage::epoch_table(*memory), self.inc) {}
 };
 
-/// `asker` tells `other`, which answers, as two gateways do.
+/// `asker` asks `other`, and both tell what they know of cleared spaces, as two gateways do.
 inline void tell(knowing& asker, knowing& other) {
   auto question = cleared_spaces::decode_telling(asker.spaces.tell(other.self.inc));
   ASSERT_TRUE(question);

@@ -21,7 +21,7 @@ std::string leave(knowing& who, std::initializer_list<knowing*> others = {}) {
   return who.spaces.encode_for_disk();
 }
 
-/// Returns the next process of this name, with the bytes that the process before has kept.
+/// Returns the next process of this name, with the bytes that the previous process kept.
 knowing next(const knowing& before, const std::string& kept) {
   knowing made(before.self.name, before.self.inc.low + 1);
   EXPECT_TRUE(made.spaces.recall(kept));

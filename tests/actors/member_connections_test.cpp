@@ -1,4 +1,4 @@
-// The connections on which clients ask a member all but look-ups of calls.
+// The connections on which clients ask a member all questions except the look-ups of calls.
 
 #include "actors/lookup_broker.hpp"
 

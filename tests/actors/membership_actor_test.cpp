@@ -33,7 +33,8 @@ protected:
   discovery::member here = member_named("here", 1);
   discovery::member there = member_named("there", 2);
   std::vector<std::string> told;
-  std::vector<std::string> outside; ///< Each reason why the node is out of the view; "": it is in.
+  /// Reasons why the node is out of the view, in the order in which it was told; "" when it is in.
+  std::vector<std::string> outside;
   connector_actor connector =
       system.spawn(unreachable_everywhere, caf::sec::cannot_connect_to_node);
   int views = 0;

@@ -162,7 +162,7 @@ TEST_F(pool_catch_up_test, a_pool_without_a_disk_has_nothing_to_write) {
   EXPECT_EQ(write_out(60'000, [] {}).left, 0u);
 }
 
-// -- a node that leaves
+// -- tests of a node that leaves
 
 membership_actor::behavior_type membership_of_one(membership_actor::pointer, bool* left) {
   return {[](packet_atom, const std::string&) {},

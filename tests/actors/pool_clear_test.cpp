@@ -1,4 +1,4 @@
-// Tests how the pool gives up the pages of cleared spaces.
+// Tests of how the pool gives up the pages of cleared spaces.
 
 #include "actors/pool_clear.hpp"
 

@@ -61,7 +61,7 @@ TEST_F(stranger_messages, take_nothing_out_of_a_pool_and_put_nothing_into_it) {
   EXPECT_EQ(pages(), before - 1) << "the gateway can say so";
 }
 
-/// A stranger could send the element `from_here` if bytes could become one.
+/// A stranger could send internal messages if bytes could be decoded to the element `from_here`.
 TEST_F(stranger_messages, cannot_have_the_element_of_internal_ones) {
   const auto there_and_back = [this](const caf::message& said) {
     std::vector<char> bytes;

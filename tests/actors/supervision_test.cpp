@@ -12,7 +12,7 @@ namespace {
 
 class supervision_test : public test::actor_fixture {
 protected:
-  /// An actor that throws what it is told.
+  /// Spawns an actor that throws whatever exception it is sent.
   caf::actor spawn_one(supervision::kind how = supervision::kind::lasting) {
     auto one = system.spawn(
         [](caf::event_based_actor* body, int) {

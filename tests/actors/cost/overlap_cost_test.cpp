@@ -1,7 +1,7 @@
 // How many blocks of routers' queries one core answers in a second, as a part of what the JSON
 // reader alone would allow. Sanitizers and unoptimized builds change it, so this test runs in the
-// build that users have. Times are of the thread, not of the clock: what else the machine does is
-// left out.
+// build that users have. Times are processor times of the thread, which leave out what else the
+// machine does.
 
 #include "actors/overlap_json.hpp"
 #include "actors/overlap_search.hpp"
@@ -25,7 +25,7 @@ namespace overlap_cost {
 constexpr std::size_t records = 1'000'000;
 constexpr std::size_t query_blocks = 4096;
 constexpr std::size_t rounds = 100;
-/// The least that questions may take of the rate at which their text is read and forgotten.
+/// Least part of the rate at which text is read and forgotten that answering questions must reach.
 constexpr double part_of_limit_min = 1.0 / 3;
 
 double thread_seconds() {

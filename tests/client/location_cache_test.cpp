@@ -111,7 +111,7 @@ TEST(location_cache, looks_at_keys_that_it_does_not_keep_touch_no_memory) {
     cache.erase(key);
     cache.erase(key, location(2));
   }
-  // A look that touches the bucket of a key costs one fault for nearly every key.
+  // If looks touched the bucket of each key, there would be one page fault for nearly every key.
   EXPECT_LT(page_faults() - before, keys / 10);
 }
 

@@ -235,7 +235,7 @@ TEST_F(lookup_course_test, an_owner_that_is_asked_again_while_it_is_silent_has_n
 
 TEST_F(lookup_course_test, an_owner_that_answers_late_has_its_time_for_what_else_it_was_asked) {
   begin(64);
-  const auto until = now + 320ms; // The second opinion is waited for 20 ms.
+  const auto until = now + 320ms; // The second opinion is awaited for 20 ms.
   const auto first = next(320ms);
   auto* late = first.at(0);
   for (auto* asked : first)

@@ -34,8 +34,8 @@ protected:
   std::shared_ptr<own_pool> pool = std::make_shared<own_pool>(make_small_pool());
 };
 
-/// A clear walks over readable pages only. A page that is only filled must not be found after it
-/// either.
+/// A clear walks over published pages only. A page that is filled and not yet published must not be
+/// found after the clear, either.
 TEST_F(own_pool_test, finds_no_filled_page_of_before_a_clear) {
   const key_space llama{std::array<std::string_view, 1>{"llama"}};
   const auto page = page_in(4, llama.key_of("page"));

@@ -1,4 +1,5 @@
-// Pages that are not where the directory says: on a disk, or in another place of the same holder.
+// Tests of pages that are not where the directory says: they are on a disk, or in another place of
+// the same holder.
 
 #include "tests/client/read_plan_fixture.hpp"
 
@@ -149,7 +150,7 @@ TEST_F(read_plan_cold_test, a_holder_that_is_in_no_view_any_more_brings_nothing)
   EXPECT_TRUE(plan->look_again());
 }
 
-// -- questions to a holder that denied a page
+// -- tests of questions to a holder that denied a page
 
 TEST_F(read_plan_cold_test, nobody_is_asked_in_the_first_look) {
   begin(1);

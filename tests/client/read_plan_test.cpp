@@ -13,7 +13,7 @@ constexpr std::array stale_statuses{stale, wrong_key, holder_gone};
 constexpr std::array final_statuses{
     corrupt, timed_out, unreachable, breaker_open, page_status::refused, bad_size, closed};
 
-// -- the first look
+// -- tests of the first look
 
 TEST_F(read_plan_test, a_page_of_no_length_or_too_many_parts_is_refused_and_not_looked_for) {
   begin({0, page_bytes, limits::page_bytes_max + 1});
@@ -128,7 +128,7 @@ TEST_F(read_plan_test, of_several_places_the_one_of_the_wanted_length_is_read) {
   EXPECT_EQ(only_read().location, at(far, 6));
 }
 
-// -- outcomes of a read
+// -- tests of the outcomes of a read
 
 TEST_F(read_plan_test, a_hit_says_what_it_came_over) {
   constexpr std::array ways{page_origin::other_host, page_origin::other_host_rdma};
@@ -158,7 +158,7 @@ TEST_F(read_plan_test, a_place_that_was_learnt_meanwhile_is_not_forgotten) {
   begin(1);
   look_up({found({at(near, 4)})});
   const auto page = only_read();
-  locations.store(key(0), at(near, 8)); // Meanwhile another call stores a newer place.
+  locations.store(key(0), at(near, 8)); // Another call stores a newer place before this read ends.
   read(page, stale);
   EXPECT_EQ(locations.find(key(0)), at(near, 8));
 }
@@ -264,7 +264,7 @@ TEST_F(read_plan_test, a_filling_that_was_never_published_is_told_to_nobody) {
   EXPECT_TRUE(stale_records_told().empty());
 }
 
-// -- the deadline
+// -- tests of the deadline
 
 TEST_F(read_plan_test, an_own_page_is_not_copied_after_the_deadline) {
   begin(1);
@@ -303,7 +303,7 @@ TEST_F(read_plan_test, the_deadline_comes_before_the_length) {
   expect_end(0, timed_out);
 }
 
-// -- processes that nothing is read from
+// -- tests of processes that nothing may be read from
 
 TEST_F(read_plan_test, nothing_is_read_from_a_process_that_is_not_in_the_view) {
   begin(1);

@@ -19,7 +19,7 @@ TEST(slot_leases, asks_for_what_is_neither_leased_nor_on_its_way) {
   slot_leases leases;
   EXPECT_EQ(leases.ask_for(2, 4), 4u);
   EXPECT_EQ(leases.ask_for(2, 6), 2u);
-  leases.add(2, 4, {{1}, {2}, {3}}); // One of the four slots could not be had.
+  leases.add(2, 4, {{1}, {2}, {3}}); // The node could not give one of the four slots.
   EXPECT_EQ(leases.ask_for(2, 6), 1u);
   leases.add(2, 2, {}); // The request for two slots ended with an error.
   EXPECT_EQ(leases.ask_for(2, 6), 2u);

@@ -11,7 +11,7 @@
 
 namespace peercache::client {
 
-/// A pool of 256 granules, of a process that no other test has.
+/// A pool of 256 granules whose owner is a process that no other test names.
 inline storage::pool_memory make_small_pool() {
   static std::uint64_t made = 0;
   storage::pool_memory_options options;

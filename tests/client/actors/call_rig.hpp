@@ -162,7 +162,7 @@ protected:
     EXPECT_EQ(result.origin, page_origin::none);
   }
 
-  /// What became of the pages that were set; nothing: some are under way.
+  /// Returns the fate of the pages that were set; nothing while some of them are under way.
   std::optional<flush_result> flush(deadline until = soon()) {
     return board().window.wait_empty(until);
   }

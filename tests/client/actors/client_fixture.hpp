@@ -48,7 +48,7 @@ protected:
   link::links_actor links = system.spawn(run_fake_links, &views_seen);
   std::shared_ptr<session_board> board = std::make_shared<session_board>(1u << 20);
   std::vector<page_key> remembered;
-  /// Questions that members were asked; a test answers those whose answer matters.
+  /// Questions that members were asked; a test answers those that it needs answered.
   std::vector<std::pair<incarnation, member_request>> asked;
   call_log calls;
   metrics::samples totals; ///< What the client has counted.

@@ -190,7 +190,7 @@ TEST_F(connected_client_test, a_view_outlives_its_client) {
   EXPECT_TRUE(moved.intact());
 }
 
-/// Gets end holds of their own client, and the hold of a view is not one of these.
+/// A get ends holds of its client's look-ups, and the hold of a view is not one of these.
 TEST_F(connected_client_test, a_get_leaves_the_hold_of_a_view_alone) {
   connect();
   node.memory.holds().limit(16);

@@ -15,9 +15,9 @@
 
 namespace peercache::client {
 
-/// What a fake gateway has heard, and what it will say. A question for which it has nothing to say
-/// stays open until the test answers it, as it does at a node that is gone. Threads: the gateway's;
-/// the test's while the gateway has nothing to do, and before the first message.
+/// What a fake gateway has heard, and what it will answer. A question for which it has nothing to
+/// say stays open until the test answers it, as it does at a node that is gone. Threads: the
+/// gateway's; the test's while the gateway has nothing to do, and before the first message.
 struct fake_node {
   link::peer_welcome hello;
   link::session_welcome welcome;

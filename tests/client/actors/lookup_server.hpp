@@ -29,7 +29,7 @@ class lookup_server {
 public:
   enum class manner {
     answers,
-    silent, ///< Takes the question.
+    silent, ///< Takes the question, and does not answer.
     breaks, ///< Closes the connection.
     raves,  ///< Sends bytes that are not an answer.
   };

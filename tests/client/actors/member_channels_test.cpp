@@ -183,8 +183,8 @@ TEST_F(member_channels_test, a_question_ends_with_its_time_and_keeps_its_place_a
   member_answers answers(channels, closing);
   for (std::size_t i = 0; i < 2 * link::member_questions_open_max; ++i)
     answers.ask(member.inc, member_question::remove, "", until);
-  answers.wait(steady_clock::now() + 60s); // Only the channel ends these questions: the wait is
-                                           // longer.
+  // The channel must end these questions at `until`, because this wait is longer.
+  answers.wait(steady_clock::now() + 60s);
   EXPECT_GE(steady_clock::now(), until);
   std::size_t late = 0;
   for (std::size_t i = 0; i < 2 * link::member_questions_open_max; ++i)

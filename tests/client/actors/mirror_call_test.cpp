@@ -99,7 +99,7 @@ TEST_F(mirror_call_test, a_page_without_a_checksum_is_not_copied) {
   start_mirroring(mirror_mode::all, options);
   lease();
   auto place = far.hold(key(3), bytes_of(3));
-  place.checksum = 0; // Nobody could say that the copy is the page.
+  place.checksum = 0; // Without a checksum nobody could say that the copy is the page.
   shard.record(key(3), {place});
   expect_hit(3, page_origin::other_host);
   EXPECT_EQ(mirrored(), 0u);

@@ -73,7 +73,7 @@ TEST_F(session_actor_test, commits_for_the_new_node_do_not_wait_behind_those_of_
   pass(std::chrono::milliseconds(250)); // The next beat opens the session with the new process.
   ASSERT_NE(board->pool(), nullptr);
   ASSERT_NE(board->pool(), lost);
-  commit(2, 1, lost); // This caller was still copying when the node was lost.
+  commit(2, 1, lost); // The caller of this commit was still copying when the node was lost.
   commit(3, 4, board->pool());
   ASSERT_EQ(node.commits.size(), 2u);
   EXPECT_EQ(node.committed[1].size(), 4 * sizeof(link::filled_slot));

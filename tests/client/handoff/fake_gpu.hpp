@@ -8,8 +8,8 @@
 
 namespace peercache::client::test {
 
-/// The functions of the fake libcuda (tests/support/fake_cuda) that tests call. It is loaded as
-/// products load the driver's.
+/// The functions of the fake libcuda (tests/support/fake_cuda) that tests call. The fake library is
+/// loaded in the way in which the product loads the driver's.
 struct fake_gpu {
   void* (*allocate)(std::size_t bytes);
   void (*release)(void* device);

@@ -107,7 +107,8 @@ TEST(hand_over, fails_when_the_other_worker_ends_and_says_which_one_it_was) {
   pair.meet(1, {2});
   pair.decode.reset();
   ASSERT_TRUE(eventually([&] { return pair.sending->state.poll() == room_state::failed; }));
-  // A worker that ends in order may still have said so.
+  // A worker that ends in order may have said that it gives its memory back before its connection
+  // ended.
   EXPECT_THAT(pair.prefill->failure(pair.sending->id)->reason,
               testing::AnyOf(HasSubstr("ended"), HasSubstr("gives its memory back")));
 }

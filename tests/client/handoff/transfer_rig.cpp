@@ -32,8 +32,8 @@ void transfer_engine::fill(std::uint32_t seed) {
 }
 
 bool transfer_engine::is_filled_with(std::byte value) const {
-  // All bytes are alike where each is like the one before it. A loop would take seconds in tests,
-  // which are not optimized.
+  // All bytes are `value` if the first one is and each byte equals the one before it. A loop over
+  // the bytes would take seconds in tests, which are not optimized.
   return memory.front() == value &&
          std::memcmp(memory.data(), memory.data() + 1, memory.size() - 1) == 0;
 }

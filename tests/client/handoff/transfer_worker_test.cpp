@@ -118,8 +118,8 @@ TEST(transfer_worker, that_nobody_answers_fails_its_calls) {
   EXPECT_THAT(one.worker->wait(*id).reason, HasSubstr(std::to_string(address.port)));
 }
 
-/// The destination is the caller's to use again whenever a call has returned, also after a time-out
-/// in the middle of the data.
+/// The caller may use the destination again whenever a call has returned, even if the call timed
+/// out in the middle of the data.
 TEST(transfer_worker, writes_nothing_after_a_call_has_returned) {
   transfer_engine one(32 * mebibyte), two(32 * mebibyte);
   std::size_t cut_short = 0;

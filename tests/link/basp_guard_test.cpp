@@ -177,8 +177,8 @@ TEST_F(basp_guard_test, nobody_speaks_for_another_process_or_before_its_handshak
 TEST_F(basp_guard_test, whatever_is_cut_short_is_refused) {
   const auto why = caf::make_error(caf::sec::runtime_error, std::string("why"));
   const auto whole = '\0' + peer.written(caf::make_message(why));
-  constexpr std::size_t text_bytes = 4; // The last bytes are the error's text, which CAF reads with
-                                        // care.
+  // The last bytes are the error's text, which CAF itself checks when it reads it.
+  constexpr std::size_t text_bytes = 4;
   for (std::size_t bytes = 1; bytes < whole.size() - text_bytes; ++bytes)
     EXPECT_NE(told(peer.frame(operation::direct_message, whole.substr(0, bytes), answer_id(), 7)),
               "")

@@ -172,7 +172,7 @@ TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried)
   EXPECT_EQ(published.size(), 2u) << "nothing new";
 }
 
-/// The connection of the links says nothing of the ports that clients use.
+/// Whether the links' own connection to a member stands says nothing of the ports that clients use.
 TEST_F(links_actor_test, a_members_port_that_does_not_connect_twice_is_a_fault_until_it_does) {
   using std::chrono::milliseconds;
   stop(links);

@@ -103,7 +103,7 @@ TEST(samples_wire, a_bucket_that_does_not_exist_is_left_out) {
             metrics::latency_histogram::bucket_count);
 }
 
-/// Bytes are whole at the end of a series, and nowhere else.
+/// The bytes may end only where a series ends.
 TEST(samples_wire, bytes_that_are_cut_short_are_refused) {
   const auto whole = encode_samples(some_of_each_type());
   std::size_t read_well = 0;

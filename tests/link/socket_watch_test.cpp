@@ -60,7 +60,7 @@ TEST_F(socket_watch_test, tells_of_a_socket_that_has_news_when_it_is_added_and_l
 
 TEST_F(socket_watch_test, tells_of_a_time_once_it_has_come_and_not_before) {
   const auto at = steady_clock::now() + 100ms;
-  watch->look_at(at + 1h); // A later look of the owner counts alone.
+  watch->look_at(at + 1h); // The next look replaces this one.
   watch->look_at(at);
   EXPECT_EQ(more_than(0), 1);
   EXPECT_GE(steady_clock::now(), at);

@@ -21,8 +21,8 @@ protected:
     pool->commit({&page, 1}, {&outcome, 1});
     return outcome;
   }
-  /// The fill of somebody who got the slot of a removed page and wrote nothing to it: it names the
-  /// removed page's checksum.
+  /// The fill of somebody who got the slot of a removed page and wrote nothing to the slot: the
+  /// fill names the removed page's checksum.
   fill leftover_of(std::uint64_t number) {
     const auto left = put(*pool, slots, number, length);
     const auto checksum = pool->find(key_of(number))->checksum;

@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint32_t granules = 256;
 constexpr std::uint32_t large = 3 * limits::granule_bytes - 100;
 
-/// A pool on the heap whose first process has ended: its memory is left, and what the process knew
-/// is gone.
+/// A pool on the heap whose first process has ended: its memory is left, but not the state that the
+/// process kept of it.
 class pool_remains_test : public testing::Test {
 protected:
   slot_id put(std::uint64_t number, std::uint32_t length_bytes = large) {

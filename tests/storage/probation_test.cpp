@@ -8,7 +8,7 @@
 namespace peercache::storage {
 namespace {
 
-/// An order for a pool of 80 bytes whose pages have one byte: ten may be on probation.
+/// An order for a pool of 80 bytes whose pages have one byte each: ten pages may be on probation.
 class probation_test : public testing::Test {
 protected:
   static constexpr std::uint32_t cold = 1000; ///< The first slot of promoted pages.
@@ -16,7 +16,7 @@ protected:
   void insert(std::uint32_t slot) { order.insert(slot_id{slot}, key_number(slot), 1); }
   void promote(std::uint32_t slot) {
     order.insert_promoted(slot_id{slot}, key_number(slot), 1);
-    order.touch(slot_id{slot}); // The read for which it was promoted.
+    order.touch(slot_id{slot}); // Counts the read for which the page was promoted.
   }
   void promote_many(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i)

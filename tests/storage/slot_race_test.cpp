@@ -21,7 +21,7 @@ constexpr std::uint32_t length = 8 * limits::granule_bytes;
 constexpr std::uint64_t keys = 16;
 constexpr std::uint32_t slots_in_pool = 4;
 
-/// What the owner publishes of a key for readers, as a directory does: where its page is, or was.
+/// The owner's publication of a key for readers, as in a directory: where its page is, or was.
 struct bulletin {
   std::atomic<std::uint64_t> gen{0};
   std::atomic<std::uint32_t> slot{0};

@@ -54,7 +54,7 @@ struct stepping {
 };
 stepping now;
 
-/// The flag of a CPU that makes it trap after each instruction.
+/// The bit of the CPU's flags that makes it trap after each instruction.
 constexpr std::uint64_t trap_flag = 1u << 8;
 
 void on_step(int, siginfo_t*, void* context) {

@@ -1,4 +1,4 @@
-// The page that each policy would evict first, if nobody has read it.
+// Tests of which page each policy would evict first, provided that nobody has read it.
 
 #include "storage/eviction_policy.hpp"
 #include "storage/lru.hpp"

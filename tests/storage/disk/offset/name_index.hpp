@@ -32,7 +32,7 @@ private:
   result<void> remove_but(const std::string& group, const std::string& kept);
 
   disk_io& io_;
-  /// The names of files by group: a key, or the next sequence.
+  /// Names of files by group: a group is a key, or the next sequence.
   std::map<std::string, std::set<std::string>> names_;
   std::optional<offset_index_batch> batch_;
   std::optional<result<void>> added_;

@@ -267,8 +267,8 @@ TEST(offset_store, an_eviction_makes_room_for_what_no_hole_was_large_enough_for)
   ASSERT_EQ(there.store().stats().used_bytes, 192 * disk_block_bytes);
   const test_page large{.number = 500, .length_bytes = 40'000};
   ASSERT_EQ(there.write_and_settle(large), disk_status::no_space);
-  // The free holes are too small for the page, so they count as used: the tier, which looks at what
-  // is used, then evicts.
+  // The free holes are too small for the page, so they count as used: the tier evicts by the number
+  // of used bytes.
   EXPECT_EQ(there.store().stats().used_bytes, 256 * disk_block_bytes);
   const auto eviction = there.store().begin_eviction(1);
   EXPECT_GE(eviction.pages.size(), 5u);

@@ -62,8 +62,8 @@ TEST_F(publisher_disk_test, other_bytes_than_those_in_the_slot_are_no_copy_of_th
   EXPECT_EQ(machine->marks().kept_count(), 0u);
 }
 
-/// A record of the disk may be lost for want of room. The walk that tells the page again must count
-/// as newer than what the owner knows of an older page of the key.
+/// A record of a page on disk may be lost because its owner has no room. The walk that publishes
+/// the page again must count as newer than what the owner knows of an older page of the key.
 TEST_F(publisher_disk_test, whatever_is_told_last_of_a_page_on_disk_is_the_newest) {
   generation last{};
   const auto is_newer = [&](std::uint32_t length) {
@@ -334,7 +334,7 @@ TEST_F(publisher_disk_test, a_record_that_was_not_heard_before_its_page_went_is_
   EXPECT_EQ(records(again[0]).at(0).key, key(2));
 }
 
-// -- comparing the publisher's pages with the directory
+// -- tests of comparing the publisher's pages with the directory
 
 TEST_F(publisher_disk_test, an_owner_out_of_reach_is_left_for_the_next_comparison) {
   options.repair.bytes_per_second = 1u << 30;

@@ -18,7 +18,7 @@ protected:
   }
 };
 
-// -- puts
+// -- tests of puts
 
 TEST_F(publisher_test, a_put_is_settled_when_one_owner_has_recorded_it) {
   const auto id = put({1});
@@ -140,7 +140,7 @@ TEST_F(publisher_test, an_answer_that_comes_twice_is_a_fault_of_ours) {
   EXPECT_DEATH(machine->failed(told[0].id, now), "");
 }
 
-// -- mirrors
+// -- tests of mirrors
 
 TEST_F(publisher_test, mirrors_have_their_share_and_no_more) {
   options.mirrored_bytes_max = 2 * 4096;
@@ -174,7 +174,7 @@ TEST_F(publisher_test, a_mirror_that_no_owner_wants_is_dropped) {
   EXPECT_EQ(machine->mirrors().bytes(), 0u);
 }
 
-// -- the cluster
+// -- tests of changes of the cluster
 
 TEST_F(publisher_test, only_new_owners_are_told_after_the_next_view) {
   put_for_good({1, 2, 3});

@@ -77,7 +77,7 @@ TEST(membership, a_member_that_slept_while_all_masters_were_replaced_finds_back)
     net.kill(dead);
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
   }
-  // When node 6 thaws, it knows only masters that are dead and a dead seed.
+  // Node 6, when it thaws, knows only masters and a seed that are dead.
   net.thaw(6);
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
 }

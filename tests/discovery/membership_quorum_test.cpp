@@ -65,7 +65,8 @@ TEST(membership_quorum, a_lost_master_that_thaws_soon_brings_the_view_back) {
   net.thaw(1);
   auto took = net.run_until([&] { return net.converged(); }, seconds(10));
   ASSERT_TRUE(took);
-  // Node 1 was frozen for most of that time, and does not count it against the dead leader.
+  // Node 1 was frozen for most of the time in which the leader was silent, and so does not count
+  // that time against the leader.
   EXPECT_LE(*took, expiry + heartbeat);
   EXPECT_TRUE(net.machine(1).leads());
   EXPECT_FALSE(net.view_of(5).fragment());
@@ -281,8 +282,8 @@ TEST(membership_quorum, no_two_sides_decide_differently_while_some_leave) {
 }
 
 /// Two views of one term and version may follow one another where one or two masters decide alone
-/// (found by the simulator, seed 8385). What was proposed after the first one might still be
-/// decided by its masters, so what follows the second one is not of the same stamp.
+/// (found by the simulator, seed 8385). Masters of the first view might still decide a view that
+/// was proposed after it, so the view that follows the second one must have another stamp.
 TEST(membership_quorum, a_process_makes_no_two_views_of_one_stamp_after_two_bases) {
   auto net = converged_net(4);
   ASSERT_TRUE(net.machine(0).leads());

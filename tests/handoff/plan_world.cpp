@@ -101,7 +101,8 @@ fake_worker::fake_worker(const model_shape& shape, worker_ranks ranks, bool is_s
   }
 }
 
-/// The stages of prefill differ by at most one layer; a decode with one stage has all.
+/// Layers of this worker's pipeline stage. Stages of prefill differ by at most one layer; a decode
+/// with one stage has all layers.
 std::vector<std::uint32_t> fake_worker::stage_layers() const {
   const auto& ranks = layout_.ranks;
   std::vector<std::uint32_t> layers;

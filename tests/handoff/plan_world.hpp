@@ -80,7 +80,7 @@ public:
 private:
   struct tensor {
     tensor_memory memory;
-    std::span<std::byte> bytes; ///< Same as `memory.bytes`.
+    std::span<std::byte> bytes; ///< Memory of the tensor, as in `memory.bytes`.
     std::vector<std::uint8_t> writes;
     std::uint32_t item_bytes = 0;
   };

@@ -16,7 +16,7 @@ using enum room_state;
 constexpr room_id number{42};
 constexpr peer_id peer{1};
 
-// -- prefill
+// -- tests of prefill's side
 
 class sender_changes : public testing::Test {
 protected:
@@ -90,7 +90,7 @@ TEST_F(sender_changes, cleared_rooms_are_not_kept_for_who_never_asks) {
   EXPECT_THAT(rooms_.take_changes(), ElementsAre(id));
 }
 
-// -- decode
+// -- tests of decode's side
 
 constexpr std::uint64_t page_bytes = 1024;
 

@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-/// A room's number comes again: what `sender_rooms` does with joins, ends and aborts of each turn.
+/// Tests of a room number that comes again: what `sender_rooms` does with joins, ends and aborts of
+/// each turn.
 namespace peercache::handoff::sender_turns_test {
 namespace {
 

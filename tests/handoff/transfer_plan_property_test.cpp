@@ -24,8 +24,8 @@ allocated_pages allocated(const room_items& room) {
   return {room.prefix_pages, room.pages, room.states, room.aux_row};
 }
 
-/// Carries a room out in chunks of random length; a worker of prefill gives nothing of what it is a
-/// dummy for. Returns the bytes that the plan promised.
+/// Hands a room over in chunks of random length; prefill workers do not give the parts for which
+/// they are dummies. Returns the bytes that the plan promised.
 std::uint64_t transfer(const transfer_plan& plan, const room_of_two& room, fake_worker& to,
                        std::mt19937_64& random) {
   const auto& pages = room.source.pages;
@@ -79,7 +79,7 @@ void hand_over(const model_shape& shape, worker_ranks to, std::mt19937_64& rando
         ASSERT_TRUE(good) << good.error().message;
         auto plan = transfer_plan::create(source.layout(), destination.layout());
         if (!plan && plan.error().code == errc::invalid_argument)
-          continue; // These two workers have nothing to exchange.
+          continue; // This pair of workers has nothing to exchange.
         ASSERT_TRUE(plan) << plan.error().message;
         source.fill(places.source);
         const auto moved = transfer(*plan, places, destination, random);

@@ -29,7 +29,7 @@ std::string address_of(int fd, name_call ask) {
 constexpr std::uint8_t state_established = 1;
 constexpr std::uint8_t state_listen = 10;
 
-/// A socket that has this many bytes to read may take nothing further, not even the end of its
+/// A socket with this many unread bytes may accept nothing further, not even the end of its
 /// connection.
 constexpr int unread_may_be_full = 32'768;
 

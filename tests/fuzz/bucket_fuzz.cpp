@@ -10,8 +10,8 @@ using namespace peercache::storage;
 
 constexpr record_owner owner{1, 1};
 
-/// Makes the headers of a block and the trailer at its end good as far as CRCs are concerned: only
-/// then does a reader look at their fields.
+/// Gives the headers of a block, and the trailer at its end, right CRCs, because a reader looks at
+/// their fields only then.
 void seal_all(std::span<std::byte> block) {
   for (std::size_t at = 0; at + sizeof(record_header) <= block.size();
        at += sizeof(record_header)) {
@@ -25,7 +25,7 @@ void seal_all(std::span<std::byte> block) {
   std::memcpy(trailer.data() + offsetof(bucket_trailer, trailer_crc), &crc, sizeof crc);
 }
 
-/// Reads the block as the end of a bucket's file, of which it is all.
+/// Reads the block as if it were a whole file of a bucket, whose end is the footer.
 void read_as_footer(std::span<const std::byte> file) {
   bucket_trailer trailer;
   if (read_trailer(file.last(sizeof trailer), 0, owner, file.size(), trailer) == record_fault::none)

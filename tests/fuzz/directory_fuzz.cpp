@@ -18,7 +18,8 @@ void read_batch(std::string_view batch, Take take) {
 
 } // namespace
 
-/// Batches that writers and readers send to a shard of the directory, and a shard's answers.
+/// Decodes any bytes as batches that writers and readers send to a shard of the directory, and as a
+/// shard's answers.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::input in(data, size);
   directory::shard shard(64);

@@ -1,7 +1,8 @@
 #include "net/frame_channel.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
-/// Frames of look-ups: what is taken lies within the bytes, and nothing is taken twice.
+/// Takes frames of look-ups out of any bytes: each frame lies within the bytes, and none is taken
+/// twice.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   std::string_view bytes(reinterpret_cast<const char*>(data), size);

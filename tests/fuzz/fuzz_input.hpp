@@ -9,8 +9,8 @@
 #include <span>
 #include <string_view>
 
-/// What a target is given by libFuzzer, which calls it again and again with other bytes.
-/// A target returns 0; whatever aborts is a finding.
+/// The entry of a fuzz target, which libFuzzer calls again and again with other bytes. A target
+/// returns 0; whatever aborts is a finding.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace peercache::fuzz {

@@ -1,8 +1,8 @@
 #include "handoff/messages.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
-/// Messages of hand-over and transfer workers: what is read can be written, and is read the same
-/// again.
+/// Decodes any bytes as a message of hand-over or transfer workers: a decoded message can be
+/// encoded, and is decoded to the same message again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 
-/// What a client says on its connection to a member, in pieces: what is taken can be answered, and
-/// then nothing is held. Answers that a client reads are any bytes, too.
+/// Takes any bytes, in pieces, as what a client says on its connection to a member: a question that
+/// is taken can be answered, and no bytes are held afterwards. A client reads any bytes as answers,
+/// too.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   std::string_view bytes(reinterpret_cast<const char*>(data), size);

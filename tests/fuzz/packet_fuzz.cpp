@@ -1,7 +1,8 @@
 #include "discovery/packet_codec.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
-/// Packets of the membership protocol: whatever is read is written as the same bytes.
+/// Decodes any bytes as a packet of the membership protocol: a decoded packet is encoded to the
+/// same bytes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -1,7 +1,8 @@
 #include "link/protocol/samples_wire.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
-/// Samples that clients and nodes report: what is read can be written and read again.
+/// Decodes any bytes as samples that clients and nodes report: decoded samples can be encoded and
+/// decoded again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

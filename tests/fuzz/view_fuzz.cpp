@@ -1,7 +1,8 @@
 #include "discovery/view_codec.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
-/// Views and members that a peer sends: whatever is read is written as the same bytes.
+/// Decodes any bytes as views and members that a peer sends: whatever is decoded is encoded to the
+/// same bytes.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

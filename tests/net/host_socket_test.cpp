@@ -118,7 +118,7 @@ TEST_F(host_socket_test, a_group_that_is_named_gets_in_and_nobody_else) {
 TEST_F(host_socket_test, what_a_dead_node_has_left_is_taken_over) {
   auto dead = node_at("127.0.0.1", 7001);
   ASSERT_TRUE(dead);
-  dead->take(); // The kernel closes it; the name stays.
+  dead->take(); // The kernel closes the socket, and its name stays.
   EXPECT_FALSE(reaches("127.0.0.1", 7001));
   const auto next = node_at("127.0.0.1", 7001);
   ASSERT_TRUE(next) << next.error().message;
@@ -160,7 +160,7 @@ TEST_F(host_socket_test, a_name_is_that_of_a_living_node_while_nobody_is_accepte
 TEST_F(host_socket_test, a_name_is_that_of_a_living_node_where_this_user_may_not_connect) {
   if (::geteuid() != 0)
     GTEST_SKIP() << "only root can become another user";
-  const auto node = node_at("127.0.0.1", 7001); // Mode 0600, of root.
+  const auto node = node_at("127.0.0.1", 7001); // The socket has mode 0600 and belongs to root.
   ASSERT_TRUE(node);
   ASSERT_EQ(::chmod(folder.c_str(), 0755), 0);
   ASSERT_EQ(::chown(sockets().c_str(), somebody, somebody), 0);
@@ -198,7 +198,8 @@ TEST_F(host_socket_test, nodes_of_one_port_that_start_at_once_do_not_meet) {
 
 TEST_F(host_socket_test, the_exact_name_is_taken_before_that_of_a_node_on_all_addresses) {
   auto any =
-      node_at("0.0.0.0", 7001, "192.0.2.7"); // A node of another network that shares the folder.
+      // This node is of another network that shares the folder.
+      node_at("0.0.0.0", 7001, "192.0.2.7");
   auto exact = node_at("127.0.0.1", 7001);
   ASSERT_TRUE(any && exact);
   const auto at_any = any->take();
@@ -212,7 +213,8 @@ TEST_F(host_socket_test, the_exact_name_is_taken_before_that_of_a_node_on_all_ad
   EXPECT_FALSE(arrived(at_any));
   EXPECT_TRUE(reaches("127.0.0.2", 7001));
   EXPECT_TRUE(arrived(at_any)) << "an address without a node of its own";
-  at_exact.reset(); // The kernel's end of a node that is killed: the name stays.
+  // A node that is killed ends like this: the kernel closes its socket, and the name stays.
+  at_exact.reset();
   EXPECT_FALSE(reaches("127.0.0.1", 7001)) << "the dead node's address is not another node's";
   EXPECT_FALSE(arrived(at_any));
 }

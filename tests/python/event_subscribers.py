@@ -111,7 +111,7 @@ class WorkerRelay(Subscriber):
 
 class LlmD(WorkerRelay):
     """llm-d's index: the topic names pod and model. A block gets a key of the index's own from its tokens and its
-    parent's key; one that comes without tokens, or after a parent that is not known, is not indexed."""
+    parent's key; a block that comes without tokens, or after a parent that is not known, is not indexed."""
 
     topic = b"kv@"
 

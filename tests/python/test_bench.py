@@ -26,7 +26,7 @@ def run(model, *words, engine="hicache"):
 
 
 def test_it_measures_each_kind_of_call_and_compares_the_last_batches():
-    """A run checks the bytes of its last batches: wrong ones would end it with an error."""
+    """A run checks the bytes of its last batches: wrong bytes would end the run with an error."""
     rows, said = run("small", "--ranks", "2", "--only", ",".join(NAMES))
     assert [row["name"] for row in rows] == NAMES
     for row in rows[1:]:

@@ -31,8 +31,8 @@ def belongings():
 
 
 def no_more_than(before):
-    """Whether this process holds no more of any kind than `before`; it may hold less, since what another test left
-    may end meanwhile."""
+    """Whether this process holds no more of any kind than `before`; it may hold less, since things that another test
+    left behind may end in the meantime."""
     now = belongings()
     return all(now[kind] <= count for kind, count in before.items())
 

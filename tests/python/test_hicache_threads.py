@@ -14,8 +14,8 @@ BATCH = 16
 
 class BusyStore:
     """A store whose pages another store has put. Each kind of call has targets of its own in the pools; the bytes of
-    all pages are those of the pools' first batch. `may_miss` says that pages may be missing, since a test clears
-    meanwhile."""
+    all pages are those of the pools' first batch. `may_miss` says that pages may be missing, because the test clears
+    the space at the same time."""
 
     def __init__(self, ring, engine, may_miss):
         self.pools = {"kv": big_enough(), "swa": big_enough()}

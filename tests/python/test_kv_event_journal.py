@@ -38,7 +38,7 @@ def blocks(first, last, tokens=()):
 
 @pytest.fixture
 def journal(tmp_path):
-    """A function that opens the journal of this test anew, after it has closed the one before."""
+    """A function that opens the journal of this test anew, after it has closed the previous one."""
     opened = []
 
     def make(limit=100):

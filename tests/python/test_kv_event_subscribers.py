@@ -75,7 +75,7 @@ def test_a_block_is_of_the_workers_whose_hosts_have_it(fragile_ring, engine, lis
     put(setter, pool, keys, [0, 1, 2, 3])
     assert until(lambda: one.has(EXTERNAL) == hashes(keys)) and two.has(EXTERNAL) == set()
 
-    def read_and_heard():  # A read may leave no copy behind, so it is repeated until one has.
+    def read_and_heard():  # A read may leave no copy behind, so reads are repeated until a copy is there.
         assert reader.batch_get_v1(keys[:2], pool.indices([0, 1]), None) == [True, True]
         return two.has(EXTERNAL) == hashes(keys[:2])
 

@@ -178,8 +178,8 @@ def test_a_rank_that_hears_of_another_s_failure_from_prefill_is_muted_too(pairs)
 
 
 def test_failed_is_said_only_when_nothing_is_written_any_more(pairs):
-    """Polls only, since failure_exception would wait. Whoever sees Failed may give the room's pages to somebody else at
-    once."""
+    """The test only polls, since failure_exception would wait. Whoever sees Failed may give the room's pages to
+    somebody else at once."""
     pages = 64
     pair = pairs(Model(layers=2, heads=1, head_bytes=256 << 10, page_tokens=1, pages=pages))
     prefill, decode = pair.prefill.ranks[0], pair.decode.ranks[0]

@@ -11,7 +11,7 @@ ALL_CP_RANKS = "SGLANG_DISAGGREGATION_ALL_CP_RANKS_TRANSFER"
 
 
 def requests(count, seed=0):
-    """Prompts, some of which decode has a prefix of."""
+    """Requests; of some of their prompts decode already has a prefix."""
     rng = random.Random(seed)
     made = []
     for i in range(count):

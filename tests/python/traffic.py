@@ -17,7 +17,7 @@ class Traffic:
         while not self._stop.is_set():
             try:
                 self._calls[index]()
-            except Exception as fault:  # noqa: BLE001 - none may come out of a store, whatever it is
+            except Exception as fault:  # noqa: BLE001 - no exception may come out of a store
                 self.raised.append(repr(fault))
                 return
             self.rounds[index] += 1

@@ -31,7 +31,7 @@ class Memory:
 
 
 def begun(hostname=LOOPBACK, protocol="tcp"):
-    """An engine that has begun."""
+    """Returns an engine that has begun."""
     engine = transfer_engine.TransferEngine()
     assert engine.initialize(hostname, "P2PHANDSHAKE", protocol, "") == 0
     return engine

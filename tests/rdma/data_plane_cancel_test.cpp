@@ -1,4 +1,5 @@
-// The end of a batch before its time, and which waiters are told of an end, over every plane.
+// Tests of batches that end before their time, and of which waiters are told of an end, over every
+// plane.
 
 #include "tests/rdma/data_plane_conformance.hpp"
 

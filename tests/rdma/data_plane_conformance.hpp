@@ -24,7 +24,7 @@ struct plane_version {
   }
 };
 
-/// All planes times both services.
+/// All planes, each with both services.
 inline auto all_planes() {
   using version = plane_version;
   return testing::Values(version{"memory", make_memory_rig}, version{"tcp", make_tcp_rig},

@@ -34,8 +34,8 @@ protected:
 
   void TearDown() override { rig->plane().shutdown(); }
 
-  /// Reads two long pages and takes their memory back after `steps` steps. Returns how many of them
-  /// were wrong and yet hits.
+  /// Reads two long pages and takes their memory back after `steps` steps. Returns how many of
+  /// these pages were wrong and yet hits.
   int wrong_hits_when_taken_back_after(int steps) {
     test_batch what;
     for (const std::uint32_t slot : {0u, 1u})

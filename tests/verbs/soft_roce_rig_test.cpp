@@ -48,7 +48,7 @@ public:
 
   void step() override {
     verbs_rig::step();
-    // Time passes after the step too, so that the next batch need not wait for the end of a queue
+    // Time passes after each step, too, so that the next batch need not wait for the end of a queue
     // pair.
     pass_real_time();
     if (serves == fault::breaks && rail->counters.payload_reads.load() != 0)

@@ -14,7 +14,7 @@ constexpr incarnation life{1, 1};
 constexpr incarnation next_life{2, 2};
 /// Time limit for an emulated device on a machine that may be busy.
 constexpr auto patience = 60s;
-/// Deadline of a batch that fails: the failure must show before it.
+/// Deadline of a batch that must fail: the failure must show before the deadline.
 constexpr auto deadline = 10s;
 
 class whole_path_failures : public testing::Test {
@@ -42,7 +42,7 @@ protected:
     expect_all_hits(what, pool.pages);
   }
 
-  /// Reads until a read succeeds again; until the fault has mended, reads may miss.
+  /// Reads until a read succeeds again; reads may miss until the fault is mended.
   void expect_read_again(const peer_endpoint& peer) {
     const auto until = clock::now() + patience;
     for (bool hit = false; !hit; std::this_thread::sleep_for(10ms)) {

@@ -11,7 +11,7 @@ bool has(const std::vector<std::string>& options, const std::string& option) {
   return std::find(options.begin(), options.end(), option) != options.end();
 }
 
-/// A fio report, with only the fields that `read_fio_report` reads.
+/// A report of fio that has only the fields that `read_fio_report` reads.
 constexpr std::string_view report = R"({
   "fio version": "fio-3.33",
   "jobs": [{

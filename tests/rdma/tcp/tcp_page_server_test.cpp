@@ -1,4 +1,4 @@
-// The page server with peers that are slow, silent, too many, or no peers at all.
+// Tests of the page server with peers that are slow, silent, too many, or not peers at all.
 
 #include "common/test_guards.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"

@@ -18,7 +18,7 @@
 namespace peercache::rdma {
 
 /// Memory that lies as a pool's does, beginning `lead_bytes` behind the beginning of a huge page.
-/// The kernel gives it memory pages only as tests use them.
+/// The kernel allocates its memory only as tests use it.
 class rail_pool {
 public:
   static constexpr std::uint64_t lead_bytes = 4096;

@@ -180,8 +180,8 @@ std::vector<peer_id> transfer_calls::take_silent() {
   return {all.begin(), all.end()};
 }
 
-/// Fails all calls to a peer that cannot be reached. Transfers that wait for its answer end as
-/// well.
+/// Fails all calls to a peer that cannot be reached. Transfers that wait for the peer's answer to a
+/// stop end as well.
 void transfer_calls::lose(const worker_address& address, const std::string& reason) {
   const auto& with = connections_.at(address);
   const std::vector<transfer_id> all(with.all.begin(), with.all.end());

@@ -18,7 +18,7 @@
 
 namespace peercache::cli {
 
-/// Which part of the nodes' connections is inside TLS.
+/// Which part of the nodes' connections is inside TLS: nothing, all but the pages, or all.
 enum class bench_tls : std::uint8_t { off, handshake, full };
 inline constexpr std::array<std::string_view, 3> bench_tls_words{"off", "handshake", "full"};
 

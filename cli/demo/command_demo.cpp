@@ -189,7 +189,7 @@ result<void> show_disks(demo_report& report, const global_options& globals,
   disk_survey before(page_bytes, space), after(page_bytes, space);
   before.run(*clients.front(), distinct_pages(requests));
   if (auto settled = settle_disks(nodes, globals.timeout()); !settled)
-    // The wait was for pages that the survey drove out of memory to reach the disks.
+    // Pages that the survey drove out of memory have not reached the disks in time.
     return settled.error();
   clients.clear();
   if (auto again = kill_and_restart(nodes); !again)

@@ -65,7 +65,7 @@ public:
   void flush() noexcept { stream_.flush(); }
   /// Ends the connection with a refusal to the other side, and adds no event. @pre `is_open`
   void refuse(const std::string& reason, time_point now);
-  /// Ends the connection at once, and adds an event where the class promises one. @pre `is_open`
+  /// Ends the connection at once, with a `peer_lost` unless the peer is a stranger. @pre `is_open`
   void lose(loss_reason reason, std::string detail, event_batch& out);
 
   phase in_phase() const noexcept { return phase_; }

@@ -85,9 +85,10 @@ public:
   /// nothing after the time-out; but not when the asking process has ended by then.
   void ask(const process& from, const incarnation& to, std::function<std::string(process&)> what,
            duration timeout, std::function<void(const answer&)> done);
-  /// Lets `from` look at the process with this incarnation, one-sided: the looked-at process does
-  /// not take part, and may be frozen. `done` gets null when that process does not run or cannot be
-  /// reached. The answer may be lost as well; then `done` is not called.
+  /// Lets `from` look, one-sided, at the process that runs on the host of the process `to`: perhaps
+  /// a later one. That process does not take part, and may be frozen. `done` gets null when no
+  /// process runs there. When there is no way to that host and back, or the message is lost, `done`
+  /// is not called.
   void reach(const process& from, const incarnation& to, std::function<void(process*)> done);
   /// Whether a connection from `from` to the process `to` stands. A connection that was cut may
   /// still count as standing for a while.

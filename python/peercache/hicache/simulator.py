@@ -5,10 +5,10 @@
 Commands come on stdin, a line each; each is answered by one line of JSON:
 
     store PLACE BATCHES   puts batches of 128 pages that later gets find, through the node at that place
-    set CALLS             backup thread: batches of new pages, until the directory has them; with MLA those of
-                          all ranks in the first one, as no other rank writes
+    set CALLS             backup thread: batches of new pages, until the directory has them; with MLA the
+                          first rank sets those of all ranks, as no other rank writes
     get PLACE CALLS       IO thread: batches that were stored there; the last TARGETS of them are compared
-                          byte by byte at the end, others lay where these do now
+                          byte by byte at the end; earlier ones were overwritten by these
     exists PLACE CALLS    prefetch thread: the batches' keys
     request PLACE CALLS   exists, then get, while the backup thread sets a batch: a request's life
 

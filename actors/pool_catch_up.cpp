@@ -13,8 +13,8 @@ constexpr std::uint32_t catch_up_granules = 8u << 20;
 constexpr std::uint32_t catch_up_pages = 16'384;
 /// Granules between two checks of the step's bounds and of the room on the way to the disk.
 constexpr std::uint32_t catch_up_piece = 256;
-/// The search uses one of two parts of the room for pages on their way to the disk; the other half
-/// stays free for pages that are set or evicted.
+/// While no caller waits for `write_out`, the search for unwritten pages fills half of the room for
+/// pages on their way to the disk: one part of two. The rest is for pages that are set or evicted.
 constexpr std::uint64_t parts_at_leisure = 2;
 
 /// Counts pages that are in memory only and should be on disk. Mirrors are kept by their producers;

@@ -91,7 +91,7 @@ private:
 
   std::array<cell, spaces_max> cells_;
   std::atomic<bool> counted_{false}; ///< Something was counted since the last `take`.
-  /// What a call must exceed to be kept, in ticks of `duration`.
+  /// Only calls that took longer are kept among the slowest; in ticks of `duration`.
   std::atomic<duration::rep> floor_{0};
   std::mutex lock_; // Threads of the engine note calls, and the session's actor takes reports.
   std::vector<kept> slow_; ///< Guarded by lock_. In no order.

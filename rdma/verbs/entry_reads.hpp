@@ -37,7 +37,8 @@ public:
 
   entry_reads();
 
-  /// Starts with the pages of `sub`, which are judged in the order of the job. @pre `landing` has
+  /// Begins to READ the slot entries of the pages of `sub`; `judge` then says of each page, in the
+  /// job's order, whether its bytes count. @pre `landing` has
   /// bounce_memory::block_bytes; message_bytes >= sizeof(slot_entry)
   void begin(batch_job& job, const sub_request& sub, const remote_region& region,
              std::uint32_t message_bytes, std::byte* landing) noexcept;

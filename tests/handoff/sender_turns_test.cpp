@@ -188,7 +188,7 @@ TEST_F(sender_turns, to_clear_a_superseded_room_changes_nothing_for_the_new_one)
   take_aborts();
   rooms_.joined(alice, join_of(2));
   send_all(second);
-  rooms_.joined(alice, join_of(3)); // Held for a third room of this number.
+  rooms_.joined(alice, join_of(3)); // Held until the sender opens a third room called `number`.
   EXPECT_EQ(rooms_.poll(second), failed) << "alice has begun again";
   const auto third = open();
   send_all(third);

@@ -24,8 +24,8 @@ protected:
         "stored");
   }
   bool is_there() { return ask({"exists", "greeting", "--namespace", "llama,v1"}).exit_code == 0; }
-  /// Runs `peercache clear` at a terminal where somebody types `answer`. Returns how the command
-  /// ends.
+  /// Runs `peercache clear` at a terminal where somebody types `answer`. Returns the
+  /// exit status of the command.
   int type(const std::string& answer) {
     int terminal = -1;
     const auto child = ::forkpty(&terminal, nullptr, nullptr, nullptr);

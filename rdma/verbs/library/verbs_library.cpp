@@ -23,8 +23,8 @@ void* library() noexcept {
   return loaded;
 }
 
-/// What a missing function returns, with ELIBACC in errno: null, or ELIBACC, a number that means
-/// failure with all of these functions.
+/// What stands in for a function of libibverbs that the library lacks: sets errno to ELIBACC, and
+/// returns null where the function returns a pointer, else ELIBACC, which means failure.
 template <class Answer>
 Answer missing() noexcept {
   errno = ELIBACC;

@@ -193,11 +193,11 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
   };
 }
 
-/// What a directory shard's actor has heard, and what it says to each look-up. Look-ups of calls go
-/// another way (tests/client/actors/lookup_server.hpp).
+/// What the actor of a directory shard hears and answers. Clients do not ask it: their look-ups go
+/// over a socket to tests/client/actors/lookup_server.hpp.
 struct fake_shard {
-  std::string withdrawn; ///< Packed withdraw_record.
-  std::string answer;
+  std::string withdrawn; ///< Packed withdraw_record of the last withdrawal.
+  std::string answer;    ///< What each look-up is answered.
 };
 
 inline link::directory_actor::behavior_type run_fake_shard(link::directory_actor::pointer,

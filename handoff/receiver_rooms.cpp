@@ -41,7 +41,7 @@ const receiver_rooms::turn* receiver_rooms::find(room_id room) const noexcept {
   return id == current_.end() ? nullptr : &turns_.at(id->second);
 }
 
-// -- the engine
+// -- calls of the engine
 
 result<void> receiver_rooms::open(room_id room) {
   if (current_.contains(room))
@@ -136,7 +136,7 @@ bool receiver_rooms::is_quiet(room_id room) const noexcept {
   return !reads_of_.contains(room);
 }
 
-// -- senders
+// -- messages and connections of senders
 
 void receiver_rooms::offered(peer_id peer, const offer& said, time_point now) {
   const auto refuse = [&](const char* why) {
@@ -197,7 +197,7 @@ void receiver_rooms::lost(peer_id peer) {
       fail(id, at, failure_kind::peer_lost, "the connection to prefill has ended");
 }
 
-// -- reads
+// -- reads of pieces from senders
 
 std::optional<read_order> receiver_rooms::next_read() {
   if (wire_bytes_ >= options_.wire_bytes_max || readable_.empty())

@@ -83,7 +83,7 @@ public:
   /// @param first_turn a number above those of all turns that this process has had before
   receiver_rooms(options opts, join_id first_turn) : options_(opts), next_turn_(first_turn) {}
 
-  // -- the engine
+  // -- calls of the engine
 
   /// Opens a room. Errors: `refused` (too many turns), `invalid_argument` (the number is open
   /// already; that room stays as it is).
@@ -117,13 +117,13 @@ public:
   std::size_t turns() const noexcept { return turns_.size(); }
   std::uint64_t wire_bytes() const noexcept { return wire_bytes_; }
 
-  // -- senders
+  // -- messages and connections of senders
 
   void offered(peer_id peer, const offer& said, time_point now);
   void aborted(peer_id peer, const handoff::abort& said);
   void lost(peer_id peer);
 
-  // -- reads
+  // -- reads of pieces from senders
 
   /// Orders the next read, if pieces wait and the limits allow a read; its parts are the data
   /// plane's until `finish_read`. Cost: independent of rooms that have nothing to read.

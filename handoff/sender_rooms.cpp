@@ -40,7 +40,7 @@ sender_rooms::room* sender_rooms::newest(room_id number) noexcept {
   return id == newest_.end() ? nullptr : find(id->second);
 }
 
-// -- the engine
+// -- calls of the engine
 
 result<send_id> sender_rooms::open(room_id number, std::optional<std::uint32_t> required) {
   if (required == 0)

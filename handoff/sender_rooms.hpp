@@ -85,7 +85,7 @@ public:
 
   sender_rooms(lease_table& leases, options opts) : leases_(leases), options_(opts) {}
 
-  // -- the engine
+  // -- calls of the engine
 
   /// Opens a room, and fails the previous room of this number if it has not ended. Errors:
   /// `refused` (too many rooms, or no lease left), `invalid_argument` (`required` is 0).
@@ -125,7 +125,7 @@ public:
   std::size_t rooms() const noexcept { return rooms_.size(); }
   std::size_t held_joins() const noexcept { return held_joins_; }
 
-  // -- receivers
+  // -- messages and connections of receivers
 
   // Messages of a peer come between its `connected` and its `lost`.
 

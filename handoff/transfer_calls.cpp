@@ -24,7 +24,7 @@ std::uint32_t milliseconds_until(std::chrono::steady_clock::time_point deadline,
 
 } // namespace
 
-// -- the engine
+// -- calls of the engine
 
 result<void> transfer_calls::check(const transfer_call& call) const {
   for (const auto& piece : call.pieces) {
@@ -127,7 +127,7 @@ void transfer_calls::forget(call_id id) {
     calls_.erase(found);
 }
 
-// -- connections
+// -- connections to peers
 
 std::vector<worker_address> transfer_calls::take_dials() {
   std::vector<worker_address> all;
@@ -208,7 +208,7 @@ void transfer_calls::drop_if_unused(const worker_address& address) {
     connections_.erase(found);
 }
 
-// -- messages and reads
+// -- answers of peers, and ends of reads
 
 bool transfer_calls::lent(peer_id peer, const transfer_lent& said) {
   const auto found = transfers_.find(said.id);

@@ -75,7 +75,7 @@ public:
                  options opts)
       : memory_(memory), leases_(leases), reads_(reads), options_(opts) {}
 
-  // -- the engine
+  // -- calls of the engine
 
   /// Begins a call. Errors: `invalid_argument` (impossible memory, or own memory that is not
   /// registered), `refused` (too many calls).
@@ -98,7 +98,7 @@ public:
   /// Whether any call has ended since the last call of this function.
   bool take_has_ended() noexcept { return std::exchange(has_ended_, false); }
 
-  // -- connections
+  // -- connections to peers
 
   /// Workers to connect to; the caller answers each with `dialed` or `unreachable`.
   std::vector<worker_address> take_dials();
@@ -110,7 +110,7 @@ public:
   /// connections, and reports each peer as `lost`.
   std::vector<peer_id> take_silent();
 
-  // -- messages and reads
+  // -- answers of peers, and ends of reads
 
   bool lent(peer_id peer, const transfer_lent& said);
   bool ended(peer_id peer, const transfer_ended& said);

@@ -48,7 +48,7 @@ result<std::span<const std::uint32_t>> partners(state_type type, const state_ite
 
 } // namespace
 
-// -- piece_reader
+// -- methods of piece_reader
 
 void piece_reader::add(const std::vector<item_stripe>& stripes, std::vector<item_run> runs) {
   if (stripes.empty() || runs.empty())
@@ -76,7 +76,7 @@ std::optional<piece> piece_reader::next(std::vector<page_part>& parts) {
   return cutter_.next(parts);
 }
 
-// -- transfer_plan
+// -- methods of transfer_plan
 
 void transfer_plan::stripes_of_items::limit_to(const kv_buffer& source,
                                                const kv_buffer& destination) noexcept {

@@ -42,7 +42,7 @@ public:
       : reads_(opts.reads), calls_(memory_, leases, reads_, opts.calls),
         requests_(memory_, leases, reads_, opts.requests) {}
 
-  // -- the engine
+  // -- calls of the engine
 
   /// Errors: as `registered_memory::add`.
   result<void> add_memory(const memory_range& memory) { return memory_.add(memory); }
@@ -59,7 +59,7 @@ public:
   /// Whether no call is open and no read is under way.
   bool is_quiet() const noexcept { return calls_.open() == 0 && reads_.jobs() == 0; }
 
-  // -- peers
+  // -- messages and connections of peers
 
   void joined(peer_id peer) { calls_.joined(peer); }
   /// Takes a message of a peer. False when no transfer worker sends such a message.
@@ -68,7 +68,7 @@ public:
   std::size_t requests() const noexcept { return requests_.size(); }
   std::size_t memory_ranges() const noexcept { return memory_.size(); }
 
-  // -- reads
+  // -- reads for calls and requests
 
   std::optional<read_order> next_read() { return reads_.next_read(); }
   time_point deadline_of(join_id id) const { return reads_.deadline_of(id); }

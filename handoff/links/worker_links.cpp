@@ -50,7 +50,7 @@ worker_links::worker_links(link_options opts, hello self, net::event_poll events
       listener_(std::move(listener)), arrivals_(std::make_shared<net::tls_arrivals>(events_poll_)),
       events_(own_.options.events_bytes_max) {}
 
-// -- commands
+// -- commands of the owner
 
 result<peer_id> worker_links::connect(const worker_address& to, std::optional<incarnation> meant,
                                       time_point now) {
@@ -120,7 +120,7 @@ void worker_links::close() {
   closed_ = true;
 }
 
-// -- the loop
+// -- the loop over sockets and timers
 
 std::vector<link_event> worker_links::poll(time_point now) {
   note_events(now);

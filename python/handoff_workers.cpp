@@ -54,7 +54,7 @@ failures failure_of_closed() {
 
 } // namespace
 
-// -- prefill
+// -- methods of native_prefill_worker
 
 native_prefill_worker::native_prefill_worker(const worker_request& request, py::handle layout) {
   auto worker = start<worker_type>(request, layout);
@@ -137,7 +137,7 @@ void native_prefill_worker::close() {
   close_gate(*gate_);
 }
 
-// -- decode
+// -- methods of native_decode_worker
 
 native_decode_worker::native_decode_worker(const worker_request& request, py::handle layout) {
   auto worker = start<worker_type>(request, layout);

@@ -106,7 +106,7 @@ class TransferEngine:
         if self._native is not None:
             self._native.close()
 
-    # -- memory
+    # -- registering of memory
 
     def register_memory(self, buffer_addr: int, capacity: int, location: str = "*") -> int:
         """Lends memory until it is unregistered: 0, -7 for memory that is registered already, else -1. `location`
@@ -195,7 +195,7 @@ class TransferEngine:
             return FAILED
         return self._told("transfer", self._native.check(batch_id))
 
-    # -- the course of calls
+    # -- functions that all calls use
 
     def _transfer(self, direction: str, session: str, own: Sequence[int], others: Sequence[int],
                   lengths: Sequence[int]) -> int:

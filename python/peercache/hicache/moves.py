@@ -118,7 +118,7 @@ class Moves:
         stored = self.write_flat(pool, keys[: len(pages)], pages, limit)
         return stored + [False] * (len(keys) - len(pages))
 
-    # Flat pages: tensors instead of addresses
+    # Methods for flat pages, which are tensors instead of addresses
 
     def read_flat(
         self, pool: StoredPool, keys: Sequence[str], pages: Sequence[Any], limit: Deadline

@@ -155,7 +155,7 @@ class PeerCacheStore(StorageBase):
             note = self._events.read if read else self._events.stored
             note(keys, moved, before[-1] if before else None)
 
-    # Questions about which pages exist
+    # Methods that ask which pages exist
 
     @never_raises(lambda *_, **__: 0)
     def batch_exists(self, keys: Sequence[str], extra_info: Any = None) -> int:
@@ -268,7 +268,7 @@ class PeerCacheStore(StorageBase):
         moved: List[bool] = _never(move)(pool, keys, indices, limit)
         return moved
 
-    # Flat pages: the calls that SGLang makes without interface_v1, and for drafts
+    # Methods for flat pages, which SGLang calls without interface_v1, and for drafts
 
     @never_raises(lambda *_, **__: None)
     def get(self, key: str, target_location: Any = None, target_sizes: Any = None) -> Any:

@@ -67,7 +67,7 @@ class _Queue:
                 self._dropped += oldest
 
     def take_all(self) -> Tuple[Sequence[_Pages], int]:
-        """Takes all runs. Returns them, and how many pages were dropped since the last time."""
+        """Takes all runs. Returns them, and how many pages were dropped since the last call."""
         with self._lock:
             taken = self._runs, self._dropped
             self._runs, self._waiting, self._dropped = deque(), 0, 0

@@ -94,11 +94,11 @@ class PeerCacheConnector:
         return self._submit(DELETE, keys)
 
     def drain_completions(self) -> List[Completion]:
-        """The batches that have ended since the last time, each once. Resets the descriptor."""
+        """The batches that have ended since the last call, each once. Resets the descriptor."""
         try:
             linux.eventfd_read(self._event)
         except BlockingIOError:
-            pass  # Nobody has written to it since the last time.
+            pass  # No batch has ended since the last call.
         return [_completion_of(ended) for ended in self._jobs.take()]
 
     def close(self) -> None:

@@ -73,7 +73,7 @@ class KVManager(CommonKVManager):
             raise
         logger.info("KV of prompts travels over %s", worker.data_plane)
 
-    # -- memory
+    # -- memory that is lent to the worker
 
     @property
     def _worker(self) -> Any:
@@ -87,7 +87,7 @@ class KVManager(CommonKVManager):
         """Fails all rooms and takes the memory back: when it returns, nothing reads it and nothing writes to it."""
         self._worker.give_memory_back()
 
-    # -- rooms
+    # -- what rooms ask of the manager
 
     def forget(self, room: int) -> None:
         """Forgets what SGLang's tables have of an earlier turn of the room."""

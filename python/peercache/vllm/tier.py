@@ -136,7 +136,7 @@ class PeerCacheTier(TierBase):
             self._client.native.describe(self._key_space, "vllm", fields, facts)
         return self._key_space
 
-    # Look-ups
+    # Methods for look-ups
 
     def lookup(self, key: bytes, req_context: Any) -> Any:
         """Whether the chunk is there: a hit, a miss, or "ask again in the next step"."""
@@ -164,7 +164,7 @@ class PeerCacheTier(TierBase):
         if self._events is not None:
             self._events.keys.gone(keys)
 
-    # Stores and loads
+    # Methods for stores and loads
 
     @never_raises(None)
     def submit_store(self, job: Any) -> None:
@@ -207,7 +207,7 @@ class PeerCacheTier(TierBase):
 
     @never_raises(())
     def get_finished_jobs(self) -> Iterable[Any]:
-        """The jobs that have ended since the last time, each once."""
+        """The jobs that have ended since the last call, each once."""
         return [self._result_of(ended) for ended in self._jobs.take()]
 
     def _result_of(self, ended: Ended) -> Any:
@@ -227,7 +227,7 @@ class PeerCacheTier(TierBase):
         """Whether jobs are still to be reported."""
         return self._jobs.unreported() > 0
 
-    # Events, metrics, and the end of the tier
+    # Methods for events, metrics, and the end of the tier
 
     @never_raises(())
     def take_events(self) -> Iterable[Any]:

@@ -91,7 +91,7 @@ class Verdicts:
         return False
 
     def take(self, now: float) -> Optional[Batch]:
-        """The keys that were asked for since the last time, which are to be answered by the batch's deadline; None
+        """The keys that were asked for since the last call, which are to be answered by the batch's deadline; None
         when there are none."""
         with self._lock:
             batch = self._next

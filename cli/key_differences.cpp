@@ -106,7 +106,8 @@ void add_part(key_parts& to, const std::string& name, const std::string& value) 
     to[name.substr(0, name_bytes_max)] = value;
 }
 
-/// Adds each leaf. @pre `value` has at most `json_levels_max` levels
+/// Adds each leaf of a JSON value as a part of its own. @pre `value` has at most `json_levels_max`
+/// levels
 void add_json(key_parts& to, const std::string& name, const nlohmann::json& value) {
   if (!value.is_object() && !value.is_array())
     return add_part(to, name, value.is_string() ? value.get<std::string>() : value.dump());

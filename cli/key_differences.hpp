@@ -10,7 +10,7 @@ namespace peercache::cli {
 
 /// A field in which two key spaces differ.
 struct key_difference {
-  std::string field;  ///< "page_size", "dtype", "tp", "namespace", ...
+  std::string field;  ///< Name: "page_size", "dtype", "tp", "namespace", ...
   std::string asked;  ///< The field's value where the page was missed.
   std::string stored; ///< The field's value where pages are stored.
   bool operator==(const key_difference&) const = default;

@@ -222,7 +222,7 @@ TEST_F(remove_plan_test, one_holder_of_many_pieces_leaves_time_to_the_others) {
   EXPECT_LE(remove_plan::patience(10ms, false), 10ms);
 }
 
-// -- removes on all nodes
+// -- tests of removes on all nodes
 
 TEST_F(remove_plan_test, everybody_is_asked_for_everything) {
   begin(2);

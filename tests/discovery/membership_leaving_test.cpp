@@ -86,7 +86,7 @@ TEST(membership_leaving, the_second_of_the_masters_that_leave_takes_the_first_on
   auto net = converged_net(5);
   for (std::size_t i : {0, 1, 2})
     net.leave(i);
-  net.kill(0); // Node 0 is killed after it has told the others that it leaves.
+  net.kill(0); // Node 0 is killed after it has told the other nodes that it leaves.
   ASSERT_TRUE(net.run_until([&] { return net.machine(1).may_end(net.now()); }, seconds(3)));
   net.kill(1);
   net.kill(2);

@@ -54,7 +54,7 @@ void transfer_world::wrong(const std::string& what) {
     fault_ = what;
 }
 
-// -- random steps
+// -- random steps of the world
 
 void transfer_world::step() {
   const auto at = roll(2);
@@ -163,7 +163,7 @@ void transfer_world::change_registration(std::size_t at) {
   }
 }
 
-// -- network
+// -- the network between the workers
 
 void transfer_world::deliver(connection& over, std::size_t to) {
   auto& self = workers_[to];
@@ -213,7 +213,7 @@ void transfer_world::drop_silent(std::size_t at) {
       }
 }
 
-// -- data planes
+// -- the data planes of the workers
 
 void transfer_world::move_read(std::size_t at, running_read& read) {
   auto& self = workers_[at];

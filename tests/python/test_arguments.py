@@ -41,7 +41,7 @@ class Index:
         return self.number
 
 
-# Arguments that name pages
+# Tests of arguments that name pages
 
 
 def test_a_chain_of_keys_is_that_of_the_tokens_which_the_caller_sees():
@@ -82,7 +82,7 @@ def test_keys_and_pages_without_an_order_are_refused(client):
             client.exists(SPACE, keys)
 
 
-# Arguments that are numbers
+# Tests of arguments that are numbers
 
 
 @pytest.mark.parametrize("number", ["4096", 4096.0, None, b"4096", numpy.float64(4096)])
@@ -130,7 +130,7 @@ def test_a_timeout_is_a_number_of_seconds(client):
     assert client.exists(SPACE, ["k"], timeout=math.inf)[0].status == Status.NOT_FOUND
 
 
-# Arguments that are memory
+# Tests of arguments that are memory
 
 
 class MadeOnDemand:

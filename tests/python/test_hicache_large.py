@@ -30,7 +30,7 @@ def transfer(name, keys, pool=None, pages=(), policy="all_pages"):
 
 
 def read_back(store, pool, keys, pages):
-    """Reads the pages and returns which of them were hits. The memory of the others may hold any bytes."""
+    """Reads the pages and returns which of them were hits. The memory of other pages may hold any bytes."""
     pool.wipe(pages)
     return store.batch_get_v1(keys, pool.indices(pages))
 

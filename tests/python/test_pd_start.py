@@ -22,7 +22,7 @@ def kv_args(**more):
     return args
 
 
-# -- the plug-in
+# -- tests of SGLang's plug-in
 
 
 def test_the_wheel_names_the_plug_in():
@@ -89,7 +89,7 @@ def test_a_version_with_other_numbers_is_refused(monkeypatch):
         utils.get_kv_class(BACKEND, utils.KVClassType.MANAGER)
 
 
-# -- refusals
+# -- tests of engines that are refused at start
 
 
 @pytest.mark.parametrize("option, word", [
@@ -162,7 +162,7 @@ def test_devices_that_make_no_sense_are_refused(said):
         refusals.devices_of(said, 1)
 
 
-# -- the layout
+# -- tests of the layout that is made of KVArgs
 
 
 def layout_for(args, is_prefill=True, is_mla=False, **of_manager):
@@ -246,7 +246,7 @@ def test_a_layout_of_another_form_is_refused():
         _native.DecodeWorker({"rdma.device": "x"}, "127.0.0.1", "host", {"dtype": "uint8", "page_tokens": 1})
 
 
-# -- SGLang's time-outs
+# -- tests of SGLang's time-outs
 
 
 @pytest.mark.parametrize("name, knows", [("BOOTSTRAP", False), ("WAITING", True)])

@@ -154,7 +154,7 @@ def test_a_call_of_another_thread_is_not_ended(fragile_ring, connect):
     assert not ended[0].complete
 
 
-# -- transfer engines
+# -- tests of calls of transfer engines
 
 
 @pytest.fixture

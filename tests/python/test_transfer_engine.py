@@ -57,7 +57,7 @@ def peer():
         each.kill()
 
 
-# -- the door
+# -- tests of how programs find and start the engine
 
 def test_programs_find_it_as_mooncake_engine():
     folder = subprocess.run([sys.executable, "-m", "peercache.transfer_engine"], capture_output=True, text=True,
@@ -124,7 +124,7 @@ def test_a_port_that_was_asked_for_is_the_session_s():
     again.close()
 
 
-# -- memory
+# -- tests of registering memory
 
 def test_memory_is_registered_once(engine):
     memory = Memory(4096)
@@ -162,7 +162,7 @@ def test_ten_thousand_pieces_of_memory_are_registered(engine, peer):
     assert engine.batch_transfer_sync_write(other.session, addresses[:1], to[:1], [16]) == -1
 
 
-# -- bytes
+# -- tests of the bytes that calls move
 
 def scattered(mine, theirs, count, seed):
     """Pieces of differing lengths, each at one place on either side."""
@@ -253,7 +253,7 @@ def test_calls_that_do_not_wait_have_numbers(engine, memory, peer):
     assert engine.transfer_submit_write(other.session, 8, other.address, 8) == -1
 
 
-# -- engines that die or stand still
+# -- tests of engines that die or stand still
 
 def timed(call):
     begin = time.monotonic()
@@ -302,7 +302,7 @@ def test_the_gil_is_free_while_a_call_waits(engine, memory, peer):
     waiting.join()
 
 
-# -- after the end of a call
+# -- tests of what may happen after the end of a call
 
 @pytest.mark.timed
 def test_nothing_arrives_after_a_read_has_returned(engine, memory, peer):
@@ -362,7 +362,7 @@ def test_nothing_arrives_in_memory_that_is_not_registered_any_more(engine, peer)
     assert met > 0, "the memory was taken back in the middle of a write"
 
 
-# -- the end of the process
+# -- tests of the end of the process
 
 ENDS = """
 import sys, threading

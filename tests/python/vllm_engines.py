@@ -56,7 +56,7 @@ class Engine:
         self.heard = 0.0
         """The time at which the engine last heard of a job's end, before it wiped any slot."""
 
-    # The primary tier
+    # Methods of the primary tier
 
     def bytes_of(self, key):
         """The bytes that a chunk has, which its key decides."""
@@ -97,7 +97,7 @@ class Engine:
             assert (self.rows[self.resident[key]] == self.bytes_of(key)).all(), "wrong bytes"
         return len(there)
 
-    # Steps
+    # Methods for scheduler steps
 
     def lookup(self, key, context):
         if key in self.resident:

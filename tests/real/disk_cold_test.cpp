@@ -90,7 +90,7 @@ TEST_P(disk_cold, pages_on_another_nodes_disk_come_in_one_call) {
   auto here = client_of(0);
   auto there = client_of(1);
   put_to_disk(*here, 0, 0, cold);
-  put_to_disk(*here, 0, 1000, 560); // More pages than the pool holds: the cold ones leave it.
+  put_to_disk(*here, 0, 1000, 560); // More pages than the pool holds, so the cold pages leave it.
   const auto promoted = status_of(0).samples.count(metric::disk_promotes_total, {"promoted"});
   for (std::uint32_t id = 0; id < cold; ++id) {
     const auto read = get(*there, id, milliseconds(10'000));

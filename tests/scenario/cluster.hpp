@@ -34,8 +34,8 @@ struct outcome {
   std::uint64_t handed_over = 0;    ///< Records that were given to a key's new owner.
   std::uint64_t view_refreshes = 0; ///< Look-ups in which a shard told a client of a newer view.
   duration healed{}; ///< Longest time from the end of the faults until all nodes had one view.
-  duration
-      rest_found{}; ///< Longest time from the loss of some nodes until the others had one view.
+  /// Longest time from the loss of some nodes until the other nodes had one view.
+  duration rest_found{};
   std::uint64_t fragments = 0; ///< Sides that were left without a majority of masters.
 };
 

@@ -46,7 +46,7 @@ void cluster::heal() {
   clients_work_ = false;
   end_faults();
   expect_one_view();
-  // Nodes that were about to leave do so; then the others have one view.
+  // Nodes that were about to leave do so; then the other nodes have one view.
   for (const auto end = world_.now() + 30s;
        world_.now() < end && std::any_of(hosts_.begin(), hosts_.end(), departs);)
     run_until(world_.now() + 10ms);

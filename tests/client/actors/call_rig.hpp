@@ -104,7 +104,7 @@ protected:
       in_gateway(node, [&] { held = holds(); });
   }
 
-  // -- calls
+  // -- calls of the client under test
 
   static deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(60); }
   static deadline at_once() { return std::chrono::steady_clock::now(); }

@@ -56,7 +56,7 @@ protected:
   }
 };
 
-// -- exists
+// -- tests of `exists`
 
 TEST_F(directory_call_test, exists_says_where_each_page_is_and_how_long) {
   start();
@@ -131,7 +131,7 @@ TEST_F(directory_call_test, exists_asks_nobody_without_time_but_finds_what_is_he
   EXPECT_EQ(shard.questions(), 0u);
 }
 
-// -- remove
+// -- tests of `remove`
 
 TEST_F(directory_call_test, a_removed_page_is_taken_from_each_holder_and_its_place_forgotten) {
   start();

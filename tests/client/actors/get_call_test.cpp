@@ -60,7 +60,7 @@ protected:
   }
 };
 
-// -- this host
+// -- tests of pages of this host
 
 TEST_F(get_call_test, a_page_of_this_host_costs_no_question) {
   start();
@@ -109,7 +109,7 @@ TEST_F(get_call_test, nothing_of_this_host_is_read_once_its_node_has_left_the_cl
   expect_hit(1, page_origin::own_host);
 }
 
-// -- other hosts
+// -- tests of pages of other hosts
 
 TEST_F(get_call_test, a_page_of_another_host_is_asked_for_once_and_its_place_remembered) {
   start();
@@ -295,7 +295,7 @@ TEST_F(get_call_test, load_is_counted_for_no_longer_than_the_read) {
   EXPECT_EQ(client->load.outstanding(far.self.inc), 0u);
 }
 
-// -- the directory
+// -- tests of shards that do not answer well
 
 TEST_F(get_call_test, a_shard_that_is_silent_costs_no_more_than_the_deadline) {
   start();

@@ -123,7 +123,8 @@ TEST_F(member_channels_test, a_wait_ends_with_its_deadline_with_the_client_and_n
   channels.open(member);
   await_heard({true});
   const auto begun = steady_clock::now();
-  const auto said = ask(member_question::view, "", 50ms); // Without a speaker: no answer.
+  const auto said =
+      ask(member_question::view, "", 50ms); // The server has no speaker, so it does not answer.
   EXPECT_FALSE(said.body);
   EXPECT_EQ(said.how, question_end::late);
   EXPECT_GE(steady_clock::now() - begun, 50ms);

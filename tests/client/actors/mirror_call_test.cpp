@@ -115,7 +115,7 @@ TEST_F(mirror_call_test, a_slot_that_the_node_took_back_is_not_shown_and_goes_ba
   EXPECT_EQ(link::record_at<slot_id>(near.says.abandoned, 0), slot_id{100});
 }
 
-// -- clear
+// -- tests of `clear`
 
 class clear_call_test : public call_rig {
 protected:

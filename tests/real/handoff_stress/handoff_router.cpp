@@ -153,7 +153,7 @@ void handoff_router::end_late(std::uint32_t cell, clock::time_point now) {
     broken_ = "room " + std::to_string(mine.serial) + " does not end";
 }
 
-// -- faults
+// -- faults that happen to the ranks
 
 void handoff_router::step_faults(clock::time_point now) {
   wake(now);
@@ -217,7 +217,7 @@ void handoff_router::check_processes() {
   }
 }
 
-// -- the end
+// -- the end of a run
 
 void handoff_router::finish() {
   if (broken_.empty()) {

@@ -168,7 +168,7 @@ int compare(client::cache_client& reader, client::cache_client& writer, const se
   return good && all.wrong == 0 && all.held >= how.answers ? 0 : 1;
 }
 
-// -- the price
+// -- the price of a hold, in look-ups per second
 
 double keys_per_second(client::cache_client& reader, const std::vector<page_key>& keys,
                        std::size_t batch, const client::exists_hold& hold) {

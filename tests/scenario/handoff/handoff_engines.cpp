@@ -19,7 +19,7 @@ bool any_frozen(const Ranks& ranks) {
 
 } // namespace
 
-// -- decode
+// -- the scheduler of decode
 
 room_state handoff_world::poll_decode(const request& at) const {
   auto lowest = room_state::success;
@@ -141,7 +141,7 @@ void handoff_world::check_bytes(const request& at) {
   }
 }
 
-// -- prefill
+// -- the scheduler of prefill
 
 room_state handoff_world::poll_prefill(const request& at) const {
   auto lowest = room_state::success;

@@ -133,7 +133,7 @@ void handoff_world::add_request(room_id number) {
   requests_.push_back(std::move(made));
 }
 
-// -- faults
+// -- faults that are injected at random
 
 void handoff_world::inject_faults() {
   if (chance(600))
@@ -223,7 +223,7 @@ void handoff_world::unmap_when_unused() {
   mapping_ = mapping::unmapped;
 }
 
-// -- the end
+// -- the end of a run
 
 void handoff_world::finish_all() {
   ending_ = true;

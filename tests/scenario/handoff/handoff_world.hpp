@@ -131,7 +131,7 @@ private:
   void finish_all();
   void check_rest();
 
-  // -- faults
+  // -- methods that inject faults
   void inject_faults();
   void kill_prefill();
   void kill_decode();
@@ -139,7 +139,7 @@ private:
   void give_memory_back();
   void unmap_when_unused();
 
-  // -- engines
+  // -- methods that play the engines' schedulers
   void step_decode(request& at);
   room_state poll_decode(const request& at) const;
   void connect_decode(request& at);
@@ -155,7 +155,7 @@ private:
   void end_prefill(request& at, const std::string& reason);
   void leave_prefill(request& at);
 
-  // -- network
+  // -- methods that play the network
   std::uint32_t receivers_of(std::size_t prefill) const;
   void connect_workers();
   connection* connection_of(peer_id id);
@@ -167,7 +167,7 @@ private:
   void carry_out();
   void carry_out_decode(decode_rank& from);
 
-  // -- data plane
+  // -- methods that play the data plane
   void step_reads(decode_rank& by);
   progress step_read(decode_rank& by, read& at);
   progress begin_read(read& at);

@@ -17,7 +17,7 @@ struct hot_page {
   std::vector<std::string> nodes; ///< Names of the nodes where the page is read.
 };
 
-/// A large page.
+/// A page among the largest of a node.
 struct big_page {
   std::string node;
   std::string digest; ///< The page_key, packed.

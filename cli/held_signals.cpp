@@ -26,7 +26,7 @@ bool held_signals::came() const {
 void held_signals::wait() const {
   int number = 0;
   if (!came() && ::sigwait(&held_, &number) == 0)
-    ::kill(::getpid(), number); // The signal that `sigwait` took has to be pending again.
+    ::kill(::getpid(), number); // Makes the signal pending again that `sigwait` took.
 }
 
 } // namespace peercache::cli

@@ -9,7 +9,7 @@
 namespace peercache::cli {
 namespace {
 
-/// Bytes of a part's name; names of inner leaves are cut.
+/// Bytes that a leaf's name keeps of the name of the value around the leaf; the rest is cut.
 constexpr std::size_t name_bytes_max = 256;
 
 struct known_field {

@@ -23,7 +23,7 @@ page_key digest_of(const link::failed_page& page) noexcept;
 
 /// A cause, and the missed pages that it explains.
 struct miss_cause {
-  std::string cause; ///< "page_size", "evicted", "never_stored", ...
+  std::string cause; ///< Name: "page_size", "evicted", "never_stored", ...
   std::string door;  ///< The engine's door that asked.
   std::string space; ///< First field of the key space that was asked.
   std::uint64_t pages = 0;
@@ -39,8 +39,8 @@ struct miss_cause {
 
 /// What the cluster knows of a page now.
 struct page_fate {
-  bool is_there = false;               ///< The directory has a location.
-  bool is_unknown = false;             ///< The directory did not answer for this page.
+  bool is_there = false;               ///< Whether the directory has a location of the page.
+  bool is_unknown = false;             ///< Whether the directory did not answer for this page.
   std::vector<link::lost_page> losses; ///< How the page left nodes, in no order.
 };
 

@@ -28,7 +28,7 @@ struct host_facts {
 
   std::optional<std::uint64_t> cgroup_bytes; ///< The lowest limit of this process's cgroups; empty:
                                              ///< no limit.
-  std::string cgroup_file;                   ///< The file with that limit.
+  std::string cgroup_file;                   ///< The file that has `cgroup_bytes`.
 
   std::uint64_t open_files_most = 0; ///< The hard limit of open files, which the node takes.
 };

@@ -150,7 +150,8 @@ TEST(left_behind, a_stranger_of_the_same_name_does_not_count) {
 TEST(left_behind, who_waits_no_longer_has_no_page_of_before) {
   pair both;
   both.a.spaces.raise(qwen, 5);
-  both.a.spaces.raise(llama, 3'000'000'000u / 2); // An epoch by a clock that was fast.
+  both.a.spaces.raise(llama,
+                      3'000'000'000u / 2); // A node whose clock was fast has made this epoch.
   auto a = next(both.a, leave(both.a, {&both.b}));
   meet(2, {&a});
   a.spaces.wait_no_longer(now_s);

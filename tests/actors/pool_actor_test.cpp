@@ -261,7 +261,7 @@ TEST_F(pool_actor_test, what_was_withdrawn_stays_so_while_the_node_waits_to_leav
   tell_everyone(both());
   put(key_named("before"));
   EXPECT_TRUE(ask<bool>(pool, drain_atom_v, from_here{}));
-  tell_everyone(both(5)); // Some views were missed; the node is still in this one.
+  tell_everyone(both(5)); // The node missed some views, and is a member in view 5, too.
   put(key_named("after"));
   pass(std::chrono::seconds(1));
   EXPECT_EQ(count_of(shard_here, metric::directory_records), 0u);

@@ -103,7 +103,7 @@ TEST(trace_replay, a_hit_is_a_present_page_of_the_leading_run) {
 }
 
 TEST(trace_replay, a_full_cache_loses_the_tail_of_a_chain_first) {
-  // 3 goes for 7, so 1 and 2 are still there.
+  // Page 3 is evicted for page 7, so pages 1 and 2 are still there.
   EXPECT_EQ(simulate_global_lru(requests_of({{1, 2, 3}, {7}, {1, 2, 3}}), 3).hits, 2u);
 }
 

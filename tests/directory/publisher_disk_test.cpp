@@ -259,7 +259,7 @@ TEST_F(publisher_disk_test, a_record_that_waits_is_not_told_after_another_page_t
   const auto on_way = take<publisher::tell>();
   machine->stored(stored({1}));
   machine->restore(filled({1}), now);
-  std::string longer; // A page that was set before the other page was promoted.
+  std::string longer; // This page was set before the page of the other length was promoted.
   link::append_record(longer, link::stored_page{key(1), 77, 8192});
   machine->stored(longer);
   for (const auto& order : on_way)

@@ -269,7 +269,7 @@ TEST(messages, a_layout_that_no_worker_can_have_is_refused_in_words) {
   std::mt19937_64 random(3);
   auto layout = random_layout(random);
   auto bytes = encode(layout);
-  bytes[1 + 1 + layout.dtype.size()] = 0; // Tokens of a page, four bytes.
+  bytes[1 + 1 + layout.dtype.size()] = 0; // Sets the number of tokens of a page to 0.
   bytes[2 + 1 + layout.dtype.size()] = 0;
   auto read = decode(bytes);
   ASSERT_FALSE(read);

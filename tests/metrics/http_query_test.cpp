@@ -186,7 +186,7 @@ TEST_F(http_query_test, body_may_have_many_lines) {
   EXPECT_EQ(queries->take().body, "{" + lines + "}");
 }
 
-/// curl -d says that it sends a form.
+/// The command curl -d gives any body the content type of a form.
 TEST_F(http_query_test, body_may_be_long_whatever_its_type_is_said_to_be) {
   const std::string body(100'000, 'x');
   for (const std::string type : {"application/x-www-form-urlencoded", "multipart/form-data"}) {

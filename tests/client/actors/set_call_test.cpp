@@ -142,7 +142,7 @@ TEST_F(set_call_test, a_slot_that_the_node_took_back_is_not_shown_and_goes_back)
   start();
   near.says.slots_for = [](const std::string&) {
     std::string slots;
-    link::append_record(slots, slot_id{9}); // A slot that nobody should fill.
+    link::append_record(slots, slot_id{9}); // No page should be put into this slot.
     return slots;
   };
   expect_all(set({1}), status::refused);

@@ -54,7 +54,7 @@ protected:
     return what;
   }
 
-  /// Reads the batch from where its pages say that they are.
+  /// Reads the batch from the memory that its pages name.
   void read(test_batch& what) {
     what.batch.peer = rig->peer(life);
     what.batch.deadline = rig->now + 5s;

@@ -36,7 +36,7 @@ void incarnation_profile(stress_plan& plan) {
   plan.keys = 1'000'000;
   plan.rewrites_percent = 0;
   plan.pool_share = 0.05;
-  plan.puts_per_flush = 1; // A flush after each call: two calls are never published as one.
+  plan.puts_per_flush = 1; // Each call is flushed, so that two calls are never published as one.
   plan.pages_per_call = 8; // Pages of one call are published from last to first.
   plan.readers_rest_at_kills = true;
   plan.faults = {{"PEERCACHE_TEST_VIEWS_LATE_MS", "4000"}};

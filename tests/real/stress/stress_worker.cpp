@@ -167,7 +167,8 @@ void stress_worker::check(std::uint32_t key, std::size_t index, const client::pa
   if (known_.size() < known_keys)
     known_.push_back(key);
   else if (draw() % 4 == 0)
-    known_[draw() % known_keys] = key; // A random place, so that some older keys stay.
+    known_[draw() % known_keys] =
+        key; // The key goes to a random place, so that some older keys stay.
   ledger_.hits_by_origin[static_cast<std::size_t>(result.origin)] += 1;
   auto found = bench::check_page(key, page(index));
   // The right bytes of a version that nobody has put yet are wrong, too.

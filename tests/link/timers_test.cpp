@@ -1,5 +1,6 @@
 // The clock and the scheduler of our actor systems.
 
+#include "common/beat_time.hpp"
 #include "link/protocol/internal.hpp"
 #include "link/system_config.hpp"
 #include "link/timers.hpp"
@@ -111,6 +112,14 @@ TEST(together_with_others, is_never_early_and_late_by_a_part_of_the_wait) {
   EXPECT_EQ(together_with_others(now + 1s, now), together_with_others(now + 1001ms, now + 1ms));
   constexpr auto never = caf::actor_clock::time_point::max();
   EXPECT_EQ(together_with_others(never, now), never);
+}
+
+TEST(together_with_others, leaves_the_times_of_beats) {
+  const caf::actor_clock::time_point now{1h + 123'456'789ns};
+  for (const auto period : {50ms, 125ms, 250ms, 500ms, 1000ms}) {
+    const auto beat = next_beat(now, period);
+    EXPECT_EQ(together_with_others(beat, now), beat) << period.count();
+  }
 }
 
 TEST_F(clocked, a_system_ends_at_once_though_timers_are_left) {

@@ -204,8 +204,9 @@ void take_stock(clearing_pointer self, bool rose) {
   }
 }
 
-/// Begins the wait for the nodes that this node left behind, and ends it after `catch_up_patience`:
-/// they may be gone for good.
+/// Waits for nodes that went on when this node's previous process left: they may know of clears
+/// that this node missed. They may be gone for good, so the wait ends after `catch_up_patience`,
+/// and all pages of before are given up. Called at each beat.
 void look_whether_to_wait_on(clearing_pointer self) {
   auto& state = self->state;
   const auto awaited = state.spaces.awaited();

@@ -30,9 +30,10 @@ public:
   /// Forgets all answers. Call when this node has been taken in.
   void clear();
 
-  /// Returns why this node is not in the cluster: a fault for the leader's refusal, while some seed
-  /// answers, and one for each seed that failed. A seed that merely answers counts only without a
-  /// refusal.
+  /// Returns why this node is not in the cluster. First the leader's refusal, if a node of the
+  /// cluster answers at one of the seeds or there are no seeds. Then a fault for each seed that
+  /// failed; and, unless the leader has refused this node, one for each seed that answers but has
+  /// not taken this node in. A seed that has not answered yet gives none.
   std::vector<link::node_fault> faults(const std::vector<discovery::endpoint>& seeds) const;
   /// Returns the words of all `faults` in one line; empty when there are none.
   std::string text(const std::vector<discovery::endpoint>& seeds) const;

@@ -15,7 +15,7 @@
 
 namespace peercache::metrics {
 
-/// One word for each label of a metric, in the table's order.
+/// One word for each label of a metric, in the order of `metric_info::labels`.
 using label_words = std::initializer_list<std::string_view>;
 
 /// Maximum length of a label's word in bytes.
@@ -24,7 +24,7 @@ inline constexpr std::size_t word_bytes_max = 255;
 /// A metric and the words of its labels.
 struct series {
   metric id{};
-  /// One word for each label, in the table's order; empty beyond the last label.
+  /// One word for each label, in the order of `metric_info::labels`; empty beyond the last label.
   std::array<std::string, labels_per_metric_max> words;
   auto operator<=>(const series&) const = default;
 };
@@ -40,7 +40,7 @@ bool may_have(const metric_info& info, const series& which) noexcept;
 /// Numbers by metric and label words, as of one moment: whoever counts fills in a value, and
 /// whoever shows numbers reads it by name. Nothing between the two knows which metrics there are.
 ///
-/// Threads: none; a value. Units: those of the table; latencies in nanoseconds.
+/// Threads: none; a value. Units: those of `metric_table()`; latencies in nanoseconds.
 /// Errors: words that the metric cannot have, or a value for a histogram, are faults of ours and
 /// assert. Limit: a series beyond `series_max` is left out.
 class samples {

@@ -67,7 +67,7 @@ struct commit_outcome {
   page_status status = page_status::pending;
   slot_id slot;
   generation gen;
-  std::uint64_t checksum = 0; ///< The stored page's checksum, never 0; 0 when it is not stored.
+  std::uint64_t checksum = 0; ///< Checksum of the stored page; 0: no page was stored.
   /// The page of another length that the pool had under this key, and that gave way to the stored
   /// one.
   std::optional<evicted> replaced;

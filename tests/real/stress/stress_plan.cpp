@@ -53,12 +53,15 @@ void key_profile(stress_plan& plan) {
   plan.faults = {{"PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN", "10"}};
 }
 
+/// An answer takes so long that the pool is filled anew several times before its last byte is sent:
+/// a page that was read lately is not the next to be evicted.
 void pin_profile(stress_plan& plan) {
   small_equal_pages(plan);
   plan.page_bytes = 65536;
+  plan.pages_per_call = 4;
   plan.keys = 4'000;
   plan.faults = {{"PEERCACHE_TEST_SEND_CHUNK_BYTES", "16384"},
-                 {"PEERCACHE_TEST_SEND_PAUSE_US", "2000"}};
+                 {"PEERCACHE_TEST_SEND_PAUSE_US", "20000"}};
 }
 
 } // namespace

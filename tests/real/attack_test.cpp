@@ -34,17 +34,22 @@ TEST_F(attack, greeted_connections_that_ask_nothing_cost_no_processor_time) {
     say(idle.back(), greeting);
   }
   expect_unhurt(); // The good client ends, so that what is left is the connections' cost.
-  const auto measure = [this] {
-    const auto before = cpu_ticks();
-    // The share of the processor is measured over this time.
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    return static_cast<double>(cpu_ticks() - before) /
-           static_cast<double>(2 * ::sysconf(_SC_CLK_TCK));
+  // What the node does now and then, such as to scrub slots, falls into some of the looks only.
+  const auto least_of_three = [this] {
+    double least = 1;
+    for (int look = 0; look < 3; ++look) {
+      const auto before = cpu_ticks();
+      // The share of the processor is measured over this time.
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      least = std::min(least, static_cast<double>(cpu_ticks() - before) /
+                                  static_cast<double>(::sysconf(_SC_CLK_TCK)));
+    }
+    return least;
   };
-  const auto with = measure();
+  const auto with = least_of_three();
   EXPECT_EQ(std::ranges::count_if(idle, is_closed), 0);
   idle.clear();
-  EXPECT_LT(with, measure() + 0.05);
+  EXPECT_LT(with, least_of_three() + 0.05);
 }
 
 TEST_F(attack, random_bytes_on_every_port) {

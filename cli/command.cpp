@@ -8,6 +8,7 @@
 #include "config/load.hpp"
 #include "config/process_sources.hpp"
 #include "metrics/metric_table.hpp"
+#include <algorithm>
 
 #include <array>
 #include <charconv>
@@ -144,6 +145,7 @@ void add_commands(command_line& line) {
         add_ring_command,   add_shard_command,   add_key_command,        add_put_command,
         add_get_command,    add_exists_command,  add_rm_command,         add_clear_command,
         add_disk_command,   add_drain_command,   add_undrain_command,    add_forget_command,
+  line.words.assign(argv + std::min(argc, 1), argv + argc);
         add_bundle_command, add_handoff_command, add_ca_command,         add_bench_command,
         add_doctor_command, add_config_command,  add_completion_command, add_cheat_command,
         add_help_command,   add_version_command})

@@ -47,6 +47,7 @@ struct command_line {
   global_options globals;
   /// The fault of environment or file. Commands fail with it; help works in spite of it.
   result<void> configured;
+  std::vector<std::string> words; ///< The words behind the program's name, for `run`'s commands.
   std::function<exit_code(const global_options&)> action;
 };
 

@@ -1,5 +1,6 @@
 #include "cli/held_signals.hpp"
 
+#include <initializer_list>
 #include <unistd.h>
 
 namespace peercache::cli {

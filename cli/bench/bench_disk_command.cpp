@@ -1,6 +1,8 @@
 #include "cli/bench/bench_disk.hpp"
+#include "cli/bench/bench_disk_index.hpp"
 #include "cli/bench/bench_outcome.hpp"
 #include "cli/option_forms.hpp"
+#include "cli/stand_in.hpp"
 #include "common/limits.hpp"
 #include "config/node_config.hpp"
 
@@ -88,8 +90,9 @@ void add_disk_bench(command_line& line, CLI::App& bench) {
   auto options = std::make_shared<disk_bench_options>();
   add_options(*command, *options);
   command->callback([&line, options] {
-    line.action = [options](const global_options& globals) {
-      return bench_disk(globals, *options);
+    line.action = [&line, options](const global_options& globals) {
+      return open_bench_index == nullptr ? fail(globals, go_on_in_node(line.words))
+                                         : bench_disk(globals, *options);
     };
   });
 }

@@ -17,7 +17,7 @@ using namespace peercache::link;
 class admin_client::impl {
 public:
   explicit impl(std::shared_ptr<net::tls_context> tls)
-      : config(1, std::move(tls)), system(config) {}
+      : config(1, std::move(tls)), system(patient(config)) {}
   ~impl() {
     gateway = nullptr;
     system.await_actors_before_shutdown(false);
@@ -35,6 +35,14 @@ public:
                    answer = error{fault.code, "the node does not say: " + fault.message};
                  });
     return answer;
+  }
+
+  /// Requests have time-outs of their own, so that CAF is to close no connection for its silence:
+  /// at its next look, within a second, it would close one whose greeting has not come yet, because
+  /// it counts the silence of such a one from its clock's zero.
+  static system_config& patient(system_config& config) {
+    config.set("middleman.connection-timeout", caf::timespan{std::chrono::hours(24 * 365)});
+    return config;
   }
 
   system_config config;
@@ -61,12 +69,13 @@ admin_client::connect(const std::string& host, std::uint16_t port, const std::st
   auto body = std::make_unique<impl>(std::move(*context));
   body->timeout = timeout;
   auto& system = body->system;
-  auto connector =
-      system.spawn(run_connector, std::min(timeout, milliseconds(1000)), reach::host_socket);
+  auto connector = system.spawn(run_connector, timeout, reach::host_socket);
   result<void> outcome;
   auto failed = [&](const caf::error& why) { outcome = connect_fault(host, port, fault_of(why)); };
   caf::scoped_actor self{system};
-  self->request(connector, timeout, dial_atom_v, *address, port, std::string(), from_here{})
+  // The connector's own words, which say what did not answer, come before this request's time-out.
+  self->request(connector, timeout + milliseconds(50), dial_atom_v, *address, port, std::string(),
+                from_here{})
       .receive([&](gateway_actor& found) { body->gateway = std::move(found); }, failed);
   const auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
   if (outcome)

@@ -1,15 +1,14 @@
 #include "cli/command.hpp"
 
+#include "cli/configured.hpp"
 #include "cli/examples.hpp"
 #include "cli/members.hpp"
 #include "cli/option_forms.hpp"
 #include "cli/usage.hpp"
 #include "common/log.hpp"
-#include "config/load.hpp"
-#include "config/process_sources.hpp"
 #include "metrics/metric_table.hpp"
-#include <algorithm>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -45,23 +44,6 @@ result<page_key> key_of_digest(const std::string& text) {
     key.bytes[i] = static_cast<std::uint8_t>(high * 16 + low);
   }
   return key;
-}
-
-result<void> take_configuration(global_options& globals) {
-  auto sources = config::sources_of_process(std::nullopt);
-  if (!sources)
-    return sources.error();
-  auto loaded = config::merge_sources(*sources);
-  if (!loaded)
-    return loaded.error();
-  const auto& client = loaded->config.client;
-  bool v6 = client.node_host.find(':') != std::string::npos;
-  globals.node =
-      fmt::format("{}:{}", v6 ? "[" + client.node_host + "]" : client.node_host, client.node_port);
-  globals.call_timeout = client.timeout;
-  globals.cluster = loaded->config.cluster.name;
-  globals.tls = loaded->config.tls;
-  return {};
 }
 
 constexpr std::array<std::string_view, 2> format_words{"table", "json"};
@@ -145,7 +127,6 @@ void add_commands(command_line& line) {
         add_ring_command,   add_shard_command,   add_key_command,        add_put_command,
         add_get_command,    add_exists_command,  add_rm_command,         add_clear_command,
         add_disk_command,   add_drain_command,   add_undrain_command,    add_forget_command,
-  line.words.assign(argv + std::min(argc, 1), argv + argc);
         add_bundle_command, add_handoff_command, add_ca_command,         add_bench_command,
         add_doctor_command, add_config_command,  add_completion_command, add_cheat_command,
         add_help_command,   add_version_command})
@@ -154,8 +135,9 @@ void add_commands(command_line& line) {
 
 void finish(command_line& line) {
   line.app.footer("Example: peercache status. `peercache cheat` has one for each command.\n"
-                  "Defaults come from the configuration: client.node_host, client.node_port,\n"
-                  "client.timeout, cluster.name and tls.*, in PEERCACHE_* variables or the file\n"
+                  "Defaults come from the configuration: client.node_host and client.node_port,\n"
+                  "else the node's own net.advertise or net.bind and net.control_port;\n"
+                  "client.timeout, cluster.name and tls.*; in PEERCACHE_* variables or the file\n"
                   "that PEERCACHE_CONFIG names.\n"
                   "Exit codes: 0 ok, 1 failed, 2 usage, 3 degraded, 4 unreachable.");
   finish_commands(line.app, "");
@@ -163,6 +145,7 @@ void finish(command_line& line) {
 
 exit_code run(int argc, const char* const* argv) {
   command_line line;
+  line.words.assign(argv + std::min(argc, 1), argv + argc);
   add_commands(line);
   finish(line);
   auto understood = parse_words(line.app, argc, argv);
@@ -237,13 +220,19 @@ namespace {
 
 /// Adds to an error what the client library cannot know: the names of this program's options, and
 /// how to start a node.
-error with_advice(const error& err) {
+error with_advice(const global_options& globals, const error& err) {
   if (err.code == errc::incompatible)
     return {err.code, err.message + " (--cluster NAME, --node HOST:PORT)"};
   if (exit_code_of(err.code) != exit_code::unreachable)
     return err;
-  return {err.code, err.message + "; start a node on this machine with `peercache-node --dev`, or "
-                                  "name another with --node HOST:PORT"};
+  const auto start =
+      globals.configuration.empty() ? "start a node on this machine with `peercache-node --dev`"
+      : globals.node != globals.configured_node
+          ? "start the node there"
+          : fmt::format("start the node of this configuration (`peercache-node --config {}`)",
+                        globals.configuration);
+  return {err.code,
+          fmt::format("{}; {}, or name another with --node HOST:PORT", err.message, start)};
 }
 
 /// Calls `connect` for each address of --node until one answers. Errors: that of the last address,
@@ -262,7 +251,7 @@ auto connect_first(const global_options& globals, Connect connect)
     auto failed = connected.error();
     failed.message = before + failed.message;
     if (i + 1 == addresses->size() || exit_code_of(failed.code) != exit_code::unreachable)
-      return with_advice(failed);
+      return with_advice(globals, failed);
     before = failed.message + "; ";
   }
 }

@@ -21,13 +21,15 @@
 namespace peercache::cli {
 
 /// Options that every command understands, before or after its own name. The defaults come from the
-/// configuration of clients: client.node_host, client.node_port, client.timeout, cluster.name,
-/// tls.*.
+/// configuration: client.node_host, client.node_port (where these are not given net.advertise,
+/// net.control_port), client.timeout, cluster.name, tls.*.
 struct global_options {
   output_format format = output_format::table;
   std::chrono::milliseconds call_timeout{2000};
   /// Control ports of nodes, "host:port,host:port": the first one that answers is asked.
   std::string node = "127.0.0.1:31998";
+  std::string configured_node; ///< What `node` is where --node is not given.
+  std::string configuration;   ///< Path of the configuration file; empty: there is none.
   std::string cluster = "peercache";
   tls_paths tls;
 
@@ -45,9 +47,9 @@ struct command_line {
 
   CLI::App app;
   global_options globals;
+  std::vector<std::string> words; ///< The words behind the program's name, for `run`'s commands.
   /// The fault of environment or file. Commands fail with it; help works in spite of it.
   result<void> configured;
-  std::vector<std::string> words; ///< The words behind the program's name, for `run`'s commands.
   std::function<exit_code(const global_options&)> action;
 };
 

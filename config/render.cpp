@@ -85,7 +85,8 @@ Every `PEERCACHE_*` variable must be that of an option, but for these:
 | `PEERCACHE_PORT`, `PEERCACHE_SERVICE_HOST`, `PEERCACHE_PORT_31998_TCP`, ... | set by Kubernetes for a service called `peercache...`: ignored, with a warning |
 
 `peercache`, the command line, takes `client.node_host`, `client.node_port`, `client.timeout` and `cluster.name` from the
-same file and variables; its own flags `--node`, `--timeout` and `--cluster` win over them.
+same file and variables, and where the first two are not set `net.advertise` or `net.bind`, and `net.control_port`: the
+node of this host. Its own flags `--node`, `--timeout` and `--cluster` win over them.
 
 | form | examples | meaning |
 |---|---|---|

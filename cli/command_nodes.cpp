@@ -11,6 +11,27 @@ using metrics::metric;
 
 namespace {
 
+/// The faults that a node says of itself; none when it gave no status.
+std::vector<link::node_fault> faults_said_by(const node_answer& answer) {
+  std::vector<link::node_fault> said;
+  if (!answer.status)
+    return said;
+  for (const auto* each : {&answer.status->membership.faults, &answer.status->disk.faults,
+                           &answer.status->links.faults})
+    said.insert(said.end(), each->begin(), each->end());
+  return said;
+}
+
+/// One line for each fault that a node says of itself, in words and with its start.
+std::string fault_lines_of(const std::vector<node_answer>& answers) {
+  fact_list facts;
+  for (const auto& answer : answers)
+    for (const auto& fault : faults_said_by(answer))
+      facts.add(answer.member.name, fmt::format("{} [{}]", link::sentence_of(fault), fault.id));
+  const auto lines = facts.to_string();
+  return lines.empty() ? lines : "\n" + lines;
+}
+
 std::string text_of(const std::vector<node_answer>& answers, const discovery::view& view) {
   using side = text_table::align;
   text_table table({{"NODE"},
@@ -46,7 +67,7 @@ std::string text_of(const std::vector<node_answer>& answers, const discovery::vi
   for (const auto& each : view.gone)
     table.add_row({each.name, fmt::format("{}:{}", each.host, each.control_port),
                    fmt::format("gone: {}, since {}", to_string(each.why), since_of(each))});
-  return table.to_string(colour_allowed(stdout));
+  return table.to_string(colour_allowed(stdout)) + fault_lines_of(answers);
 }
 
 nlohmann::json json_of(const node_answer& answer) {
@@ -55,7 +76,10 @@ nlohmann::json json_of(const node_answer& answer) {
   node["reachable"] = answer.status.has_value();
   node["state"] = state_of(answer);
   node["fault"] = answer.fault.message;
-  node["faults"] = answer.status ? fault_ids_of(*answer.status) : std::vector<std::string>{};
+  node["faults"] = nlohmann::json::array();
+  for (const auto& fault : faults_said_by(answer))
+    node["faults"].push_back(
+        {{"id", fault.id}, {"text", link::sentence_of(fault)}, {"since_unix_ms", fault.since_ms}});
   return node;
 }
 

@@ -126,6 +126,21 @@ TEST(disk_off, a_path_that_cannot_be_used_costs_the_disk_and_nothing_else) {
   EXPECT_EQ(ask(node, {"verify"}).exit_code, 1);
   EXPECT_EQ(ask(node, {"evict", "--all", "--yes"}).exit_code, 1);
 
+  const std::vector<std::string> where{"--cluster", node.cluster(), "--node", node.address()};
+  std::vector<std::string> words{"nodes", "-o", "json"};
+  words.insert(words.end(), where.begin(), where.end());
+  const auto said = run_cli(words).json()["nodes"][0]["faults"];
+  ASSERT_FALSE(said.empty());
+  EXPECT_EQ(said[0]["id"], "disk-off") << said;
+  EXPECT_NE(said[0]["text"].get<std::string>().find(path), std::string::npos) << said;
+  EXPECT_GT(said[0]["since_unix_ms"].get<std::uint64_t>(), 0u);
+  words = {"nodes"};
+  words.insert(words.end(), where.begin(), where.end());
+  const auto table = run_cli(words).output;
+  EXPECT_NE(table.find("\ndisk-node  " + said[0]["text"].get<std::string>() + " [disk-off]\n"),
+            std::string::npos)
+      << table;
+
   int told = 0;
   std::istringstream log(node.log());
   for (std::string line; std::getline(log, line);)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -24,10 +25,15 @@ std::string padded(std::string_view text, std::size_t width, text_table::align s
   return side == text_table::align::left ? std::string(text) + blanks : blanks + std::string(text);
 }
 
+/// Columns of a terminal that does not say how many it has.
+constexpr std::size_t usual_columns = 80;
+/// A column of words is not made narrower than this.
+constexpr std::size_t narrowest_column = 10;
+
 std::size_t terminal_width(std::FILE* stream) {
   winsize size{};
   if (::ioctl(::fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-    return 80;
+    return usual_columns;
   return size.ws_col;
 }
 
@@ -35,7 +41,84 @@ void trim_right(std::string& line) {
   line.erase(line.find_last_not_of(' ') + 1);
 }
 
+/// How many bytes of `text` its first `columns` columns are.
+std::size_t bytes_of(std::string_view text, std::size_t columns) {
+  std::size_t at = 0;
+  for (; at < text.size(); ++at)
+    if ((text[at] & 0xc0) != 0x80 && columns-- == 0)
+      break;
+  return at;
+}
+
+/// Where the second column of a line of help begins; in a line of one column, its first letter.
+std::size_t hanging_of(std::string_view line) {
+  const auto first = line.find_first_not_of(' ');
+  const auto gap = first == std::string_view::npos ? first : line.find("  ", first);
+  const auto second = gap == std::string_view::npos ? gap : line.find_first_not_of(' ', gap);
+  return second != std::string_view::npos ? second : first == std::string_view::npos ? 0 : first;
+}
+
+/// One line of help, broken.
+std::string wrapped_line(std::string_view line, std::size_t width) {
+  if (width_of(line) <= width)
+    return std::string(line) + "\n";
+  constexpr std::size_t usual_hanging = 6;
+  auto hanging = hanging_of(line);
+  std::string text(line.substr(0, hanging));
+  const auto rest = line.substr(hanging);
+  if (hanging > width / 2) { // The second column begins a line of its own, further left.
+    hanging = std::min(usual_hanging, width / 2);
+    trim_right(text);
+    text += (text.empty() ? "" : "\n") + std::string(hanging, ' ');
+  }
+  bool first = true;
+  for (const auto& each : wrapped(rest, width - hanging)) {
+    text += (first ? "" : std::string(hanging, ' ')) + each + "\n";
+    first = false;
+  }
+  return text;
+}
+
 } // namespace
+
+std::size_t columns_of(std::FILE* stream) {
+  if (::isatty(::fileno(stream)) == 0)
+    return 0;
+  std::size_t columns = 0;
+  if (const auto* said = std::getenv("COLUMNS"); said != nullptr) {
+    const std::string_view text{said};
+    std::from_chars(text.data(), text.data() + text.size(), columns);
+  }
+  return columns != 0 ? columns : terminal_width(stream);
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines;
+  while (width != 0 && width_of(text) > width) {
+    const auto end = bytes_of(text, width);
+    const auto blank = text.rfind(' ', end);
+    const bool one_word = blank == std::string_view::npos || text.find_first_not_of(' ') > blank;
+    lines.emplace_back(text.substr(0, one_word ? end : blank));
+    trim_right(lines.back());
+    text.remove_prefix(one_word ? end : blank);
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  }
+  if (!text.empty() || lines.empty())
+    lines.emplace_back(text);
+  return lines;
+}
+
+std::string wrapped_help(std::string_view text, std::size_t width) {
+  if (width == 0)
+    return std::string(text);
+  std::string all;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    all += wrapped_line(text.substr(0, end), width);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return all;
+}
 
 bool colour_allowed(std::FILE* stream) {
   const auto* no_colour = std::getenv("NO_COLOR");
@@ -50,42 +133,79 @@ void text_table::add_row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::vector<std::size_t> text_table::widths() const {
+std::vector<std::size_t> text_table::widths(std::size_t at_most) const {
   std::vector<std::size_t> widths;
+  std::vector<std::size_t> least; // The widths below which a column does not go.
+  std::size_t total = 0;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    auto width = width_of(columns_[i].head);
+    const auto head = width_of(columns_[i].head);
+    auto width = head;
     for (const auto& row : rows_)
       width = std::max(width, width_of(row[i]));
     widths.push_back(width);
+    least.push_back(columns_[i].side == align::right ? width : std::max(head, narrowest_column));
+    total += width + (i == 0 ? 0 : 2);
+  }
+  for (; at_most != 0 && total > at_most; --total) {
+    std::size_t widest = columns_.size();
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+      if (widths[i] > least[i] && (widest == columns_.size() || widths[i] > widths[widest]))
+        widest = i;
+    if (widest == columns_.size())
+      break;
+    --widths[widest];
   }
   return widths;
 }
 
-std::string text_table::to_string(bool colour) const {
-  auto column_widths = widths();
+std::string text_table::line_of(const std::vector<std::string>& cells,
+                                const std::vector<std::size_t>& widths) const {
+  std::vector<std::vector<std::string>> parts;
+  std::size_t lines = 1;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    parts.push_back(wrapped(cells[i], widths[i]));
+    lines = std::max(lines, parts.back().size());
+  }
   std::string text;
-  auto append = [&](auto cell_of, bool bold) {
+  for (std::size_t at = 0; at < lines; ++at) {
     std::string line;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       line += i == 0 ? "" : "  ";
-      line += padded(cell_of(i), column_widths[i], columns_[i].side);
+      line += padded(at < parts[i].size() ? parts[i][at] : "", widths[i], columns_[i].side);
     }
     trim_right(line);
-    text += bold ? "\x1b[1m" + line + "\x1b[0m\n" : line + "\n";
-  };
-  append([&](std::size_t i) -> const std::string& { return columns_[i].head; }, colour);
-  for (const auto& row : rows_)
-    append([&](std::size_t i) -> const std::string& { return row[i]; }, false);
+    text += line + "\n";
+  }
   return text;
 }
 
-std::string fact_list::to_string() const {
-  std::size_t width = 0;
+std::string text_table::to_string(bool colour, std::size_t width) const {
+  const auto column_widths = widths(width);
+  std::vector<std::string> heads;
+  for (const auto& column : columns_)
+    heads.push_back(column.head);
+  auto text = line_of(heads, column_widths);
+  if (colour)
+    text = "\x1b[1m" + text.substr(0, text.size() - 1) + "\x1b[0m\n";
+  for (const auto& row : rows_)
+    text += line_of(row, column_widths);
+  return text;
+}
+
+std::string fact_list::to_string(std::size_t width) const {
+  std::size_t names = 0;
   for (const auto& [name, value] : facts_)
-    width = std::max(width, width_of(name));
+    names = std::max(names, width_of(name));
+  const auto hanging = names + 2;
+  const auto values = width == 0 ? 0 : std::max(width, hanging + narrowest_column) - hanging;
   std::string text;
-  for (const auto& [name, value] : facts_)
-    text += padded(name, width, text_table::align::left) + "  " + value + "\n";
+  for (const auto& [name, value] : facts_) {
+    auto before = padded(name, hanging, text_table::align::left);
+    for (const auto& line : wrapped(value, values)) {
+      text += before + line + "\n";
+      before.assign(hanging, ' ');
+    }
+  }
   return text;
 }
 

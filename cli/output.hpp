@@ -16,6 +16,18 @@ enum class output_format : std::uint8_t { table, json };
 /// and TERM is not "dumb".
 bool colour_allowed(std::FILE* stream);
 
+/// Columns of the terminal that `stream` is: as COLUMNS says, else the terminal itself. 0: it is
+/// none, so that lines may have any length.
+std::size_t columns_of(std::FILE* stream);
+
+/// The lines, of at most `width` columns, into which `text` breaks at blanks; longer words are cut.
+/// @param width 0: no bound
+std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+
+/// A help text with lines of at most `width` columns: what is said of an option or a command stays
+/// in its column, as far as that leaves half of the width. @param width 0: no bound
+std::string wrapped_help(std::string_view text, std::size_t width);
+
 /// A table with a head line and aligned columns: numbers to the right, words to the left.
 /// Threads: none. Errors: none; missing cells of a short row are empty.
 class text_table {
@@ -32,11 +44,14 @@ public:
   void add_row(std::vector<std::string> cells);
 
   /// The table as text: one line for each row, ended by a line feed. With `colour` the head line is
-  /// bold.
-  std::string to_string(bool colour) const;
+  /// bold. Where lines would be longer than `width` columns (0: no bound) the widest columns of
+  /// words are made narrower, and their cells go on in further lines; numbers are never broken.
+  std::string to_string(bool colour, std::size_t width = columns_of(stdout)) const;
 
 private:
-  std::vector<std::size_t> widths() const;
+  std::vector<std::size_t> widths(std::size_t at_most) const;
+  std::string line_of(const std::vector<std::string>& cells,
+                      const std::vector<std::size_t>& widths) const;
   std::vector<column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
@@ -47,7 +62,9 @@ public:
   void add(std::string name, std::string value) {
     facts_.emplace_back(std::move(name), std::move(value));
   }
-  std::string to_string() const;
+  /// One line for each fact; what is longer than `width` columns (0: no bound) goes on below its
+  /// value.
+  std::string to_string(std::size_t width = columns_of(stdout)) const;
 
 private:
   std::vector<std::pair<std::string, std::string>> facts_;

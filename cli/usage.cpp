@@ -1,11 +1,14 @@
 #include "cli/usage.hpp"
 
+#include "cli/output.hpp"
 #include "config/suggestion.hpp"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <fmt/format.h>
 #include <optional>
+#include <sstream>
 
 namespace peercache::cli {
 
@@ -166,7 +169,12 @@ result<bool> parse_words(CLI::App& app, int argc, const char* const* argv) {
     return true;
   } catch (const CLI::ParseError& wrong) {
     if (wrong.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-      app.exit(wrong); // The function `exit` of CLI11 prints the help or the version, and returns.
+      // The function `exit` of CLI11 writes the help or the version, and returns.
+      std::ostringstream said;
+      app.exit(wrong, said, said);
+      constexpr std::size_t help_columns_max = 100;
+      const auto text = wrapped_help(said.str(), std::min(columns_of(stdout), help_columns_max));
+      (void)std::fwrite(text.data(), 1, text.size(), stdout);
       return false;
     }
     return {errc::invalid_argument, in_our_words(app, wrong, argc, argv)};

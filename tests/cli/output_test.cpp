@@ -1,6 +1,8 @@
 #include "cli/output.hpp"
 
+#include <algorithm>
 #include <gtest/gtest.h>
+#include <sstream>
 
 namespace peercache::cli {
 
@@ -67,6 +69,69 @@ TEST(output, progress_says_nothing_when_nobody_looks) {
   EXPECT_EQ(std::ftell(file), 0);
   EXPECT_FALSE(colour_allowed(file));
   std::fclose(file);
+}
+
+namespace {
+
+/// Columns of the longest line.
+std::size_t longest_of(const std::string& text) {
+  std::size_t longest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    longest = std::max(longest, line.size());
+  return longest;
+}
+
+} // namespace
+
+TEST(output, text_breaks_at_blanks_and_a_long_word_is_cut) {
+  using lines = std::vector<std::string>;
+  EXPECT_EQ(wrapped("one two three", 7), (lines{"one two", "three"}));
+  EXPECT_EQ(wrapped("one two three", 0), (lines{"one two three"}));
+  EXPECT_EQ(wrapped("abcdefgh ij", 3), (lines{"abc", "def", "gh", "ij"}));
+  EXPECT_EQ(wrapped("größer", 6), (lines{"größer"}));
+  EXPECT_EQ(wrapped("", 5), (lines{""}));
+}
+
+TEST(output, facts_go_on_below_their_values) {
+  fact_list facts;
+  facts.add("cluster", "degraded");
+  facts.add("", "- node-3 does not answer, and its pages are misses until it does [node-silent]");
+  EXPECT_EQ(facts.to_string(40), "cluster  degraded\n"
+                                 "         - node-3 does not answer, and\n"
+                                 "         its pages are misses until it\n"
+                                 "         does [node-silent]\n");
+  EXPECT_LE(longest_of(facts.to_string(80)), 80u);
+  EXPECT_EQ(facts.to_string(0).find("\n  "), facts.to_string(0).find('\n')) << "no further lines";
+}
+
+TEST(output, the_widest_column_of_words_is_broken_and_no_number) {
+  text_table table({{"NODE"}, {"STATE"}, {"PAGES", text_table::align::right}});
+  table.add_row({"node-1", "unready: the pool is taken over from the node before", "1,234,567"});
+  table.add_row({"node-2", "ready", "2"});
+  EXPECT_EQ(table.to_string(false, 40), "NODE    STATE                      PAGES\n"
+                                        "node-1  unready: the pool is   1,234,567\n"
+                                        "        taken over from the\n"
+                                        "        node before\n"
+                                        "node-2  ready                          2\n");
+  EXPECT_LE(longest_of(table.to_string(false, 66)), 66u);
+  EXPECT_EQ(table.to_string(false, 80), table.to_string(false, 0));
+  EXPECT_EQ(longest_of(table.to_string(true, 40)), 40 + 8) << "the head line's control sequences";
+}
+
+TEST(output, help_keeps_its_columns_as_far_as_they_fit) {
+  const std::string help = "Usage: peercache status [OPTIONS]\n"
+                           "  --timeout DURATION          How long one call may take, all in all "
+                           "and for each node\n";
+  EXPECT_EQ(wrapped_help(help, 80),
+            "Usage: peercache status [OPTIONS]\n"
+            "  --timeout DURATION          How long one call may take, all in all and for\n"
+            "                              each node\n");
+  EXPECT_EQ(wrapped_help(help, 40), "Usage: peercache status [OPTIONS]\n"
+                                    "  --timeout DURATION\n"
+                                    "      How long one call may take, all in\n"
+                                    "      all and for each node\n");
+  EXPECT_EQ(wrapped_help(help, 0), help);
 }
 
 } // namespace peercache::cli

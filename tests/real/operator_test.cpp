@@ -4,7 +4,10 @@
 #include "local_ring.hpp"
 
 #include <csignal>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,5 +75,50 @@ TEST(operator_demo, leaves_nothing_behind_when_it_is_told_to_end) {
   EXPECT_EQ(demo->wait(milliseconds(30'000)), 128 + SIGTERM);
   EXPECT_TRUE(std::filesystem::is_empty(folder->path()));
 }
+
+namespace {
+
+/// Paths of the pools in shared memory that the processes started by `parent` have mapped.
+std::set<std::string> pools_of_children(pid_t parent) {
+  std::set<std::string> pools;
+  const auto process = "/proc/" + std::to_string(parent);
+  std::ifstream children(process + "/task/" + std::to_string(parent) + "/children");
+  for (pid_t child = 0; children >> child;) {
+    std::ifstream maps("/proc/" + std::to_string(child) + "/maps");
+    for (std::string line; std::getline(maps, line);)
+      if (const auto at = line.find("/dev/shm/"); at != std::string::npos)
+        pools.insert(line.substr(at));
+  }
+  return pools;
+}
+
+class operator_demo_signal : public testing::TestWithParam<int> {};
+
+} // namespace
+
+TEST_P(operator_demo_signal, ends_a_replay_and_leaves_no_folder_and_no_pool) {
+  auto folder = cli::run_folder::make("peercache-real");
+  ASSERT_TRUE(folder);
+  auto demo =
+      cli::child_process::spawn({.arguments = {PEERCACHE_CLI_DIR "/peercache", "demo", "--nodes",
+                                               "2", "--pool-size", "8MiB", "--requests", "20000"},
+                                 .environment = {{"TMPDIR", folder->path().string()}},
+                                 .stderr_path = "/dev/null"});
+  ASSERT_TRUE(demo);
+  std::set<std::string> pools;
+  ASSERT_TRUE(within(milliseconds(30'000), [&] {
+    pools = pools_of_children(demo->pid());
+    return pools.size() == 2;
+  }));
+  EXPECT_FALSE(std::filesystem::is_empty(folder->path()));
+  demo->signal(GetParam());
+  EXPECT_EQ(demo->wait(milliseconds(30'000)), 128 + GetParam());
+  EXPECT_TRUE(std::filesystem::is_empty(folder->path()));
+  for (const auto& pool : pools)
+    EXPECT_FALSE(std::filesystem::exists(pool)) << pool;
+}
+
+INSTANTIATE_TEST_SUITE_P(of, operator_demo_signal, testing::Values(SIGINT, SIGTERM, SIGHUP),
+                         [](const auto& info) { return std::string(sigabbrev_np(info.param)); });
 
 } // namespace peercache::real::operator_test

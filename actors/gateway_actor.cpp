@@ -210,11 +210,15 @@ struct report_in_parts {
   /// Number of parts that have not come. The gateway itself is one, until it has asked all actors.
   std::size_t missing = 1;
   caf::typed_response_promise<node_report> promise;
+  std::vector<node_fault> refused; ///< Callers that the gateway refuses; told with membership's.
 
   void finish_one() {
     PEERCACHE_ASSERT(missing > 0); // Each part comes once, or fails once.
-    if (--missing == 0)
-      promise.deliver(std::move(report));
+    if (--missing > 0)
+      return;
+    auto& told = report.membership.faults;
+    told.insert(told.end(), refused.begin(), refused.end());
+    promise.deliver(std::move(report));
   }
 };
 
@@ -266,6 +270,7 @@ caf::result<node_report> node_status(gateway_pointer self) {
   report.lookup_port = options.lookup_port;
   report.common_options = options.common_options;
   report.unix_ms = unix_ms();
+  whole->refused = self->state.refused.faults(self->clock().now());
   whole->promise = self->make_response_promise<node_report>();
   auto promise = whole->promise;
   add_part(self, whole, options.pool);

@@ -3,6 +3,7 @@
 #include "actors/client_calls.hpp"
 #include "actors/link_names.hpp"
 #include "actors/session_table.hpp"
+#include "actors/turned_away.hpp"
 #include "actors/unmapped_clients.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/view.hpp"
@@ -94,7 +95,8 @@ struct gateway_state {
   /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};
-  log_limit refusals; ///< Limits log lines about refused hellos and reports, by the sender's name.
+  turned_away refused; ///< Nodes and clients whose hellos are refused.
+  log_limit refusals;  ///< Limits log lines about refused hellos and reports, by the sender's name.
   static inline const char* name = "gateway";
 
   bool ready() const {

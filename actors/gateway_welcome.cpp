@@ -2,8 +2,10 @@
 
 #include "common/log.hpp"
 #include "common/log_limit.hpp"
+#include "common/printable.hpp"
 #include "common/unix_time.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/command_caller.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -67,6 +69,26 @@ caf::error refusal_of(std::uint32_t version, const std::string& cluster, const s
   return {};
 }
 
+/// Notes for the operators of this node whose hello is refused, and why.
+void note_refused(gateway_pointer self, std::uint32_t version, const std::string& cluster,
+                  const std::string& who) {
+  if (who == command_caller)
+    return;
+  const auto shown = [](const std::string& text) {
+    return "'" + printable(std::string(peer_text(text))) + "'";
+  };
+  const bool of_other_version = version != wire_version;
+  self->state.refused.note(
+      shown(who),
+      of_other_version ? "it speaks wire version " + std::to_string(version) + " and not " +
+                             std::to_string(wire_version)
+                       : "its cluster.name is " + shown(cluster),
+      of_other_version
+          ? "install the same version of PeerCache on both sides"
+          : "correct cluster.name there, or take this node's address out of what it asks",
+      self->clock().now(), unix_ms());
+}
+
 /// Whether a client's name may be shown to operators as it is.
 bool is_fit_name(const std::string& name) {
   return name.size() <= peer_text_bytes_max &&
@@ -79,6 +101,7 @@ caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
                                 const std::string& cluster, const std::string& who) {
   const auto& own = self->state.options;
   if (auto refusal = refusal_of(version, cluster, own.cluster)) {
+    note_refused(self, version, cluster, who);
     if (self->state.refusals.allows(who, self->clock().now()))
       log::warn("gateway: refused {}: wire version {}, cluster '{}'", peer_text(who), version,
                 peer_text(cluster));

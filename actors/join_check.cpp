@@ -62,9 +62,9 @@ void end_search(membership_pointer self, const incarnation& inc, std::string fau
   whom.fault = std::move(fault);
   whom.until = self->clock().now() + (whom.fault.empty() ? reached_for : unreached_for);
   if (whom.fault.empty())
-    pass_on(whom.join);
-  else
-    turn_away(self, whom);
+    return pass_on(whom.join);
+  self->state.turn_away(whom.join.who, whom.fault, "", self->clock().now());
+  turn_away(self, whom);
 }
 
 void search_for(membership_pointer self, const discovery::member& who,

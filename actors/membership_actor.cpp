@@ -4,6 +4,8 @@
 #include "common/assert.hpp"
 #include "common/fault_ids.hpp"
 #include "common/log.hpp"
+#include "common/printable.hpp"
+#include "common/unix_time.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_changes.hpp"
 #include "discovery/view_codec.hpp"
@@ -31,6 +33,12 @@ std::string pushed_out_of(const discovery::membership& machine) {
          (gone == nullptr ? "" : " (" + std::string(to_string(gone->why)) + ")") +
          "; it asks to be taken in again, look at the network between it and the masters if it "
          "stays so";
+}
+
+/// A node that asks to come in, in words.
+std::string caller_text(const discovery::member& who) {
+  return "the node '" + printable(std::string(peer_text(who.name))) + "' at " +
+         printable(std::string(peer_text(who.host))) + ":" + std::to_string(who.control_port);
 }
 
 } // namespace
@@ -61,7 +69,7 @@ metrics::samples membership_state::samples() const {
   return now;
 }
 
-membership_report membership_state::report() const {
+membership_report membership_state::report(caf::actor_clock::time_point now) const {
   using phase = discovery::membership::phase;
   membership_report said;
   const auto& view = machine->current();
@@ -71,12 +79,34 @@ membership_report membership_state::report() const {
   if (state == phase::rejoining)
     said.faults.insert(said.faults.begin(),
                        node_fault(fault_ids::pushed_out, pushed_out_of(*machine), ""));
+  for (auto& caller : refused.faults(now))
+    said.faults.push_back(std::move(caller));
+  if (has_only_itself_as_seed())
+    said.faults.emplace_back(fault_ids::seed_only_self,
+                             "is alone, and discovery.seeds names nobody but itself",
+                             "name the other nodes there, or nobody where one node is the cluster");
   if (view.members.empty())
     return said;
   for (const auto& seed : options.machine.seeds)
     if (!is_accounted_for(seed, view))
       said.missing_seeds.push_back(seed.host + ":" + std::to_string(seed.port));
   return said;
+}
+
+bool membership_state::has_only_itself_as_seed() const {
+  const auto& seeds = options.machine.seeds;
+  const auto is_own = [this](const discovery::endpoint& seed) {
+    const auto way = routes.find(seed);
+    return seed == discovery::control_endpoint(machine->self()) ||
+           (way != routes.end() && way->second.inc == machine->self().inc);
+  };
+  return !had_company && machine->current().members.size() == 1 && !seeds.empty() &&
+         std::all_of(seeds.begin(), seeds.end(), is_own);
+}
+
+void membership_state::turn_away(const discovery::member& who, const std::string& why,
+                                 const char* fix, caf::actor_clock::time_point now) {
+  refused.note(caller_text(who), printable(why), fix, now, unix_ms());
 }
 
 bool membership_state::is_accounted_for(const discovery::endpoint& seed,
@@ -131,6 +161,7 @@ void dial_failed(membership_pointer self, const discovery::endpoint& to, const c
   way.dialing = false;
   way.waiting.clear();
   way.id = {};
+  way.inc = {};
   self->state.answers.failed(to, why);
   const bool refused =
       why == caf::sec::incompatible_application_ids || why == caf::sec::incompatible_versions;
@@ -174,6 +205,9 @@ void send(membership_pointer self, const discovery::send_packet& order) {
 void adopt(membership_pointer self, const discovery::view& latest) {
   auto& state = self->state;
   const auto before = std::exchange(state.told, latest);
+  state.had_company = state.had_company || latest.members.size() > 1;
+  for (const auto& member : latest.members)
+    state.refused.forget(caller_text(member));
   log::info("membership: view {}.{} with {} members, leader {}; {}", latest.term, latest.version,
             latest.members.size(), latest.masters.empty() ? "none" : latest.masters.front(),
             discovery::changes_between(before, latest));
@@ -194,6 +228,10 @@ void carry_out(membership_pointer self, const std::vector<discovery::action>& ac
       self->state.answers.refused(no->why, no->reason);
     else if (const auto* silence = std::get_if<discovery::join_unanswered>(&action))
       log::warn("membership: {}", silence->reason);
+    else if (const auto* caller = std::get_if<discovery::join_turned_away>(&action))
+      self->state.turn_away(caller->who, caller->reason,
+                            "`peercache status` at that address says what to do there",
+                            self->clock().now());
   }
 }
 
@@ -334,7 +372,7 @@ membership_actor::behavior_type run_membership(membership_pointer self,
       },
       [self](forget_atom, const std::string& name, from_here) { return forget(self, name); },
       [self](stats_atom) -> caf::result<metrics::samples, membership_report> {
-        return {self->state.samples(), self->state.report()};
+        return {self->state.samples(), self->state.report(self->clock().now())};
       },
       [self](view_atom) { return discovery::encode_view(self->state.machine->current()); },
   };

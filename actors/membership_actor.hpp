@@ -2,6 +2,7 @@
 
 #include "actors/link_names.hpp"
 #include "actors/seed_answers.hpp"
+#include "actors/turned_away.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/membership.hpp"
 #include "link/beats.hpp"
@@ -65,6 +66,7 @@ struct membership_state {
   std::map<discovery::endpoint, route> routes;
   caf::actor_clock::time_point look_for_seeds_at{}; ///< No look for seeds before this time.
   discovery::view told;                             ///< The view that the log last told of.
+  bool had_company = false;   ///< Some view of this process had another member.
   seed_answers answers;       ///< Answers of the nodes that this node asked to take it in.
   std::string outside;        ///< Why this process is out of the view; empty while it is in.
   std::string outside_logged; ///< The reason that was logged last.
@@ -74,6 +76,7 @@ struct membership_state {
                                                    ///< this time.
   std::map<incarnation, caller> callers;
   std::size_t searches = 0; ///< How many of `callers` are being looked for.
+  turned_away refused;      ///< Processes that are not taken in, by name and address.
   log_limit refusals;       ///< Limits log lines about callers that were not reached, by address.
   /// Requests that are answered when this node's vote is no longer needed.
   std::vector<caf::typed_response_promise<bool>> goodbyes;
@@ -82,12 +85,18 @@ struct membership_state {
   static inline const char* name = "membership";
 
   metrics::samples samples() const;
-  membership_report report() const;
+  membership_report report(caf::actor_clock::time_point now) const;
   /// Why this process is in no view that others go on with, in words; empty while it is in one.
   std::string why_outside() const;
   /// Whether the seed is a member of `view`, under this address or another, or `view` lists it as
   /// gone.
   bool is_accounted_for(const discovery::endpoint& seed, const discovery::view& view) const;
+  /// Whether this node was always alone in its views, and its only seeds are addresses of its own.
+  bool has_only_itself_as_seed() const;
+  /// Notes that a process that asked to come in was not taken in. @param fix what to do, in words;
+  /// empty where `why` says it
+  void turn_away(const discovery::member& who, const std::string& why, const char* fix,
+                 caf::actor_clock::time_point now);
 };
 
 /// Carries out what the membership machine decides: packets to addresses, views to the links. An

@@ -3,6 +3,7 @@
 #include "client/connect_fault.hpp"
 #include "common/key_epoch.hpp"
 #include "discovery/view_codec.hpp"
+#include "link/command_caller.hpp"
 #include "link/connector_actor.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/pool_wire.hpp"
@@ -80,7 +81,7 @@ admin_client::connect(const std::string& host, std::uint16_t port, const std::st
   const auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
   if (outcome)
     self->request(body->gateway, std::max(left, milliseconds(1)), hello_atom_v, wire_version,
-                  cluster, std::string{"admin"})
+                  cluster, std::string{command_caller})
         .receive([](const peer_welcome&) {}, failed);
   self->send_exit(connector, caf::exit_reason::user_shutdown);
   if (!outcome)

@@ -19,6 +19,8 @@ inline constexpr name node_unready = "node-unready";
 inline constexpr name not_in_cluster = "node-not-in-cluster";
 inline constexpr name links_missing = "node-links-missing";
 inline constexpr name seed_missing = "seed-missing";
+inline constexpr name seed_only_self = "seed-only-self";
+inline constexpr name join_turned_away = "join-turned-away";
 inline constexpr name view_differs = "view-differs";
 
 // Differences between members, and ports of members that other members cannot reach.
@@ -49,21 +51,15 @@ inline constexpr name disk_other_store = "disk-other-store";
 inline constexpr name disk_rotten = "disk-rotten";
 inline constexpr name disk_slow = "disk-slow";
 
-inline constexpr std::array all{fragment,           no_majority,
-                                node_gone,          node_restarted,
-                                node_silent,        node_unready,
-                                not_in_cluster,     links_missing,
-                                seed_missing,       view_differs,
-                                disk_failing,       disk_full,
-                                disk_off,           disk_hung,
-                                clock_differs,      option_differs,
-                                port_out_of_reach,  version_differs,
-                                disk_other_store,   disk_rotten,
-                                disk_slow,          advertise_out_of_reach,
-                                join_refused,       name_in_use,
-                                pushed_out,         seed_no_control_port,
-                                seed_other_cluster, seed_speaks_other,
-                                seed_silent,        seed_tls,
-                                seed_undecided,     seed_unreachable};
+inline constexpr std::array all{
+    fragment,           no_majority,       node_gone,         node_restarted,
+    node_silent,        node_unready,      not_in_cluster,    links_missing,
+    seed_missing,       seed_only_self,    join_turned_away,  view_differs,
+    disk_failing,       disk_full,         disk_off,          disk_hung,
+    clock_differs,      option_differs,    port_out_of_reach, version_differs,
+    disk_other_store,   disk_rotten,       disk_slow,         advertise_out_of_reach,
+    join_refused,       name_in_use,       pushed_out,        seed_no_control_port,
+    seed_other_cluster, seed_speaks_other, seed_silent,       seed_tls,
+    seed_undecided,     seed_unreachable};
 
 } // namespace peercache::fault_ids

@@ -45,7 +45,15 @@ struct join_unanswered {
   std::string reason;
 };
 
-using action = std::variant<send_packet, adopt_view, join_refused, join_unanswered>;
+/// Action: tell the operator that this node, which leads, does not take the applicant in. Emitted
+/// for each join; not when the cluster only cannot change for a while (`refusal::no_majority`).
+struct join_turned_away {
+  member who;
+  std::string reason;
+};
+
+using action =
+    std::variant<send_packet, adopt_view, join_refused, join_unanswered, join_turned_away>;
 
 struct membership_options {
   /// Nodes to join through; the first one is the pinned head. Empty: this node founds a cluster.

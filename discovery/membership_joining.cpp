@@ -72,8 +72,11 @@ void membership::handle(const join_packet& p) {
                  "too few masters answer for a change: until they do, or those who are left have "
                  "made a view without them"};
   }
-  if (refused)
-    send(control_endpoint(p.who), std::move(*refused));
+  if (!refused)
+    return;
+  if (refused->why != refusal::no_majority)
+    add<join_turned_away>() = {p.who, refused->reason};
+  send(control_endpoint(p.who), std::move(*refused));
 }
 
 /// Whether the applicant runs in place of the member `known`. An applicant at the member's own

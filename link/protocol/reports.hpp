@@ -49,7 +49,7 @@ struct membership_report {
   /// none before the node is in a view.
   std::vector<std::string> missing_seeds;
   /// What keeps the node out of the cluster's view: the answer of each address that the node asks
-  /// to be taken in. None while the node is in the view.
+  /// to be taken in; and callers that the node itself refuses again and again.
   std::vector<node_fault> faults;
   template <class Inspector>
   friend auto inspect(Inspector& f, membership_report& x) {

@@ -1,6 +1,8 @@
 #include "actors/gateway_welcome.hpp"
 
+#include "common/fault_ids.hpp"
 #include "common/log.hpp"
+#include "link/command_caller.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 
 #include <gmock/gmock.h>
@@ -47,6 +49,29 @@ protected:
     return static_cast<bool>(ask<session_welcome>(gateway, session_atom_v, name, client));
   }
 };
+
+/// The operator of this node may be the one who waits for the caller.
+TEST_F(gateway_welcome, the_report_names_whose_hello_is_refused_for_long) {
+  const auto greet = [this](const std::string& cluster, const std::string& who) {
+    EXPECT_FALSE(ask<peer_welcome>(gateway, hello_atom_v, wire_version, cluster, who));
+  };
+  const auto faults = [this] {
+    return ask<node_report>(gateway, status_atom_v)->membership.faults;
+  };
+  greet("elsewhere", "node-9\x1b[2J");
+  greet("elsewhere", link::command_caller);
+  EXPECT_TRUE(faults().empty());
+  pass(turned_away::patience);
+  greet("elsewhere", "node-9\x1b[2J");
+  greet("elsewhere", link::command_caller);
+  greet("elsewhere", "once");
+  const auto said = faults();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said.front().id, fault_ids::join_turned_away);
+  EXPECT_EQ(said.front().what, "refuses 'node-9?[2J': its cluster.name is 'elsewhere'");
+  pass(turned_away::kept_for + std::chrono::seconds(1));
+  EXPECT_TRUE(faults().empty());
+}
 
 TEST_F(gateway_welcome, lets_no_client_in_whose_name_people_cannot_be_shown) {
   EXPECT_TRUE(lets_in("client-7/0.3.0"));

@@ -2,6 +2,7 @@
 
 #include "tests/actors/cluster_fixture.hpp"
 
+#include "common/fault_ids.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/connector_actor.hpp"
@@ -121,6 +122,16 @@ protected:
                    discovery::encode_packet(join_packet{who, {}, false, false}, "test"));
     settle();
   }
+  /// What membership says of its own faults.
+  std::vector<node_fault> faults() {
+    std::vector<node_fault> said;
+    auto pending = self->request(membership, caf::infinite, stats_atom_v);
+    settle();
+    pending.receive(
+        [&](const metrics::samples&, const membership_report& report) { said = report.faults; },
+        [](const caf::error& why) { ADD_FAILURE() << to_string(why); });
+    return said;
+  }
   std::uint64_t members() { return count_of(membership, metric::members); }
 };
 
@@ -129,6 +140,23 @@ TEST_F(join_check, who_answers_at_its_address_is_taken_in) {
   join(there);
   EXPECT_EQ(members(), 2u);
   EXPECT_TRUE(refusals.empty()) << refusals.front();
+}
+
+TEST_F(join_check, a_node_that_knows_no_seed_but_itself_says_so_while_it_is_alone) {
+  EXPECT_TRUE(faults().empty());
+  stop(caller);
+  stop(membership);
+  membership = spawn_membership({{here.host, here.control_port}});
+  caller = system.spawn(sends_joins, membership, &refusals);
+  for (int beat = 0; beat < 40; ++beat)
+    pass(std::chrono::milliseconds(250));
+  const auto said = faults();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said.front().id, fault_ids::seed_only_self);
+  net.there[there.control_port] = there;
+  join(there);
+  EXPECT_EQ(members(), 2u);
+  EXPECT_TRUE(faults().empty()) << "others know the way here";
 }
 
 TEST_F(join_check, who_answers_nowhere_stays_outside_and_is_told_why) {
@@ -170,10 +198,27 @@ TEST_F(join_check, who_was_not_reached_is_told_again_and_looked_for_again_later)
   join(there);
   EXPECT_EQ(refusals.size(), 2u);
   EXPECT_EQ(net.dials, dials) << "looked for again at once";
+  EXPECT_TRUE(faults().empty()) << "a port that is opened late is not a fault";
   net.there[there.control_port] = there;
   pass(std::chrono::milliseconds(2000));
   join(there);
   EXPECT_EQ(members(), 2u);
+}
+
+TEST_F(join_check, who_is_not_reached_for_long_is_named_until_it_comes_in) {
+  for (int look = 0; look < 4; ++look) {
+    join(there);
+    pass(std::chrono::seconds(2));
+  }
+  const auto said = faults();
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_EQ(said.front().id, fault_ids::join_turned_away);
+  EXPECT_NE(said.front().what.find("'there' at 127.0.0.1:31002: nobody answers"), std::string::npos)
+      << said.front().what;
+  net.there[there.control_port] = there;
+  join(there);
+  EXPECT_EQ(members(), 2u);
+  EXPECT_TRUE(faults().empty());
 }
 
 TEST_F(join_check, an_incarnation_that_names_another_address_is_looked_for_there) {

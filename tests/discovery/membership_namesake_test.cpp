@@ -28,6 +28,9 @@ TEST(membership_namesake, a_namesake_of_the_leader_is_refused) {
   EXPECT_EQ(net.view_of(0), before);
   EXPECT_EQ(net.machine(late).state(), membership::phase::looking);
   EXPECT_EQ(net.at(late).refusals.size(), 1u);
+  const auto& told = net.at(0).turned_away;
+  EXPECT_GT(told.size(), 1u) << "the leader's operator does not hear of it";
+  EXPECT_EQ(told, std::vector(told.size(), membership_net::address(9).host));
 }
 
 /// Tells all nodes of `net` that the node of `host` asks to join, as the process `inc`.

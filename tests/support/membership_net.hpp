@@ -38,6 +38,7 @@ public:
     std::unique_ptr<discovery::membership> machine;
     std::vector<discovery::view> adopted; ///< Views that all processes of this node adopted.
     std::vector<std::string> refusals;
+    std::vector<std::string> turned_away; ///< Hosts of applicants that the node did not take in.
     /// Reasons that the process gave for joins that no node answered.
     std::vector<std::string> complaints;
     bool frozen = false;
@@ -231,8 +232,10 @@ private:
         nodes_[i].adopted.push_back(adopted->latest);
       else if (const auto* refused = std::get_if<discovery::join_refused>(&a))
         nodes_[i].refusals.push_back(refused->reason);
+      else if (const auto* silence = std::get_if<discovery::join_unanswered>(&a))
+        nodes_[i].complaints.push_back(silence->reason);
       else
-        nodes_[i].complaints.push_back(std::get<discovery::join_unanswered>(a).reason);
+        nodes_[i].turned_away.push_back(std::get<discovery::join_turned_away>(a).who.host);
     }
   }
 

@@ -18,6 +18,8 @@ struct row {
   std::function<std::string(class joining_faults&)> stage;
   const char* id;
   std::vector<std::string> words;
+  /// Words of what the members say of the node that they refuse; none: they do not know of it.
+  std::vector<std::string> at_members{};
 };
 
 class joining_faults : public fault_ring, public testing::WithParamInterface<row> {
@@ -73,19 +75,23 @@ const std::vector<row> rows{
     {"a_namesake_at_another_port",
      [](auto& ring) { return ring.spawn({ring.head()}, "node-2"); },
      fault_ids::name_in_use,
-     {"a node named 'node-2' lives at 127.0.0.1:", "node.name"}},
+     {"a node named 'node-2' lives at 127.0.0.1:", "node.name"},
+     {"refuses the node 'node-2' at 127.0.0.1:", "must be unique"}},
     {"a_namesake_on_another_host",
      [](auto& ring) { return ring.spawn({ring.head()}, "node-2", "127.0.0.2"); },
      fault_ids::name_in_use,
-     {"a node named 'node-2' lives at 127.0.0.1:", "node.name"}},
+     {"a node named 'node-2' lives at 127.0.0.1:", "node.name"},
+     {"refuses the node 'node-2' at 127.0.0.2:", "must be unique"}},
     {"a_seed_of_another_cluster",
      [](auto& ring) { return ring.spawn_of_cluster("elsewhere"); },
      fault_ids::seed_other_cluster,
-     {"'elsewhere'", "cluster.name"}},
+     {"'elsewhere'", "cluster.name"},
+     {"refuses 'outsider': its cluster.name is 'elsewhere'", "correct cluster.name there"}},
     {"a_seed_of_another_wire_version",
      [](auto& ring) { return ring.spawn_of_newer_wire(); },
      fault_ids::seed_speaks_other,
-     {"speaks wire version", "install the same version of PeerCache on both sides"}},
+     {"speaks wire version", "install the same version of PeerCache on both sides"},
+     {"refuses 'outsider': it speaks wire version", "install the same version"}},
 };
 
 } // namespace
@@ -102,6 +108,24 @@ TEST_P(joining_faults, is_said_with_its_cause_and_what_to_do) {
   EXPECT_TRUE(within(milliseconds(15'000), [this] {
     return log_of_outsider().find(GetParam().words.front()) != std::string::npos;
   })) << log_of_outsider();
+  asked_cluster_ = cluster();
+  if (GetParam().at_members.empty())
+    return;
+  expect_fault(address(1), fault_ids::join_turned_away, GetParam().at_members);
+  expect_counted(fault_ids::join_turned_away);
+}
+
+/// A name service, or whoever copied the configuration, has left the node alone.
+TEST_F(fault_ring, a_node_whose_only_seed_is_itself_says_that_it_is_alone) {
+  start({.count = 1});
+  if (HasFatalFailure())
+    return;
+  auto alone = launch_of(1);
+  alone.control_port = free_port();
+  alone.seeds = {at_port(alone.control_port)};
+  spawn_node(alone);
+  expect_fault(alone.seeds.front(), fault_ids::seed_only_self,
+               {"names nobody but itself", "name the other nodes there"});
 }
 
 INSTANTIATE_TEST_SUITE_P(of, joining_faults, testing::ValuesIn(rows),

@@ -2,6 +2,7 @@
 
 #include "fault_ring.hpp"
 
+#include "cli/doctor/check_ids.hpp"
 #include "common/fault_ids.hpp"
 #include "metrics/metric_table.hpp"
 
@@ -93,6 +94,27 @@ TEST_F(fault_ring, a_folder_with_the_files_of_another_store_is_said) {
   spawn_node(launch);
   expect_fault(address(0), fault_ids::disk_other_store,
                {"files of the store `bucket`", "Set disk.store back", "since 20"});
+  const auto doctor = run_program({PEERCACHE_CLI_DIR "/peercache", "doctor", "-o", "json",
+                                   "--node-name", launch.name, "--cluster-name", launch.cluster,
+                                   "--disk-path", (launch.folder / "disk").string(), "--disk-size",
+                                   "128MiB", "--disk-store", "file_per_key"},
+                                  milliseconds(15'000));
+  EXPECT_EQ(doctor.exit_code, 3);
+  EXPECT_NE(doctor.output.find(cli::check_ids::disk_store), std::string::npos) << doctor.output;
+  EXPECT_NE(doctor.output.find("set disk.store back"), std::string::npos) << doctor.output;
+}
+
+/// Two nodes of different clusters have one name, and were given one folder.
+TEST_F(fault_ring, a_folder_that_another_node_uses_is_said) {
+  start({.count = 1, .disk = true});
+  if (HasFatalFailure())
+    return;
+  auto launch = launch_of(0);
+  launch.cluster = asked_cluster_ = "elsewhere";
+  launch.control_port = free_port();
+  spawn_node(launch);
+  expect_fault(at_port(launch.control_port), fault_ids::disk_off,
+               {"in use by", "off though disk.path is set"});
 }
 
 } // namespace peercache::real::disk_troubles_test

@@ -35,13 +35,19 @@ public:
     launch.flags.insert(launch.flags.end(), flags.begin(), flags.end());
     spawn_node(launch);
   }
-  /// Starts one more node whose clock is an hour ahead.
-  void join_ahead_of_time() {
+  /// Kills one node, and a second one when the others go on without the first.
+  void kill_one_after_the_other() {
+    kill(1);
+    EXPECT_TRUE(within(milliseconds(10'000), [this] { return sees(0, 2); }));
+    kill(2);
+  }
+  /// Starts one more node whose clock is off by this much, in words of faketime.
+  void join_with_clock(const char* offset) {
     auto launch = launch_of(node_count());
     launch.seeds = {address(0)};
     // The time of day only: nothing in a node depends on the time of day.
     launch.environment = {
-        {"LD_PRELOAD", fake_time}, {"FAKETIME", "+1h"}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}};
+        {"LD_PRELOAD", fake_time}, {"FAKETIME", offset}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}};
     spawn_node(launch);
   }
   /// Starts one more node that says it is of another version.
@@ -109,6 +115,10 @@ const std::vector<row> rows{
      },
      fault_ids::node_gone,
      {"node-2", "connection broke"}},
+    {"two_of_three_are_killed_one_after_the_other",
+     [](auto& ring) { ring.kill_one_after_the_other(); },
+     fault_ids::node_gone,
+     {"node-3", "connection broke"}},
     {"two_of_three_masters_are_killed",
      [](auto& ring) {
        ring.kill_node(1);
@@ -117,9 +127,13 @@ const std::vector<row> rows{
      fault_ids::fragment,
      {"start"}},
     {"a_clock_is_an_hour_ahead",
-     [](auto& ring) { ring.join_ahead_of_time(); },
+     [](auto& ring) { ring.join_with_clock("+1h"); },
      fault_ids::clock_differs,
      {"node-4", "3600", "NTP"}},
+    {"a_clock_is_two_days_behind",
+     [](auto& ring) { ring.join_with_clock("-2d"); },
+     fault_ids::clock_differs,
+     {"node-4", "172800", "NTP"}},
     {"versions_differ",
      [](auto& ring) { ring.join_with_version("9.9.9"); },
      fault_ids::version_differs,
@@ -153,7 +167,7 @@ TEST_P(ring_faults, is_said_with_its_cause_and_what_to_do) {
   ASSERT_TRUE(within(milliseconds(20'000), [this] {
     return ask_at(address(0), {"status"}).exit_code == 0;
   })) << ask_at(address(0), {"status"}).output;
-  if (GetParam().name == "a_clock_is_an_hour_ahead" && !std::filesystem::exists(fake_time))
+  if (GetParam().name.starts_with("a_clock") && !std::filesystem::exists(fake_time))
     GTEST_SKIP() << "the package faketime is not installed";
   GetParam().stage(*this);
   expect_fault(address(GetParam().asked), GetParam().id, GetParam().words);
@@ -180,6 +194,20 @@ TEST_F(fault_ring, a_data_port_behind_a_firewall_is_named_by_status_and_key_expl
     last_ = ask_at(address(0), {"key", "explain", "page"});
     return last_.exit_code == 1 && last_.output.find("net.data_port") != std::string::npos;
   })) << last_.output;
+}
+
+/// Clients look pages up at the look-up port: without it they take the node for gone.
+TEST_F(fault_ring, a_look_up_port_behind_a_firewall_is_named_by_status) {
+  start({.count = 3, .own_hosts = true});
+  if (HasFatalFailure() || IsSkipped())
+    return;
+  const auto scope = at(0);
+  const auto said = ask_at(address(2), {"status"}).json();
+  const auto port = said["lookup_port"].get<std::uint16_t>();
+  ASSERT_TRUE(lab().close_port(2, port));
+  expect_fault(address(0), fault_ids::port_out_of_reach,
+               {"node-3", std::to_string(port), "net.lookup_port"});
+  expect_counted(fault_ids::port_out_of_reach);
 }
 
 /// A reader with another key space than the writer misses, and is told where to look.

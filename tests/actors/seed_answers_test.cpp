@@ -45,6 +45,19 @@ TEST(seed_answers, each_kind_of_failure_has_an_id_of_its_own) {
             fault_ids::seed_other_cluster);
 }
 
+TEST(seed_answers, a_refusal_has_the_id_of_its_reason) {
+  const auto id_of = [](discovery::refusal why) {
+    seed_answers answers;
+    answers.refused(why, "as it says");
+    return answers.faults({}).front().id;
+  };
+  EXPECT_EQ(id_of(discovery::refusal::name_taken), fault_ids::name_in_use);
+  EXPECT_EQ(id_of(discovery::refusal::out_of_reach), fault_ids::advertise_out_of_reach);
+  for (const auto other :
+       {discovery::refusal::no_majority, discovery::refusal::full, discovery::refusal::malformed})
+    EXPECT_EQ(id_of(other), fault_ids::join_refused);
+}
+
 TEST(seed_answers, a_refusal_comes_first_and_the_seeds_that_answered_are_no_fault_then) {
   seed_answers answers;
   answers.welcomed(first, "a");

@@ -80,6 +80,13 @@ TEST(cluster_health, each_fault_has_an_id_and_names_its_node) {
   EXPECT_THAT(said["text"].get<std::string>(), HasSubstr("10.0.0.4:31998"));
 }
 
+TEST(cluster_health, a_member_whose_process_is_another_one_was_started_again) {
+  cluster c;
+  c.answers[1].status->self.inc = {9, 9};
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::node_restarted));
+  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-2 was started again")));
+}
+
 TEST(cluster_health, a_node_in_no_view_is_not_well) {
   cluster c;
   c.view = {};
@@ -103,6 +110,7 @@ TEST(cluster_health, without_a_majority_of_masters_views_are_frozen) {
   c.silence(0);
   c.silence(1);
   EXPECT_THAT(c.faults().back(), HasSubstr("1 of 3 masters answer, no majority"));
+  EXPECT_EQ(c.ids().back(), fault_ids::no_majority);
 }
 
 TEST(cluster_health, a_fragment_says_how_many_masters_it_has_lost) {
@@ -136,6 +144,7 @@ TEST(cluster_health, a_seed_that_is_in_no_view_is_named_by_its_address_once) {
     c.answers[node].status->membership.missing_seeds = {"10.0.0.9:31998"};
   EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("no node of the cluster is at 10.0.0.9:31998, "
                                                 "which discovery.seeds of node-1, node-3 names")));
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::seed_missing));
 }
 
 /// A live node also has no connection to the dead one; only the dead node is a fault.
@@ -154,6 +163,7 @@ TEST(cluster_health, another_view_and_missing_links_are_faults_but_not_both_at_o
   set(c.answers[1], metric::links, 1);
   EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("node-1 has another view: term 4, version 1"),
                                       HasSubstr("node-2 is connected to 1 of 2 other nodes")));
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::view_differs, fault_ids::links_missing));
 }
 
 TEST(cluster_health, members_that_differ_in_version_or_an_option_are_a_fault) {

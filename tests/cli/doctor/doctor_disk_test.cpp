@@ -1,3 +1,4 @@
+#include "cli/doctor/check_ids.hpp"
 #include "cli/doctor/doctor_disk.hpp"
 #include "storage/disk/disk_store.hpp"
 #include "storage/disk/folder_claim.hpp"
@@ -7,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <set>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,7 +62,13 @@ config::node_config node_with_disk_at(const fs::path& path) {
 TEST(doctor_disk, a_disk_that_lacks_nothing_is_ok_in_every_check) {
   auto group = judge_disk(healthy_disk());
   EXPECT_EQ(group.name, "disk");
-  EXPECT_EQ(group.checks.size(), 8u);
+  std::set<std::string> ids;
+  for (const auto& one : group.checks)
+    ids.insert(one.id);
+  EXPECT_EQ(ids, (std::set<std::string>{check_ids::disk_folder, check_ids::disk_owner,
+                                        check_ids::disk_store, check_ids::disk_file_system,
+                                        check_ids::disk_direct, check_ids::disk_uring,
+                                        check_ids::disk_sync, check_ids::disk_space}));
   for (const auto& one : group.checks)
     EXPECT_EQ(one.given, verdict::ok) << one.name << ": " << one.found;
   EXPECT_EQ(named(group, "folder").found, "/disk/node-1 can be written");
@@ -73,6 +81,7 @@ TEST(doctor_disk, who_wants_no_disk_misses_nothing_and_is_told_why_there_is_none
   none.why_not_writable = "nobody looked";
   EXPECT_EQ(worst_of(none), verdict::info);
   EXPECT_TRUE(contains(judge_disk(none).checks.at(0).found, "disk.path is empty"));
+  EXPECT_EQ(judge_disk(none).checks.at(0).id, check_ids::disk_tier);
   auto off = healthy_disk();
   off.enabled = false;
   off.why_not_writable = "nobody looked";

@@ -1,3 +1,4 @@
+#include "cli/doctor/check_ids.hpp"
 #include "cli/doctor/doctor_rdma.hpp"
 #include "tests/cli/doctor/doctor_checks.hpp"
 
@@ -71,6 +72,14 @@ TEST(doctor, a_host_that_lacks_nothing_ends_with_0) {
   EXPECT_EQ(named(group, "mlx5_1/1").found,
             "active, Ethernet, 100 Gbit/s, NUMA node 1, interface eth4");
   EXPECT_EQ(named(group, "mlx5_0/1 GID").found, "index 3, ::ffff:10.0.0.7, RoCE v2");
+}
+
+TEST(doctor, each_check_of_rdma_has_the_id_of_what_it_judges) {
+  const auto group = judge_rdma(healthy_host());
+  EXPECT_EQ(named(group, "data plane").id, check_ids::data_plane);
+  EXPECT_EQ(named(group, "mlx5_0/1").id, check_ids::rdma_port);
+  EXPECT_EQ(named(group, "mlx5_0/1 GID").id, check_ids::rdma_gid);
+  EXPECT_EQ(named(group, "mlx5_0/1 MTU").id, check_ids::rdma_mtu);
 }
 
 TEST(doctor, without_a_device_tcp_will_be_used_and_it_says_what_to_do) {
@@ -149,6 +158,7 @@ TEST(doctor, a_configured_device_that_is_not_there_is_named) {
   auto facts = healthy_host();
   facts.wanted.devices = {"mlx5_0", "mlx5_9"};
   EXPECT_EQ(named(judge_rdma(facts), "mlx5_9").given, verdict::warn);
+  EXPECT_EQ(named(judge_rdma(facts), "mlx5_9").id, check_ids::rdma_device);
   EXPECT_EQ(named(judge_rdma(facts), "data plane").given, verdict::ok);
   facts.wanted.mode = rdma::plane_mode::verbs;
   EXPECT_EQ(named(judge_rdma(facts), "data plane").given, verdict::fail)

@@ -108,16 +108,16 @@ void cluster::expect_one_view() {
   // A view may stay a fragment (a view made without a majority) only while most of the masters
   // before it are missing. Once most of them are members again, another view must replace the
   // fragment within a heartbeat.
-  const auto is_back = [&] {
+  const auto most_are_missing = [&] {
     const auto* now = newest_view();
     return now == nullptr || now->former_masters.size() - now->masters_lost() <
                                  discovery::votes_needed(now->former_masters.size());
   };
   const auto until = world_.now() + heartbeat;
-  while (newest_view() != nullptr && newest_view()->fragment() && !is_back() &&
+  while (newest_view() != nullptr && newest_view()->fragment() && !most_are_missing() &&
          world_.now() < until)
     run_until(world_.now() + 10ms);
-  if (newest_view() != nullptr && newest_view()->fragment() && !is_back())
+  if (newest_view() != nullptr && newest_view()->fragment() && !most_are_missing())
     oracle_.fault("most of the lost masters are back, and the view is a fragment");
 }
 

@@ -4,6 +4,7 @@
 #include "common/log.hpp"
 #include "common/unix_time.hpp"
 #include "link/beats.hpp"
+#include "metrics/process_metrics.hpp"
 
 #include <fmt/format.h>
 
@@ -67,7 +68,7 @@ void metrics_state::publish(const node_report& node) {
   registry.take(samples_of(options.page_server_stats()));
   registry.take(samples_of(options.rail_stats()));
   registry.take(samples_of(*options.board->faults.load()));
-  options.board->text.store(registry.text());
+  options.board->text.store(registry.text(metrics::process_metrics()));
   options.board->status.store(json_of(node));
 }
 

@@ -4,6 +4,7 @@
 #include "common/fault_ids.hpp"
 #include "common/page_origin.hpp"
 #include "common/page_status.hpp"
+#include "metrics/process_metrics.hpp"
 
 #include <algorithm>
 #include <map>
@@ -357,6 +358,12 @@ std::string metrics_document() {
       "| name | type | labels | meaning |\n|---|---|---|---|\n";
   for (const metric_info& info : metric_table())
     text += document_row(info);
+  text += "\nAnd what the kernel says of the process, under the names of Prometheus' client "
+          "libraries:\n\n"
+          "| name | type | meaning |\n|---|---|---|\n";
+  for (const auto& each : process_metrics())
+    text += std::string("| `") + each.name + "` | " +
+            (each.type == metric_type::counter ? "counter" : "gauge") + " | " + each.help + " |\n";
   return text;
 }
 

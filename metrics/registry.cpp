@@ -123,8 +123,18 @@ std::vector<prometheus::MetricFamily> registry::families() const {
   return out;
 }
 
-std::string registry::text() const {
-  return prometheus::TextSerializer{}.Serialize(families());
+std::string registry::text(const std::vector<process_metric>& more) const {
+  auto all = families();
+  for (const auto& each : more) {
+    auto& family = all.emplace_back();
+    family.name = each.name;
+    family.help = each.help;
+    family.type = to_prometheus_type(each.type);
+    auto& series = family.metric.emplace_back();
+    series.counter.value = each.value;
+    series.gauge.value = each.value;
+  }
+  return prometheus::TextSerializer{}.Serialize(all);
 }
 
 } // namespace peercache::metrics

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "metrics/process_metrics.hpp"
 #include "metrics/samples.hpp"
 
 #include <prometheus/metric_family.h>
@@ -38,8 +39,8 @@ public:
   /// in its order, with the series sorted by their label words.
   std::vector<prometheus::MetricFamily> families() const;
 
-  /// All families in Prometheus' text format, version 0.0.4.
-  std::string text() const;
+  /// All families in Prometheus' text format, version 0.0.4, and behind them `more`.
+  std::string text(const std::vector<process_metric>& more = {}) const;
 
 private:
   using series_key = decltype(series::words);

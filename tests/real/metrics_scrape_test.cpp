@@ -3,6 +3,7 @@
 #include "local_ring.hpp"
 
 #include "metrics/metric_table.hpp"
+#include "metrics/process_metrics.hpp"
 
 #include <httplib.h>
 
@@ -90,7 +91,7 @@ TEST_F(metrics_scrape, has_every_metric_of_the_table_and_no_other) {
   std::size_t scraped = 0;
   for (auto at = text.find("# TYPE "); at != std::string::npos; at = text.find("# TYPE ", at + 1))
     ++scraped;
-  EXPECT_EQ(scraped, metrics::metric_table().size());
+  EXPECT_EQ(scraped, metrics::metric_table().size() + metrics::process_metrics().size());
 }
 
 TEST_F(metrics_scrape, counts_what_a_clear_did) {
@@ -124,6 +125,8 @@ TEST_F(metrics_scrape, counts_what_the_clients_of_the_host_did) {
            value_of(1, "peercache_members") == 3;
   }));
   EXPECT_GT(value_of(0, R"(peercache_op_seconds_count{op="get"})").value_or(0), 8);
+  EXPECT_GT(value_of(0, "process_open_fds").value_or(0), 10);
+  EXPECT_GT(value_of(0, "process_cpu_seconds_total").value_or(0), 0);
 }
 
 TEST_F(metrics_scrape, health_and_readiness_are_two_things) {

@@ -28,7 +28,8 @@ using namespace std::chrono_literals;
 
 void node::impl::spawn_actors() {
   auto& system = *system_;
-  page_thread_ = spawn_thread_actor(system, [server = pages_.get()] { server->run(); });
+  page_thread_ =
+      spawn_thread_actor(system, "peercache-pages", [server = pages_.get()] { server->run(); });
   spawn_rails();
   connector_ = system.spawn(run_connector, 300ms, reach::port);
   directory_options directory;
@@ -148,9 +149,10 @@ void node::impl::spawn_pool() {
   promotes.bytes_max = std::min(config_.disk.promote_bytes, config_.pool.size_bytes / 4);
   promotes.warm = config_.disk.warm;
   promoter_ = system.spawn(run_promoter, promotes);
-  disk_thread_ = spawn_thread_actor(system, [disk = disk_.get(), actor = disk_actor_] {
-    disk->run([&](disk_turn_ptr turn) { caf::anon_send(actor, turn_atom_v, std::move(turn)); });
-  });
+  disk_thread_ =
+      spawn_thread_actor(system, "peercache-disk", [disk = disk_.get(), actor = disk_actor_] {
+        disk->run([&](disk_turn_ptr turn) { caf::anon_send(actor, turn_atom_v, std::move(turn)); });
+      });
 }
 
 void node::impl::spawn_adoption() {
@@ -158,13 +160,14 @@ void node::impl::spawn_adoption() {
     return;
   auto remains = std::make_shared<const storage::pool_remains>(std::move(*remains_));
   remains_.reset();
-  adoption_thread_ = spawn_thread_actor(
-      *system_, [remains, slots = memory_->slots(), pool = pool_, stop = &stop_adoption_] {
-        storage::remains_check check(slots, remains->extents);
-        compare_remains(check, *stop, [&pool](std::string compared) {
-          caf::anon_send(pool, adopt_atom_v, std::move(compared), from_here{});
-        });
-      });
+  adoption_thread_ =
+      spawn_thread_actor(*system_, "peercache-adopt",
+                         [remains, slots = memory_->slots(), pool = pool_, stop = &stop_adoption_] {
+                           storage::remains_check check(slots, remains->extents);
+                           compare_remains(check, *stop, [&pool](std::string compared) {
+                             caf::anon_send(pool, adopt_atom_v, std::move(compared), from_here{});
+                           });
+                         });
 }
 
 void node::impl::spawn_membership(const std::shared_ptr<peer>& own) {
@@ -212,11 +215,11 @@ void node::impl::spawn_rails() {
   if (rails_->rails() == 0)
     return;
   for (std::size_t i = 0; i < rails_->rails(); ++i)
-    rail_threads_.push_back(
-        spawn_thread_actor(*system_, [rails = rails_.get(), i] { rails->run(i); }));
+    rail_threads_.push_back(spawn_thread_actor(*system_, "peercache-rail",
+                                               [rails = rails_.get(), i] { rails->run(i); }));
   for (std::uint32_t i = 0; i < config_.rdma.registration_threads; ++i)
-    rail_threads_.push_back(
-        spawn_thread_actor(*system_, [rails = rails_.get()] { rails->register_region(); }));
+    rail_threads_.push_back(spawn_thread_actor(
+        *system_, "peercache-rdma", [rails = rails_.get()] { rails->register_region(); }));
 }
 
 void node::impl::spawn_gateway(peer& own) {

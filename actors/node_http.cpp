@@ -53,7 +53,8 @@ void node::impl::spawn_metrics() {
   metrics_ = system_->spawn(run_metrics, std::move(options));
   spawn_overview();
   spawn_overlap();
-  http_thread_ = spawn_thread_actor(*system_, [server = http_.get()] { server->run(); });
+  http_thread_ =
+      spawn_thread_actor(*system_, "peercache-http", [server = http_.get()] { server->run(); });
 }
 
 void node::impl::spawn_overview() {

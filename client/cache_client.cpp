@@ -42,7 +42,8 @@ error closed_fault() {
 std::vector<caf::actor> spawn_read_threads(caf::actor_system& system, read_plane& plane) {
   std::vector<caf::actor> threads;
   for (std::size_t lane = 0; lane < plane.lanes().size(); ++lane)
-    threads.push_back(link::spawn_thread_actor(system, [&plane, lane] { plane.run(lane); }));
+    threads.push_back(
+        link::spawn_thread_actor(system, "peercache-reads", [&plane, lane] { plane.run(lane); }));
   return threads;
 }
 

@@ -157,8 +157,8 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
       board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)),
       members_(std::make_shared<member_channels>(options.cluster, link::tls_of(*system_))) {
   board_->set_topology(std::make_shared<link::topology>());
-  unmapping_thread_ =
-      link::spawn_thread_actor(*system_, [unmapper = board_->unmapper] { unmapper->run(); });
+  unmapping_thread_ = link::spawn_thread_actor(*system_, "peercache-unmap",
+                                               [unmapper = board_->unmapper] { unmapper->run(); });
   connector_ = system_->spawn(link::run_connector, dial_timeout, link::reach::host_socket);
   auto name = "client-" + std::to_string(::getpid()) + "/" PEERCACHE_VERSION;
   link::links_options links;
@@ -172,7 +172,8 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
   members_->listen([links = links_](const incarnation& member, bool stands) {
     caf::anon_send(links, link::hello_atom_v, member.high, member.low, stands, link::from_here{});
   });
-  members_thread_ = link::spawn_thread_actor(*system_, [members = members_] { members->run(); });
+  members_thread_ = link::spawn_thread_actor(*system_, "peercache-asks",
+                                             [members = members_] { members->run(); });
   session_actor_options committing;
   committing.node_host = options.node_host;
   committing.node_port = options.node_port;

@@ -24,6 +24,7 @@
 #include <mutex>
 #include <optional>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -44,8 +45,7 @@ constexpr std::chrono::seconds greeting_patience{2};
 constexpr std::chrono::milliseconds look_every{250};
 
 /// CAF's BASP broker, except that it forgets peers that are gone, and closes accepted connections
-/// that send nothing. CAF itself closes connections that fall silent after the greeting
-/// (`connection-timeout`).
+/// that send nothing. CAF closes those that fall silent after the greeting (`connection-timeout`).
 class forgetful_broker final : public caf::io::basp_broker {
 public:
   using basp_broker::basp_broker;
@@ -72,12 +72,11 @@ public:
 
   void purge_state(const caf::node_id& gone) override {
     basp_broker::purge_state(gone);
-    const auto helper = spawn_servers.find(gone);
-    if (helper == spawn_servers.end())
-      return;
-    // The helper actor may still wait for an answer of the peer that is gone, so it is killed.
-    caf::anon_send_exit(helper->second, caf::exit_reason::kill);
-    spawn_servers.erase(helper);
+    // A helper actor may still wait for an answer of the peer that is gone, so it is killed.
+    if (const auto helper = spawn_servers.find(gone); helper != spawn_servers.end()) {
+      caf::anon_send_exit(helper->second, caf::exit_reason::kill);
+      spawn_servers.erase(helper);
+    }
   }
 
 private:
@@ -341,10 +340,12 @@ public:
     // CAF uses the broker that is the first to take this name.
     named_broker<forgetful_broker>(caf::atom("BASP"));
     caf::io::middleman::start();
-    // A broker that is stopped before it has begun is never freed, so this waits until the loop has
-    // done what it was given first.
+    // A broker that is stopped before it has begun is never freed: wait until the loop runs.
     std::promise<void> begun;
-    loop_.post([&begun] { begun.set_value(); });
+    loop_.post([&begun] {
+      ::pthread_setname_np(::pthread_self(), "peercache-net");
+      begun.set_value();
+    });
     begun.get_future().wait();
   }
   void stop() override {

@@ -19,7 +19,7 @@ thread_actors::~thread_actors() {
 }
 
 void thread_actors::spawn(std::function<void()> body) {
-  actors_.push_back(spawn_thread_actor(*system_, std::move(body)));
+  actors_.push_back(spawn_thread_actor(*system_, "peercache-loop", std::move(body)));
   leave_actor_system();
 }
 

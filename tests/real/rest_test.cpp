@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace peercache::real {
 namespace {
@@ -88,6 +89,20 @@ TEST_F(rest, nodes_and_clients_that_have_nothing_to_do_hardly_wake) {
   EXPECT_LE(clients_least.first, clients_wakes_max) << clients_least.second;
   EXPECT_GT(node_least.first, 0u);
   EXPECT_GT(clients_least.first, 0u);
+}
+
+/// `top -H` tells an operator what a node does. Threads of io_uring are the kernel's; CAF has two
+/// that no node uses, its printer's and its middleman actor's.
+TEST_F(rest, each_thread_of_a_node_has_a_name_of_ours) {
+  std::vector<std::string> foreign;
+  EXPECT_TRUE(within(5000ms, [&] {
+    foreign.clear();
+    for (const auto& [thread, sleeps] : sleeps_of(node(0).process().pid()))
+      if (const auto name = thread.substr(thread.find(' ') + 1);
+          !name.starts_with("peercache") && !name.starts_with("iou-"))
+        foreign.push_back(name);
+    return foreign == std::vector<std::string>(2, "caf.actor");
+  })) << testing::PrintToString(foreign);
 }
 
 } // namespace

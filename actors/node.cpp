@@ -235,7 +235,7 @@ void node::impl::drain() {
     return pages_->latest().pinned_bytes > 0 || disk_->gate().bytes() > 0;
   };
   while (busy() && std::chrono::steady_clock::now() < until)
-    self->receive([](caf::unit_t) {}, caf::after(100ms) >> [] {});
+    self->receive([](const caf::unit_t&) {}, caf::after(100ms) >> [] {});
 }
 
 /// Stops the node's threads. Afterwards no other host reads pages of this node.
@@ -270,19 +270,19 @@ void node::impl::stop_threads() {
 
 void node::impl::end_actors() {
   *stopping_at_ = "ending the actors";
-  for (auto address : {caf::actor_cast<caf::strong_actor_ptr>(lookups_),
-                       caf::actor_cast<caf::strong_actor_ptr>(metrics_),
-                       caf::actor_cast<caf::strong_actor_ptr>(overview_),
-                       caf::actor_cast<caf::strong_actor_ptr>(overlap_),
-                       caf::actor_cast<caf::strong_actor_ptr>(gateway_),
-                       caf::actor_cast<caf::strong_actor_ptr>(clearing_),
-                       caf::actor_cast<caf::strong_actor_ptr>(membership_),
-                       caf::actor_cast<caf::strong_actor_ptr>(links_),
-                       caf::actor_cast<caf::strong_actor_ptr>(directory_),
-                       caf::actor_cast<caf::strong_actor_ptr>(connector_),
-                       caf::actor_cast<caf::strong_actor_ptr>(promoter_),
-                       caf::actor_cast<caf::strong_actor_ptr>(disk_actor_),
-                       caf::actor_cast<caf::strong_actor_ptr>(pool_)})
+  for (const auto& address : {caf::actor_cast<caf::strong_actor_ptr>(lookups_),
+                              caf::actor_cast<caf::strong_actor_ptr>(metrics_),
+                              caf::actor_cast<caf::strong_actor_ptr>(overview_),
+                              caf::actor_cast<caf::strong_actor_ptr>(overlap_),
+                              caf::actor_cast<caf::strong_actor_ptr>(gateway_),
+                              caf::actor_cast<caf::strong_actor_ptr>(clearing_),
+                              caf::actor_cast<caf::strong_actor_ptr>(membership_),
+                              caf::actor_cast<caf::strong_actor_ptr>(links_),
+                              caf::actor_cast<caf::strong_actor_ptr>(directory_),
+                              caf::actor_cast<caf::strong_actor_ptr>(connector_),
+                              caf::actor_cast<caf::strong_actor_ptr>(promoter_),
+                              caf::actor_cast<caf::strong_actor_ptr>(disk_actor_),
+                              caf::actor_cast<caf::strong_actor_ptr>(pool_)})
     if (address)
       caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
   {

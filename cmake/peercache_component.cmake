@@ -79,17 +79,36 @@ function(peercache_sharded_tests name ring)
   endforeach()
 endfunction()
 
+# peercache_timed(<tests>...)
+# The tests measure time, so each of them runs alone; `ctest -L timed` runs them, and no others.
+function(peercache_timed)
+  foreach(test ${ARGN})
+    set_property(TEST ${test} APPEND PROPERTY LABELS timed)
+    set_property(TEST ${test} PROPERTY RUN_SERIAL ON)
+  endforeach()
+endfunction()
+
+# peercache_cases(<list> <properties>...)
+# Gives properties to the tests that a call of gtest_discover_tests names in its TEST_LIST. ctest knows the cases only when it
+# starts, and gtest_discover_tests takes no property of several values.
+function(peercache_cases list)
+  list(JOIN ARGN "\" \"" properties)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${list}_properties.cmake)
+  file(WRITE ${file} "foreach(test \${${list}})\n  set_tests_properties(\${test} PROPERTIES \"${properties}\")\nendforeach()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})
+endfunction()
+
 # peercache_test(<folder> LABEL <ring> [OPTIMIZED] [FOLDERS <folders>...] [LINK <targets>...]
-#   [WITH <files>...] [UNTIMED <suites>])
+#   [WITH <files>...] [UNTIMED <suites>] [ALSO <labels>...])
 # One test program of all *_test.cpp in tests/<folder> and in those folders of it that are named, and of
 # the files there that they share; each case is a ctest test, but for the sanitized ones of the rings
 # `pure` and `actor` (peercache_sharded_tests). The tests' own code is not optimized, which halves its
-# compile time, unless they compute for long. Tests of the ring `real` run alone, because they measure
-# time; but those of the UNTIMED suites, a filter of GoogleTest, beside others, and apart from them
+# compile time, unless they compute for long. Tests of the ring `real` are timed (peercache_timed);
+# but those of the UNTIMED suites, a filter of GoogleTest, run beside others, and apart from them
 # (tests/apart). Such a test waits for conditions, for ten seconds where it needs one, and none of its living nodes may
 # be given up within 2 s.
 function(peercache_test folder)
-  cmake_parse_arguments(arg "OPTIMIZED" "LABEL;UNTIMED" "FOLDERS;LINK;WITH" ${ARGN})
+  cmake_parse_arguments(arg "OPTIMIZED" "LABEL;UNTIMED" "FOLDERS;LINK;WITH;ALSO" ${ARGN})
   if(NOT arg_LABEL IN_LIST PEERCACHE_RINGS)
     return()
   endif()
@@ -103,10 +122,6 @@ function(peercache_test folder)
     return()
   endif()
   string(REPLACE "/" "_" name ${folder})
-  set(alone)
-  if(arg_LABEL STREQUAL real)
-    set(alone RUN_SERIAL ON)
-  endif()
   add_executable(${name}_tests ${sources} ${arg_WITH})
   if(PEERCACHE_SANITIZED)
     target_sources(${name}_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/known_leaks.cpp)
@@ -133,9 +148,15 @@ function(peercache_test folder)
       TEST_FILTER ${arg_UNTIMED} TEST_LIST ${name}_untimed PROPERTIES ${properties})
     set_target_properties(${name}_tests PROPERTIES CROSSCOMPILING_EMULATOR "")
     gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-      TEST_FILTER -${arg_UNTIMED} PROPERTIES ${properties} ${alone})
+      TEST_FILTER -${arg_UNTIMED} PROPERTIES ${properties})
   else()
     gtest_discover_tests(${name}_tests TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-      PROPERTIES ${properties} ${alone})
+      PROPERTIES ${properties})
+  endif()
+  if(arg_LABEL STREQUAL real)
+    set(labels ${arg_LABEL} ${arg_ALSO})
+    list(JOIN labels "\\;" labels)
+    peercache_cases(${name}_untimed LABELS "${labels}")
+    peercache_cases(${name}_tests_TESTS LABELS "${labels}\\;timed" RUN_SERIAL ON)
   endif()
 endfunction()

@@ -1,5 +1,9 @@
-"""Tests of all engines' KV events together: their union is what `exists` says, soon after anything that happens."""
+"""Tests of all engines' KV events together: their union is what `exists` says, soon after anything that happens.
 
+PEERCACHE_UNION_SEEDS=5 makes ten runs of random steps instead of two.
+"""
+
+import os
 import random
 
 import pytest
@@ -10,6 +14,7 @@ from local_nodes import until
 from peercache.kv_events import DISK, EXTERNAL, block_hash
 from peercache.kv_events.block_watch import GRACE_SECONDS
 
+SEEDS = int(os.environ.pop("PEERCACHE_UNION_SEEDS", 1))  # A client refuses each PEERCACHE_* variable that names none of its options.
 SOON_SECONDS = 2.0
 """The bar of the events: within this time of a change they say what `exists` says."""
 
@@ -58,7 +63,7 @@ class Cluster:
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("attribution", ["cluster", "host"])
 def test_the_union_of_events_is_what_exists_says(fragile_ring, engine, listen, attribution, seed):
     cluster, numbers = Cluster(fragile_ring(3), engine, listen, attribution), random.Random(seed)

@@ -19,6 +19,10 @@ constexpr nanoseconds overdue_after = 10ms;
 constexpr nanoseconds overdue_for_each_key = 2us;
 /// `overdue_after` for an owner that has left a question unanswered lately.
 constexpr nanoseconds doubtful_overdue_after = 4ms;
+/// Time for an answer that can only contradict another owner, which knows nothing of the key. A
+/// page that was just set is found in the next look-up then, so this bounds how late a frozen owner
+/// makes it visible.
+constexpr nanoseconds second_opinion_after = 12ms;
 
 bool has(const std::vector<node_id>& ids, node_id wanted) {
   return std::find(ids.begin(), ids.end(), wanted) != ids.end();
@@ -33,9 +37,8 @@ nanoseconds time_to_answer(std::size_t keys, bool is_doubtful, nanoseconds left)
   return std::clamp<nanoseconds>(left / 4, 1ms, usual);
 }
 
-nanoseconds time_for_opinion(std::size_t keys, bool is_doubtful, nanoseconds left) {
-  return is_doubtful ? overdue_after + time_for(keys)
-                     : std::clamp<nanoseconds>(left / 16, 20ms, 50ms);
+nanoseconds time_for_opinion(std::size_t keys, bool is_doubtful) {
+  return (is_doubtful ? overdue_after : second_opinion_after) + time_for(keys);
 }
 
 } // namespace
@@ -126,7 +129,7 @@ std::vector<lookup_course::question*> lookup_course::ask(std::vector<lookup_plan
     const bool is_doubtful = health_.is_silent(*owner, now);
     const auto keys = asked.share.indices.size();
     asked.overdue_at = now + time_to_answer(keys, is_doubtful, until - now);
-    asked.opinion_until = now + time_for_opinion(keys, is_doubtful, until - now);
+    asked.opinion_until = now + time_for_opinion(keys, is_doubtful);
     if (const auto* before = unanswered(asked.share.owner)) {
       asked.asked_at = before->asked_at;
       asked.overdue_at = now;

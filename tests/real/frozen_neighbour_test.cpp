@@ -171,9 +171,11 @@ TEST_F(frozen_neighbour, costs_no_set_and_no_time) {
     EXPECT_EQ(each.refused, 0u);
     EXPECT_EQ(each.failed, 0u) << "an owner that answers has recorded it";
   }
-  EXPECT_GE(frozen.sets, quiet.sets * 3 / 4);
+  EXPECT_GE(frozen.sets, quiet.sets * 9 / 10);
   EXPECT_LE(median_ms(frozen.acknowledged), 20);
   EXPECT_LE(median_ms(frozen.visible), 20);
+  EXPECT_LE(quantile_ms(frozen.visible, 0.9), std::max(20.0, 2 * quantile_ms(quiet.visible, 0.9)))
+      << "only what delays all pages may delay these";
 }
 
 /// The windows of all clients together are larger than the pool: they must empty though one of the

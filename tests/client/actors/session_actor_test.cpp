@@ -319,6 +319,15 @@ TEST_F(session_actor_test, leases_outside_the_pool_are_not_taken) {
   EXPECT_TRUE(pool->leases.take(1, slot));
 }
 
+TEST_F(session_actor_test,
+       sets_that_are_not_acknowledged_fill_no_more_than_their_part_of_the_pool) {
+  const auto part = board->pool()->memory.page_bytes() / set_window::parts_of_pool;
+  const auto at_once = std::chrono::steady_clock::now();
+  ASSERT_TRUE(board->window.enter(part, at_once));
+  EXPECT_FALSE(board->window.enter(1, at_once));
+  board->window.leave(part, 1, {});
+}
+
 TEST_F(session_actor_test, tells_the_node_what_calls_asked_for_and_nothing_twice) {
   const auto pass_beats = [this](int beats) {
     for (int i = 0; i < beats; ++i)

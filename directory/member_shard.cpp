@@ -1,0 +1,130 @@
+#include "directory/member_shard.hpp"
+
+#include "common/assert.hpp"
+#include "directory/shard_batch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::directory {
+namespace {
+
+view_number number_of(const discovery::view& view) {
+  return {view.term, view.version};
+}
+
+} // namespace
+
+member_shard::taken member_shard::follow(cluster next, time_point now) {
+  PEERCACHE_ASSERT(next.view && next.ring);
+  if (next.view->stamp() <= left_at_)
+    return taken::no;
+  const bool same = cluster_.view && *cluster_.view == *next.view;
+  cluster_ = std::move(next);
+  std::vector<incarnation> living;
+  living.reserve(cluster_.view->members.size());
+  for (const auto& member : cluster_.view->members)
+    living.push_back(member.inc);
+  shard_.follow(living);
+  if (same)
+    return taken::same;
+  changed_at_ = now;
+  return taken::anew;
+}
+
+std::size_t member_shard::leave(const discovery::view_stamp& without) {
+  left_at_ = std::max(left_at_, without);
+  return shard_.set_members({});
+}
+
+bool member_shard::owns(const page_key& key) const {
+  return cluster_.ring->owns(options_.self, key, options_.replicas);
+}
+
+result<std::string> member_shard::publish(std::string_view batch, const view_number& known) {
+  return is_behind(known) ? answer_from_behind(batch) : publish_batch(shard_, batch);
+}
+
+bool member_shard::is_behind(const view_number& known) const {
+  return cluster_.view && number_of(*cluster_.view) < known;
+}
+
+result<std::string> member_shard::look_up(std::string_view keys, std::uint64_t& foreign) const {
+  key_ownership ownership;
+  // A member with a closed epoch table may not hear of clears, so its shard names no page.
+  const bool closed = options_.epochs.closed();
+  if (cluster_.view && cluster_.view->stamp() > left_at_ && !closed) {
+    ownership.by = number_of(*cluster_.view);
+    ownership.owns = [this](const page_key& key) { return owns(key); };
+  } else {
+    // No view of this member says who owns a key, so every key is `not_mine`: readers go on to its
+    // next owner.
+    ownership.owns = [](const page_key&) { return false; };
+  }
+  // Pools withdraw the records of cleared pages. Until they have done so, a client that has not
+  // heard of the clear would still be sent to cleared pages.
+  if (closed || !options_.epochs.untouched())
+    ownership.is_old = [this, closed](const page_key& key) {
+      return closed || options_.epochs.is_old(key);
+    };
+  return lookup_batch(shard_, keys, ownership, foreign);
+}
+
+bool member_shard::makes_sweep_due(std::string_view publish_batch) {
+  if (sweep_is_due_ || !cluster_.view)
+    return false;
+  sweep_is_due_ =
+      has_foreign_keys(publish_batch, [this](const page_key& key) { return owns(key); });
+  return sweep_is_due_;
+}
+
+member_shard::swept member_shard::sweep(time_point now,
+                                        const std::function<void(const page_key&)>& gone) {
+  sweep_is_due_ = false;
+  swept forgotten;
+  // Views may follow each other quickly: the time counts from the last of them.
+  if (now - changed_at_ < options_.grace)
+    return forgotten;
+  forgotten.gone = shard_.forget_gone(gone);
+  if (cluster_.view && cluster_.view->find(options_.self) != nullptr)
+    forgotten.foreign = shard_.retain([this](const page_key& key) { return owns(key); });
+  return forgotten;
+}
+
+void member_shard::begin_to_give(bool leaving, time_point until,
+                                 std::function<void(std::uint64_t)> done) {
+  const auto* own = cluster_.view ? cluster_.view->find(options_.self) : nullptr;
+  if (own == nullptr)
+    return done(0);
+  waiting_.push_back(std::move(done));
+  if (giving_)
+    return;
+  auto members = cluster_.view->members;
+  std::erase_if(members, [&](const auto& member) { return member.id == options_.self; });
+  auto how = options_.giving;
+  how.self = options_.self;
+  how.replicas = options_.replicas;
+  how.leaving = leaving ? own->inc : incarnation{};
+  how.until = until;
+  giving_.emplace(how, *cluster_.ring, discovery::hash_ring(members));
+}
+
+std::vector<hand_over::order> member_shard::give(time_point now) {
+  return giving_ ? giving_->next(shard_, now) : std::vector<hand_over::order>{};
+}
+
+std::optional<std::uint64_t> member_shard::end_giving() {
+  if (!giving_ || !giving_->done())
+    return std::nullopt;
+  const auto records = giving_->records();
+  giving_.reset();
+  for (auto& done : std::exchange(waiting_, {}))
+    done(records);
+  return records;
+}
+
+std::vector<hand_over::order> member_shard::forward(std::string_view withdrawals) const {
+  return giving_ ? giving_->forward(withdrawals) : std::vector<hand_over::order>{};
+}
+
+} // namespace peercache::directory

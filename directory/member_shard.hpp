@@ -1,0 +1,127 @@
+#pragma once
+
+#include "common/result.hpp"
+#include "directory/hand_over.hpp"
+#include "directory/shard.hpp"
+#include "directory/wire.hpp"
+#include "discovery/former_rings.hpp"
+#include "discovery/hash_ring.hpp"
+#include "discovery/view.hpp"
+#include "storage/epoch_table.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace peercache::directory {
+
+/// One member's shard by the views that the member follows: what it answers for which keys, when it
+/// forgets records, and the hand-over of its records before the member drains or leaves.
+///
+/// Events in, answers and orders out; the driver has the clock, the timers and the messages
+/// (actors/directory_actor.cpp). Threads: none; the owner serializes. Time never goes back. Bounds:
+/// those of `shard` and `hand_over`.
+class member_shard {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  struct options {
+    node_id self;
+    std::uint32_t replicas = 2;
+    /// Time for which the shard keeps keys that a new view gives to other members (readers with the
+    /// older view still ask here), and the hidden records of processes that a new view lacks.
+    std::chrono::milliseconds grace = discovery::foreign_keys_kept;
+    storage::epoch_table epochs; ///< Tells which keys' pages are too old to be found.
+    /// Pieces of a hand-over; its other fields are filled in when the hand-over begins.
+    hand_over::options giving;
+  };
+
+  /// A view and its hash ring.
+  struct cluster {
+    std::shared_ptr<const discovery::view> view;
+    std::shared_ptr<const discovery::hash_ring> ring;
+  };
+
+  /// What became of a view.
+  enum class taken : std::uint8_t {
+    no,   ///< The cluster went on without this member since that view: records would get old
+          ///< unnoticed.
+    same, ///< The view is followed already.
+    anew, ///< The view is followed from now on; `sweep` is due `grace` later.
+  };
+
+  /// What was forgotten.
+  struct swept {
+    std::size_t gone = 0;    ///< Records whose process is gone.
+    std::size_t foreign = 0; ///< Records whose keys other members own.
+  };
+
+  member_shard() = default;
+  explicit member_shard(const options& opts) : options_(opts) {}
+
+  directory::shard& records() noexcept { return shard_; }
+  const directory::shard& records() const noexcept { return shard_; }
+  /// When the last view was taken.
+  time_point changed_at() const noexcept { return changed_at_; }
+
+  /// Takes a view; hides the records of processes that it lacks.
+  taken follow(cluster next, time_point now);
+  /// Forgets all members and records until a view newer than `without` comes. Returns the number of
+  /// records that were forgotten.
+  std::size_t leave(const discovery::view_stamp& without);
+
+  /// Publishes a batch of records of a sender that follows the view of this number (zero: it does
+  /// not say). Returns one publish_outcome byte per record: `behind` for all while `is_behind`.
+  result<std::string> publish(std::string_view batch, const view_number& known = {});
+  /// Whether this member follows an older view than the one of this number.
+  bool is_behind(const view_number& known) const;
+  /// Returns the locations of these keys; `not_mine` for keys that this member neither knows nor
+  /// owns. @param foreign is raised by the number of the latter
+  result<std::string> look_up(std::string_view keys, std::uint64_t& foreign) const;
+
+  /// Whether `sweep` is due `grace` from now because the batch has keys that this member does not
+  /// own, and no earlier batch has made it due: a draining member gave them, or a member with
+  /// another view published them. If no later view gives this member those keys (a drain may be
+  /// taken back), only the sweep forgets them.
+  bool makes_sweep_due(std::string_view publish_batch);
+  /// Forgets what is kept no longer than `grace` after the last view, if that time has passed.
+  /// @param gone is called with each key of a process that is gone
+  swept sweep(time_point now, const std::function<void(const page_key&)>& gone = nullptr);
+
+  /// Begins to give the records to the members that will own their keys, unless that is under way.
+  /// @param leaving records of this process are left out, because its pages go with it
+  /// @param done gets the number of records given, in the call of `end_giving` that ends the
+  /// hand-over; 0 at once when this member is in no view, for then it owns nothing
+  void begin_to_give(bool leaving, time_point until, std::function<void(std::uint64_t)> done);
+  bool gives() const noexcept { return giving_.has_value(); }
+  /// Returns the batches to publish now. Call after `begin_to_give` and after each `given`; then
+  /// send the batches, and call `end_giving`.
+  std::vector<hand_over::order> give(time_point now);
+  /// A batch was answered or has failed: its receiver took `records` records. @pre gives()
+  void given(std::uint64_t records) { giving_->settled(records); }
+  /// Ends the hand-over if it is done; then returns the number of records that were given.
+  std::optional<std::uint64_t> end_giving();
+  /// Returns the withdrawals to pass on to the new owners that may have been given the withdrawn
+  /// records already.
+  std::vector<hand_over::order> forward(std::string_view withdrawals) const;
+
+private:
+  bool owns(const page_key& key) const;
+
+  options options_;
+  directory::shard shard_;
+  cluster cluster_; ///< Null before the first view.
+  time_point changed_at_{};
+  discovery::view_stamp left_at_; ///< Stamp of the newest view without this member.
+  bool sweep_is_due_ = false;     ///< The shard has records of keys that it does not own.
+  std::optional<hand_over> giving_;
+  std::vector<std::function<void(std::uint64_t)>> waiting_; ///< For the end of `giving_`.
+};
+
+} // namespace peercache::directory

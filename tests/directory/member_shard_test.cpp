@@ -1,0 +1,155 @@
+#include "directory/member_shard.hpp"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+namespace peercache::directory::member_shard_test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The shard of the first of two members, `here` and `there`; each key has one owner.
+class member_shard_test : public testing::Test {
+protected:
+  member_shard_test() {
+    for (const auto* name : {"here", "there"}) {
+      discovery::member member;
+      member.name = name;
+      member.id = node_id_of(name);
+      member.inc = {1, members.size() + 1};
+      members.push_back(member);
+    }
+    options.self = members[0].id;
+    options.replicas = 1;
+    subject = member_shard(options);
+  }
+
+  member_shard::taken follow(std::uint64_t version, const std::vector<discovery::member>& in) {
+    auto view = std::make_shared<discovery::view>();
+    view->term = 1;
+    view->version = version;
+    view->members = in;
+    std::ranges::sort(view->members, {}, &discovery::member::id);
+    auto ring = std::make_shared<const discovery::hash_ring>(view->members);
+    stamp = view->stamp();
+    return subject.follow({std::move(view), std::move(ring)}, now);
+  }
+  /// Returns a key that this member owns in the view of both.
+  page_key key_of(std::size_t owner) const {
+    const discovery::hash_ring ring(members);
+    for (int i = 0;; ++i)
+      if (const auto key = key_space{}.key_of(std::to_string(i));
+          ring.owns(members[owner].id, key, 1))
+        return key;
+  }
+  std::string record(const page_key& key) const {
+    page_location place;
+    place.node = members[1].id;
+    place.holder = members[1].inc;
+    place.gen = {2};
+    place.length_bytes = 4096;
+    std::string batch;
+    append_publish(batch, {key, place, publish_mode::always});
+    return batch;
+  }
+  publish_outcome publish(const page_key& key, const view_number& known = {}) {
+    return static_cast<publish_outcome>(subject.publish(record(key), known)->at(0));
+  }
+  /// Returns how many keys of a look-up for this one are said to have other owners.
+  std::uint64_t foreign(const page_key& key) const {
+    std::string keys;
+    append_lookup(keys, key);
+    std::uint64_t count = 0;
+    EXPECT_TRUE(subject.look_up(keys, count));
+    return count;
+  }
+  void begin_to_give(bool leaving) {
+    subject.begin_to_give(leaving, now + 1s,
+                          [this](std::uint64_t records) { gave.push_back(records); });
+  }
+
+  std::vector<discovery::member> members;
+  member_shard::options options;
+  member_shard subject;
+  member_shard::time_point now{1h};
+  discovery::view_stamp stamp; ///< Stamp of the last view.
+  std::vector<std::uint64_t> gave;
+};
+
+TEST_F(member_shard_test, a_publisher_with_a_later_view_is_told_that_this_member_is_behind) {
+  follow(2, members);
+  EXPECT_EQ(publish(key_of(0), {1, 2}), publish_outcome::accepted);
+  EXPECT_EQ(publish(key_of(0), {1, 3}), publish_outcome::behind);
+  EXPECT_EQ(publish(key_of(0)), publish_outcome::accepted);
+  EXPECT_EQ(subject.records().locations(), 1u);
+}
+
+TEST_F(member_shard_test, a_member_in_no_view_owns_nothing) {
+  EXPECT_EQ(foreign(key_of(0)), 1u);
+  follow(1, members);
+  EXPECT_EQ(foreign(key_of(0)), 0u);
+  EXPECT_EQ(foreign(key_of(1)), 1u);
+  publish(key_of(0));
+  EXPECT_EQ(subject.leave(stamp), 1u);
+  EXPECT_EQ(foreign(key_of(0)), 1u);
+  EXPECT_EQ(follow(1, members), member_shard::taken::no);
+  EXPECT_EQ(foreign(key_of(0)), 1u);
+  EXPECT_EQ(follow(2, members), member_shard::taken::anew);
+  EXPECT_EQ(foreign(key_of(0)), 0u);
+}
+
+TEST_F(member_shard_test, forgets_a_while_after_the_last_view) {
+  EXPECT_EQ(follow(1, members), member_shard::taken::anew);
+  publish(key_of(0));
+  EXPECT_FALSE(subject.makes_sweep_due(record(key_of(0))));
+  now += options.grace;
+  EXPECT_TRUE(subject.makes_sweep_due(record(key_of(1))));
+  EXPECT_FALSE(subject.makes_sweep_due(record(key_of(1)))) << "it is due already";
+  publish(key_of(1));
+  EXPECT_EQ(follow(1, members), member_shard::taken::same);
+  EXPECT_EQ(follow(2, {members[0]}), member_shard::taken::anew);
+  now += options.grace - 1ms;
+  EXPECT_EQ(subject.sweep(now).gone, 0u) << "the last view is too young";
+  now += 1ms;
+  std::vector<page_key> gone;
+  EXPECT_EQ(subject.sweep(now, [&](const page_key& key) { gone.push_back(key); }).gone, 2u);
+  EXPECT_EQ(gone.size(), 2u);
+}
+
+TEST_F(member_shard_test, forgets_keys_of_others_unless_it_is_in_no_view) {
+  follow(1, members);
+  publish(key_of(1));
+  follow(2, {members[1]});
+  now += options.grace;
+  EXPECT_EQ(subject.sweep(now).foreign, 0u);
+  follow(3, members);
+  now += options.grace;
+  EXPECT_EQ(subject.sweep(now).foreign, 1u);
+}
+
+TEST_F(member_shard_test, gives_its_records_once_to_all_who_wait) {
+  begin_to_give(true);
+  EXPECT_EQ(gave, std::vector<std::uint64_t>{0}) << "it is in no view";
+  follow(1, members);
+  publish(key_of(0));
+  begin_to_give(false);
+  auto orders = subject.give(now);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].to, members[1].id);
+  begin_to_give(true);
+  EXPECT_TRUE(subject.give(now).empty());
+  EXPECT_FALSE(subject.end_giving()) << "the answer is on its way";
+  std::string withdrawal;
+  append_withdraw(withdrawal, {key_of(0), members[1].inc, {2}});
+  EXPECT_EQ(subject.forward(withdrawal).size(), 1u);
+  subject.given(1);
+  EXPECT_EQ(subject.end_giving(), 1u);
+  EXPECT_EQ(gave, (std::vector<std::uint64_t>{0, 1, 1}));
+  EXPECT_FALSE(subject.gives());
+  EXPECT_TRUE(subject.forward(withdrawal).empty());
+}
+
+} // namespace
+} // namespace peercache::directory::member_shard_test

@@ -2,8 +2,7 @@
 
 #include "actors/link_names.hpp"
 #include "actors/lost_pages.hpp"
-#include "directory/hand_over.hpp"
-#include "directory/shard.hpp"
+#include "directory/member_shard.hpp"
 #include "link/protocol/directory.hpp"
 #include "link/protocol/topology.hpp"
 #include "storage/epoch_table.hpp"
@@ -31,35 +30,25 @@ struct directory_options {
 struct directory_state {
   directory_state() = default;
   directory_options options;
-  directory::shard shard;
+  directory::member_shard shard;
   topology_ptr cluster;
-  caf::actor_clock::time_point changed_at{}; ///< When the last view was adopted.
-  bool sweep_is_due = false;             ///< The shard has records of keys that it does not own.
-  discovery::view_stamp left_at;         ///< Stamp of the newest view without this node.
   metrics::samples totals;               ///< Counts what this actor does.
   lost_pages lost{std::size_t{1} << 16}; ///< Pages whose holders are gone.
-  std::optional<directory::hand_over> giving; ///< Set while records are handed over.
-  /// Requests that are answered at the end of `giving`.
-  std::vector<caf::typed_response_promise<std::uint64_t>> given;
   /// Bytes of withdrawals that new owners have not answered yet.
   std::uint64_t forwarded_bytes = 0;
   static inline const char* name = "directory";
 
-  /// Takes a new view; hides the records of nodes that are gone. Returns false when the cluster
-  /// went on without this node since that view: the records would get old unnoticed.
-  bool adopt(const topology_ptr& next);
+  /// @pre This is the first call.
+  void begin(const directory_options& chosen);
+  /// Takes a new view or a change of connections. True: `sweep` is due `grace` from `now`.
+  bool adopt(const topology_ptr& next, caf::actor_clock::time_point now);
   /// Forgets all members and records until a view newer than `without` comes.
   void leave(const discovery::view& without);
-  /// Forgets the records of nodes that are gone.
-  void forget_gone();
-  /// Forgets keys that this node does not own.
-  void forget_foreign_keys();
-  bool owns(const page_key& key) const;
-  /// Publishes a batch of records. Returns one publish_outcome byte per record.
-  result<std::string> publish(std::string_view batch);
-  /// Publishes records of a sender that has the view of this number. The outcome is `behind` for
-  /// all records while this node has an older view.
-  result<std::string> publish(std::string_view batch, std::uint64_t term, std::uint64_t version);
+  /// Forgets the records of nodes that are gone, and keys that this node does not own.
+  void sweep(caf::actor_clock::time_point now);
+  /// Publishes a batch of records of a sender that has the view of this number. Returns one
+  /// publish_outcome byte per record.
+  result<std::string> publish(std::string_view batch, const directory::view_number& known);
   /// Returns the locations of these keys; `not_mine` for keys that this node neither knows nor
   /// owns.
   result<std::string> look_up(std::string_view keys);

@@ -80,22 +80,16 @@ void pool_state::count_uses(const std::string& pages) {
 
 void pool_state::evict_ahead(lost_pages::time_point now) {
   pool->tell_time(now);
-  std::vector<storage::evicted> victims;
   const auto wanted =
       disk.takes_pages() && !mostly_on_disk()
           ? std::min(demand_beats_ahead * demand.bytes(), pool->capacity_bytes() / parts_ahead_max)
           : 0;
-  const auto look = [this](const storage::resident_page& page) {
-    // The producer of a mirrored page writes it to its own disk.
-    if (!publishing->mirrors().contains(page.slot))
-      disk.keep(page);
-  };
   // Victims are written with write-through as well: the disk's queue may have been full when the
   // page was set.
-  pool->evict_ahead(victims, look, wanted);
+  const auto victims = publishing->evict_ahead(
+      [this](const storage::resident_page& page) { disk.keep(page); }, wanted);
   for (const auto& page : victims)
     lost.note(page.key, page_loss::evicted, now);
-  publishing->left(victims);
 }
 
 page_census pool_state::census(lost_pages::time_point now) {

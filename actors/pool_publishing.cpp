@@ -95,10 +95,7 @@ void carry_out(pool_pointer self, directory::publisher::has_left& order) {
 } // namespace
 
 void carry_out_orders(pool_pointer self) {
-  for (auto orders = self->state.publishing->take_orders(); !orders.empty();
-       orders = self->state.publishing->take_orders())
-    for (auto& order : orders)
-      std::visit([self](auto& each) { carry_out(self, each); }, order);
+  self->state.publishing->carry_out_orders([self](auto& each) { carry_out(self, each); });
   if (!self->state.publishing->idle())
     stir(self);
 }

@@ -107,6 +107,13 @@ public:
 
   /// Returns the orders to carry out now, in the vector's sequence, and forgets them.
   std::vector<order> take_orders() { return std::exchange(orders_, {}); }
+  /// Calls `carry_out` with each order, until there are none.
+  template <class CarryOut>
+  void carry_out_orders(CarryOut&& carry_out) {
+    for (auto orders = take_orders(); !orders.empty(); orders = take_orders())
+      for (auto& each : orders)
+        std::visit(carry_out, each);
+  }
 
   // Events about pages (publisher_pages.cpp).
 
@@ -137,6 +144,11 @@ public:
   /// The pool has given up these pages: they are on disk only, or gone. @pre nothing was put or
   /// restored into the slots of these pages since
   void left(std::span<const storage::evicted> pages);
+  /// Gives up pages for room that is needed soon (`page_pool::evict_ahead`). `look` may keep bytes
+  /// of victims; it is not shown mirrors, which have been written to the disk of their producer.
+  /// Returns the victims.
+  std::vector<storage::evicted> evict_ahead(const storage::page_pool::last_look& look,
+                                            std::uint64_t wanted_bytes = 0);
   /// Returns the keys of pages that gave way to pages of another length since the last call.
   std::vector<page_key> take_replaced() { return std::exchange(replaced_, {}); }
   /// Gives up the pages of these keys (packed), whether they are on disk or not, and zeroes their

@@ -202,6 +202,18 @@ void publisher::adopted(std::span<const storage::resident_page> pages, time_poin
   publish_unpublished(now);
 }
 
+std::vector<storage::evicted> publisher::evict_ahead(const storage::page_pool::last_look& look,
+                                                     std::uint64_t wanted_bytes) {
+  std::vector<storage::evicted> victims;
+  const auto look_at_own = [&](const storage::resident_page& page) {
+    if (!mirrors_.contains(page.slot))
+      look(page);
+  };
+  pool_.evict_ahead(victims, look_at_own, wanted_bytes);
+  left(victims);
+  return victims;
+}
+
 void publisher::left(std::span<const storage::evicted> pages) {
   for (const auto& page : pages) {
     mirrors_.remove(page.slot);

@@ -162,6 +162,23 @@ TEST_F(publisher_test, mirrors_have_their_share_and_no_more) {
   EXPECT_EQ(machine->mirrors().bytes(), 4096u);
 }
 
+TEST_F(publisher_test, only_pages_of_this_member_are_shown_before_they_are_evicted) {
+  options.mirrored_bytes_max = 2 * 4096;
+  restart();
+  SetUp();
+  put({1}, link::commit_mode::mirror);
+  answer_all();
+  put_for_good({2});
+  std::vector<page_key> shown;
+  const auto look = [&](const storage::resident_page& page) { shown.push_back(page.key); };
+  const auto victims = machine->evict_ahead(look, pool->capacity_bytes());
+  EXPECT_EQ(victims.size(), 2u);
+  EXPECT_EQ(shown, std::vector{key(2)}) << "the mirrored page is kept elsewhere";
+  EXPECT_EQ(machine->mirrors().bytes(), 0u);
+  machine->send_withdrawals();
+  EXPECT_EQ(records(take<publisher::take_back>().at(0)).size(), 2u);
+}
+
 TEST_F(publisher_test, a_mirror_that_no_owner_wants_is_dropped) {
   options.mirrored_bytes_max = 1u << 20;
   restart();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "client/host_pages.hpp"
 #include "client/slot_leases.hpp"
 #include "config/node_config.hpp"
 #include "directory/page_location.hpp"
@@ -22,32 +23,17 @@ namespace peercache::client {
 /// The mapped pool of this host's node, and the session that lets this process fill slots of it. A
 /// restarted node has another pool. Shared by all threads that still copy; the mapping outlives the
 /// node, and ends on a thread of its own (client/pool_unmapper.hpp).
-struct own_pool {
+struct own_pool : host_pages {
   explicit own_pool(storage::pool_memory mapped)
-      : memory(std::move(mapped)), slots(memory.slots()), index(memory.index()),
-        epochs(memory.epochs()), holds(memory.holds()) {}
-
-  /// Makes the page visible to all readers on this host, though the node does not know of it yet.
-  /// False: the node has taken the slot back. @pre the slot is leased to this process, its bytes
-  /// are in place, and a store fence (`copy_fence`) stands behind them
-  bool make_readable(const link::filled_slot& page) noexcept;
-
-  /// Finds a page of the pool, as a location that the directory could have named; only of this
-  /// length, unless it is 0. A page without a checksum is not found: nobody could compare its
-  /// bytes.
-  std::optional<directory::page_location> find(const page_key& key,
-                                               std::uint32_t length_bytes = 0) const noexcept;
+      : host_pages{mapped.slots(), mapped.index(), mapped.epochs(), {}}, memory(std::move(mapped)),
+        holds(memory.holds()) {}
 
   /// Ends the hold of the slot's page, if `who` alone has it.
   void end_hold(slot_id slot, std::uint32_t length_bytes, storage::holder_tag who,
                 storage::hold_table::time_point now) noexcept;
 
   storage::pool_memory memory;
-  storage::slot_table slots;
-  storage::host_index index;
-  storage::epoch_table epochs;
   storage::hold_table holds;
-  discovery::member node;
   link::gateway_actor gateway;
   std::uint64_t session = 0;
   std::uint32_t directory_replicas = 2; ///< Number of owners of each key, as the node says.

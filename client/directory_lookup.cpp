@@ -33,17 +33,12 @@ void directory_lookup::follow(lookup_plan& plan) {
   cluster_ = session_.board().topology();
   channels_.follow(cluster_->view);
   health_.follow(cluster_->view);
-  owners_known known;
-  known.view = {cluster_->view.term, cluster_->view.version};
-  known.now = &cluster_->ring;
-  known.before = cluster_->past.asked_at(steady_clock::now());
+  auto known = owners_known::by(cluster_->view, cluster_->ring,
+                                cluster_->past.asked_at(steady_clock::now()));
   if (own_) {
     known.own = own_->node.id;
     known.replicas = own_->directory_replicas;
   }
-  known.is_member = [cluster = cluster_](const incarnation& inc) {
-    return cluster->find(inc) != nullptr;
-  };
   plan.follow(std::move(known));
 }
 

@@ -40,6 +40,16 @@ lookup_plan::lookup_plan(std::span<const page_key> keys, std::span<lookup_answer
   }
 }
 
+owners_known owners_known::by(const discovery::view& view, const discovery::hash_ring& ring,
+                              std::vector<const discovery::hash_ring*> before) {
+  owners_known known;
+  known.view = {view.term, view.version};
+  known.now = &ring;
+  known.before = std::move(before);
+  known.is_member = [&view](const incarnation& inc) { return view.find(inc) != nullptr; };
+  return known;
+}
+
 nanoseconds lookup_plan::patience_for_view(nanoseconds left) {
   return std::min(left, std::clamp<nanoseconds>(left / 4, 20ms, 250ms));
 }

@@ -4,6 +4,7 @@
 #include "common/page_status.hpp"
 #include "directory/page_location.hpp"
 #include "discovery/hash_ring.hpp"
+#include "discovery/view.hpp"
 
 #include <array>
 #include <chrono>
@@ -35,9 +36,13 @@ struct lookup_answer {
   std::array<directory::page_location, limits::locations_per_key_max> locations;
 };
 
-/// The owners of all keys, now and lately, as far as one process knows. The rings must outlive the
-/// struct.
+/// The owners of all keys, now and lately, as far as one process knows. View and rings must outlive
+/// the struct.
 struct owners_known {
+  /// The owners by a view, its ring, and the rings that views have replaced lately.
+  static owners_known by(const discovery::view& view, const discovery::hash_ring& ring,
+                         std::vector<const discovery::hash_ring*> before);
+
   directory::view_number view;
   const discovery::hash_ring* now = nullptr;
   /// Rings of earlier views whose owners still have their records; newest first.

@@ -1,7 +1,6 @@
 #include "client/session_news.hpp"
 
 #include "client/session_actor.hpp"
-#include "directory/owner_batches.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -31,19 +30,14 @@ void tell(const session_actor_options& by, const incarnation& whom, member_quest
 
 bool send_stale_records(const session_actor_options& by) {
   auto& board = *by.board;
-  auto records = board.stale.take();
-  if (records.empty())
-    return false;
   auto cluster = board.topology();
   const auto pool = board.pool();
-  directory::owner_batches batches{cluster->ring,
-                                   pool ? pool->directory_replicas : directory_replicas};
-  for (const auto& record : records)
-    batches.add(0, record);
-  for (auto& batch : batches.take())
+  auto batches =
+      board.stale.take_batches(cluster->ring, pool ? pool->directory_replicas : directory_replicas);
+  for (auto& batch : batches)
     if (const auto* owner = cluster->find(batch.owner); owner != nullptr && owner->linked())
       tell(by, owner->self.inc, member_question::withdraw, std::move(batch.records));
-  return true;
+  return !batches.empty();
 }
 
 bool send_uses(const session_actor_options& by) {

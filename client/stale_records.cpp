@@ -15,4 +15,12 @@ std::vector<directory::withdraw_record> stale_records::take() {
   return std::exchange(records_, {});
 }
 
+std::vector<directory::owner_batch> stale_records::take_batches(const discovery::hash_ring& ring,
+                                                                std::uint32_t replicas) {
+  directory::owner_batches batches{ring, replicas};
+  for (const auto& record : take())
+    batches.add(0, record);
+  return batches.take();
+}
+
 } // namespace peercache::client

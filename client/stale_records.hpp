@@ -1,8 +1,11 @@
 #pragma once
 
+#include "directory/owner_batches.hpp"
 #include "directory/wire.hpp"
+#include "discovery/hash_ring.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
@@ -23,6 +26,9 @@ public:
   void add(const directory::withdraw_record& record);
   /// Takes out the records that were added since the last call.
   std::vector<directory::withdraw_record> take();
+  /// Takes them out as withdrawals, one message to each owner at a time.
+  std::vector<directory::owner_batch> take_batches(const discovery::hash_ring& ring,
+                                                   std::uint32_t replicas);
 
 private:
   std::mutex lock_;

@@ -19,7 +19,7 @@ using phase = discovery::membership::phase;
 process::process(cluster& in, host& on)
     : cluster_(in), host_(on), inc_(on.self.inc),
       machine_(std::make_unique<discovery::membership>(on.options, on.self, in.local_now(on))),
-      shard_(1u << 20) {
+      shard_(shard_options()) {
   auto granules = in.settings().granules;
   entries_.reset(new slot_entry[granules]());
   bytes_.reset(new std::byte[std::size_t{granules} * limits::granule_bytes]);
@@ -39,8 +39,7 @@ process::process(cluster& in, host& on)
 }
 
 void process::tick() {
-  auto before = machine_->state();
-  step(machine_->tick(cluster_.local_now(host_)), before);
+  step([](auto& machine, auto now) { return machine.tick(now); });
   clients_go_back();
   tick_pool();
 }
@@ -51,22 +50,20 @@ void process::receive(const std::string& bytes) {
     return cluster_.judge().fault("a packet could not be read");
   if (const auto* answer = std::get_if<discovery::heartbeat_answer_packet>(&*packet))
     cluster_.judge().was_answered(inc_, answer->inc, cluster_.time().now());
-  auto before = machine_->state();
-  step(machine_->on_packet(*packet, cluster_.local_now(host_)), before);
+  step([&](auto& machine, auto now) { return machine.on_packet(*packet, now); });
 }
 
 void process::peer_lost(const incarnation& inc) {
-  auto before = machine_->state();
-  step(machine_->on_peer_lost(inc, cluster_.local_now(host_)), before);
+  step([&](auto& machine, auto now) { return machine.on_peer_lost(inc, now); });
 }
 
 /// Corresponds to membership_actor: an expelled process empties its shard before it asks to come
 /// back.
-void process::step(std::vector<discovery::action> actions, phase before) {
-  if (before == phase::joined && machine_->state() == phase::rejoining) {
-    left_at_ = std::max(left_at_, machine_->newest().stamp());
-    shard_.set_members({});
-  }
+void process::step(const membership_event& event) {
+  const auto before = machine_->state();
+  const auto actions = event(*machine_, cluster_.local_now(host_));
+  if (before == phase::joined && machine_->state() == phase::rejoining)
+    shard_.leave(machine_->newest().stamp());
   for (const auto& action : actions) {
     if (const auto* order = std::get_if<discovery::send_packet>(&action))
       cluster_.send(*this, *order);
@@ -104,27 +101,15 @@ void process::adopt(const discovery::view& next) {
   follow_view();
 }
 
-/// Corresponds to directory_state::adopt.
 void process::shard_learns(const known_cluster_ptr& next) {
-  if (next->view.stamp() <= left_at_)
-    return;
-  shard_knows_ = next;
-  std::vector<incarnation> living;
-  for (const auto& m : next->view.members)
-    living.push_back(m.inc);
-  shard_.follow(living);
-  cluster_.later(*this, discovery::foreign_keys_kept, [of = next->view.stamp()](process& self) {
-    if (self.shard_knows(of))
-      self.forget_foreign_keys();
-  });
+  const auto how = shard_.follow({{next, &next->view}, next->ring}, cluster_.time().now());
+  if (how == directory::member_shard::taken::anew)
+    sweep_later();
 }
 
-bool process::shard_knows(const discovery::view_stamp& of) const {
-  return shard_knows_->view.stamp() == of;
-}
-
-bool process::shard_owns(const page_key& key) const {
-  return shard_knows_->ring->owns(host_.self.id, key, cluster_.settings().replicas);
+void process::sweep_later() {
+  cluster_.later(*this, discovery::foreign_keys_kept,
+                 [](process& self) { self.shard_.sweep(self.cluster_.time().now()); });
 }
 
 void process::clients_learn(const discovery::view& next) {
@@ -149,56 +134,25 @@ void process::tell_clients(const std::string& view) {
     clients_follow(*next);
 }
 
-void process::forget_foreign_keys() {
-  shard_.forget_gone();
-  if (joined())
-    shard_.retain([this](const page_key& key) { return shard_owns(key); });
-}
-
-/// Corresponds to sweep_later in directory_actor.cpp.
-void process::sweep_later(const std::string& batch) {
-  if (sweep_is_due_ ||
-      !directory::has_foreign_keys(batch, [this](const page_key& key) { return shard_owns(key); }))
-    return;
-  sweep_is_due_ = true;
-  const auto of = shard_knows_->view.stamp();
-  cluster_.later(*this, discovery::foreign_keys_kept, [of](process& self) {
-    self.sweep_is_due_ = false;
-    if (self.shard_knows(of)) // A newer view sweeps by its own timer.
-      self.forget_foreign_keys();
-  });
-}
-
-std::string process::serve_publish(const std::string& batch) {
-  sweep_later(batch);
-  auto said = directory::publish_batch(shard_, batch);
-  return said ? *said : std::string{};
-}
-
-std::string process::serve_publish(const std::string& batch, const discovery::view_stamp& known) {
-  const auto& own = shard_knows_->view;
-  if (std::pair(own.term, own.version) < std::pair(known.term, known.version))
-    return directory::answer_from_behind(batch);
-  return serve_publish(batch);
+std::string process::serve_publish(const std::string& batch, const directory::view_number& known) {
+  if (shard_.makes_sweep_due(batch))
+    sweep_later();
+  return *shard_.publish(batch, known);
 }
 
 std::string process::serve_withdraw(const std::string& batch) {
-  forward_withdrawals(batch);
-  auto gone = directory::withdraw_batch(shard_, batch);
-  return std::to_string(gone ? *gone : 0);
+  for (auto& order : shard_.forward(batch))
+    cluster_.ask(
+        *this, incarnation_of(order.to),
+        [records = std::move(order.records)](process& owner) {
+          return owner.serve_withdraw(records);
+        },
+        directory_timeout, [](const cluster::answer&) {});
+  return std::to_string(*directory::withdraw_batch(shard_.records(), batch));
 }
 
-/// Corresponds to directory_state::look_up.
 std::string process::serve_lookup(const std::string& batch) {
-  directory::key_ownership ownership;
-  const auto& known = shard_knows_->view;
-  ownership.owns = [this, &known](const page_key& key) {
-    return known.stamp() > left_at_ && shard_owns(key);
-  };
-  if (known.stamp() > left_at_)
-    ownership.by = {known.term, known.version};
-  auto found = directory::lookup_batch(shard_, batch, ownership, foreign_);
-  return found ? *found : std::string{};
+  return *shard_.look_up(batch, foreign_);
 }
 
 std::string process::serve_view() const {
@@ -206,13 +160,11 @@ std::string process::serve_view() const {
 }
 
 std::string process::serve_compare(const std::string& comparison) const {
-  const auto differing = directory::compare_digests(shard_, comparison);
-  return std::to_string(differing ? *differing : 0);
+  return std::to_string(*directory::compare_digests(shard_.records(), comparison));
 }
 
 std::string process::serve_list(const std::string& request) const {
-  const auto listed = directory::list_records(shard_, request);
-  return listed ? *listed : std::string{};
+  return *directory::list_records(shard_.records(), request);
 }
 
 } // namespace peercache::scenario

@@ -3,9 +3,8 @@
 #include "client/location_cache.hpp"
 #include "client/peer_health.hpp"
 #include "client/stale_records.hpp"
-#include "directory/hand_over.hpp"
+#include "directory/member_shard.hpp"
 #include "directory/publisher.hpp"
-#include "directory/shard.hpp"
 #include "discovery/followed_view.hpp"
 #include "discovery/membership.hpp"
 #include "link/protocol/pool_wire.hpp"
@@ -19,6 +18,7 @@
 #include "tests/scenario/script.hpp"
 #include "tests/support/history.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -34,6 +34,9 @@ namespace peercache::scenario {
 
 class cluster;
 struct host;
+
+/// Longest wait for the answer of a directory owner.
+constexpr auto directory_timeout = std::chrono::milliseconds(1000);
 
 /// What the clients of one node have learnt.
 struct client_memory {
@@ -54,7 +57,7 @@ public:
   const discovery::membership& machine() const noexcept { return *machine_; }
   const discovery::view& view() const noexcept { return known_->view; }
   const discovery::hash_ring& ring() const noexcept { return *known_->ring; }
-  const directory::shard& shard() const noexcept { return shard_; }
+  const directory::shard& shard() const noexcept { return shard_.records(); }
   const storage::page_pool& pool() const noexcept { return *pool_; }
   storage::slot_table& slots() noexcept { return slots_; }
   /// Whether the directory was told of everything, as far as this process knows.
@@ -66,7 +69,7 @@ public:
   bool mirrors(const page_key& key) const;
   std::uint64_t repair_passes() const noexcept { return publisher_->repaired().passes; }
   /// Whether the view is about to change because this process leaves or drains.
-  bool departs() const noexcept { return leaving_ || giving_; }
+  bool departs() const noexcept { return leaving_ || shard_.gives(); }
   bool joined() const noexcept { return view().find(inc_) != nullptr; }
   bool has_left() const noexcept { return machine_->state() == discovery::membership::phase::left; }
   std::uint32_t pins() const;
@@ -79,9 +82,8 @@ public:
   void leave();
 
   // Requests of other processes to the directory shard and the pool.
-  std::string serve_publish(const std::string& batch);
-  /// A publish from a process that knows this view.
-  std::string serve_publish(const std::string& batch, const discovery::view_stamp& known);
+  /// @param known the view of the sender; zero: it does not say
+  std::string serve_publish(const std::string& batch, const directory::view_number& known);
   std::string serve_withdraw(const std::string& batch);
   std::string serve_lookup(const std::string& batch);
   std::string serve_promote(const page_key& key);
@@ -122,21 +124,20 @@ public:
 
 private:
   // Membership.
-  void step(std::vector<discovery::action> actions, discovery::membership::phase before);
+  using membership_event =
+      std::function<std::vector<discovery::action>(discovery::membership&, time_point local_now)>;
+  void step(const membership_event& event);
   void adopt(const discovery::view& next);
-  void forget_foreign_keys();
-  void sweep_later(const std::string& batch);
+  void sweep_later();
   void clients_learn(const discovery::view& next);
   void clients_follow(const discovery::view& next);
   void clients_go_back();
   void shard_learns(const known_cluster_ptr& next);
-  bool shard_knows(const discovery::view_stamp& of) const;
-  bool shard_owns(const page_key& key) const;
 
   // Draining and leaving (process_hand_over.cpp).
-  void hand_over_shard(bool leaving, std::function<void()> done);
+  directory::member_shard::options shard_options() const;
+  void hand_over_shard(bool leaving, const std::function<void()>& done);
   void give_on();
-  void forward_withdrawals(const std::string& batch);
   incarnation incarnation_of(node_id id) const;
 
   // The pool's side of the directory (process_pool.cpp).
@@ -184,17 +185,11 @@ private:
   known_cluster_ptr clients_know_ = known_;
   discovery::followed_view followed_;
   client_memory remembered_;
-  /// The view of the directory's shard, which learns each view a little after the node, in order.
-  known_cluster_ptr shard_knows_ = known_;
   discovery::time_point clients_learn_at_{}; ///< When the last view on its way reaches the clients.
   discovery::time_point shard_learns_at_{};  ///< When the last view on its way reaches the shard.
-  discovery::view_stamp left_at_;
-  bool sweep_is_due_ = false;
-  directory::shard shard_;
+  directory::member_shard shard_; ///< Learns each view a little after the node, in order.
   bool drained_ = false;
   bool leaving_ = false;
-  std::optional<directory::hand_over> giving_;
-  std::vector<std::function<void()>> given_; ///< Callbacks for the end of `giving_`.
   std::uint64_t foreign_ = 0; ///< Keys of look-ups that the shard neither knew nor owned.
 
   std::unique_ptr<slot_entry[]> entries_;

@@ -10,7 +10,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto hand_over_limit = 2s;
-constexpr auto batch_timeout = 1000ms;
 
 } // namespace
 
@@ -21,8 +20,7 @@ void process::set_drained(bool drained) {
   auto announce = [this, drained] {
     if (drained_ != drained || leaving_)
       return;
-    auto before = machine_->state();
-    step(machine_->set_draining(drained, cluster_.local_now(host_)), before);
+    step([&](auto& machine, auto now) { return machine.set_draining(drained, now); });
   };
   if (drained)
     hand_over_shard(false, announce);
@@ -41,61 +39,40 @@ void process::leave() {
   });
 }
 
-void process::hand_over_shard(bool leaving, std::function<void()> done) {
-  if (view().find(host_.self.id) == nullptr)
-    return done();
-  given_.push_back(std::move(done));
-  if (giving_)
-    return;
-  auto members = view().members;
-  std::erase_if(members, [this](const auto& m) { return m.id == host_.self.id; });
-  // The hand-over goes in small pieces, so that the shard changes between two of them.
-  directory::hand_over::options options;
+/// Returns options by which the hand-over goes in small pieces, so that the shard changes between
+/// two of them.
+directory::member_shard::options process::shard_options() const {
+  directory::member_shard::options options;
   options.self = host_.self.id;
   options.replicas = cluster_.settings().replicas;
-  options.leaving = leaving ? inc_ : incarnation{};
-  options.until = cluster_.time().now() + hand_over_limit;
-  options.in_flight_max = 2;
-  options.batch_records = 4;
-  options.places_per_step = 16;
-  giving_.emplace(options, ring(), discovery::hash_ring(members));
+  options.giving.in_flight_max = 2;
+  options.giving.batch_records = 4;
+  options.giving.places_per_step = 16;
+  return options;
+}
+
+void process::hand_over_shard(bool leaving, const std::function<void()>& done) {
+  shard_.begin_to_give(leaving, cluster_.time().now() + hand_over_limit,
+                       [done](std::uint64_t) { done(); });
   give_on();
 }
 
-/// Sends the records that the hand-over gives out now. When the hand-over has ended, calls the
-/// callbacks that wait for its end.
+/// Sends the records that the hand-over gives out now.
 void process::give_on() {
-  for (auto& order : giving_->next(shard_, cluster_.time().now()))
+  for (auto& order : shard_.give(cluster_.time().now()))
     cluster_.ask(
         *this, incarnation_of(order.to),
         [records = std::move(order.records)](process& owner) {
-          return owner.serve_publish(records);
+          return owner.serve_publish(records, {});
         },
-        batch_timeout,
+        directory_timeout,
         [this](const cluster::answer& said) {
           const auto taken = said ? said->size() : 0;
           cluster_.counts().handed_over += taken;
-          giving_->settled(taken);
+          shard_.given(taken);
           give_on();
         });
-  if (!giving_->done())
-    return;
-  giving_.reset();
-  for (auto& done : std::exchange(given_, {}))
-    done();
-}
-
-/// Passes withdrawals on to the new owners that may have been given the withdrawn records already.
-void process::forward_withdrawals(const std::string& batch) {
-  if (!giving_)
-    return;
-  for (auto& order : giving_->forward(batch))
-    cluster_.ask(
-        *this, incarnation_of(order.to),
-        [records = std::move(order.records)](process& owner) {
-          return owner.serve_withdraw(records);
-        },
-        batch_timeout, [](const cluster::answer&) {});
+  shard_.end_giving();
 }
 
 /// Returns the process of this node by the current view; zero when the node is not in the view.

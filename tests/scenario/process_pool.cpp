@@ -12,7 +12,6 @@ using directory::publisher;
 
 namespace {
 
-constexpr auto directory_timeout = 1000ms;
 /// Longest time between two steps of the comparison: pages should change in between.
 constexpr std::uint64_t steps_apart_max_us = 20'000;
 
@@ -41,12 +40,7 @@ directory::publisher_options process::publisher_options() const {
 
 void process::tick_pool() {
   pool_->reclaim();
-  std::vector<storage::evicted> victims;
-  pool_->evict_ahead(victims, [this](const storage::resident_page& page) {
-    if (!publisher_->mirrors().contains(page.slot))
-      keep_on_disk(page);
-  });
-  publisher_->left(victims);
+  publisher_->evict_ahead([this](const storage::resident_page& page) { keep_on_disk(page); });
   publisher_->tick(cluster_.time().now());
   compare_on();
 }
@@ -75,9 +69,7 @@ void process::follow_view() {
 }
 
 void process::carry_out_orders() {
-  for (auto orders = publisher_->take_orders(); !orders.empty(); orders = publisher_->take_orders())
-    for (auto& order : orders)
-      std::visit([this](auto& each) { carry_out(each); }, order);
+  publisher_->carry_out_orders([this](auto& each) { carry_out(each); });
   record_drops();
 }
 
@@ -101,7 +93,8 @@ void process::ask_owner(publisher::tag id, node_id owner, std::function<std::str
 void process::carry_out(publisher::tell& order) {
   ask_owner(
       order.id, order.owner,
-      [records = std::move(order.bytes), known = view().stamp()](process& owner) {
+      [records = std::move(order.bytes),
+       known = directory::view_number{view().term, view().version}](process& owner) {
         return owner.serve_publish(records, known);
       },
       said_as::records, false);
@@ -134,8 +127,7 @@ void process::carry_out(publisher::settled& order) {
 }
 
 void process::carry_out(publisher::has_left& /*order*/) {
-  auto before = machine_->state();
-  step(machine_->leave(cluster_.local_now(host_)), before);
+  step([](auto& machine, auto now) { return machine.leave(now); });
   cluster_.has_left(*this);
 }
 

@@ -183,23 +183,23 @@ void cluster::send(const process& from, const discovery::send_packet& order) {
       });
 }
 
-void cluster::ask(const process& from, const incarnation& to,
-                  std::function<std::string(process&)> what, duration timeout,
-                  std::function<void(const answer&)> done) {
+void cluster::exchange(const process& from, const incarnation& to, duration timeout,
+                       std::function<void(const std::any&)> done,
+                       std::function<std::any(process&)> serve) {
   auto open = std::make_shared<bool>(true);
-  auto finish = [open, done = std::move(done)](const answer& said) {
+  auto finish = [open, done = std::move(done)](const std::any& said) {
     if (std::exchange(*open, false))
       done(said);
   };
-  later(from, timeout, [finish](process&) { finish(std::nullopt); });
+  later(from, timeout, [finish](process&) { finish({}); });
   auto known = host_of_.find(to);
   if (known == host_of_.end())
     return;
   auto source = from.on().index;
   auto target = known->second;
-  auto serve = [this, source, target, inc = from.inc(), finish,
-                what = std::move(what)](process& it) {
-    auto said = what(it);
+  auto answer = [this, source, target, inc = from.inc(), finish,
+                 serve = std::move(serve)](process& it) {
+    auto said = serve(it);
     if (auto back = world_.way(target, source))
       world_.at(world_.now() + *back, [this, source, inc, finish, said] {
         deliver(source, inc, [finish, said](process&) { finish(said); });
@@ -207,7 +207,7 @@ void cluster::ask(const process& from, const incarnation& to,
   };
   for (int copies = world_.repeats() ? 2 : 1; copies > 0; --copies)
     if (auto takes = world_.way(source, target))
-      world_.at(world_.now() + *takes, [this, target, to, serve] { deliver(target, to, serve); });
+      world_.at(world_.now() + *takes, [this, target, to, answer] { deliver(target, to, answer); });
 }
 
 bool cluster::is_linked(const process& from, const incarnation& to) {

@@ -7,6 +7,7 @@
 #include "tests/scenario/world.hpp"
 #include "tests/support/history.hpp"
 
+#include <any>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -15,6 +16,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace peercache::scenario {
@@ -80,11 +83,26 @@ public:
   void has_left(const process& who);
   /// Carries a membership packet to the process at its address.
   void send(const process& from, const discovery::send_packet& order);
-  using answer = std::optional<std::string>;
-  /// Asks the process with this incarnation. Calls `done` exactly once: with an answer, or with
-  /// nothing after the time-out; but not when the asking process has ended by then.
-  void ask(const process& from, const incarnation& to, std::function<std::string(process&)> what,
-           duration timeout, std::function<void(const answer&)> done);
+  /// Asks the process with this incarnation, as an actor makes a request: `serve` is called there
+  /// with that process and the arguments. Calls `done` exactly once: with a pointer to the answer,
+  /// or with null after the time-out; but not when the asking process has ended by then.
+  template <class Done, class Serve, class... Arguments>
+  void ask(const process& from, const incarnation& to, duration timeout, Done done, Serve serve,
+           Arguments... arguments) {
+    using answer = std::invoke_result_t<Serve&, process&, Arguments&...>;
+    exchange(
+        from, to, timeout, [done](const std::any& said) { done(std::any_cast<answer>(&said)); },
+        [serve, ... with = std::move(arguments)](process& it) -> std::any {
+          return std::invoke(serve, it, with...);
+        });
+  }
+  /// Tells the process something, best effort.
+  template <class Serve, class... Arguments>
+  void tell(const process& from, const incarnation& to, duration timeout, Serve serve,
+            Arguments... arguments) {
+    ask(
+        from, to, timeout, [](const auto*) {}, serve, std::move(arguments)...);
+  }
   /// Lets `from` look, one-sided, at the process that runs on the host of the process `to`: perhaps
   /// a later one. That process does not take part, and may be frozen. `done` gets null when no
   /// process runs there. When there is no way to that host and back, or the message is lost, `done`
@@ -98,6 +116,8 @@ public:
   void later(const process& in, duration after, std::function<void(process&)> what);
 
 private:
+  void exchange(const process& from, const incarnation& to, duration timeout,
+                std::function<void(const std::any&)> done, std::function<std::any(process&)> serve);
   void add_host(const std::string& name, std::vector<std::string> seeds);
   void start(host& on);
   void kill(host& on, bool wiped);

@@ -147,15 +147,13 @@ void get_call::ask(const client::promote_plan& pages, places& answers) {
       continue;
     }
     expect();
-    cluster_.ask(
-        by_, share.holder,
-        [request = share.request](process& holder) { return serve_promote(holder, request); }, left,
-        [self = shared_from_this(), share, &answers](const cluster::answer& said) {
-          for (const auto& place : client::promote_plan::places(share, said.value_or("")))
-            answers.push_back(place);
-          self->read_promoted();
-          self->arrived();
-        });
+    const auto take = [self = shared_from_this(), share, &answers](const std::string* said) {
+      for (const auto& place : client::promote_plan::places(share, said != nullptr ? *said : ""))
+        answers.push_back(place);
+      self->read_promoted();
+      self->arrived();
+    };
+    cluster_.ask(by_, share.holder, left, take, serve_promote, share.request);
   }
 }
 

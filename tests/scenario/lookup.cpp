@@ -53,17 +53,16 @@ void lookup::next_round() {
 
 void lookup::ask(question& whom) {
   cluster_.ask(
-      by_, whom.owner,
-      [request = whom.share.request](process& there) { return there.serve_lookup(request); },
-      until_ - cluster_.time().now(),
-      [self = shared_from_this(), &whom](const auto& said) { self->take(whom, said); });
+      by_, whom.owner, until_ - cluster_.time().now(),
+      [self = shared_from_this(), &whom](const std::string* said) { self->take(whom, said); },
+      &process::serve_lookup, whom.share.request);
 }
 
-void lookup::take(question& whom, const std::optional<std::string>& said) {
+void lookup::take(question& whom, const std::string* said) {
   if (!whom.open)
     return;
   const auto now = cluster_.time().now();
-  if (said)
+  if (said != nullptr)
     course_.answered(whom, *said, now);
   else
     course_.failed(whom, page_status::timed_out, now);
@@ -78,17 +77,16 @@ void lookup::refresh() {
   const auto* informed = known_->view.find(plan_.newer_from());
   ++cluster_.counts().view_refreshes;
   ++turn_;
-  cluster_.ask(
-      by_, informed->inc, [](process& it) { return it.serve_view(); },
-      lookup_plan::patience_for_view(until_ - cluster_.time().now()),
-      [self = shared_from_this()](const cluster::answer& said) {
-        if (said)
-          self->by_.tell_clients(*said);
-        if (self->course_.is_over())
-          return; // An overdue answer has ended the look-up while the view was fetched.
-        self->follow();
-        self->next_round();
-      });
+  const auto take_view = [self = shared_from_this()](const std::string* view) {
+    if (view != nullptr)
+      self->by_.tell_clients(*view);
+    if (self->course_.is_over())
+      return; // An overdue answer has ended the look-up while the view was fetched.
+    self->follow();
+    self->next_round();
+  };
+  cluster_.ask(by_, informed->inc, lookup_plan::patience_for_view(until_ - cluster_.time().now()),
+               take_view, &process::serve_view);
 }
 
 } // namespace peercache::scenario

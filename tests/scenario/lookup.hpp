@@ -7,7 +7,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,7 +32,7 @@ private:
   void follow();
   void next_round();
   void ask(question& whom);
-  void take(question& whom, const std::optional<std::string>& said);
+  void take(question& whom, const std::string* said);
   void refresh();
 
   cluster& cluster_;

@@ -54,11 +54,11 @@ void read_remote(cluster& in, process& reader, const page_fetch_ptr& page) {
 }
 
 /// Sends over TCP: the holder pins the page, sends it in parts, unpins it.
-std::string send_pinned(cluster& in, process& holder, const page_fetch_ptr& page) {
+page_status send_pinned(cluster& in, process& holder, const page_fetch_ptr& page) {
   const auto& from = page->from;
   const auto status = holder.slots().pin_if(from.slot, from.gen, page->key, from.length_bytes);
   if (status != page_status::hit)
-    return std::to_string(static_cast<int>(status));
+    return status;
   const auto all = bytes_at(holder, *page);
   page->bytes.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
   // One reader in eight is slow.
@@ -70,22 +70,17 @@ std::string send_pinned(cluster& in, process& holder, const page_fetch_ptr& page
     page->bytes.insert(page->bytes.end(), rest.begin() + sent, rest.end());
     self.slots().unpin(page->from.slot);
   });
-  return std::to_string(static_cast<int>(page_status::hit));
+  return page_status::hit;
 }
 
 void read_pinned(cluster& in, process& reader, const page_fetch_ptr& page) {
   // The holder sends from a copy of the request, because it may be slower than the reader waits.
   auto sent = std::make_shared<page_fetch>(*page);
   in.ask(
-      reader, page->from.holder,
-      [&in, sent](process& holder) { return send_pinned(in, holder, sent); },
-      page->until - in.time().now(),
-      [&in, &reader, page, sent](const cluster::answer& said) {
-        if (!said)
-          return page->done(page_status::timed_out);
-        const auto status = static_cast<page_status>(std::stoi(*said));
-        if (status != page_status::hit)
-          return page->done(status);
+      reader, page->from.holder, page->until - in.time().now(),
+      [&in, &reader, page, sent](const page_status* said) {
+        if (said == nullptr || *said != page_status::hit)
+          return page->done(said != nullptr ? *said : page_status::timed_out);
         // The rest of the page arrives as soon as the holder gets to it; a frozen holder never
         // does.
         const auto left = page->until - in.time().now();
@@ -94,7 +89,8 @@ void read_pinned(cluster& in, process& reader, const page_fetch_ptr& page) {
           const bool whole = page->bytes.size() == page->from.length_bytes;
           page->done(whole ? page_status::hit : page_status::timed_out);
         });
-      });
+      },
+      [&in, sent](process& holder) { return send_pinned(in, holder, sent); });
 }
 
 } // namespace

@@ -140,15 +140,11 @@ std::string process::serve_publish(const std::string& batch, const directory::vi
   return *shard_.publish(batch, known);
 }
 
-std::string process::serve_withdraw(const std::string& batch) {
+std::uint64_t process::serve_withdraw(const std::string& batch) {
   for (auto& order : shard_.forward(batch))
-    cluster_.ask(
-        *this, incarnation_of(order.to),
-        [records = std::move(order.records)](process& owner) {
-          return owner.serve_withdraw(records);
-        },
-        directory_timeout, [](const cluster::answer&) {});
-  return std::to_string(*directory::withdraw_batch(shard_.records(), batch));
+    cluster_.tell(*this, incarnation_of(order.to), directory_timeout, &process::serve_withdraw,
+                  std::move(order.records));
+  return *directory::withdraw_batch(shard_.records(), batch);
 }
 
 std::string process::serve_lookup(const std::string& batch) {
@@ -159,8 +155,8 @@ std::string process::serve_view() const {
   return discovery::encode_view(view());
 }
 
-std::string process::serve_compare(const std::string& comparison) const {
-  return std::to_string(*directory::compare_digests(shard_.records(), comparison));
+std::uint64_t process::serve_compare(const std::string& comparison) const {
+  return *directory::compare_digests(shard_.records(), comparison);
 }
 
 std::string process::serve_list(const std::string& request) const {

@@ -84,7 +84,7 @@ public:
   // Requests of other processes to the directory shard and the pool.
   /// @param known the view of the sender; zero: it does not say
   std::string serve_publish(const std::string& batch, const directory::view_number& known);
-  std::string serve_withdraw(const std::string& batch);
+  std::uint64_t serve_withdraw(const std::string& batch);
   std::string serve_lookup(const std::string& batch);
   std::string serve_promote(const page_key& key);
   std::string serve_reserve(const std::string& lengths);
@@ -92,7 +92,7 @@ public:
   void serve_abandon(const std::string& slots);
   std::string serve_remove(const std::string& keys);
   std::string serve_view() const;
-  std::string serve_compare(const std::string& comparison) const;
+  std::uint64_t serve_compare(const std::string& comparison) const;
   std::string serve_list(const std::string& request) const;
 
   // Calls by clients of this node.
@@ -155,11 +155,8 @@ private:
   void carry_out(directory::publisher::withdrawn&) {} // Nobody waits for this order: see
                                                       // serve_remove.
   void carry_out(directory::publisher::has_left& order);
-  /// The form of an owner's answer.
-  enum class said_as : bool { records, number };
-  /// @param goes_on whether the comparison goes on after the answer
-  void ask_owner(directory::publisher::tag id, node_id owner,
-                 std::function<std::string(process&)> what, said_as form, bool goes_on);
+  template <class Order, class Serve, class... More>
+  void ask_owner(Order& what, Serve serve, More... more);
   void record_drops();
 
   // The disk (process_disk.cpp).

@@ -76,10 +76,8 @@ void process::tell_stale_records() {
     batches.add(0, record);
   for (auto& batch : batches.take())
     if (const auto* owner = clients_know_->view.find(batch.owner))
-      cluster_.ask(
-          *this, owner->inc,
-          [records = std::move(batch.records)](process& it) { return it.serve_withdraw(records); },
-          deadline, [](const cluster::answer&) {});
+      cluster_.tell(*this, owner->inc, deadline, &process::serve_withdraw,
+                    std::move(batch.records));
 }
 
 void process::exists(std::vector<page_key> keys, lookup::told done) {

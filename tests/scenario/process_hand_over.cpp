@@ -59,19 +59,16 @@ void process::hand_over_shard(bool leaving, const std::function<void()>& done) {
 
 /// Sends the records that the hand-over gives out now.
 void process::give_on() {
-  for (auto& order : shard_.give(cluster_.time().now()))
-    cluster_.ask(
-        *this, incarnation_of(order.to),
-        [records = std::move(order.records)](process& owner) {
-          return owner.serve_publish(records, {});
-        },
-        directory_timeout,
-        [this](const cluster::answer& said) {
-          const auto taken = said ? said->size() : 0;
-          cluster_.counts().handed_over += taken;
-          shard_.given(taken);
-          give_on();
-        });
+  for (auto& order : shard_.give(cluster_.time().now())) {
+    const auto take = [this](const std::string* outcomes) {
+      const auto taken = outcomes != nullptr ? outcomes->size() : 0;
+      cluster_.counts().handed_over += taken;
+      shard_.given(taken);
+      give_on();
+    };
+    cluster_.ask(*this, incarnation_of(order.to), directory_timeout, take, &process::serve_publish,
+                 std::move(order.records), directory::view_number{});
+  }
   shard_.end_giving();
 }
 

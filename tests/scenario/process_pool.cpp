@@ -4,6 +4,8 @@
 #include "tests/scenario/process.hpp"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 namespace peercache::scenario {
 
@@ -73,52 +75,36 @@ void process::carry_out_orders() {
   record_drops();
 }
 
-void process::ask_owner(publisher::tag id, node_id owner, std::function<std::string(process&)> what,
-                        said_as form, bool goes_on) {
-  cluster_.ask(*this, incarnation_of(owner), std::move(what), directory_timeout,
-               [this, id, form, goes_on](const cluster::answer& said) {
-                 const auto now = cluster_.time().now();
-                 if (!said)
-                   publisher_->failed(id, now);
-                 else if (form == said_as::number)
-                   publisher_->answered(id, std::stoull(*said), now);
-                 else
-                   publisher_->answered(id, *said, now);
-                 carry_out_orders();
-                 if (goes_on)
-                   compare_soon();
-               });
+/// Has an owner carry out an order, and passes the answer to the publisher.
+template <class Order, class Serve, class... More>
+void process::ask_owner(Order& what, Serve serve, More... more) {
+  const auto take = [this, id = what.id](const auto* said) {
+    if (said != nullptr)
+      publisher_->answered(id, *said, cluster_.time().now());
+    else
+      publisher_->failed(id, cluster_.time().now());
+    carry_out_orders();
+    if (std::is_same_v<Order, publisher::compare> || std::is_same_v<Order, publisher::list>)
+      compare_soon();
+  };
+  cluster_.ask(*this, incarnation_of(what.owner), directory_timeout, take, serve,
+               std::move(what.bytes), more...);
 }
 
 void process::carry_out(publisher::tell& order) {
-  ask_owner(
-      order.id, order.owner,
-      [records = std::move(order.bytes),
-       known = directory::view_number{view().term, view().version}](process& owner) {
-        return owner.serve_publish(records, known);
-      },
-      said_as::records, false);
+  ask_owner(order, &process::serve_publish, directory::view_number{view().term, view().version});
 }
 
 void process::carry_out(publisher::take_back& order) {
-  ask_owner(
-      order.id, order.owner,
-      [records = std::move(order.bytes)](process& owner) { return owner.serve_withdraw(records); },
-      said_as::number, false);
+  ask_owner(order, &process::serve_withdraw);
 }
 
 void process::carry_out(publisher::compare& order) {
-  ask_owner(
-      order.id, order.owner,
-      [sums = std::move(order.bytes)](process& owner) { return owner.serve_compare(sums); },
-      said_as::number, true);
+  ask_owner(order, &process::serve_compare);
 }
 
 void process::carry_out(publisher::list& order) {
-  ask_owner(
-      order.id, order.owner,
-      [what = std::move(order.bytes)](process& owner) { return owner.serve_list(what); },
-      said_as::records, true);
+  ask_owner(order, &process::serve_list);
 }
 
 void process::carry_out(publisher::settled& order) {

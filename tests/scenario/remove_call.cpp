@@ -22,16 +22,15 @@ void remove_call::begin() {
 void remove_call::ask_holders() {
   for (const auto& share : plan_.ask_holders(by_.readers_know().is_member, by_.inc())) {
     ++open_;
-    cluster_.ask(
-        by_, share.holder, [keys = share.keys](process& it) { return it.serve_remove(keys); },
-        until_ - cluster_.time().now(),
-        [self = shared_from_this(), share](const cluster::answer& said) {
-          if (said)
-            self->plan_.answered(share, *said, self->by_.remembered().stale);
-          else
-            self->plan_.failed(share);
-          self->arrived();
-        });
+    const auto take = [self = shared_from_this(), share](const std::string* said) {
+      if (said != nullptr)
+        self->plan_.answered(share, *said, self->by_.remembered().stale);
+      else
+        self->plan_.failed(share);
+      self->arrived();
+    };
+    cluster_.ask(by_, share.holder, until_ - cluster_.time().now(), take, &process::serve_remove,
+                 share.keys);
   }
   arrived();
 }

@@ -83,7 +83,7 @@ void get_call::look() {
   known_ = by_.clients_know();
   plan_.follow(by_.readers_know());
   for (const auto index : plan_.take_missing())
-    plan_.looked_at_own_host(index, by_.on_own_host(pages_[index].key, plan_.length_of(index)));
+    plan_.looked_at_own_host(index, by_.find_here(pages_[index].key, plan_.length_of(index)));
   plan_.take_remembered();
   reads_ = false;
   next_ = &get_call::take_told;

@@ -22,15 +22,10 @@ void lookup::begin() {
 /// Gives the look-up the newest view that the clients of this node have.
 void lookup::follow() {
   known_ = by_.clients_know();
-  client::owners_known owners;
-  owners.view = {known_->view.term, known_->view.version};
-  owners.now = known_->ring.get();
-  owners.before = known_->past.asked_at(cluster_.time().now());
+  auto owners = client::owners_known::by(known_->view, *known_->ring,
+                                         known_->past.asked_at(cluster_.time().now()));
   owners.own = by_.on().self.id;
   owners.replicas = cluster_.settings().replicas;
-  owners.is_member = [known = known_](const incarnation& inc) {
-    return known->view.find(inc) != nullptr;
-  };
   plan_.follow(std::move(owners));
 }
 

@@ -23,16 +23,17 @@ process::process(cluster& in, host& on)
   auto granules = in.settings().granules;
   entries_.reset(new slot_entry[granules]());
   bytes_.reset(new std::byte[std::size_t{granules} * limits::granule_bytes]);
-  slots_ = storage::slot_table({entries_.get(), granules},
-                               {bytes_.get(), std::size_t{granules} * limits::granule_bytes});
+  here_.node = on.self;
+  here_.slots = storage::slot_table({entries_.get(), granules},
+                                    {bytes_.get(), std::size_t{granules} * limits::granule_bytes});
   const auto buckets = storage::host_index::buckets_for(granules);
   buckets_.reset(new storage::host_index::bucket[buckets]());
-  index_ = storage::host_index({buckets_.get(), buckets}, slots_);
+  here_.index = storage::host_index({buckets_.get(), buckets}, here_.slots);
   storage::page_pool_options options;
   options.free_low_bytes = 2 * limits::granule_bytes;
   options.free_high_bytes = 4 * limits::granule_bytes;
-  pool_ = std::make_unique<storage::page_pool>(slots_, std::make_unique<storage::lru>(), options,
-                                               index_);
+  pool_ = std::make_unique<storage::page_pool>(here_.slots, std::make_unique<storage::lru>(),
+                                               options, here_.index);
   publisher_ = std::make_unique<directory::publisher>(publisher_options(), *pool_);
   if (cluster_.settings().disk)
     pool_->know_kept([this](slot_id slot) { return publisher_->marks().kept(slot); });

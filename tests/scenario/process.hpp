@@ -1,5 +1,6 @@
 #pragma once
 
+#include "client/host_pages.hpp"
 #include "client/location_cache.hpp"
 #include "client/peer_health.hpp"
 #include "client/stale_records.hpp"
@@ -59,7 +60,7 @@ public:
   const discovery::hash_ring& ring() const noexcept { return *known_->ring; }
   const directory::shard& shard() const noexcept { return shard_.records(); }
   const storage::page_pool& pool() const noexcept { return *pool_; }
-  storage::slot_table& slots() noexcept { return slots_; }
+  storage::slot_table& slots() noexcept { return here_.slots; }
   /// Whether the directory was told of everything, as far as this process knows.
   bool settled() const noexcept { return publisher_->idle(); }
   /// Returns the page that this process has of the key, as the directory should record it; nothing
@@ -109,11 +110,13 @@ public:
   // State that the calls use.
   client_memory& remembered() noexcept { return remembered_; }
   client::readers_cluster readers_know() const;
-  /// Finds the page in the pool's index, which all processes of the host see.
-  std::optional<directory::page_location> on_own_host(const page_key& key,
-                                                      std::uint32_t length_bytes) const;
-  /// Lets the readers of the host find a filled page. False: the node has taken the slot back.
-  bool show_to_own_host(const link::filled_slot& page);
+  /// The pool as all processes of the host see it.
+  client::host_pages& here() noexcept { return here_; }
+  /// Finds a page of this host's pool, as long as the node has not left.
+  std::optional<directory::page_location> find_here(const page_key& key,
+                                                    std::uint32_t length_bytes = 0) const {
+    return has_left() ? std::nullopt : here_.find(key, length_bytes);
+  }
   /// Sends withdrawals of false records that readers found, best effort.
   void tell_stale_records();
 
@@ -191,9 +194,8 @@ private:
 
   std::unique_ptr<slot_entry[]> entries_;
   std::unique_ptr<std::byte[]> bytes_;
-  storage::slot_table slots_;
   std::unique_ptr<storage::host_index::bucket[]> buckets_;
-  storage::host_index index_; ///< Seen by all processes of the host.
+  client::host_pages here_;
   std::unique_ptr<storage::page_pool> pool_;
   std::unique_ptr<directory::publisher> publisher_;
   bool compares_soon_ = false; ///< An event that goes on with the comparison is on its way.

@@ -52,29 +52,9 @@ client::readers_cluster process::readers_know() const {
   return known;
 }
 
-std::optional<directory::page_location> process::on_own_host(const page_key& key,
-                                                             std::uint32_t length_bytes) const {
-  const auto found = index_.find(key, length_bytes);
-  if (!found || has_left())
-    return std::nullopt;
-  const auto& page = found->contents;
-  return directory::page_location{host_.self.id, inc_,        page.gen,
-                                  page.checksum, found->slot, page.length_bytes};
-}
-
-bool process::show_to_own_host(const link::filled_slot& page) {
-  if (!slots_.fill(page.slot, page.key, page.length_bytes, page.checksum))
-    return false;
-  index_.insert(page.key, page.slot);
-  return true;
-}
-
 void process::tell_stale_records() {
-  const auto records = remembered_.stale.take();
-  directory::owner_batches batches{*clients_know_->ring, cluster_.settings().replicas};
-  for (const auto& record : records)
-    batches.add(0, record);
-  for (auto& batch : batches.take())
+  for (auto& batch :
+       remembered_.stale.take_batches(*clients_know_->ring, cluster_.settings().replicas))
     if (const auto* owner = clients_know_->view.find(batch.owner))
       cluster_.tell(*this, owner->inc, deadline, &process::serve_withdraw,
                     std::move(batch.records));

@@ -32,7 +32,7 @@ bool process::mirrors(const page_key& key) const {
 
 std::uint64_t process::put_of(const storage::resident_page& page) const {
   std::uint64_t put = 0;
-  std::memcpy(&put, slots_.bytes(page.slot, page.length_bytes).data(), sizeof put);
+  std::memcpy(&put, here_.slots.bytes(page.slot, page.length_bytes).data(), sizeof put);
   return put;
 }
 
@@ -101,12 +101,12 @@ std::string process::serve_promote(const page_key& key) {
     const auto slot = pool_->reserve(page->length_bytes, victims);
     publisher_->left(victims);
     if (slot) {
-      oracle::write(slots_.bytes(*slot, page->length_bytes), page->put);
+      oracle::write(here_.slots.bytes(*slot, page->length_bytes), page->put);
       cluster_.judge().offers(inc_, page->put);
       const storage::fill filled{*slot, key, page->length_bytes, page->checksum};
-      slots_.fill(filled.slot, filled.key, filled.length_bytes, filled.checksum);
+      here_.slots.fill(filled.slot, filled.key, filled.length_bytes, filled.checksum);
       publisher_->restore({&filled, 1}, cluster_.time().now());
-      record_hold(key, slots_.bytes(*slot, page->length_bytes));
+      record_hold(key, here_.slots.bytes(*slot, page->length_bytes));
     }
     carry_out_orders();
   }

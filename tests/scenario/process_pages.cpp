@@ -32,7 +32,7 @@ void process::serve_commit(const std::string& filled, link::commit_mode mode) {
   // page last. So the history is told which page the pool holds.
   for (const auto& fill : fills)
     if (const auto held = pool_->find(fill.key))
-      record_hold(fill.key, slots_.bytes(held->slot, held->length_bytes));
+      record_hold(fill.key, here_.slots.bytes(held->slot, held->length_bytes));
 }
 
 void process::serve_abandon(const std::string& slots) {

@@ -131,7 +131,7 @@ void process::record_drops() {
 
 std::uint32_t process::pins() const {
   std::uint32_t all = 0;
-  for (std::uint32_t i = 0; i < slots_.granules(); ++i)
+  for (std::uint32_t i = 0; i < here_.slots.granules(); ++i)
     all += entries_[i].pins.load();
   return all;
 }

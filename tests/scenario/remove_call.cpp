@@ -10,7 +10,7 @@ remove_call::remove_call(cluster& in, process& by, const page_key& key, time_poi
     : cluster_(in), by_(by), until_(until), key_(key), plan_({&key_, 1}, {&result_, 1}) {}
 
 void remove_call::begin() {
-  if (by_.on_own_host(key_, 0))
+  if (by_.find_here(key_))
     plan_.is_here(0);
   auto told = [self = shared_from_this()](std::span<const client::lookup_answer> answers) {
     self->plan_.looked_up(answers);

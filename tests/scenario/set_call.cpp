@@ -21,7 +21,7 @@ std::span<std::byte> set_call::bytes_of(slot_id slot) const {
 }
 
 void set_call::begin() {
-  if (by_.on_own_host(page_.key, part_.bytes))
+  if (by_.find_here(page_.key, part_.bytes))
     plan_.is_here(0);
   if (const auto lengths = plan_.ask(); !lengths.empty())
     plan_.take_slots(by_.serve_reserve(lengths), page_status::pending);
@@ -55,7 +55,7 @@ void set_call::commit() {
   const auto filled = plan_.commit([this](const link::filled_slot& now) {
     cluster_.judge().offers(by_.inc(), put_);
     by_.record_hold(now.key, bytes_of(now.slot));
-    return by_.show_to_own_host(now);
+    return by_.here().make_readable(now);
   });
   // The node hears of the filled page up to 500 us later; readers of this host do not wait for
   // that.

@@ -2,7 +2,6 @@
 
 #include "link/protocol/disk_wire.hpp"
 #include "tests/scenario/cluster.hpp"
-#include "tests/scenario/lookup.hpp"
 #include "tests/scenario/page_fetch.hpp"
 #include "tests/scenario/process.hpp"
 
@@ -100,7 +99,7 @@ void get_call::look() {
     self->plan_.looked_up(answers, reader);
     self->read();
   };
-  std::make_shared<lookup>(cluster_, by_, std::move(keys), until_, told)->begin();
+  by_.look_up(std::move(keys), until_, told);
 }
 
 void get_call::read() {

@@ -1,22 +1,54 @@
-#include "tests/scenario/lookup.hpp"
+// The look-ups of a node's clients.
 
-#include "tests/scenario/cluster.hpp"
-#include "tests/scenario/process.hpp"
+#include "client/lookup_course.hpp"
+#include "client/lookup_plan.hpp"
+#include "tests/scenario/client_call.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace peercache::scenario {
+namespace {
 
-using namespace std::chrono_literals;
-using client::lookup_plan;
+/// One look-up of many keys: carries out client/lookup_course.hpp.
+class lookup : public client_call<lookup> {
+public:
+  /// `done` is called once, unless the process has ended before.
+  lookup(cluster& in, process& by, time_point until, std::vector<page_key> keys,
+         keys_looked_up done);
+  void begin();
 
-lookup::lookup(cluster& in, process& by, std::vector<page_key> keys, time_point until, told done)
-    : cluster_(in), by_(by), keys_(std::move(keys)), until_(until), done_(std::move(done)),
+private:
+  using question = client::lookup_course::question;
+
+  void follow();
+  void go_on();
+  void ask_owner(question& whom);
+  void refresh();
+
+  const std::vector<page_key> keys_;
+  const keys_looked_up done_;
+  std::vector<client::lookup_answer> answers_;
+  client::lookup_plan plan_;
+  client::lookup_course course_;
+  known_cluster_ptr known_;
+  std::uint64_t turn_ = 0; ///< Number of the current look at the course; timers of earlier looks
+                           ///< are ignored.
+};
+
+lookup::lookup(cluster& in, process& by, time_point until, std::vector<page_key> keys,
+               keys_looked_up done)
+    : client_call(in, by, until), keys_(std::move(keys)), done_(std::move(done)),
       answers_(keys_.size()), plan_(keys_, answers_), course_(by.remembered().health) {
   course_.begin(plan_);
 }
 
 void lookup::begin() {
   follow();
-  next_round();
+  go_on();
 }
 
 /// Gives the look-up the newest view that the clients of this node have.
@@ -29,59 +61,67 @@ void lookup::follow() {
   plan_.follow(std::move(owners));
 }
 
-void lookup::next_round() {
+void lookup::go_on() {
+  if (course_.wants_view())
+    return refresh();
   const auto linked = [this](node_id id) -> const incarnation* {
     const auto* owner = known_->view.find(id);
     return owner != nullptr ? &owner->inc : nullptr;
   };
   for (auto* due : course_.next_round(linked, cluster_.time().now(), until_))
-    ask(*due);
+    ask_owner(*due);
   const auto turn = ++turn_;
   if (course_.is_over())
     return done_(answers_);
   const auto look = std::min(course_.next_look(), until_) - cluster_.time().now();
   cluster_.later(by_, look, [self = shared_from_this(), turn](process&) {
     if (turn == self->turn_)
-      self->next_round();
+      self->go_on();
   });
 }
 
-void lookup::ask(question& whom) {
-  cluster_.ask(
-      by_, whom.owner, until_ - cluster_.time().now(),
-      [self = shared_from_this(), &whom](const std::string* said) { self->take(whom, said); },
-      &process::serve_lookup, whom.share.request);
-}
-
-void lookup::take(question& whom, const std::string* said) {
-  if (!whom.open)
-    return;
-  const auto now = cluster_.time().now();
-  if (said != nullptr)
-    course_.answered(whom, *said, now);
-  else
-    course_.failed(whom, page_status::timed_out, now);
-  if (course_.wants_view())
-    refresh();
-  else
-    next_round();
+void lookup::ask_owner(question& whom) {
+  const auto take = [this, &whom](const std::string* said) {
+    if (!whom.open)
+      return;
+    if (said != nullptr)
+      course_.answered(whom, *said, cluster_.time().now());
+    else
+      course_.failed(whom, page_status::timed_out, cluster_.time().now());
+    go_on();
+  };
+  ask(whom.owner, left(), take, &process::serve_lookup, whom.share.request);
 }
 
 /// Fetches the newer view that a shard spoke of, from that shard's node.
 void lookup::refresh() {
-  const auto* informed = known_->view.find(plan_.newer_from());
   ++cluster_.counts().view_refreshes;
   ++turn_;
-  const auto take_view = [self = shared_from_this()](const std::string* view) {
+  const auto take = [this](const std::string* view) {
     if (view != nullptr)
-      self->by_.tell_clients(*view);
-    if (self->course_.is_over())
+      by_.tell_clients(*view);
+    if (course_.is_over())
       return; // An overdue answer has ended the look-up while the view was fetched.
-    self->follow();
-    self->next_round();
+    follow();
+    go_on();
   };
-  cluster_.ask(by_, informed->inc, lookup_plan::patience_for_view(until_ - cluster_.time().now()),
-               take_view, &process::serve_view);
+  ask(known_->view.find(plan_.newer_from())->inc, client::lookup_plan::patience_for_view(left()),
+      take, &process::serve_view);
+}
+
+} // namespace
+
+void process::look_up(std::vector<page_key> keys, time_point until, keys_looked_up done) {
+  std::make_shared<lookup>(cluster_, *this, until, std::move(keys), std::move(done))->begin();
+}
+
+void process::exists(std::vector<page_key> keys, keys_looked_up done) {
+  const auto until = cluster_.time().now() + call_limit;
+  const auto call = record_ask(until, "exists");
+  look_up(std::move(keys), until, [this, call, done = std::move(done)](const auto& told) {
+    record_return(call);
+    done(told);
+  });
 }
 
 } // namespace peercache::scenario

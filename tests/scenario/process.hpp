@@ -2,6 +2,7 @@
 
 #include "client/host_pages.hpp"
 #include "client/location_cache.hpp"
+#include "client/lookup_plan.hpp"
 #include "client/peer_health.hpp"
 #include "client/stale_records.hpp"
 #include "directory/member_shard.hpp"
@@ -15,7 +16,6 @@
 #include "tests/scenario/disk.hpp"
 #include "tests/scenario/get_call.hpp"
 #include "tests/scenario/known_cluster.hpp"
-#include "tests/scenario/lookup.hpp"
 #include "tests/scenario/script.hpp"
 #include "tests/support/history.hpp"
 
@@ -38,6 +38,8 @@ struct host;
 
 /// Longest wait for the answer of a directory owner.
 constexpr auto directory_timeout = std::chrono::milliseconds(1000);
+
+using keys_looked_up = std::function<void(std::span<const client::lookup_answer>)>;
 
 /// What the clients of one node have learnt.
 struct client_memory {
@@ -105,7 +107,10 @@ public:
   /// Gets these pages as a client of the node; `done` gets each page's outcome; misses are legal.
   void get(const std::vector<wanted_page>& pages, get_call::told done);
   void get(const wanted_page& page, std::function<void(page_status)> done);
-  void exists(std::vector<page_key> keys, lookup::told done);
+  void exists(std::vector<page_key> keys, keys_looked_up done);
+  /// Asks the directory for these keys; a part of other calls. `done` is called once, unless the
+  /// process has ended before.
+  void look_up(std::vector<page_key> keys, time_point until, keys_looked_up done);
 
   // State that the calls use.
   client_memory& remembered() noexcept { return remembered_; }

@@ -2,7 +2,6 @@
 
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
-#include "tests/scenario/remove_call.hpp"
 #include "tests/scenario/set_call.hpp"
 
 namespace peercache::scenario {
@@ -25,11 +24,6 @@ void process::put(const page_key& key, bool always) {
       cluster_, *this, key, length_for(key), cluster_.time().now() + deadline,
       mirrors ? commit_mode::mirror : (always ? commit_mode::store : commit_mode::skip))
       ->begin();
-}
-
-void process::remove(const page_key& key) {
-  const auto until = cluster_.time().now() + deadline;
-  std::make_shared<remove_call>(cluster_, *this, key, until)->begin();
 }
 
 void process::get(const std::vector<wanted_page>& pages, get_call::told done) {
@@ -58,17 +52,6 @@ void process::tell_stale_records() {
     if (const auto* owner = clients_know_->view.find(batch.owner))
       cluster_.tell(*this, owner->inc, deadline, &process::serve_withdraw,
                     std::move(batch.records));
-}
-
-void process::exists(std::vector<page_key> keys, lookup::told done) {
-  const auto until = cluster_.time().now() + deadline;
-  std::make_shared<lookup>(
-      cluster_, *this, std::move(keys), until,
-      [this, call = record_ask(until, "exists"), done = std::move(done)](const auto& told) {
-        record_return(call);
-        done(told);
-      })
-      ->begin();
 }
 
 } // namespace peercache::scenario

@@ -1,13 +1,34 @@
-#include "tests/scenario/remove_call.hpp"
+// The removals of a node's clients.
 
-#include "tests/scenario/cluster.hpp"
-#include "tests/scenario/lookup.hpp"
-#include "tests/scenario/process.hpp"
+#include "client/remove_plan.hpp"
+#include "tests/scenario/client_call.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <vector>
 
 namespace peercache::scenario {
+namespace {
 
-remove_call::remove_call(cluster& in, process& by, const page_key& key, time_point until)
-    : cluster_(in), by_(by), until_(until), key_(key), plan_({&key_, 1}, {&result_, 1}) {}
+/// One removal of a page: carries out client/remove_plan.hpp.
+class remove_call : public client_call<remove_call> {
+public:
+  remove_call(cluster& in, process& by, const page_key& key);
+  void begin();
+
+private:
+  void ask_holders();
+  void arrived();
+
+  const page_key key_;
+  client::page_result result_;
+  client::remove_plan plan_;
+  /// Answers that are on their way; the first is the answer of the directory.
+  std::size_t open_ = 1;
+};
+
+remove_call::remove_call(cluster& in, process& by, const page_key& key)
+    : client_call(in, by), key_(key), plan_({&key_, 1}, {&result_, 1}) {}
 
 void remove_call::begin() {
   if (by_.find_here(key_))
@@ -16,21 +37,20 @@ void remove_call::begin() {
     self->plan_.looked_up(answers);
     self->ask_holders();
   };
-  std::make_shared<lookup>(cluster_, by_, std::vector{key_}, until_, told)->begin();
+  by_.look_up({key_}, until_, told);
 }
 
 void remove_call::ask_holders() {
   for (const auto& share : plan_.ask_holders(by_.readers_know().is_member, by_.inc())) {
     ++open_;
-    const auto take = [self = shared_from_this(), share](const std::string* said) {
+    const auto take = [this, share](const std::string* said) {
       if (said != nullptr)
-        self->plan_.answered(share, *said, self->by_.remembered().stale);
+        plan_.answered(share, *said, by_.remembered().stale);
       else
-        self->plan_.failed(share);
-      self->arrived();
+        plan_.failed(share);
+      arrived();
     };
-    cluster_.ask(by_, share.holder, until_ - cluster_.time().now(), take, &process::serve_remove,
-                 share.keys);
+    ask(share.holder, left(), take, &process::serve_remove, share.keys);
   }
   arrived();
 }
@@ -41,6 +61,12 @@ void remove_call::arrived() {
   by_.remembered().locations.erase(key_);
   plan_.end();
   by_.tell_stale_records();
+}
+
+} // namespace
+
+void process::remove(const page_key& key) {
+  std::make_shared<remove_call>(cluster_, *this, key)->begin();
 }
 
 } // namespace peercache::scenario

@@ -1,12 +1,16 @@
-#include "tests/scenario/get_call.hpp"
+// The gets of a node's clients.
 
+#include "client/read_plan.hpp"
 #include "link/protocol/disk_wire.hpp"
-#include "tests/scenario/cluster.hpp"
+#include "tests/scenario/client_call.hpp"
 #include "tests/scenario/page_fetch.hpp"
-#include "tests/scenario/process.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 namespace peercache::scenario {
 
@@ -53,11 +57,53 @@ std::string serve_promote(process& holder, const std::string& request) {
   return answer;
 }
 
-} // namespace
+/// One get: carries out client/read_plan.hpp, and judges the outcome.
+class get_call : public client_call<get_call> {
+public:
+  /// `done` is called once, unless the process has ended before.
+  get_call(cluster& in, process& by, const std::vector<wanted_page>& wanted, pages_got done);
+  void begin();
 
-get_call::get_call(cluster& in, process& by, const std::vector<wanted_page>& wanted,
-                   time_point until, told done)
-    : cluster_(in), by_(by), begun_(in.time().now()), until_(until), done_(std::move(done)),
+private:
+  using places = std::vector<client::promote_plan::place>;
+
+  void look();
+  void read();
+  /// Reads the pages that nodes have brought into memory by now, once the directory has answered.
+  void read_promoted();
+  void take_told();
+  void end_look();
+  void judge();
+  void ask_holders(const client::promote_plan& pages, places& answers);
+  void read_round();
+  void read_page(const client::read_plan::page& page);
+  void took(const client::read_plan::page& page, page_status status,
+            std::span<const std::byte> bytes);
+  bool is_late() const;
+  /// Counts one message on its way; `next_` is called when all of them have arrived.
+  void expect() { ++open_; }
+  void arrived();
+
+  const time_point begun_;
+  const pages_got done_;
+  std::vector<std::vector<std::byte>> memory_; ///< The caller's memory for each page.
+  std::vector<page_part> parts_;
+  std::vector<client::get_page> pages_;
+  std::vector<client::page_result> results_;
+  std::vector<incarnation> read_from_; ///< For each page: the process that it was read from.
+  std::uint64_t recorded_ = 0;         ///< The call's number in the history.
+  client::read_plan plan_;
+  known_cluster_ptr known_; ///< The view of the current look.
+  int looks_ = 0;
+  std::size_t open_ = 0; ///< Messages that are on their way.
+  void (get_call::*next_)() = nullptr;
+  bool reads_ = false; ///< Whether the directory has answered in this look.
+  places cold_;
+  places holders_;
+};
+
+get_call::get_call(cluster& in, process& by, const std::vector<wanted_page>& wanted, pages_got done)
+    : client_call(in, by), begun_(in.time().now()), done_(std::move(done)),
       memory_(memory_for(wanted)), parts_(parts_of(memory_)), pages_(pages_of(wanted, parts_)),
       results_(wanted.size()), read_from_(wanted.size()),
       plan_(pages_, results_, by.remembered().locations, by.remembered().stale) {}
@@ -87,8 +133,8 @@ void get_call::look() {
   reads_ = false;
   next_ = &get_call::take_told;
   expect(); // Counts the directory's answers as one message on its way.
-  ask(plan_.take_cold(), cold_);
-  ask(plan_.ask_holders(), holders_);
+  ask_holders(plan_.take_cold(), cold_);
+  ask_holders(plan_.ask_holders(), holders_);
   auto keys = plan_.keys_missing();
   if (keys.empty())
     return read();
@@ -104,7 +150,7 @@ void get_call::look() {
 
 void get_call::read() {
   reads_ = true;
-  ask(plan_.take_cold(), cold_);
+  ask_holders(plan_.take_cold(), cold_);
   read_round();
   read_promoted();
   arrived();
@@ -136,23 +182,22 @@ void get_call::end_look() {
   done_(results_);
 }
 
-void get_call::ask(const client::promote_plan& pages, places& answers) {
-  const auto left = until_ - cluster_.time().now();
+void get_call::ask_holders(const client::promote_plan& pages, places& answers) {
   for (const auto& share : pages.shares()) {
     if (known_->view.find(share.holder) == nullptr ||
-        client::promote_plan::patience(duration_cast<milliseconds>(left)) <= 0ms) {
+        client::promote_plan::patience(duration_cast<milliseconds>(left())) <= 0ms) {
       for (const auto& place : client::promote_plan::places(share, {}))
         answers.push_back(place);
       continue;
     }
     expect();
-    const auto take = [self = shared_from_this(), share, &answers](const std::string* said) {
+    const auto take = [this, share, &answers](const std::string* said) {
       for (const auto& place : client::promote_plan::places(share, said != nullptr ? *said : ""))
         answers.push_back(place);
-      self->read_promoted();
-      self->arrived();
+      read_promoted();
+      arrived();
     };
-    cluster_.ask(by_, share.holder, left, take, serve_promote, share.request);
+    ask(share.holder, left(), take, serve_promote, share.request);
   }
 }
 
@@ -209,6 +254,18 @@ void get_call::judge() {
     if (auto* record = cluster_.record())
       record->hit(recorded_, pages_[i].key, memory_[i], to_string(read_from_[i]));
   }
+}
+
+} // namespace
+
+void process::get(const std::vector<wanted_page>& pages, pages_got done) {
+  std::make_shared<get_call>(cluster_, *this, pages, std::move(done))->begin();
+}
+
+void process::get(const wanted_page& page, std::function<void(page_status)> done) {
+  get(std::vector{page}, [done = std::move(done)](std::span<const client::page_result> results) {
+    done(results[0].status);
+  });
 }
 
 } // namespace peercache::scenario

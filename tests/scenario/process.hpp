@@ -4,6 +4,7 @@
 #include "client/location_cache.hpp"
 #include "client/lookup_plan.hpp"
 #include "client/peer_health.hpp"
+#include "client/read_plan.hpp"
 #include "client/stale_records.hpp"
 #include "directory/member_shard.hpp"
 #include "directory/publisher.hpp"
@@ -14,7 +15,6 @@
 #include "storage/page_pool.hpp"
 #include "storage/slot_table.hpp"
 #include "tests/scenario/disk.hpp"
-#include "tests/scenario/get_call.hpp"
 #include "tests/scenario/known_cluster.hpp"
 #include "tests/scenario/script.hpp"
 #include "tests/support/history.hpp"
@@ -39,6 +39,12 @@ struct host;
 /// Longest wait for the answer of a directory owner.
 constexpr auto directory_timeout = std::chrono::milliseconds(1000);
 
+/// A page that a client of the simulated cluster wants.
+struct wanted_page {
+  page_key key;
+  std::uint32_t length_bytes = 0;
+};
+using pages_got = std::function<void(std::span<const client::page_result>)>;
 using keys_looked_up = std::function<void(std::span<const client::lookup_answer>)>;
 
 /// What the clients of one node have learnt.
@@ -105,7 +111,7 @@ public:
   void put(const page_key& key, bool always);
   void remove(const page_key& key);
   /// Gets these pages as a client of the node; `done` gets each page's outcome; misses are legal.
-  void get(const std::vector<wanted_page>& pages, get_call::told done);
+  void get(const std::vector<wanted_page>& pages, pages_got done);
   void get(const wanted_page& page, std::function<void(page_status)> done);
   void exists(std::vector<page_key> keys, keys_looked_up done);
   /// Asks the directory for these keys; a part of other calls. `done` is called once, unless the

@@ -1,19 +1,44 @@
-#include "tests/scenario/set_call.hpp"
+// The sets of a node's clients.
 
+#include "client/set_plan.hpp"
 #include "common/checksum.hpp"
-#include "tests/scenario/cluster.hpp"
-#include "tests/scenario/process.hpp"
+#include "link/protocol/pool_wire.hpp"
+#include "tests/scenario/client_call.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 
 namespace peercache::scenario {
 
 using std::chrono::microseconds;
 
+namespace {
+
+/// One set of a page: carries out client/set_plan.hpp.
+class set_call : public client_call<set_call> {
+public:
+  set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
+           link::commit_mode mode);
+  void begin();
+
+private:
+  void fill_half(const client::set_plan::page& page);
+  void fill_rest(const client::set_plan::page& page);
+  void commit();
+  std::span<std::byte> bytes_of(slot_id slot) const;
+
+  const link::commit_mode mode_;
+  const client::const_part part_;
+  const client::set_page page_;
+  client::page_result result_;
+  client::set_plan plan_;
+  std::uint64_t put_ = 0; ///< The number of the put.
+};
+
 set_call::set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
-                   time_point until, link::commit_mode mode)
-    : cluster_(in), by_(by), until_(until),
-      mode_(mode), part_{nullptr, length_bytes}, page_{key, {&part_, 1}},
+                   link::commit_mode mode)
+    : client_call(in, by), mode_(mode), part_{nullptr, length_bytes}, page_{key, {&part_, 1}},
       plan_({&page_, 1}, {&result_, 1}) {}
 
 std::span<std::byte> set_call::bytes_of(slot_id slot) const {
@@ -64,6 +89,18 @@ void set_call::commit() {
                    node.serve_abandon(unfilled);
                    node.serve_commit(filled, mode);
                  });
+}
+
+} // namespace
+
+void process::put(const page_key& key, bool always) {
+  if (drained_ || leaving_)
+    return;
+  using link::commit_mode;
+  // One page in eight is put as if it had been read elsewhere.
+  const bool mirrors = cluster_.time().below(8) == 0;
+  const auto mode = mirrors ? commit_mode::mirror : always ? commit_mode::store : commit_mode::skip;
+  std::make_shared<set_call>(cluster_, *this, key, length_for(key), mode)->begin();
 }
 
 } // namespace peercache::scenario

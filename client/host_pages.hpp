@@ -13,7 +13,7 @@
 namespace peercache::client {
 
 /// The pages of this host's node, as all processes of the host see them in shared memory. Threads:
-/// any. Lifetime: the tables' memory outlives this object.
+/// any. Lifetime: the tables' memory outlives every call.
 struct host_pages {
   /// Makes the page visible to all readers on this host, though the node does not know of it yet.
   /// False: the node has taken the slot back. @pre the slot is leased to this process, its bytes

@@ -26,7 +26,7 @@ public:
   void add(const directory::withdraw_record& record);
   /// Takes out the records that were added since the last call.
   std::vector<directory::withdraw_record> take();
-  /// Takes them out as withdrawals, one message to each owner at a time.
+  /// Takes out these records, packed as withdrawals for the owners of their keys.
   std::vector<directory::owner_batch> take_batches(const discovery::hash_ring& ring,
                                                    std::uint32_t replicas);
 

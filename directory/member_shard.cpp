@@ -37,6 +37,11 @@ std::size_t member_shard::leave(const discovery::view_stamp& without) {
   return shard_.set_members({});
 }
 
+const incarnation* member_shard::process_of(node_id id) const {
+  const auto* member = cluster_.view ? cluster_.view->find(id) : nullptr;
+  return member != nullptr ? &member->inc : nullptr;
+}
+
 bool member_shard::owns(const page_key& key) const {
   return cluster_.ring->owns(options_.self, key, options_.replicas);
 }
@@ -111,6 +116,11 @@ void member_shard::begin_to_give(bool leaving, time_point until,
 
 std::vector<hand_over::order> member_shard::give(time_point now) {
   return giving_ ? giving_->next(shard_, now) : std::vector<hand_over::order>{};
+}
+
+void member_shard::given(std::uint64_t records) {
+  PEERCACHE_ASSERT(gives());
+  giving_->settled(records);
 }
 
 std::optional<std::uint64_t> member_shard::end_giving() {

@@ -67,6 +67,8 @@ public:
 
   directory::shard& records() noexcept { return shard_; }
   const directory::shard& records() const noexcept { return shard_; }
+  /// Returns the process of a member by the view that is followed; null when the view lacks it.
+  const incarnation* process_of(node_id id) const;
   /// When the last view was taken.
   time_point changed_at() const noexcept { return changed_at_; }
 
@@ -97,14 +99,14 @@ public:
   /// Begins to give the records to the members that will own their keys, unless that is under way.
   /// @param leaving records of this process are left out, because its pages go with it
   /// @param done gets the number of records given, in the call of `end_giving` that ends the
-  /// hand-over; 0 at once when this member is in no view, for then it owns nothing
+  /// hand-over; 0 at once when the last view taken lacks this member, for then it owns nothing
   void begin_to_give(bool leaving, time_point until, std::function<void(std::uint64_t)> done);
   bool gives() const noexcept { return giving_.has_value(); }
   /// Returns the batches to publish now. Call after `begin_to_give` and after each `given`; then
   /// send the batches, and call `end_giving`.
   std::vector<hand_over::order> give(time_point now);
   /// A batch was answered or has failed: its receiver took `records` records. @pre gives()
-  void given(std::uint64_t records) { giving_->settled(records); }
+  void given(std::uint64_t records);
   /// Ends the hand-over if it is done; then returns the number of records that were given.
   std::optional<std::uint64_t> end_giving();
   /// Returns the withdrawals to pass on to the new owners that may have been given the withdrawn

@@ -145,7 +145,7 @@ public:
   /// restored into the slots of these pages since
   void left(std::span<const storage::evicted> pages);
   /// Gives up pages for room that is needed soon (`page_pool::evict_ahead`). `look` may keep bytes
-  /// of victims; it is not shown mirrors, which have been written to the disk of their producer.
+  /// of victims; it is not shown mirrors, whose producer writes them to its own disk.
   /// Returns the victims.
   std::vector<storage::evicted> evict_ahead(const storage::page_pool::last_look& look,
                                             std::uint64_t wanted_bytes = 0);

@@ -21,19 +21,23 @@ TEST(stale_records, are_handed_out_once_and_no_more_than_the_limit) {
 
 TEST(stale_records, go_to_the_owners_of_their_keys) {
   stale_records records;
-  std::vector<discovery::member> members(2);
+  std::vector<discovery::member> members(3);
   for (std::size_t i = 0; i < members.size(); ++i)
     members[i].id = {i + 1};
   const discovery::hash_ring ring(members);
-  EXPECT_TRUE(records.take_batches(ring, 2).empty());
-  directory::withdraw_record record;
-  records.add(record);
-  record.gen = {4};
-  records.add(record);
-  const auto batches = records.take_batches(ring, 2);
-  ASSERT_EQ(batches.size(), 2u);
-  EXPECT_NE(batches[0].owner, batches[1].owner);
-  EXPECT_EQ(batches[0].records.size(), 2 * directory::wire::withdraw_record_bytes);
+  EXPECT_TRUE(records.take_batches(ring, 1).empty());
+  std::size_t added = 0;
+  for (int i = 0; i < 64; ++i, ++added)
+    records.add({key_space{}.key_of(std::to_string(i)), {}, {4}});
+  std::size_t sent = 0;
+  const auto batches = records.take_batches(ring, 1);
+  EXPECT_EQ(batches.size(), members.size());
+  for (const auto& batch : batches) {
+    directory::withdraw_reader reader(batch.records);
+    for (directory::withdraw_record record; reader.next(record); ++sent)
+      EXPECT_TRUE(ring.owns(batch.owner, record.key, 1));
+  }
+  EXPECT_EQ(sent, added);
   EXPECT_TRUE(records.take().empty());
 }
 

@@ -129,6 +129,16 @@ TEST_F(member_shard_test, forgets_keys_of_others_unless_it_is_in_no_view) {
   EXPECT_EQ(subject.sweep(now).foreign, 1u);
 }
 
+TEST_F(member_shard_test, makes_a_sweep_due_again_after_the_last_one) {
+  follow(1, members);
+  EXPECT_TRUE(subject.makes_sweep_due(record(key_of(1))));
+  subject.sweep(now);
+  EXPECT_TRUE(subject.makes_sweep_due(record(key_of(1)))) << "also after one that came too early";
+  now += options.grace;
+  subject.sweep(now);
+  EXPECT_TRUE(subject.makes_sweep_due(record(key_of(1))));
+}
+
 TEST_F(member_shard_test, gives_its_records_once_to_all_who_wait) {
   begin_to_give(true);
   EXPECT_EQ(gave, std::vector<std::uint64_t>{0}) << "it is in no view";

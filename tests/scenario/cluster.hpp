@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/assert.hpp"
 #include "tests/scenario/disk.hpp"
 #include "tests/scenario/oracle.hpp"
 #include "tests/scenario/process.hpp"
@@ -17,6 +18,7 @@
 #include <set>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -91,7 +93,11 @@ public:
            Arguments... arguments) {
     using answer = std::invoke_result_t<Serve&, process&, Arguments&...>;
     exchange(
-        from, to, timeout, [done](const std::any& said) { done(std::any_cast<answer>(&said)); },
+        from, to, timeout,
+        [done](const std::any& said) {
+          PEERCACHE_ASSERT(!said.has_value() || said.type() == typeid(answer));
+          done(std::any_cast<answer>(&said));
+        },
         [serve, ... with = std::move(arguments)](process& it) -> std::any {
           return std::invoke(serve, it, with...);
         });

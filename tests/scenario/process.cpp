@@ -143,8 +143,9 @@ std::string process::serve_publish(const std::string& batch, const directory::vi
 
 std::uint64_t process::serve_withdraw(const std::string& batch) {
   for (auto& order : shard_.forward(batch))
-    cluster_.tell(*this, incarnation_of(order.to), directory_timeout, &process::serve_withdraw,
-                  std::move(order.records));
+    if (const auto* owner = shard_.process_of(order.to))
+      cluster_.tell(*this, *owner, directory_timeout, &process::serve_withdraw,
+                    std::move(order.records));
   return *directory::withdraw_batch(shard_.records(), batch);
 }
 

@@ -66,8 +66,11 @@ void process::give_on() {
       shard_.given(taken);
       give_on();
     };
-    cluster_.ask(*this, incarnation_of(order.to), directory_timeout, take, &process::serve_publish,
-                 std::move(order.records), directory::view_number{});
+    if (const auto* owner = shard_.process_of(order.to))
+      cluster_.ask(*this, *owner, directory_timeout, take, &process::serve_publish,
+                   std::move(order.records), directory::view_number{});
+    else
+      take(nullptr);
   }
   shard_.end_giving();
 }

@@ -2,6 +2,9 @@
 import json
 import pathlib
 import re
+import shutil
+import subprocess
+import tempfile
 import unittest
 
 import yaml
@@ -99,6 +102,44 @@ class monitoring(unittest.TestCase):
         tests = yaml.safe_load((ROOT / "tests" / "lint" / "alerts_test.yaml").read_text())["tests"]
         fired = {case["alertname"] for test in tests for case in test.get("alert_rule_test", []) if case["exp_alerts"]}
         self.assertEqual(fired, {rule["alert"] for rule in self.alerts})
+
+    def test_each_name_of_an_alert_in_the_documents_is_one_in_its_own_runbook(self):
+        runbooks = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in self.alerts}
+        named = set()
+        for page in sorted((ROOT / "docs").glob("*.md")):
+            for section in re.split(r"^(?=## )", page.read_text(), flags=re.M):
+                for line in re.findall(r"^Alerts?: .*$", section, re.M):
+                    for alert in re.findall(r"`(PeerCache\w+)`", line):
+                        named.add(alert)
+                        self.assertIn(alert, runbooks, f"{page.name} names an alert that there is not")
+                        # The fault's id says which page helps.
+                        if alert != "PeerCacheClusterFault":
+                            self.assertEqual(runbooks[alert].partition("#")[2], min(anchors(section.split("\n")[0])), alert)
+        self.assertEqual(named, set(runbooks))
+
+    @unittest.skipUnless(shutil.which("promtool"), "there is no promtool")
+    def test_each_fault_fires_an_alert_that_names_it(self):
+        ids = re.findall(r'^inline constexpr name \w+ = "([a-z-]+)";', (ROOT / "common/fault_ids.hpp").read_text(), re.M)
+        self.assertGreater(len(ids), 30)
+        rule = next(rule for rule in self.alerts if rule["alert"] == "PeerCacheClusterFault")
+        words = rule["annotations"]
+        series, alerts = [], []
+        for count, name in enumerate(ids, 1):
+            for node, value in (("a", count), ("b", 0)):
+                series.append({"series": f'peercache_cluster_faults{{id="{name}", instance="{node}:31997", job="peercache"}}',
+                               "values": f"{value}x10"})
+            alerts.append({"exp_labels": {"id": name, "job": "peercache", "severity": rule["labels"]["severity"]},
+                           "exp_annotations": {**words, "summary": f"peercache has the fault {name}, {count} times"}})
+        series.append({"series": 'peercache_cluster_faults{id="mended", instance="a:31997", job="peercache"}', "values": "0x10"})
+        test = {"rule_files": [str(KIT / "alerts.yaml")], "evaluation_interval": "1m",
+                "tests": [{"interval": "1m", "input_series": series,
+                           "alert_rule_test": [{"alertname": rule["alert"], "eval_time": "1m", "exp_alerts": []},
+                                               {"alertname": rule["alert"], "eval_time": "5m", "exp_alerts": alerts}]}]}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "faults.yaml"
+            file.write_text(yaml.safe_dump(test))
+            done = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_each_alert_has_a_runbook_that_names_it(self):
         for rule in self.alerts:

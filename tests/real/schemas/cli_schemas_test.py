@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,9 +23,8 @@ except ImportError:
 
 CLI = os.environ["PEERCACHE_TEST_CLI_PROGRAM"]
 SCHEMA = json.loads((ROOT / "docs/cli.schema.json").read_text())
-WITHOUT_JSON = {"demo", "bench", "bench rdma", "bench disk", "bench hicache", "bench vllm", "bench lmcache",
-                "bench handoff", "help", "shard", "key", "disk", "ca", "ca issue", "config"}
-"""Commands that need other commands behind them, print the help, or report a measurement."""
+WITHOUT_JSON = {"help", "shard", "key", "disk", "ca", "ca issue", "config"}
+"""Commands that need other commands behind them, or print the help."""
 
 
 def faults(answer, schema):
@@ -118,6 +118,27 @@ class Schemas(unittest.TestCase):
         self.fits("ca issue client", "engine", "--ca", f"{self.folder.name}/ca", "--out", self.folder.name)
         self.fits("ca issue operator", "anna", "--ca", f"{self.folder.name}/ca", "--out", self.folder.name)
         self.fits("key explain", schema=named("error"))
+
+    def test_a_demo(self):
+        small = ("--nodes", "2", "--pool-size", "8MiB", "--requests", "20")
+        self.assertNotIn("disk", self.fits("demo", *small))
+        again = self.fits("demo", *small, "--disk-size", "128MiB", "--restart")
+        self.assertEqual(again["restarted"]["wrong_bytes"], 0)
+        self.fits("demo", "--trace", "/nowhere", schema=named("error"))
+
+    def test_measurements(self):
+        """All of them print rows of one kind: those that take seconds stand for the others."""
+        self.assertEqual({json.dumps(schema) for name, schema in SCHEMA["commands"].items() if name.startswith("bench")},
+                         {json.dumps(named("bench"))})
+        few = ("--rounds", "1", "--calls", "5")
+        keys = self.fits("bench", *few, "--memory", "128MiB", "--pool-size", "512MiB", "--only", "exists")["results"]
+        self.assertTrue(all("keys_per_second" in row for row in keys), keys)
+        self.assertTrue(self.fits("bench handoff", *few, "--prompt-pages", "1", "--only", "handoff_page")["results"])
+        if shutil.which("fio"):
+            row = self.fits("bench disk", "--path", self.folder.name, "--rounds", "1", "--sizes", "64KiB", "--store", "offset",
+                            "--only", "disk_write", "--round-bytes", "8MiB", "--size", "64MiB", "--memory", "8MiB")["results"][0]
+            self.assertEqual(row["store"], "offset")
+            self.assertTrue(faults({"results": [{**row, "more": 1}]}, named("bench")))
 
     def test_a_bundle(self):
         self.fits("bundle", "-", schema=named("bundle"))

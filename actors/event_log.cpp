@@ -1,6 +1,7 @@
 #include "actors/event_log.hpp"
 
 #include "common/fault_ids.hpp"
+#include "link/cluster_health.hpp"
 #include "metrics/metric_table.hpp"
 
 #include <utility>
@@ -18,9 +19,8 @@ std::map<std::string, std::string> incidents_of(const node_report& report) {
   std::map<std::string, std::string> all;
   if (report.samples.value(metrics::metric::ready) == 0)
     all.emplace(fault_ids::node_unready, "not ready: " + report.unready_reason);
-  for (const auto* said : {&report.membership.faults, &report.disk.faults, &report.links.faults})
-    for (const auto& fault : *said)
-      all.emplace(fault.id, fault.what);
+  for (const auto& fault : link::own_faults_of(report))
+    all.emplace(fault.id, fault.what);
   return all;
 }
 

@@ -13,13 +13,7 @@ namespace {
 
 /// The faults that a node says of itself; none when it gave no status.
 std::vector<link::node_fault> faults_said_by(const node_answer& answer) {
-  std::vector<link::node_fault> said;
-  if (!answer.status)
-    return said;
-  for (const auto* each : {&answer.status->membership.faults, &answer.status->disk.faults,
-                           &answer.status->links.faults})
-    said.insert(said.end(), each->begin(), each->end());
-  return said;
+  return answer.status ? link::own_faults_of(*answer.status) : std::vector<link::node_fault>();
 }
 
 /// One line for each fault that a node says of itself, in words and with its start.

@@ -64,13 +64,8 @@ void add_missing(const node_status& asked, const discovery::view& view,
 
 /// Adds the faults that a node reports of itself.
 void add_own(const node_status& status, std::vector<cluster_fault>& faults) {
-  const auto add = [&](const std::vector<node_fault>& said) {
-    for (const auto& each : said)
-      faults.push_back({each.id, status.self.name, status.self.name + ": " + sentence_of(each)});
-  };
-  add(status.membership.faults);
-  add(status.disk.faults);
-  add(status.links.faults);
+  for (const auto& each : own_faults_of(status))
+    faults.push_back({each.id, status.self.name, status.self.name + ": " + sentence_of(each)});
 }
 
 /// Adds a fault if the node has another view, or lacks connections to members of `view`.
@@ -183,6 +178,15 @@ void add_clocks(const std::vector<node_answer>& answers, std::vector<cluster_fau
   }
 }
 
+/// The faults in the parts of a status or of a report.
+template <class Said>
+std::vector<node_fault> joined(const Said& said) {
+  std::vector<node_fault> all;
+  for (const auto* part : {&said.membership.faults, &said.disk.faults, &said.links.faults})
+    all.insert(all.end(), part->begin(), part->end());
+  return all;
+}
+
 } // namespace
 
 bool is_master(const discovery::view& view, const std::string& name) {
@@ -241,11 +245,18 @@ std::string sentence_of(const node_fault& fault) {
                      fault.since_ms == 0 ? "" : " (since " + time_text(fault.since_ms) + ")");
 }
 
+std::vector<node_fault> own_faults_of(const node_status& status) {
+  return joined(status);
+}
+
+std::vector<node_fault> own_faults_of(const node_report& report) {
+  return joined(report);
+}
+
 std::vector<std::string> fault_ids_of(const node_status& status) {
   std::vector<std::string> ids;
-  for (const auto* said : {&status.membership.faults, &status.disk.faults, &status.links.faults})
-    for (const auto& each : *said)
-      ids.push_back(each.id);
+  for (const auto& each : own_faults_of(status))
+    ids.push_back(each.id);
   return ids;
 }
 

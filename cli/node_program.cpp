@@ -71,9 +71,16 @@ std::optional<int> signal_within(const sigset_t& set, std::chrono::milliseconds 
   return std::nullopt;
 }
 
-/// Reads the certificates again, as a SIGHUP asks for. The signal never ends the process: tools
-/// that rotate logs send it to whatever writes one.
+/// Opens the log's file again, and reads the certificates again, as a SIGHUP asks for. The signal
+/// never ends the process: tools that rotate logs send it to whatever writes one.
 void reload(actors::node& node) {
+  const auto reopened = reopen_log();
+  if (!reopened)
+    log::warn("SIGHUP: log.file: {}; the log goes on in the file that is open",
+              reopened.error().message);
+  else
+    log::info("SIGHUP: {}", *reopened ? "the file of log.file was opened again"
+                                      : "the log is on stderr (log.file)");
   if (!node.read_certificates_again())
     log::info(
         "SIGHUP: there are no certificates, or those in use stay; nothing else is read again");
@@ -226,6 +233,12 @@ int run_with(const node_options& options, const config::loaded_config& loaded,
   }
   raise_descriptor_limit();
   init_log(config.node.name, std::string(config::to_string(config.log.level)), config.log.json);
+  if (!config.log.file.empty())
+    if (auto opened = log_to_file(config.log.file, config.node.name, config.log.json); !opened) {
+      log::error("cannot start: log.file: {}; name a file that this user may write",
+                 opened.error().message);
+      return exit_failed;
+    }
   for (const auto& warning : loaded.warnings)
     log::warn("{}", warning);
   return serve(config, decorators);

@@ -1,10 +1,17 @@
 #include "common/log.hpp"
 
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <ctime>
+#include <fcntl.h>
+#include <mutex>
 #include <spdlog/details/log_msg.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <string_view>
+#include <unistd.h>
+#include <utility>
 
 namespace peercache {
 namespace {
@@ -93,7 +100,77 @@ private:
   bool json_;
 };
 
+/// Writes all of `text`. Returns whether `fd` took it.
+bool write_all(int fd, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const auto written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+/// Appends lines to a file without a buffer, so that the last words of a process are in it.
+class file_sink final : public spdlog::sinks::base_sink<std::mutex> {
+public:
+  explicit file_sink(std::string path) : path_(std::move(path)) {}
+  ~file_sink() override {
+    if (fd_ >= 0)
+      ::close(fd_);
+  }
+  file_sink(const file_sink&) = delete;
+  file_sink& operator=(const file_sink&) = delete;
+
+  /// Opens the file under its path; when that fails, the file that is open stays in use.
+  result<void> open() {
+    // A pipe that nobody reads fails at once, and does not block the node.
+    const int fresh = ::open(
+        path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
+    if (fresh < 0)
+      return {errc::io_failed,
+              fmt::format("cannot open {}: {} (errno {})", path_, std::strerror(errno), errno)};
+    const std::lock_guard held(mutex_);
+    if (const int old = std::exchange(fd_, fresh); old >= 0)
+      ::close(old);
+    return {};
+  }
+
+private:
+  void sink_it_(const spdlog::details::log_msg& record) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(record, line);
+    if (!write_all(fd_, {line.data(), line.size()}))
+      (void)write_all(STDERR_FILENO, {line.data(), line.size()});
+  }
+  void flush_() override {}
+
+  const std::string path_;
+  int fd_ = -1;
+};
+
 } // namespace
+
+result<void> log_to_file(const std::string& path, const std::string& node_name, bool json) {
+  auto file = std::make_shared<file_sink>(path);
+  if (auto opened = file->open(); !opened)
+    return opened;
+  file->set_formatter(make_log_formatter(node_name, json));
+  spdlog::default_logger_raw()->sinks() = {std::move(file)};
+  return {};
+}
+
+result<bool> reopen_log() {
+  for (const auto& each : spdlog::default_logger_raw()->sinks())
+    if (auto* file = dynamic_cast<file_sink*>(each.get())) {
+      if (auto opened = file->open(); !opened)
+        return opened.error();
+      return true;
+    }
+  return false;
+}
 
 bool set_log_level(const std::string& level) {
   const auto known = level_of(level);

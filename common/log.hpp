@@ -1,5 +1,7 @@
 #pragma once
 
+#include "common/result.hpp"
+
 #include <memory>
 #include <spdlog/formatter.h>
 #include <spdlog/spdlog.h>
@@ -12,6 +14,18 @@ namespace peercache {
 /// whatever its message holds: control characters are escaped.
 /// @param level trace | debug | info | warn | error | off; anything else counts as info
 void init_log(const std::string& node_name, const std::string& level, bool json);
+
+/// Lets the default logger write to this file and no longer to stderr. Lines are appended; a
+/// missing file is made (mode 0640). Lines that the file does not take go to stderr. Call once,
+/// after `init_log` and before threads start. Errors: the file cannot be opened (the path and
+/// errno); the log then stays where it was.
+/// @param node_name, json as those of `init_log`
+result<void> log_to_file(const std::string& path, const std::string& node_name, bool json);
+
+/// Opens the file of `log_to_file` again under its path, for whoever has moved it away. Returns
+/// whether there is such a file. Errors: as those of `log_to_file`; the log then goes on in the
+/// file that is open. Threads: any.
+result<bool> reopen_log();
 
 /// Changes the level of the default logger from the next record on. Returns false, and changes
 /// nothing, for an unknown level. Threads: any.

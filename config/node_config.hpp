@@ -223,6 +223,7 @@ struct node_config {
   struct log_section {
     log_level level = log_level::trace;
     bool json = false;
+    std::string file; ///< Absolute path of the log; empty: stderr.
     bool operator==(const log_section&) const = default;
   } log;
 

@@ -308,6 +308,13 @@ void add_process(std::vector<option>& table) {
                  .default_value = false,
                  .meaning = "Writes each log message as one JSON object a line.",
                  .store = into([](node_config & c) -> auto& { return c.log.json; })},
+                {.name = "log.file",
+                 .type = type::text,
+                 .default_value = "",
+                 .meaning = "File to which the node's log is appended, opened again at SIGHUP, so "
+                            "that logrotate may move it away; a path that starts with `/`.",
+                 .empty_means = "stderr",
+                 .store = into([](node_config & c) -> auto& { return c.log.file; })},
                 {.name = "actors.threads",
                  .type = type::integer,
                  .default_value = 2ul,

@@ -166,6 +166,14 @@ void check_disk(const loaded_config& loaded, std::vector<std::string>& faults) {
                      "no limit");
 }
 
+void check_log(const loaded_config& loaded, std::vector<std::string>& faults) {
+  const auto& file = loaded.config.log.file;
+  if (!file.empty() && file.front() != '/')
+    faults.push_back(what(loaded, "log.file") +
+                     ": the log would be elsewhere when the node is started from another folder; "
+                     "write a path that starts with `/`");
+}
+
 } // namespace
 
 error joined_faults(const std::vector<std::string>& faults) {
@@ -184,6 +192,7 @@ result<void> validate(const loaded_config& loaded) {
   check_ports(loaded, faults);
   check_times_and_pool(loaded, faults);
   check_disk(loaded, faults);
+  check_log(loaded, faults);
   if (faults.empty())
     return {};
   return joined_faults(faults);

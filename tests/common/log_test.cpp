@@ -1,11 +1,15 @@
 #include "common/log.hpp"
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <spdlog/details/log_msg.h>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 
 namespace peercache {
 namespace {
@@ -79,6 +83,57 @@ TEST(log, the_level_changes_while_it_runs_and_an_unknown_one_changes_nothing) {
   EXPECT_EQ(log_level(), "off");
   spdlog::set_default_logger(previous);
   EXPECT_THAT(testing::internal::GetCapturedStderr(), MatchesRegex(".*Z debug node-1 heard\n"));
+}
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(log, goes_to_a_file_that_is_opened_again_under_its_path) {
+  const auto folder =
+      std::filesystem::path(testing::TempDir()) / ("log-file-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const auto path = folder / "node.log";
+  std::ofstream(path) << "before\n";
+  auto previous = spdlog::default_logger();
+  init_log("node-1", "info", false);
+  EXPECT_FALSE(*reopen_log()) << "there is no file";
+  const auto missing = log_to_file(folder / "no folder" / "node.log", "node-1", false);
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message,
+              MatchesRegex(".*no folder/node.log: No such file.*errno 2.*"));
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(log_to_file(path, "node-1", false));
+  log::info("first");
+  std::filesystem::rename(path, folder / "old");
+  log::info("second");
+  EXPECT_TRUE(*reopen_log());
+  log::info("third");
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  EXPECT_FALSE(reopen_log()) << "a folder is no file";
+  log::info("unseen"); // In the file that was removed.
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  std::filesystem::remove(path);
+  EXPECT_TRUE(*reopen_log());
+  log::info("fourth");
+  spdlog::set_default_logger(previous);
+  EXPECT_THAT(text_of(folder / "old"),
+              MatchesRegex("before\n.*Z info node-1 first\n.*Z info node-1 second\n"));
+  EXPECT_THAT(text_of(path), MatchesRegex("[^\n]*Z info node-1 fourth\n"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(log, a_line_that_the_file_does_not_take_goes_to_stderr) {
+  auto previous = spdlog::default_logger();
+  testing::internal::CaptureStderr();
+  init_log("node-1", "info", true);
+  ASSERT_TRUE(log_to_file("/dev/full", "node-1", true));
+  log::info("kept");
+  spdlog::set_default_logger(previous);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              MatchesRegex("\\{.*\"node\":\"node-1\",\"message\":\"kept\"\\}\n"));
 }
 
 TEST(log, an_unknown_level_counts_as_info) {

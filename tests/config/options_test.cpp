@@ -171,6 +171,7 @@ readers = "anyone"
 [log]
 level = "warn"
 json = true
+file = "/logs/n1.log"
 [actors]
 threads = 3
 [drain]
@@ -241,7 +242,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
   expected.set = {duplicate_mode::store};
   expected.metrics = {
       .enabled = false, .bind = "10.0.0.2", .dashboard = false, .readers = http_readers::anyone};
-  expected.log = {log_level::warn, true};
+  expected.log = {log_level::warn, true, "/logs/n1.log"};
   expected.actors = {3};
   expected.drain = {milliseconds(14'000)};
   expected.dev = true;

@@ -136,6 +136,11 @@ TEST(validate, names_are_words_of_at_most_255_bytes) {
   EXPECT_TRUE(mentions(fault_of({{"pool.name_prefix", "../x"}}), "file name"));
 }
 
+TEST(validate, the_log_is_at_an_absolute_path) {
+  EXPECT_EQ(fault_of({{"log.file", "/log/node.log"}}), "accepted");
+  EXPECT_TRUE(mentions(fault_of({{"log.file", "node.log"}}), "starts with `/`"));
+}
+
 /// The faults of a configuration with a disk tier at /disk and further flags.
 std::string fault_of_disk(std::vector<given_flag> flags, std::string host_name = "here") {
   flags.push_back({"disk.path", "/disk"});

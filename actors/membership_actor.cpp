@@ -74,8 +74,9 @@ membership_report membership_state::report(caf::actor_clock::time_point now) con
   membership_report said;
   const auto& view = machine->current();
   const auto state = machine->state();
-  if (state == phase::looking || state == phase::rejoining)
-    said.faults = answers.faults(options.machine.seeds);
+  const bool outside = state == phase::looking || state == phase::rejoining;
+  said.faults = outside ? answers.faults(options.machine.seeds)
+                        : answers.faults_of_names(options.machine.seeds);
   if (state == phase::rejoining)
     said.faults.insert(said.faults.begin(),
                        node_fault(fault_ids::pushed_out, pushed_out_of(*machine), ""));
@@ -88,38 +89,14 @@ membership_report membership_state::report(caf::actor_clock::time_point now) con
   if (view.members.empty())
     return said;
   for (const auto& seed : options.machine.seeds)
-    if (!is_accounted_for(seed, view))
+    if (!is_accounted_for(seed, view) && !answers.lacks_address(seed))
       said.missing_seeds.push_back(seed.host + ":" + std::to_string(seed.port));
   return said;
-}
-
-bool membership_state::has_only_itself_as_seed() const {
-  const auto& seeds = options.machine.seeds;
-  const auto is_own = [this](const discovery::endpoint& seed) {
-    const auto way = routes.find(seed);
-    return seed == discovery::control_endpoint(machine->self()) ||
-           (way != routes.end() && way->second.inc == machine->self().inc);
-  };
-  return !had_company && machine->current().members.size() == 1 && !seeds.empty() &&
-         std::all_of(seeds.begin(), seeds.end(), is_own);
 }
 
 void membership_state::turn_away(const discovery::member& who, const std::string& why,
                                  const char* fix, caf::actor_clock::time_point now) {
   refused.note(caller_text(who), printable(why), fix, now, unix_ms());
-}
-
-bool membership_state::is_accounted_for(const discovery::endpoint& seed,
-                                        const discovery::view& view) const {
-  const auto is_there = [&seed](const auto& who) {
-    return who.host == seed.host && who.control_port == seed.port;
-  };
-  if (std::any_of(view.members.begin(), view.members.end(), is_there) ||
-      std::any_of(view.gone.begin(), view.gone.end(), is_there))
-    return true;
-  // The seed may be another address of a member.
-  const auto way = routes.find(seed);
-  return way != routes.end() && view.find(way->second.id) != nullptr;
 }
 
 namespace {
@@ -189,6 +166,8 @@ void dial(membership_pointer self, const discovery::endpoint& to) {
 
 void send(membership_pointer self, const discovery::send_packet& order) {
   auto& state = self->state;
+  if (state.answers.lacks_address(order.to))
+    return;
   auto& way = state.routes[order.to];
   auto packet = discovery::encode_packet(order.body, state.options.cluster);
   if (way.peer) {
@@ -246,6 +225,8 @@ void look_for_seeds(membership_pointer self) {
     return;
   state.look_for_seeds_at = now + seed_pause;
   for (const auto& seed : state.options.machine.seeds) {
+    if (state.answers.lacks_address(seed))
+      continue;
     const auto& way = state.routes[seed];
     if (!state.is_accounted_for(seed, view) && !way.peer && !way.dialing &&
         now >= way.refused_until)
@@ -357,6 +338,7 @@ membership_actor::behavior_type run_membership(membership_pointer self,
         self->state.runs = true;
         if (!self->state.ticks.due(self->clock().now()))
           return;
+        self->state.take_addresses(self->clock().now());
         step(self, [](auto& machine, auto now) { return machine.tick(now); });
         look_for_seeds(self);
       },

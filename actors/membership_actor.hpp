@@ -2,6 +2,7 @@
 
 #include "actors/link_names.hpp"
 #include "actors/seed_answers.hpp"
+#include "actors/seed_names.hpp"
 #include "actors/turned_away.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/membership.hpp"
@@ -35,6 +36,8 @@ struct membership_actor_options {
   /// Called in this actor with each new reason why this process is out of the cluster's view, in
   /// words; empty: it is in.
   std::function<void(const std::string& why)> on_outside = [](const std::string&) {};
+  /// Looks for the addresses of seeds that have none; null: all seeds in `machine` have addresses.
+  std::shared_ptr<seed_names> names;
 };
 
 struct membership_state {
@@ -93,6 +96,8 @@ struct membership_state {
   bool is_accounted_for(const discovery::endpoint& seed, const discovery::view& view) const;
   /// Whether this node was always alone in its views, and its only seeds are addresses of its own.
   bool has_only_itself_as_seed() const;
+  /// Takes in what was found of the seeds that had no address.
+  void take_addresses(caf::actor_clock::time_point now);
   /// Notes that a process that asked to come in was not taken in. @param fix what to do, in words;
   /// empty where `why` says it
   void turn_away(const discovery::member& who, const std::string& why, const char* fix,

@@ -30,10 +30,7 @@ result<void> node::impl::start() {
   if (!group)
     return error{group.error().code, "node.group: " + group.error().message};
   group_ = *group;
-  auto seeds = resolve_seeds(config_.discovery.seeds);
-  if (!seeds)
-    return seeds.error();
-  seeds_ = std::move(*seeds);
+  seeds_ = resolve_seeds(config_.discovery.seeds);
   auto choice = rdma::choose_rails(rails_of(config_));
   if (!choice)
     return choice.error();

@@ -14,6 +14,7 @@
 #include "discovery/view_codec.hpp"
 #include "link/connector_actor.hpp"
 #include "link/thread_actor.hpp"
+#include "net/socket.hpp"
 
 #include <caf/io/basp_broker.hpp>
 
@@ -25,6 +26,13 @@
 namespace peercache::actors {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+/// Pause between two look-ups of the seeds that have no address.
+constexpr auto names_pause = 1s;
+
+} // namespace
 
 void node::impl::spawn_actors() {
   auto& system = *system_;
@@ -173,7 +181,10 @@ void node::impl::spawn_adoption() {
 void node::impl::spawn_membership(const std::shared_ptr<peer>& own) {
   PEERCACHE_ASSERT(connector_ && links_ && directory_ && pool_); // The handles are copied here.
   membership_actor_options membership;
-  membership.machine = machine_options(config_, seeds_);
+  membership.machine = machine_options(config_, seeds_.all);
+  if (!seeds_.lacking.empty())
+    membership.names =
+        std::make_shared<seed_names>(std::move(seeds_.lacking), net::resolve_host, names_pause);
   membership.self = self_;
   membership.cluster = config_.cluster.name;
   membership.speaks += decorators_.speaks_newer;

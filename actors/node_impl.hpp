@@ -5,6 +5,7 @@
 #include "actors/link_names.hpp"
 #include "actors/metrics_actor.hpp"
 #include "actors/node.hpp"
+#include "actors/node_options.hpp"
 #include "actors/overlap_actor.hpp"
 #include "actors/overview_actor.hpp"
 #include "actors/page_server.hpp"
@@ -100,7 +101,7 @@ private:
   const node_decorators decorators_;
   const home_process home_;
   discovery::member self_;
-  std::vector<discovery::endpoint> seeds_;
+  resolved_seeds seeds_;
   /// The group that shares socket and pool; nothing: only the node's user has them.
   std::optional<gid_t> group_;
   /// Sockets bound from the start of the node until it listens at their ports.

@@ -62,16 +62,15 @@ std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
       memory.index());
 }
 
-/// Resolves the names of seeds to numbers once, at start, because addresses are compared as text
-/// later.
-result<std::vector<discovery::endpoint>>
-resolve_seeds(const std::vector<config::host_port>& seeds) {
-  std::vector<discovery::endpoint> resolved;
+resolved_seeds resolve_seeds(const std::vector<config::host_port>& seeds) {
+  resolved_seeds resolved;
   for (const auto& seed : seeds) {
     auto address = net::resolve_host(seed.host);
-    if (!address)
-      return error{address.error().code, "discovery.seeds: " + address.error().message};
-    resolved.push_back({std::move(*address), seed.port});
+    resolved.all.push_back({address ? *address : seed.host, seed.port});
+    if (address)
+      continue;
+    log::warn("discovery.seeds: {}; the node goes on looking for it", address.error().message);
+    resolved.lacking.insert_or_assign(resolved.all.back(), std::move(address));
   }
   return resolved;
 }

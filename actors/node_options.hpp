@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/result.hpp"
+#include "actors/seed_names.hpp"
 #include "config/node_config.hpp"
 #include "discovery/membership.hpp"
 #include "storage/page_pool.hpp"
@@ -20,9 +20,16 @@ storage::pool_memory_options memory_options(const config::node_config& config,
 std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
                                               const storage::pool_memory& memory);
 
-/// Resolves the names of seeds to numbers once, at start, because addresses are compared as text
-/// later.
-result<std::vector<discovery::endpoint>> resolve_seeds(const std::vector<config::host_port>& seeds);
+/// The addresses of discovery.seeds.
+struct resolved_seeds {
+  /// All seeds, with numeric hosts; a seed whose name has no address has its name.
+  std::vector<discovery::endpoint> all;
+  seed_names::answers lacking; ///< The seeds without an address, and why.
+};
+
+/// Resolves the names of seeds to numbers, because addresses are compared as text later. Blocks
+/// while names are resolved; names without an address make a line in the log.
+resolved_seeds resolve_seeds(const std::vector<config::host_port>& seeds);
 
 discovery::membership_options machine_options(const config::node_config& config,
                                               std::vector<discovery::endpoint> seeds);

@@ -74,6 +74,10 @@ void seed_answers::failed(const discovery::endpoint& at, const caf::error& why) 
                      false};
 }
 
+void seed_answers::no_address(const discovery::endpoint& at, const std::string& why) {
+  without_address_.insert_or_assign(at, why);
+}
+
 void seed_answers::welcomed(const discovery::endpoint& at, const std::string& name) {
   by_address_[at] = {fault_ids::seed_undecided,
                      address_of(at) + ": node '" + std::string(peer_text(name)) +
@@ -96,11 +100,30 @@ void seed_answers::clear() {
   refusal_ = {};
 }
 
+link::node_fault seed_answers::fault_of_name(const discovery::endpoint& seed) const {
+  return {fault_ids::seed_no_address,
+          "no address for the seed " + address_of(seed) + " (" + without_address_.at(seed) + ")",
+          "correct the name in discovery.seeds, or look at DNS; this node goes on looking it up"};
+}
+
+std::vector<link::node_fault>
+seed_answers::faults_of_names(const std::vector<discovery::endpoint>& seeds) const {
+  std::vector<link::node_fault> all;
+  for (const auto& seed : seeds)
+    if (lacks_address(seed))
+      all.push_back(fault_of_name(seed));
+  return all;
+}
+
 std::vector<link::node_fault>
 seed_answers::faults(const std::vector<discovery::endpoint>& seeds) const {
   std::vector<link::node_fault> all;
   bool answered = seeds.empty();
   for (const auto& seed : seeds) {
+    if (lacks_address(seed)) {
+      all.push_back(fault_of_name(seed));
+      continue;
+    }
     const auto said = by_address_.find(seed);
     if (said == by_address_.end())
       continue;

@@ -21,24 +21,34 @@ class seed_answers {
 public:
   /// Notes that no node has welcomed this one at the address, and why.
   void failed(const discovery::endpoint& at, const caf::error& why);
+  /// Notes that the name of the seed at `at` has no address, and why; lasts until `has_address`.
+  void no_address(const discovery::endpoint& at, const std::string& why);
+  /// Notes that an address of the seed was found.
+  void has_address(const discovery::endpoint& at) { without_address_.erase(at); }
+  bool lacks_address(const discovery::endpoint& at) const { return without_address_.contains(at); }
   /// Notes that the node of this name answers at the address and has not taken this node in.
   void welcomed(const discovery::endpoint& at, const std::string& name);
   /// Notes that the connection to the address has ended.
   void broke(const discovery::endpoint& at);
   /// Notes that the cluster's leader refuses to take this node in.
   void refused(discovery::refusal why, const std::string& reason);
-  /// Forgets all answers. Call when this node has been taken in.
+  /// Forgets all answers but that a seed has no address. Call when this node has been taken in.
   void clear();
 
+  /// Returns a fault for each seed that has no address.
+  std::vector<link::node_fault>
+  faults_of_names(const std::vector<discovery::endpoint>& seeds) const;
   /// Returns why this node is not in the cluster. First the leader's refusal, if a node of the
   /// cluster answers at one of the seeds or there are no seeds. Then a fault for each seed that
-  /// failed; and, unless the leader has refused this node, one for each seed that answers but has
-  /// not taken this node in. A seed that has not answered yet gives none.
+  /// failed or has no address; and, unless the leader has refused this node, one for each seed that
+  /// answers but has not taken this node in. A seed that has not answered yet gives none.
   std::vector<link::node_fault> faults(const std::vector<discovery::endpoint>& seeds) const;
   /// Returns the words of all `faults` in one line; empty when there are none.
   std::string text(const std::vector<discovery::endpoint>& seeds) const;
 
 private:
+  link::node_fault fault_of_name(const discovery::endpoint& seed) const;
+
   struct answer {
     const char* id = nullptr; ///< A name of common/fault_ids.hpp.
     std::string words;
@@ -47,6 +57,7 @@ private:
   };
 
   std::map<discovery::endpoint, answer> by_address_;
+  std::map<discovery::endpoint, std::string> without_address_; ///< By seed, why.
   answer refusal_; ///< Without an id: nobody has refused this node.
 };
 

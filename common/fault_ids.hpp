@@ -34,6 +34,7 @@ inline constexpr name advertise_out_of_reach = "advertise-out-of-reach";
 inline constexpr name join_refused = "join-refused";
 inline constexpr name name_in_use = "name-in-use";
 inline constexpr name pushed_out = "pushed-out";
+inline constexpr name seed_no_address = "seed-no-address";
 inline constexpr name seed_no_control_port = "seed-no-control-port";
 inline constexpr name seed_other_cluster = "seed-other-cluster";
 inline constexpr name seed_speaks_other = "seed-other-version";
@@ -60,6 +61,6 @@ inline constexpr std::array all{
     disk_other_store,   disk_rotten,       disk_slow,         advertise_out_of_reach,
     join_refused,       name_in_use,       pushed_out,        seed_no_control_port,
     seed_other_cluster, seed_speaks_other, seed_silent,       seed_tls,
-    seed_undecided,     seed_unreachable};
+    seed_undecided,     seed_unreachable,  seed_no_address};
 
 } // namespace peercache::fault_ids

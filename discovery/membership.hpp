@@ -144,6 +144,9 @@ public:
   /// Sets whether this node drains, that is, owns no keys. The leader makes the view that says so;
   /// until that view comes, this node asks for it with every heartbeat.
   std::vector<action> set_draining(bool draining, time_point now);
+  /// Takes the address `to` for the seed that was known as `from` so far. While this node looks for
+  /// a cluster, it founds none before the seed has had the time to answer.
+  void correct_seed(const endpoint& from, const endpoint& to, time_point now);
   /// Lets the cluster's next view no longer say that the member `name` is gone. Nothing happens
   /// where this node does not lead, or no member of this name is gone.
   std::vector<action> forget(std::string_view name, time_point now);

@@ -232,6 +232,16 @@ void membership::found_if_due() {
     commit(next_view(newest_.term + 1, with_applicants({self_})));
 }
 
+/// The head founds no cluster before the seed, which nobody could ask so far, had the time to
+/// answer.
+void membership::correct_seed(const endpoint& from, const endpoint& to, time_point now) {
+  std::replace(options_.seeds.begin(), options_.seeds.end(), from, to);
+  if (head_ == from)
+    head_ = to;
+  founds_ = head_ == control_endpoint(self_);
+  listened_at_ = found_at_ = std::max(found_at_, now + options_.expiry);
+}
+
 /// Tells the operator, after two expiries without any answer, whom this node asks to take it in:
 /// otherwise a node whose seeds are dead or unreachable seems to do nothing.
 void membership::complain_if_unanswered() {

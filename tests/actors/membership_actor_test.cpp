@@ -47,8 +47,10 @@ protected:
     stop(connector);
   }
 
-  membership_actor spawn_membership(std::vector<discovery::endpoint> seeds = {}) {
+  membership_actor spawn_membership(std::vector<discovery::endpoint> seeds = {},
+                                    std::shared_ptr<seed_names> names = nullptr) {
     membership_actor_options options;
+    options.names = std::move(names);
     options.machine.seeds = std::move(seeds);
     options.self = here;
     options.cluster = "test";
@@ -171,6 +173,52 @@ TEST_F(membership_actor_test, a_node_that_is_not_in_says_what_each_seed_answers)
   hear(view_of({here, there}, 10));
   EXPECT_TRUE(report().faults.empty());
   EXPECT_EQ(outside.back(), "");
+}
+
+TEST_F(membership_actor_test, a_seed_without_an_address_is_a_fault_and_not_dialed) {
+  stop(membership);
+  outside.clear();
+  const discovery::endpoint named{"no.such.host", 7};
+  const auto unknown = [](const std::string&) -> result<std::string> {
+    return {errc::invalid_argument, "unknown"};
+  };
+  membership = spawn_membership(
+      {named}, std::make_shared<seed_names>(seed_names::answers{{named, unknown("")}}, unknown,
+                                            std::chrono::hours(1)));
+  caf::anon_send(membership, beat_atom_v, from_here{});
+  settle();
+  ASSERT_EQ(report().faults.size(), 1u) << "a dial would have added another one";
+  EXPECT_EQ(report().faults[0].id, fault_ids::seed_no_address);
+  pass(std::chrono::milliseconds(200)); // The next beat tells the node.
+  ASSERT_FALSE(outside.empty());
+  EXPECT_NE(outside.back().find("no address for the seed no.such.host:7 (unknown)"),
+            std::string::npos)
+      << outside.back();
+  hear(view_of({here, there}, 10));
+  EXPECT_EQ(report().faults.size(), 1u) << "the seed stands in the configuration";
+  EXPECT_TRUE(missing_seeds().empty()) << "one fault is enough";
+}
+
+TEST_F(membership_actor_test, a_node_that_finds_the_address_of_a_seed_dials_it) {
+  stop(membership);
+  const discovery::endpoint named{"late.host", 7};
+  const auto known = [](const std::string&) -> result<std::string> {
+    return std::string("10.9.9.9");
+  };
+  const seed_names::answers lacking{{named, error{errc::invalid_argument, "unknown"}}};
+  membership = spawn_membership(
+      {named}, std::make_shared<seed_names>(lacking, known, std::chrono::milliseconds(1)));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  std::string id;
+  while (id != fault_ids::seed_unreachable && std::chrono::steady_clock::now() < until) {
+    caf::anon_send(membership, beat_atom_v, from_here{});
+    pass(std::chrono::milliseconds(500));
+    if (const auto faults = report().faults; !faults.empty()) {
+      id = faults[0].id;
+      EXPECT_EQ(faults.size(), 1u);
+    }
+  }
+  EXPECT_EQ(id, fault_ids::seed_unreachable) << "nobody is there, and the address was dialed";
 }
 
 TEST_F(membership_actor_test, a_node_that_is_pushed_out_says_so_at_once_and_by_whom) {

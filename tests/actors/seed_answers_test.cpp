@@ -81,6 +81,24 @@ TEST(seed_answers, a_refusal_is_old_news_once_no_seed_answers) {
   EXPECT_EQ(said[0].id, fault_ids::seed_silent);
 }
 
+TEST(seed_answers, a_seed_without_an_address_is_named_in_and_out_of_a_cluster_until_it_has_one) {
+  seed_answers answers;
+  answers.no_address(second, "address 'b': unknown");
+  answers.welcomed(first, "a");
+  EXPECT_EQ(answers.faults(seeds).size(), 2u);
+  answers.clear();
+  EXPECT_TRUE(answers.lacks_address(second));
+  EXPECT_FALSE(answers.lacks_address(first));
+  for (const auto& said : {answers.faults(seeds), answers.faults_of_names(seeds)}) {
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_EQ(said.front().id, fault_ids::seed_no_address);
+    EXPECT_THAT(said.front().what, HasSubstr("no address for the seed 10.0.0.2:31998"));
+    EXPECT_THAT(said.front().what, HasSubstr("address 'b': unknown"));
+  }
+  answers.has_address(second);
+  EXPECT_TRUE(answers.faults(seeds).empty());
+}
+
 TEST(seed_answers, nothing_is_said_before_an_answer_and_after_clear) {
   seed_answers answers;
   EXPECT_EQ(answers.text(seeds), "");

@@ -221,6 +221,21 @@ TEST(membership, nodes_join_through_another_seed_while_the_head_is_dead) {
   EXPECT_TRUE(net.machine(0).leads());
 }
 
+TEST(membership, a_head_that_learns_its_own_seeds_address_founds_an_expiry_later) {
+  membership_net net(1);
+  const endpoint named{"head.example", 31998};
+  net.start("head", 1, {named, membership_net::address(2)});
+  net.start("other", 2, {named, membership_net::address(2)});
+  net.run_for(5 * expiry);
+  EXPECT_FALSE(net.converged()) << "nobody is known as the head";
+  for (const std::size_t node : {0, 1})
+    net.machine(node).correct_seed(named, membership_net::address(1), net.now());
+  net.run_for(expiry - slack);
+  EXPECT_FALSE(net.converged()) << "the seed is to be asked first";
+  EXPECT_TRUE(net.run_until([&] { return net.converged(); }, heartbeat + 3 * slack));
+  EXPECT_TRUE(net.machine(0).leads());
+}
+
 TEST(membership, five_nodes_join_at_once) {
   auto net = converged_net(3);
   for (std::size_t i = 4; i <= 8; ++i)

@@ -4,9 +4,11 @@
 
 #include "common/fault_ids.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <unistd.h>
 
 namespace peercache::real::joining_faults_test {
 namespace {
@@ -60,6 +62,10 @@ const std::vector<row> rows{
      [](auto& ring) { return ring.spawn({ring.nobody()}); },
      fault_ids::seed_unreachable,
      {"Connection refused", "discovery.seeds"}},
+    {"a_seed_whose_name_has_no_address",
+     [](auto& ring) { return ring.spawn({"no-such-host.invalid:31998"}); },
+     fault_ids::seed_no_address,
+     {"no address for the seed no-such-host.invalid:31998", "discovery.seeds", "DNS"}},
     {"a_seed_that_is_an_http_port",
      [](auto& ring) { return ring.spawn({ring.port_of(ring.ports().http_port)}); },
      fault_ids::seed_silent, // The HTTP server waits for the rest of a request.
@@ -126,6 +132,33 @@ TEST_F(fault_ring, a_node_whose_only_seed_is_itself_says_that_it_is_alone) {
   spawn_node(alone);
   expect_fault(alone.seeds.front(), fault_ids::seed_only_self,
                {"names nobody but itself", "name the other nodes there"});
+}
+
+/// A name service that is not ready when a host starts, or a typo that somebody mends.
+TEST_F(fault_ring, a_node_comes_in_once_the_name_of_its_seed_has_an_address) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root can stage it";
+  start({.count = 1});
+  if (HasFatalFailure())
+    return;
+  const auto hosts = folder_->path() / "hosts";
+  std::ofstream(hosts) << "127.0.0.1 localhost\n";
+  const auto script = folder_->path() / "late-node";
+  auto late = launch_of(1);
+  std::ofstream(script) << "#!/bin/sh\nexec unshare -m sh -c 'mount --bind " << hosts.string()
+                        << " /etc/hosts && exec " << late.program << " \"$@\"' sh \"$@\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  late.program = script;
+  late.control_port = free_port();
+  late.seeds = {"late-seed.invalid:" + std::to_string(node(0).ports().control_port)};
+  spawn_node(late);
+  expect_fault(at_port(late.control_port), fault_ids::seed_no_address, {"late-seed.invalid"});
+  EXPECT_TRUE(sees(0, 1));
+  std::ofstream(hosts, std::ios::app) << "127.0.0.1 late-seed.invalid\n";
+  EXPECT_TRUE(within(milliseconds(20'000), [this] { return sees(0, 2); }));
+  EXPECT_TRUE(within(milliseconds(10'000), [&] {
+    return ask_at(at_port(late.control_port), {"status"}).exit_code == 0;
+  })) << ask_at(at_port(late.control_port), {"status"}).output;
 }
 
 INSTANTIATE_TEST_SUITE_P(of, joining_faults, testing::ValuesIn(rows),

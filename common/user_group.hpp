@@ -21,4 +21,8 @@ std::string group_in_environment();
 /// that name. Blocks while the host resolves a name.
 result<std::optional<gid_t>> group_named(const std::string& name);
 
+/// Whether this process may give its files to the group, as root and the group's members may.
+/// Errors: it may not, in words for operators.
+result<void> may_share_with(gid_t group);
+
 } // namespace peercache

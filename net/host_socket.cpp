@@ -1,13 +1,17 @@
 #include "net/host_socket.hpp"
 
 #include "common/loopback.hpp"
+#include "common/user_group.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
+#include <functional>
 #include <ifaddrs.h>
 #include <memory>
 #include <netdb.h>
@@ -99,6 +103,16 @@ error no_host_socket(const std::string& path, const std::string& why) {
                                        path, why)};
 }
 
+/// Whether the folder, which is there, may hold sockets: other users may not write to it.
+result<void> judge_folder(const std::string& folder, const struct stat& found) {
+  if (!S_ISDIR(found.st_mode))
+    return no_host_socket(folder, "it is not a folder");
+  if ((found.st_mode & (S_IWOTH | S_IWGRP)) != 0 ||
+      (found.st_uid != ::geteuid() && found.st_uid != 0))
+    return no_host_socket(folder, "other users may write to it");
+  return {};
+}
+
 /// Makes the folder if it is missing, and opens it to the group. An error when other users may
 /// write to it.
 result<void> prepare(const std::string& folder, std::optional<gid_t> group) {
@@ -107,11 +121,8 @@ result<void> prepare(const std::string& folder, std::optional<gid_t> group) {
   struct stat found {};
   if (::lstat(folder.c_str(), &found) != 0)
     return no_host_socket(folder, std::strerror(errno));
-  if (!S_ISDIR(found.st_mode))
-    return no_host_socket(folder, "it is not a folder");
-  if ((found.st_mode & (S_IWOTH | S_IWGRP)) != 0 ||
-      (found.st_uid != ::geteuid() && found.st_uid != 0))
-    return no_host_socket(folder, "other users may write to it");
+  if (auto fit = judge_folder(folder, found); !fit)
+    return fit;
   if (!group || found.st_uid != ::geteuid())
     return {};
   if (::lchown(folder.c_str(), static_cast<uid_t>(-1), *group) != 0 ||
@@ -121,20 +132,63 @@ result<void> prepare(const std::string& folder, std::optional<gid_t> group) {
   return {};
 }
 
-/// The first folder in which this process may make sockets.
-result<std::string> folder_for(const host_socket_options& options) {
+/// Whether this process may make names in the folder; else errno says why not.
+bool may_make_in(const std::string& folder) {
+  return ::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0;
+}
+
+/// Whether `prepare` would succeed, as far as that shows without making anything.
+/// @param root the folder that stands for `/`
+result<void> foresee(const std::string& folder, std::optional<gid_t> group,
+                     const std::string& root) {
+  const std::filesystem::path at = root + folder;
+  struct stat found {};
+  if (::lstat(at.c_str(), &found) != 0) {
+    if (errno != ENOENT)
+      return no_host_socket(folder, std::strerror(errno));
+    const auto above = at.has_filename() ? at.parent_path() : at.parent_path().parent_path();
+    return may_make_in(above.string()) ? result<void>()
+                                       : no_host_socket(folder, std::strerror(errno));
+  }
+  if (auto fit = judge_folder(folder, found); !fit)
+    return fit;
+  if (group && found.st_uid == ::geteuid())
+    if (const auto given = may_share_with(*group); !given)
+      return no_host_socket(folder, "it cannot be opened to node.group: " + given.error().message);
+  return {};
+}
+
+/// The first folder that is ready for sockets of this process.
+result<std::string>
+folder_for(const host_socket_options& options,
+           const std::function<result<void>(const std::string& folder)>& is_ready) {
   auto folders = host_socket_folders(options.folder);
   // Clients of other users look in no folder that is named after the node's user.
   if (options.group && options.folder.empty())
     folders = {system_folder};
   std::string faults;
   for (const auto& folder : folders) {
-    const auto ready = prepare(folder, options.group);
+    const auto ready = is_ready(folder);
     if (ready)
       return folder;
     faults += (faults.empty() ? "" : "; ") + ready.error().message;
   }
   return error{errc::io_failed, faults};
+}
+
+/// The name that a socket has until its mode is right and it listens.
+std::string first_name_of(std::uint16_t port, std::uint32_t number) {
+  return fmt::format(".{}.{:08x}", port, number);
+}
+
+bool names_fit(const std::string& folder, const host_socket_options& options) {
+  const auto name = name_of(options.bind, options.port);
+  const auto first = first_name_of(options.port, 0);
+  return address_of(folder + '/' + (name.size() > first.size() ? name : first)).has_value();
+}
+
+error path_too_long(const std::string& path) {
+  return no_host_socket(path, "the path is longer than a socket's may be");
 }
 
 /// Whether this user may trust the sockets in this folder: other users cannot write to it, and it
@@ -233,17 +287,16 @@ result<void> host_socket::claim(const std::string& from, const std::string& to) 
 }
 
 result<host_socket> host_socket::listen(const host_socket_options& options) {
-  const auto folder = folder_for(options);
+  const auto folder = folder_for(
+      options, [&options](const std::string& each) { return prepare(each, options.group); });
   if (!folder)
     return folder.error();
   const auto own_name = name_of(options.bind, options.port);
   const auto path = *folder + '/' + own_name;
-  // The socket gets its final name only when its mode is right and it listens.
-  const auto fresh = fmt::format("{}/.{}.{:08x}", *folder, options.port, std::random_device{}());
-  const auto at =
-      address_of(path.size() > fresh.size() ? path : fresh) ? address_of(fresh) : std::nullopt;
-  if (!at)
-    return no_host_socket(path, "the path is longer than a socket's may be");
+  const auto fresh = *folder + '/' + first_name_of(options.port, std::random_device{}());
+  const auto at = address_of(fresh);
+  if (!at || !names_fit(*folder, options))
+    return path_too_long(path);
   host_socket made(new_socket(), path);
   const int fd = made.listening_.get();
   if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&*at), sizeof *at) != 0)
@@ -264,6 +317,24 @@ result<host_socket> host_socket::listen(const host_socket_options& options) {
   if (auto done = made.claim(fresh, *folder + '/' + other_name); !done)
     return done.error();
   return made;
+}
+
+result<std::string> host_socket::examine(const host_socket_options& options,
+                                         const std::string& root) {
+  const auto folder = folder_for(
+      options, [&](const std::string& each) { return foresee(each, options.group, root); });
+  if (!folder)
+    return folder.error();
+  const auto path = *folder + '/' + name_of(options.bind, options.port);
+  if (!names_fit(*folder, options))
+    return path_too_long(path);
+  // A folder of root may hold sockets, and take none of this user.
+  if (!may_make_in(root + *folder) && errno != ENOENT)
+    return no_host_socket(path, std::strerror(errno));
+  if (options.group)
+    if (const auto given = may_share_with(*options.group); !given)
+      return no_host_socket(path, given.error().message);
+  return path;
 }
 
 unique_fd connect_on_host(const std::string& host, std::uint16_t port) {

@@ -56,6 +56,11 @@ struct host_socket_options {
 class host_socket {
 public:
   static result<host_socket> listen(const host_socket_options& options);
+  /// Returns the path that the socket of `listen` would have, or why that would fail, and makes
+  /// nothing. Whether another node serves there is not looked at. @param root the folder that
+  /// stands for `/`, without a `/` at its end
+  static result<std::string> examine(const host_socket_options& options,
+                                     const std::string& root = {});
   host_socket(host_socket&&) noexcept = default;
   host_socket& operator=(host_socket&&) noexcept = default;
 

@@ -28,6 +28,11 @@ inline constexpr name open_files = "open-files";
 inline constexpr name tls = "tls";
 inline constexpr name advertise = "advertise";
 
+// Checks of the group files.
+inline constexpr name node_group = "node-group";
+inline constexpr name socket_folder = "socket-folder";
+inline constexpr name log_file = "log-file";
+
 // Checks of the group ports.
 inline constexpr name port = "port";
 
@@ -49,9 +54,10 @@ inline constexpr name disk_space = "disk-space";
 inline constexpr name no_answer = "no-answer";
 
 inline constexpr std::array all{
-    data_plane, rdma_device, rdma_port,     rdma_gid,   rdma_mtu,         memlock,     huge_pages,
-    hugetlbfs,  memory,      shared_memory, open_files, cgroup_memory,    port,        seed,
-    disk_tier,  disk_folder, disk_owner,    disk_store, disk_file_system, disk_direct, disk_uring,
-    disk_sync,  disk_space,  tls,           advertise,  no_answer};
+    data_plane, rdma_device, rdma_port,     rdma_gid,   rdma_mtu,         memlock,       huge_pages,
+    hugetlbfs,  memory,      shared_memory, open_files, cgroup_memory,    port,          seed,
+    disk_tier,  disk_folder, disk_owner,    disk_store, disk_file_system, disk_direct,   disk_uring,
+    disk_sync,  disk_space,  tls,           advertise,  node_group,       socket_folder, log_file,
+    no_answer};
 
 } // namespace peercache::cli::check_ids

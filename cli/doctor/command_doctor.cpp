@@ -13,19 +13,22 @@ namespace peercache::cli {
 namespace {
 
 /// Options of the node that the checks depend on; `peercache doctor` takes each as a flag.
-constexpr std::array<std::string_view, 26> judged_options = {"data_plane",       "dev",
-                                                             "node.name",        "cluster.name",
-                                                             "insecure_cluster", "net.bind",
-                                                             "net.advertise",    "net.control_port",
-                                                             "net.data_port",    "net.lookup_port",
-                                                             "net.http_port",    "metrics.bind",
-                                                             "discovery.seeds",  "tls.cert",
-                                                             "tls.key",          "tls.ca",
-                                                             "pool.size",        "pool.huge_pages",
-                                                             "pool.name_prefix", "rdma.devices",
-                                                             "rdma.port",        "rdma.gid_index",
-                                                             "disk.enabled",     "disk.path",
-                                                             "disk.size",        "disk.store"};
+constexpr std::array<std::string_view, 29> judged_options = {
+    "data_plane",       "dev",
+    "node.name",        "cluster.name",
+    "insecure_cluster", "net.bind",
+    "net.advertise",    "net.control_port",
+    "net.data_port",    "net.lookup_port",
+    "net.http_port",    "metrics.bind",
+    "discovery.seeds",  "tls.cert",
+    "tls.key",          "tls.ca",
+    "pool.size",        "pool.huge_pages",
+    "pool.name_prefix", "rdma.devices",
+    "rdma.port",        "rdma.gid_index",
+    "disk.enabled",     "disk.path",
+    "disk.size",        "disk.store",
+    "node.group",       "net.socket_folder",
+    "log.file"};
 
 struct doctor_arguments {
   std::string config_path;

@@ -1,6 +1,7 @@
 #include "cli/doctor/machine.hpp"
 
 #include "cli/doctor/doctor_disk.hpp"
+#include "cli/doctor/doctor_files.hpp"
 #include "cli/doctor/doctor_host.hpp"
 #include "cli/doctor/doctor_identity.hpp"
 #include "cli/doctor/doctor_ports.hpp"
@@ -20,6 +21,8 @@ std::vector<check_group> examine_machine(const config::node_config& config) {
        [&config] { return std::vector{judge_identity(config, gather_identity(config))}; }},
       {"identity", "net.advertise", "look whether DNS answers",
        [&config] { return std::vector{look_at_advertise(config)}; }},
+      {"files", "node.group, net.socket_folder and log.file", "dmesg says what hangs",
+       [&config] { return judge_files_of_node(gather_files_facts(config)).checks; }},
       {"ports", "the node's ports", "dmesg says what hangs",
        [&config] { return judge_ports(gather_ports_facts(config)).checks; }}};
   for (const auto& seed : config.discovery.seeds)

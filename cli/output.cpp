@@ -29,6 +29,10 @@ std::string padded(std::string_view text, std::size_t width, text_table::align s
 constexpr std::size_t usual_columns = 80;
 /// A column of words is not made narrower than this.
 constexpr std::size_t narrowest_column = 10;
+/// Blanks between two columns.
+constexpr std::size_t column_gap = 2;
+/// Blanks before the further lines of a row of a folded table.
+constexpr std::size_t fold_indent = 4;
 
 std::size_t terminal_width(std::FILE* stream) {
   winsize size{};
@@ -133,45 +137,68 @@ void text_table::add_row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::vector<std::size_t> text_table::widths(std::size_t at_most) const {
-  std::vector<std::size_t> widths;
+text_table::layout text_table::layout_for(std::size_t at_most) const {
+  layout made;
   std::vector<std::size_t> least; // The widths below which a column does not go.
-  std::size_t total = 0;
+  std::size_t total = 0, total_least = 0;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const auto head = width_of(columns_[i].head);
     auto width = head;
     for (const auto& row : rows_)
       width = std::max(width, width_of(row[i]));
-    widths.push_back(width);
-    least.push_back(columns_[i].side == align::right ? width : std::max(head, narrowest_column));
-    total += width + (i == 0 ? 0 : 2);
+    const bool number = columns_[i].side == align::right;
+    least.push_back(number ? width : std::min(width, std::max(head, narrowest_column)));
+    made.widths.push_back(width);
+    total += width + (i == 0 ? 0 : column_gap);
+    total_least += least.back() + (i == 0 ? 0 : column_gap);
   }
-  for (; at_most != 0 && total > at_most; --total) {
-    std::size_t widest = columns_.size();
-    for (std::size_t i = 0; i < columns_.size(); ++i)
-      if (widths[i] > least[i] && (widest == columns_.size() || widths[i] > widths[widest]))
-        widest = i;
-    if (widest == columns_.size())
-      break;
-    --widths[widest];
+  auto& widths = made.widths;
+  if (at_most == 0 || total_least <= at_most) {
+    for (; at_most != 0 && total > at_most; --total) {
+      std::size_t widest = columns_.size();
+      for (std::size_t i = 0; i < columns_.size(); ++i)
+        if (widths[i] > least[i] && (widest == columns_.size() || widths[i] > widths[widest]))
+          widest = i;
+      --widths[widest];
+    }
+    made.lines.push_back({0, columns_.size()});
+    return made;
   }
-  return widths;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const auto room = at_most - std::min(at_most, fold_indent);
+    widths[i] = std::min(widths[i], std::max(least[i], room));
+    if (i == 0 || used + column_gap + widths[i] > at_most) {
+      made.lines.push_back({i, i});
+      used = i == 0 ? 0 : fold_indent;
+    } else
+      used += column_gap;
+    used += widths[i];
+    made.lines.back().end = i + 1;
+  }
+  return made;
 }
 
-std::string text_table::line_of(const std::vector<std::string>& cells,
-                                const std::vector<std::size_t>& widths) const {
+/// The lines of one row that these columns take.
+std::string text_table::part_of(const std::vector<std::string>& cells, const layout& at,
+                                span of) const {
   std::vector<std::vector<std::string>> parts;
   std::size_t lines = 1;
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    parts.push_back(wrapped(cells[i], widths[i]));
+  bool empty = true;
+  for (auto i = of.first; i < of.end; ++i) {
+    parts.push_back(wrapped(cells[i], at.widths[i]));
     lines = std::max(lines, parts.back().size());
+    empty = empty && cells[i].empty();
   }
+  if (empty && of.first > 0)
+    return {};
   std::string text;
-  for (std::size_t at = 0; at < lines; ++at) {
-    std::string line;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      line += i == 0 ? "" : "  ";
-      line += padded(at < parts[i].size() ? parts[i][at] : "", widths[i], columns_[i].side);
+  for (std::size_t each = 0; each < lines; ++each) {
+    std::string line(of.first == 0 ? 0 : fold_indent, ' ');
+    for (auto i = of.first; i < of.end; ++i) {
+      const auto& part = parts[i - of.first];
+      line += std::string(i == of.first ? 0 : column_gap, ' ');
+      line += padded(each < part.size() ? part[each] : "", at.widths[i], columns_[i].side);
     }
     trim_right(line);
     text += line + "\n";
@@ -179,16 +206,23 @@ std::string text_table::line_of(const std::vector<std::string>& cells,
   return text;
 }
 
+std::string text_table::line_of(const std::vector<std::string>& cells, const layout& at) const {
+  std::string text;
+  for (const auto& part : at.lines)
+    text += part_of(cells, at, part);
+  return text;
+}
+
 std::string text_table::to_string(bool colour, std::size_t width) const {
-  const auto column_widths = widths(width);
+  const auto at = layout_for(width);
   std::vector<std::string> heads;
   for (const auto& column : columns_)
     heads.push_back(column.head);
-  auto text = line_of(heads, column_widths);
+  auto text = line_of(heads, at);
   if (colour)
     text = "\x1b[1m" + text.substr(0, text.size() - 1) + "\x1b[0m\n";
   for (const auto& row : rows_)
-    text += line_of(row, column_widths);
+    text += line_of(row, at);
   return text;
 }
 

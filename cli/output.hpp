@@ -45,13 +45,24 @@ public:
 
   /// The table as text: one line for each row, ended by a line feed. With `colour` the head line is
   /// bold. Where lines would be longer than `width` columns (0: no bound) the widest columns of
-  /// words are made narrower, and their cells go on in further lines; numbers are never broken.
+  /// words are made narrower, and their cells go on in further lines; numbers are never broken. A
+  /// table that is too wide even so is folded: the columns that do not fit stand, indented, in
+  /// lines below, of the head as of each row.
   std::string to_string(bool colour, std::size_t width = columns_of(stdout)) const;
 
 private:
-  std::vector<std::size_t> widths(std::size_t at_most) const;
-  std::string line_of(const std::vector<std::string>& cells,
-                      const std::vector<std::size_t>& widths) const;
+  /// The columns of one line, the first and the one after the last, when the table is folded.
+  struct span {
+    std::size_t first = 0, end = 0;
+  };
+  /// Where columns stand in the lines of the table.
+  struct layout {
+    std::vector<std::size_t> widths; ///< The columns, in letters.
+    std::vector<span> lines;         ///< The lines of a row; several: the table is folded.
+  };
+  layout layout_for(std::size_t at_most) const;
+  std::string line_of(const std::vector<std::string>& cells, const layout& at) const;
+  std::string part_of(const std::vector<std::string>& cells, const layout& at, span of) const;
   std::vector<column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -119,6 +119,22 @@ TEST(output, the_widest_column_of_words_is_broken_and_no_number) {
   EXPECT_EQ(longest_of(table.to_string(true, 40)), 40 + 8) << "the head line's control sequences";
 }
 
+TEST(output, a_table_of_numbers_that_is_too_wide_is_folded) {
+  using side = text_table::align;
+  text_table table(
+      {{"NODE"}, {"STATE"}, {"POOL", side::right}, {"USED", side::right}, {"PAGES", side::right}});
+  table.add_row({"node-1", "ready", "12.0 GiB", "12.25 %", "1,234,567"});
+  table.add_row({"node-2", "gone: silent"});
+  EXPECT_EQ(table.to_string(false, 30), "NODE    STATE             POOL\n"
+                                        "       USED      PAGES\n"
+                                        "node-1  ready         12.0 GiB\n"
+                                        "    12.25 %  1,234,567\n"
+                                        "node-2  gone: silent\n");
+  for (std::size_t width = 14; width < 60; ++width)
+    EXPECT_LE(longest_of(table.to_string(false, width)), width);
+  EXPECT_EQ(table.to_string(false, 60), table.to_string(false, 0));
+}
+
 TEST(output, help_keeps_its_columns_as_far_as_they_fit) {
   const std::string help = "Usage: peercache status [OPTIONS]\n"
                            "  --timeout DURATION          How long one call may take, all in all "

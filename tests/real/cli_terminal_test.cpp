@@ -97,6 +97,12 @@ TEST_F(cli_terminal, facts_and_tables_keep_to_its_width) {
     EXPECT_LE(longest_of(status), columns) << status;
     EXPECT_NE(status.find("node-3"), std::string::npos) << status;
   }
+  for (const unsigned short columns : {80, 40}) {
+    const auto nodes = written_at(columns, words_of({"nodes", "--timeout", "300ms"}));
+    EXPECT_LE(longest_of(nodes), columns + 8u) << nodes; // The head's control characters.
+    for (const char* part : {"EVICTIONS", "RECORDS", "32.0 MiB"})
+      EXPECT_NE(nodes.find(part), std::string::npos) << nodes;
+  }
   const auto table = written_at(80, words_of({"exists", std::string(150, 'k'), "key"}));
   EXPECT_LE(longest_of(table), 80u + 8) << table; // The head line has 8 control characters.
   EXPECT_GT(longest_of(run_cli(lost).output), 80u) << "no terminal, no width";

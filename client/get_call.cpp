@@ -147,7 +147,8 @@ void get_call::read_from_memory(mirror_call& mirrors) {
   for (auto& read : batches_) {
     const auto begun = std::chrono::steady_clock::now();
     read->over->finish();
-    wait_.add(link::call_wait::peer, read->name, std::chrono::steady_clock::now() - begun);
+    wait_.add(link::call_wait::peer, read->batch.peer.name,
+              std::chrono::steady_clock::now() - begun);
     client_.load.end(read->batch.peer.inc, read->bytes);
     take_batch(*read, mirrors);
   }
@@ -230,10 +231,10 @@ get_call::peer_read& get_call::read_of(const incarnation& holder) {
   const auto* peer = cluster_->find(holder);
   PEERCACHE_ASSERT(peer != nullptr); // The plan reads from members only.
   auto& fresh = *batches_.emplace_back(std::make_unique<peer_read>());
-  fresh.batch.peer = {peer->self.id,        peer->self.inc,          peer->self.host,
-                      peer->self.data_port, client_.options.cluster, peer->self.rails};
+  fresh.batch.peer = {
+      peer->self.id,           peer->self.inc,   peer->self.host,          peer->self.data_port,
+      client_.options.cluster, peer->self.rails, rdma::data_service::pool, peer->self.name};
   fresh.batch.deadline = until_;
-  fresh.name = peer->self.name;
   return fresh;
 }
 

@@ -29,7 +29,6 @@ private:
   /// Pages of one peer, with the indices of their results.
   struct peer_read {
     rdma::read_batch batch;
-    std::string name; ///< Name of the peer.
     std::vector<std::uint32_t> indices;
     std::uint64_t bytes = 0;
     std::optional<rdma::striped_read> over; ///< Reads the pages over all lanes; empty before the

@@ -19,6 +19,20 @@ std::string next_name() {
   return reader_name(process_place::own(), made.fetch_add(1));
 }
 
+/// The metrics of one kind of connection that have a label for the peer.
+struct peer_metrics {
+  metric reads, bytes, errors;
+};
+
+void add_peers(metrics::samples& totals, const rdma::peer_counters& counters,
+               const peer_metrics& as) {
+  counters.for_each([&](const std::string& peer, const rdma::peer_counts& counts) {
+    totals.add(as.reads, {peer}, counts.reads);
+    totals.add(as.bytes, {peer}, counts.bytes);
+    totals.add(as.errors, {peer}, counts.errors);
+  });
+}
+
 } // namespace
 
 read_plane::read_plane(std::shared_ptr<rdma::device_memory> device,
@@ -80,6 +94,7 @@ result<void> read_plane::add_tcp(const client_options& options) {
   tcp.channels.channels_per_peer_max = options.channels_per_peer_max;
   tcp.channels.connect_timeout = options.page_connect_timeout;
   tcp.channels.breaker.slow_start_calls = peer_health::slow_start_calls;
+  tcp.channels.counters = &tcp_peers_;
   tcp.device = device_.get();
   tcp.tls = tls_;
   tcp.pages_in_tls = options.rails.pages_in_tls;
@@ -127,12 +142,13 @@ void read_plane::add_to(metrics::samples& totals) const {
       if (auto count = counters.errors[status].load(); count != 0)
         totals.add(metric::rdma_errors_total, {rail, rdma::rail_counters::status_name(status)},
                    count);
-    counters.peers.for_each([&](const std::string& peer, const rdma::peer_counts& counts) {
-      totals.add(metric::rdma_peer_reads_total, {peer}, counts.reads);
-      totals.add(metric::rdma_peer_bytes_total, {peer}, counts.bytes);
-      totals.add(metric::rdma_peer_errors_total, {peer}, counts.errors);
-    });
+    add_peers(totals, counters.peers,
+              {metric::rdma_peer_reads_total, metric::rdma_peer_bytes_total,
+               metric::rdma_peer_errors_total});
   }
+  add_peers(
+      totals, tcp_peers_,
+      {metric::tcp_peer_reads_total, metric::tcp_peer_bytes_total, metric::tcp_peer_errors_total});
 }
 
 result<void> read_plane::register_buffer(std::span<std::byte> memory) {

@@ -6,6 +6,7 @@
 #include "rdma/data_plane.hpp"
 #include "rdma/data_plane_loop.hpp"
 #include "rdma/device_memory.hpp"
+#include "rdma/peer_counters.hpp"
 #include "rdma/read_lane.hpp"
 
 #include <atomic>
@@ -38,7 +39,7 @@ public:
   const std::string& choice() const noexcept { return choice_; }
   bool has_rails() const noexcept { return !rails_.empty(); }
   std::size_t rails() const noexcept { return rails_.size(); }
-  /// Adds what the rails counted to the totals that this host's node is told.
+  /// Adds what the rails and the TCP lane counted to the totals that this host's node is told.
   void add_to(metrics::samples& totals) const;
 
   /// Registers the memory with all rails, or with none; returns the first failure.
@@ -69,6 +70,8 @@ private:
   /// TLS of the connections to data ports; null: they are plain.
   const std::shared_ptr<net::tls_context> tls_;
   std::string choice_;
+  /// Counts of the TCP lane by peer; declared before `planes_`, which use them.
+  rdma::peer_counters tcp_peers_;
   /// The rails to read over; declared before `planes_`, which use them.
   std::vector<std::unique_ptr<rdma::reader_rail>> rails_;
   std::vector<std::unique_ptr<rdma::data_plane>> planes_;

@@ -174,6 +174,9 @@ void add_cluster(table& rows) {
       {data_bytes_sent_total, "peercache_data_bytes_sent_total", counter, {}, "Page bytes that were sent to readers on other hosts."},
       {breakers_open, "peercache_breakers_open", gauge, {}, "Peers that local clients leave alone at the moment because they failed repeatedly."},
       {data_plane_info, "peercache_data_plane_info", gauge, s.plane, "Always 1; the label says whether pages go over verbs or TCP, and why."},
+      {tcp_peer_reads_total, "peercache_tcp_peer_reads_total", counter, s.peer, "Pages that local clients got from this peer's pool over TCP."},
+      {tcp_peer_bytes_total, "peercache_tcp_peer_bytes_total", counter, s.peer, "Bytes of these pages."},
+      {tcp_peer_errors_total, "peercache_tcp_peer_errors_total", counter, s.peer, "TCP connections to this peer's data port that were refused, not answered in time, or ended with pages on their way."},
   });
 }
 

@@ -45,7 +45,7 @@ bool may_have(const metric_info& info, const series& which) noexcept;
 /// assert. Limit: a series beyond `series_max` is left out.
 class samples {
 public:
-  /// Room for three metrics of each of `limits::members_max` peers, and for all other metrics.
+  /// Room for six metrics of each peer that a process names, 1,024, and for all other metrics.
   static constexpr std::size_t series_max = std::size_t{1} << 14;
 
   /// Sets a metric's value. @pre the metric is a gauge or a counter, without labels where no words

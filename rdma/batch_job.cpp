@@ -1,6 +1,7 @@
 #include "rdma/batch_job.hpp"
 
 #include "common/assert.hpp"
+#include "rdma/peer_counters.hpp"
 
 namespace peercache::rdma {
 
@@ -14,6 +15,17 @@ void count(data_plane_stats& stats, const read_batch& batch) noexcept {
     if (page.status == page_status::hit)
       stats.bytes += page.length_bytes;
   }
+}
+
+void count(peer_counts& counts, const read_batch& batch) noexcept {
+  std::uint64_t pages = 0, bytes = 0;
+  for (const auto& page : batch.pages)
+    if (page.status == page_status::hit) {
+      ++pages;
+      bytes += page.length_bytes;
+    }
+  counts.reads.fetch_add(pages, std::memory_order_relaxed);
+  counts.bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 bool source_fits(const page_read& page, data_service service) noexcept {
@@ -62,6 +74,8 @@ void batch_job::finish(page_status status, data_plane_stats& stats) noexcept {
     if (page.status == page_status::pending)
       page.status = status;
   count(stats, *batch);
+  if (counts != nullptr)
+    count(*counts, *batch);
   batch->finish();
   batch = nullptr;
 }

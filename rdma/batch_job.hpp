@@ -7,6 +7,8 @@
 
 namespace peercache::rdma {
 
+struct peer_counts;
+
 /// Pages of one batch that travel in one request: `order[first .. first + count)` of its job.
 struct sub_request {
   std::uint32_t first = 0;
@@ -27,6 +29,7 @@ struct sub_request_limits {
 struct batch_job {
   std::uint64_t id = 0;
   read_batch* batch = nullptr;
+  peer_counts* counts = nullptr; ///< Counts of the batch's peer; null: nobody counts by peer.
   /// Indexes, into the batch's pages, of the pages that are asked for.
   std::vector<std::uint32_t> order;
   std::vector<sub_request> subs;
@@ -47,8 +50,8 @@ struct batch_job {
 
   page_read& page(std::uint32_t position) noexcept { return batch->pages[order[position]]; }
 
-  /// Gives the pages that are still pending `status`, and finishes the batch, which belongs to its
-  /// caller again then.
+  /// Gives the pages that are still pending `status`, counts, and finishes the batch, which belongs
+  /// to its caller again then.
   void finish(page_status status, data_plane_stats& stats) noexcept;
 };
 

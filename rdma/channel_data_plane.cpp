@@ -68,6 +68,7 @@ void channel_data_plane::start(read_batch& batch) {
   auto made = std::make_unique<flight>();
   auto& job = made->job;
   job.id = next_id_++;
+  job.counts = peer->counts;
   made->peer = peer;
   plan(job, batch, transport_->cut(batch));
   deadlines_.insert({batch.deadline, job.id});
@@ -159,6 +160,7 @@ void channel_data_plane::assign(channel_peer& peer) {
       return;
     }
     job.failed = true;
+    peer.count_error();
     complete(*flights_.at(job.id), page_status::unreachable);
   }
 }
@@ -255,6 +257,7 @@ void channel_data_plane::on_broken(channel_peer& peer, page_channel& channel) {
     drop_channels_of(peer, *job);
     return complete(*flights_.at(job->id), page_status::bad_size);
   }
+  peer.count_error();
   job->failed |= why != page_channel::loss_reason::closed;
   for (const auto& sub : lost) {
     for (std::uint32_t i = 0; i < sub.count; ++i)

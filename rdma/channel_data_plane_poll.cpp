@@ -198,6 +198,7 @@ bool channel_data_plane::expire_batches() {
     auto& late = *flights_.at(deadlines_.begin()->second);
     auto& peer = *late.peer;
     late.job.failed |= peer.carries(late.job) && !late.job.answered;
+    peer.count_late(late.job);
     cut_off(late, page_status::timed_out);
     freed.push_back(&peer);
   }

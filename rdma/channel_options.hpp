@@ -8,6 +8,8 @@
 
 namespace peercache::rdma {
 
+class peer_counters;
+
 /// Options of a reader's data plane that are the same over TCP and over verbs.
 struct channel_plane_options {
   std::uint32_t channels_per_peer_max = limits::channels_per_peer_max;
@@ -18,6 +20,9 @@ struct channel_plane_options {
   std::chrono::milliseconds connect_timeout{500};
   std::chrono::milliseconds idle_timeout{60'000};
   circuit_breaker::options breaker;
+  /// Where the plane counts by peer; outlives the plane. Null: the plane does not, as over verbs,
+  /// whose channels count.
+  peer_counters* counters = nullptr;
 };
 
 } // namespace peercache::rdma

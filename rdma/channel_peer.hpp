@@ -4,6 +4,7 @@
 #include "rdma/batch_job.hpp"
 #include "rdma/channel_options.hpp"
 #include "rdma/page_channel.hpp"
+#include "rdma/peer_counters.hpp"
 
 #include <deque>
 #include <memory>
@@ -16,8 +17,7 @@ namespace peercache::rdma {
 /// Threads: none; the plane's owner serializes. Invariants: (1) at most `channels_per_peer_max`
 /// channels; (2) a waiting job has no channel.
 struct channel_peer {
-  explicit channel_peer(const peer_endpoint& at, const channel_plane_options& opts)
-      : endpoint(at), breaker(opts.breaker) {}
+  channel_peer(const peer_endpoint& at, const channel_plane_options& opts);
 
   peer_endpoint endpoint;
   circuit_breaker breaker;
@@ -25,10 +25,15 @@ struct channel_peer {
   std::deque<batch_job*> waiting;
   std::uint32_t jobs = 0; ///< Jobs that wait for a channel or ride on one.
   clock::time_point used_at{};
+  peer_counts* counts; ///< Counts under the peer's name; null: nobody counts by peer.
 
   page_channel* idle_channel() noexcept;
   bool carries(const batch_job& job) const noexcept;
   void forget_waiting(const batch_job& job) noexcept;
+  /// Counts a channel that could not be made, or was lost.
+  void count_error() noexcept;
+  /// Counts the channels of a job, which are about to be dropped because the peer is too slow.
+  void count_late(const batch_job& job) noexcept;
 };
 
 } // namespace peercache::rdma

@@ -256,10 +256,11 @@ public:
   void serve(test_pool& pool, tcp_page_server_options opts);
   void stop_serving() override { server.reset(); }
   peer_endpoint peer(const incarnation& inc) const override {
-    return {{1}, inc, "127.0.0.1", port, "test", 0, service};
+    return {{1}, inc, "127.0.0.1", port, "test", 0, service, name};
   }
   void step() override;
 
+  std::string name; ///< Name under which the server is counted.
   /// The server's TLS handshakes, if the reader has TLS; null: connections are plain.
   std::unique_ptr<net::tls_handshakes> handshakes;
   std::unique_ptr<channel_data_plane> reader;

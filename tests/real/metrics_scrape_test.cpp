@@ -42,14 +42,25 @@ bool has(const metrics::samples& said, metrics::metric id) {
          std::ranges::any_of(said.latencies(), is_its);
 }
 
+/// Metrics of nodes whose neighbours stay in the view long after they have ended.
+class metrics_scrape_of_gone : public metrics_scrape {
+protected:
+  void SetUp() override {
+    prototype_.flags = {"--discovery-expiry", "60s"};
+    metrics_scrape::SetUp();
+  }
+};
+
 /// Whether the metric is one of which a lone node without rails says nothing. Data planes and the
-/// overview tell the metrics actor (tests/actors/metrics_state_test.cpp), records are handed over
-/// to other nodes (tests/actors/directory_actor_test.cpp), workers that hand prompts over tell
-/// theirs (tests/client/handoff/hand_over_counts_test.cpp), and the scrape itself refuses series.
+/// overview tell the metrics actor (tests/actors/metrics_state_test.cpp), peers are other nodes
+/// (below), records are handed over to other nodes (tests/actors/directory_actor_test.cpp), workers
+/// that hand prompts over tell theirs (tests/client/handoff/hand_over_counts_test.cpp), and the
+/// scrape itself refuses series.
 bool is_of_others(const metrics::metric_info& info) {
   return (info.name.starts_with("peercache_data_") &&
           info.id != metrics::metric::data_plane_info) ||
-         info.name.starts_with("peercache_rdma_") || info.name.starts_with("peercache_handoff_") ||
+         info.name.starts_with("peercache_rdma_") || info.name.starts_with("peercache_tcp_peer_") ||
+         info.name.starts_with("peercache_handoff_") ||
          info.id == metrics::metric::cluster_faults ||
          info.id == metrics::metric::directory_handed_over_total ||
          info.id == metrics::metric::series_refused_total;
@@ -119,6 +130,9 @@ TEST_F(metrics_scrape, counts_what_the_clients_of_the_host_did) {
   EXPECT_TRUE(within(milliseconds(10'000), [&] {
     return value_of(0, R"(peercache_hits_total{source="other_host"})") == 8 &&
            value_of(0, R"(peercache_misses_total{reason="not_found"})") == 1 &&
+           value_of(0, R"(peercache_tcp_peer_reads_total{peer="node-2"})") == 8 &&
+           value_of(0, R"(peercache_tcp_peer_bytes_total{peer="node-2"})") == 8.0 * page_bytes &&
+           value_of(0, R"(peercache_tcp_peer_errors_total{peer="node-2"})") == 0 &&
            value_of(1, R"(peercache_pages_total{op="set",result="stored"})") == 8 &&
            value_of(1, "peercache_pool_pages") == 8 &&
            value_of(1, "peercache_data_pages_sent_total") == 8 &&
@@ -127,6 +141,20 @@ TEST_F(metrics_scrape, counts_what_the_clients_of_the_host_did) {
   EXPECT_GT(value_of(0, R"(peercache_op_seconds_count{op="get"})").value_or(0), 8);
   EXPECT_GT(value_of(0, "process_open_fds").value_or(0), 10);
   EXPECT_GT(value_of(0, "process_cpu_seconds_total").value_or(0), 0);
+}
+
+TEST_F(metrics_scrape_of_gone, a_peer_whose_data_port_refuses_is_counted_by_its_name) {
+  const auto writer = client_of(1);
+  const auto reader = client_of(0);
+  put(*writer, 0, 8);
+  ASSERT_EQ(count_existing(*reader, 0, 8), 8u);
+  node(1).process().kill_now();
+  std::uint32_t id = 0;
+  EXPECT_TRUE(within(milliseconds(20'000), [&] {
+    EXPECT_NE(get(*reader, id++ % 8).result.status, page_status::hit);
+    return value_of(0, R"(peercache_tcp_peer_errors_total{peer="node-2"})").value_or(0) > 0;
+  }));
+  EXPECT_EQ(value_of(0, R"(peercache_tcp_peer_errors_total{peer="node-3"})").value_or(0), 0);
 }
 
 TEST_F(metrics_scrape, health_and_readiness_are_two_things) {

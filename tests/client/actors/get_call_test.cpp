@@ -52,6 +52,12 @@ protected:
   void spoil(const played_node& holder, const directory::page_location& page) {
     holder.memory.slots().bytes(page.slot, page_bytes)[page_bytes / 2] ^= std::byte{1};
   }
+  /// What the client counted of its reads from `far`.
+  double counted(metrics::metric id) const {
+    metrics::samples said;
+    client->reads->add_to(said);
+    return said.value(id, {"far"});
+  }
   static client_options with(verify_mode how) {
     client_options options;
     options.verify_own_host = options.verify_tcp = how;
@@ -296,6 +302,27 @@ TEST_F(get_call_test, load_is_counted_for_no_longer_than_the_read) {
 }
 
 // -- tests of shards that do not answer well
+
+TEST_F(get_call_test, what_comes_over_tcp_is_counted_by_the_name_of_the_peer) {
+  start();
+  publish_far(1);
+  publish_far(2);
+  const auto results = get({1, 2, 3});
+  ASSERT_EQ(results[1].origin, page_origin::other_host);
+  EXPECT_EQ(counted(metrics::metric::tcp_peer_reads_total), 2);
+  EXPECT_EQ(counted(metrics::metric::tcp_peer_bytes_total), 2 * page_bytes);
+  EXPECT_EQ(counted(metrics::metric::tcp_peer_errors_total), 0);
+}
+
+TEST_F(get_call_test, a_data_port_that_refuses_is_counted_by_the_name_of_the_peer) {
+  start();
+  far.self.data_port = net::local_port(nobody);
+  show({&near, &far}, 2);
+  publish_far(1);
+  expect_miss(1, status::unreachable);
+  EXPECT_GE(counted(metrics::metric::tcp_peer_errors_total), 1);
+  EXPECT_EQ(counted(metrics::metric::tcp_peer_reads_total), 0);
+}
 
 TEST_F(get_call_test, a_shard_that_is_silent_costs_no_more_than_the_deadline) {
   start();

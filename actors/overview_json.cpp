@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -16,7 +18,8 @@ using nlohmann::json;
 
 namespace {
 
-/// Most peers that are named for a node: those with the most bytes.
+/// Most peers that are named for a node because they sent the most bytes, and as many again because
+/// of the most errors.
 constexpr std::size_t peers_shown_max = 16;
 
 /// Returns whole numbers as integers: a double is written in the form 1e+15 from that size on.
@@ -84,20 +87,72 @@ json disk_of(const node_status& status) {
           {"evictions", count_of(status, metric::disk_evictions_total)}};
 }
 
-/// The peers from which the clients of this node READ the most.
+/// What the clients of a node read from one peer, or from all, over rails, TCP or both.
+struct peer_traffic {
+  std::string peer;
+  double bytes = 0, pages = 0, errors = 0;
+};
+
+/// Adds what came over one kind of connection, by peer.
+void add_traffic(std::map<std::string, peer_traffic>& peers, const metrics::samples& samples,
+                 metric bytes, metric pages, metric errors) {
+  each_series(samples, bytes,
+              [&](const auto& words, double value) { peers[words[0]].bytes += value; });
+  each_series(samples, pages,
+              [&](const auto& words, double value) { peers[words[0]].pages += value; });
+  each_series(samples, errors,
+              [&](const auto& words, double value) { peers[words[0]].errors += value; });
+}
+
+void add_tcp_traffic(std::map<std::string, peer_traffic>& peers, const metrics::samples& samples) {
+  add_traffic(peers, samples, metric::tcp_peer_bytes_total, metric::tcp_peer_reads_total,
+              metric::tcp_peer_errors_total);
+}
+
+json numbers_of(const peer_traffic& traffic) {
+  return {{"bytes", number_of(traffic.bytes)},
+          {"pages", number_of(traffic.pages)},
+          {"errors", number_of(traffic.errors)}};
+}
+
+/// The peers from which the clients of this node read the most, over rails and TCP, and behind them
+/// those with the most errors: a peer that refuses all connections sends no bytes.
 json peers_of(const metrics::samples& samples) {
-  std::vector<std::pair<double, std::string>> busiest;
-  each_series(samples, metric::rdma_peer_bytes_total,
-              [&](const auto& words, double value) { busiest.emplace_back(value, words[0]); });
-  std::sort(busiest.rbegin(), busiest.rend());
-  busiest.resize(std::min(busiest.size(), peers_shown_max));
+  std::map<std::string, peer_traffic> by_name;
+  add_traffic(by_name, samples, metric::rdma_peer_bytes_total, metric::rdma_peer_reads_total,
+              metric::rdma_peer_errors_total);
+  add_tcp_traffic(by_name, samples);
+  std::vector<peer_traffic> sorted;
+  for (auto& [name, traffic] : by_name) {
+    traffic.peer = name;
+    sorted.push_back(traffic);
+  }
+  std::ranges::stable_sort(sorted, std::greater{}, &peer_traffic::bytes);
+  const auto rest =
+      sorted.begin() + static_cast<std::ptrdiff_t>(std::min(sorted.size(), peers_shown_max));
+  std::stable_sort(rest, sorted.end(),
+                   [](const auto& one, const auto& other) { return one.errors > other.errors; });
   auto all = json::array();
-  for (const auto& [bytes, peer] : busiest)
-    all.push_back({{"peer", peer},
-                   {"bytes", number_of(bytes)},
-                   {"pages", number_of(samples.value(metric::rdma_peer_reads_total, {peer}))},
-                   {"errors", number_of(samples.value(metric::rdma_peer_errors_total, {peer}))}});
+  for (auto at = sorted.begin(); at != sorted.end() && all.size() < 2 * peers_shown_max; ++at) {
+    if (at >= rest && at->errors == 0)
+      break;
+    all.push_back(numbers_of(*at));
+    all.back()["peer"] = at->peer;
+  }
   return all;
+}
+
+/// What came over TCP from all peers together.
+json tcp_of(const metrics::samples& samples) {
+  std::map<std::string, peer_traffic> by_name;
+  add_tcp_traffic(by_name, samples);
+  peer_traffic sum;
+  for (const auto& [name, traffic] : by_name) {
+    sum.bytes += traffic.bytes;
+    sum.pages += traffic.pages;
+    sum.errors += traffic.errors;
+  }
+  return numbers_of(sum);
 }
 
 json rails_of(const metrics::samples& samples) {
@@ -137,6 +192,7 @@ void add_status(json& node, const node_status& status) {
                    {"set", bytes_of(status.samples, "set")}};
   node["peers"] = peers_of(status.samples);
   node["rails"] = rails_of(status.samples);
+  node["tcp"] = tcp_of(status.samples);
   node["fault_ids"] = fault_ids_of(status);
 }
 

@@ -83,7 +83,8 @@ function listOf(counts) {
 
 function trafficRow(node, stale) {
   const peers = node.peers.map((peer) => `${peer.peer} ${bytes(peer.bytes)}${peer.errors > 0 ? `, ${count(peer.errors)} errors` : ""}`);
-  const rails = node.rails.map((rail) => `${rail.rail} ${bytes(rail.bytes)}`);
+  const lanes = node.rails.map((rail) => `${rail.rail} ${bytes(rail.bytes)}`);
+  if (node.tcp.bytes > 0) lanes.push(`TCP ${bytes(node.tcp.bytes)}`);
   return {
     key: node.name,
     old: stale || !node.reachable,
@@ -93,7 +94,7 @@ function trafficRow(node, stale) {
       { text: bytes(node.bytes.set) },
       { text: listOf(node.hits) || "none" },
       { text: listOf(node.misses) || "none" },
-      { text: peers.join(", ") || "none", small: rails.join(", ") },
+      { text: peers.join(", ") || "none", small: lanes.join(", ") },
     ],
   };
 }

@@ -231,6 +231,40 @@ TEST_F(cluster_overview_test, a_node_shows_where_hits_came_from_and_why_pages_we
   EXPECT_EQ(node["fault_ids"], nlohmann::json({fault_ids::disk_slow}));
 }
 
+TEST_F(cluster_overview_test, traffic_by_peer_is_that_of_rails_and_of_tcp_together) {
+  seen.due(now, today);
+  auto said = status_of_node(a);
+  said.samples.set(metric::rdma_peer_bytes_total, {"b"}, 100);
+  said.samples.set(metric::rdma_peer_reads_total, {"b"}, 2);
+  said.samples.set(metric::tcp_peer_bytes_total, {"b"}, 50);
+  said.samples.set(metric::tcp_peer_reads_total, {"b"}, 1);
+  said.samples.set(metric::tcp_peer_errors_total, {"b"}, 4);
+  said.samples.set(metric::tcp_peer_bytes_total, {"c"}, 500);
+  answer(a, said);
+  const auto node = json()["nodes"][0];
+  EXPECT_EQ(node["peers"],
+            nlohmann::json({{{"peer", "c"}, {"bytes", 500}, {"pages", 0}, {"errors", 0}},
+                            {{"peer", "b"}, {"bytes", 150}, {"pages", 3}, {"errors", 4}}}));
+  EXPECT_EQ(node["tcp"], nlohmann::json({{"bytes", 550}, {"pages", 1}, {"errors", 4}}));
+}
+
+TEST_F(cluster_overview_test, a_peer_that_refuses_is_named_beside_the_busiest_sixteen) {
+  seen.due(now, today);
+  auto said = status_of_node(a);
+  for (int i = 0; i < 60; ++i)
+    said.samples.set(metric::tcp_peer_bytes_total, {"busy-" + std::to_string(i)}, 1000 + i);
+  said.samples.set(metric::tcp_peer_errors_total, {"refuses"}, 7);
+  said.samples.set(metric::tcp_peer_errors_total, {"busy-0"}, 1);
+  answer(a, said);
+  const auto peers = json()["nodes"][0]["peers"];
+  ASSERT_EQ(peers.size(), 18u);
+  EXPECT_EQ(peers[0]["peer"], "busy-59");
+  EXPECT_EQ(peers[15]["peer"], "busy-44");
+  EXPECT_EQ(peers[16]["peer"], "refuses");
+  EXPECT_EQ(peers[16]["errors"], 7);
+  EXPECT_EQ(peers[17]["peer"], "busy-0");
+}
+
 TEST_F(cluster_overview_test, the_ring_of_two_alike_nodes_is_shared_by_both) {
   seen.take(topology({a, b}));
   seen.due(now, today);

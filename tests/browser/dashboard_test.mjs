@@ -83,6 +83,10 @@ untimed("live data of three nodes, and pages that were put and read", async () =
   assert.match(await page.textContent("#cluster"), new RegExp(cluster.name));
   await cluster.cli(first, "put", "greeting", join(process.cwd(), "package.json"));
   await cluster.cli(first, "get", "greeting", "/dev/null");
+  await cluster.cli(cluster.nodes[1], "put", "from-afar", join(process.cwd(), "package.json"));
+  await cluster.cli(first, "get", "from-afar", "/dev/null");
+  await until("traffic by peer", async () => /node-2 \d+ B/.test(await page.textContent("#traffic-body")));
+  assert.match(await page.textContent("#traffic-body"), /TCP \d+ B/);
   await until("the page in the pool", async () => /[1-9]\d* page/.test(await page.textContent("#nodes-body tr")));
   await picture(page, "wide");
   assert.deepEqual(page.complaints, []);

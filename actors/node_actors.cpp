@@ -30,7 +30,6 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Pause between two look-ups of the seeds that have no address.
-constexpr auto names_pause = 1s;
 
 } // namespace
 
@@ -181,7 +180,7 @@ void node::impl::spawn_adoption() {
 void node::impl::spawn_membership(const std::shared_ptr<peer>& own) {
   PEERCACHE_ASSERT(connector_ && links_ && directory_ && pool_); // The handles are copied here.
   membership_actor_options membership;
-  membership.machine = machine_options(config_, seeds_.all);
+  membership.machine = machine_options(config_, seeds_);
   if (!seeds_.lacking.empty())
     membership.names =
         std::make_shared<seed_names>(std::move(seeds_.lacking), net::resolve_host, names_pause);

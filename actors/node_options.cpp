@@ -23,6 +23,14 @@ storage::eviction_kind kind_of(config::eviction_mode mode) {
   return storage::eviction_kind::automatic;
 }
 
+/// Time beyond discovery.expiry after which a head founds a cluster although seeds of it have no
+/// address yet.
+constexpr std::chrono::seconds found_without_names_after{10};
+
+error no_answer_yet() {
+  return {errc::timed_out, "the name service has not answered yet"};
+}
+
 } // namespace
 
 storage::pool_memory_options memory_options(const config::node_config& config,
@@ -65,20 +73,35 @@ std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
 resolved_seeds resolve_seeds(const std::vector<config::host_port>& seeds) {
   resolved_seeds resolved;
   for (const auto& seed : seeds) {
-    auto address = net::resolve_host(seed.host);
-    resolved.all.push_back({address ? *address : seed.host, seed.port});
-    if (address)
+    resolved.all.push_back({seed.host, seed.port});
+    if (!net::is_numeric(seed.host))
+      resolved.lacking.insert_or_assign(resolved.all.back(), no_answer_yet());
+  }
+  auto answers =
+      seed_names(resolved.lacking, net::resolve_host, names_pause).take_within(names_patience);
+  for (auto& seed : resolved.all) {
+    const auto answer = answers.find(seed);
+    if (answer == answers.end())
       continue;
-    log::warn("discovery.seeds: {}; the node goes on looking for it", address.error().message);
-    resolved.lacking.insert_or_assign(resolved.all.back(), std::move(address));
+    if (answer->second) {
+      resolved.lacking.erase(seed);
+      seed.host = *answer->second;
+    } else {
+      log::warn("discovery.seeds: {}: {}; the node goes on looking for it", seed.host,
+                answer->second.error().message);
+      resolved.lacking.insert_or_assign(seed, answer->second);
+    }
   }
   return resolved;
 }
 
 discovery::membership_options machine_options(const config::node_config& config,
-                                              std::vector<discovery::endpoint> seeds) {
+                                              const resolved_seeds& seeds) {
   discovery::membership_options options;
-  options.seeds = std::move(seeds);
+  options.seeds = seeds.all;
+  // A living cluster may be behind a name that has no address yet.
+  if (!seeds.lacking.empty())
+    options.patience = found_without_names_after;
   options.max_masters = config.discovery.max_masters;
   options.heartbeat = config.discovery.heartbeat;
   options.expiry = config.discovery.expiry;

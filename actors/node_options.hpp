@@ -27,12 +27,16 @@ struct resolved_seeds {
   seed_names::answers lacking; ///< The seeds without an address, and why.
 };
 
+/// How long a start waits for the addresses of seeds, and how long the node then pauses between two
+/// look-ups of a name.
+inline constexpr std::chrono::milliseconds names_patience{1000}, names_pause{1000};
+
 /// Resolves the names of seeds to numbers, because addresses are compared as text later. Blocks
-/// while names are resolved; names without an address make a line in the log.
+/// for `names_patience` at most; names without an address by then make a line in the log.
 resolved_seeds resolve_seeds(const std::vector<config::host_port>& seeds);
 
 discovery::membership_options machine_options(const config::node_config& config,
-                                              std::vector<discovery::endpoint> seeds);
+                                              const resolved_seeds& seeds);
 
 /// Longest time in which a cluster finds that a master is gone and decides without it, if it has
 /// the votes.

@@ -10,57 +10,58 @@
 
 namespace peercache::actors {
 
-/// What the thread and the owner share.
+/// What the threads and the owner share. Under a mutex, since a thread that blocks in the resolver
+/// can be no actor.
 struct seed_names::board {
   std::mutex lock;
-  std::condition_variable end;
-  bool ended = false; ///< The owner is gone.
-  answers news;       ///< Answers that the owner has not taken.
+  std::condition_variable changed;
+  bool ended = false;         ///< The owner is gone.
+  std::size_t unanswered = 0; ///< Seeds that were never looked up to the end.
+  answers news;               ///< Answers that the owner has not taken.
 };
 
 seed_names::seed_names(answers lacking, resolver resolve, std::chrono::milliseconds pause)
     : board_(std::make_shared<board>()) {
   PEERCACHE_ASSERT(resolve);
-  std::vector<discovery::endpoint> seeds;
-  for (const auto& [seed, why] : lacking)
-    seeds.push_back(seed);
+  const auto seeds = lacking;
+  board_->unanswered = seeds.size();
   board_->news = std::move(lacking);
-  std::thread([shared = board_, seeds = std::move(seeds), resolve = std::move(resolve),
-               pause]() mutable {
-    ::pthread_setname_np(::pthread_self(), "peercache-names");
-    look_up(*shared, std::move(seeds), resolve, pause);
-  }).detach();
+  for (const auto& [seed, why] : seeds)
+    std::thread([shared = board_, seed = seed, resolve, pause] {
+      ::pthread_setname_np(::pthread_self(), "peercache-names");
+      look_up(*shared, seed, resolve, pause);
+    }).detach();
 }
 
 seed_names::~seed_names() {
   const std::lock_guard held(board_->lock);
   board_->ended = true;
-  board_->end.notify_all();
+  board_->changed.notify_all();
 }
 
-void seed_names::look_up(board& shared, std::vector<discovery::endpoint> lacking,
-                         const resolver& resolve, std::chrono::milliseconds pause) {
-  std::unique_lock held(shared.lock);
-  while (!lacking.empty()) {
-    if (shared.end.wait_for(held, pause, [&shared] { return shared.ended; }))
+void seed_names::look_up(board& shared, const discovery::endpoint& seed, const resolver& resolve,
+                         std::chrono::milliseconds pause) {
+  for (bool first = true;; first = false) {
+    auto address = resolve(seed.host);
+    const bool found = static_cast<bool>(address);
+    std::unique_lock held(shared.lock);
+    if (shared.ended)
       return;
-    std::vector<discovery::endpoint> still;
-    for (const auto& seed : lacking) {
-      held.unlock();
-      auto found = resolve(seed.host);
-      held.lock();
-      if (shared.ended)
-        return;
-      if (!found)
-        still.push_back(seed);
-      shared.news.insert_or_assign(seed, std::move(found));
-    }
-    lacking = std::move(still);
+    shared.news.insert_or_assign(seed, std::move(address));
+    shared.unanswered -= first ? 1 : 0;
+    shared.changed.notify_all();
+    if (found || shared.changed.wait_for(held, pause, [&shared] { return shared.ended; }))
+      return;
   }
 }
 
 seed_names::answers seed_names::take() {
-  const std::lock_guard held(board_->lock);
+  return take_within(std::chrono::milliseconds(0));
+}
+
+seed_names::answers seed_names::take_within(std::chrono::milliseconds patience) {
+  std::unique_lock held(board_->lock);
+  board_->changed.wait_for(held, patience, [this] { return board_->unanswered == 0; });
   return std::exchange(board_->news, {});
 }
 

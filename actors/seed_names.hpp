@@ -8,19 +8,18 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace peercache::actors {
 
-/// Looks for the addresses of seeds whose names have none yet, in a thread of its own: a look-up
-/// blocks for as long as a name service is silent.
+/// Looks for the addresses of seeds whose names have none yet, in a thread for each of them: a
+/// look-up blocks for as long as a name service is silent, and no name waits for another.
 ///
-/// Threads: one owner. Ownership: the thread ends by itself when all names have addresses, or when
-/// its look-up returns after this object's end; nobody waits for it. Errors: a name without an
-/// address is looked up again after a pause, for ever.
+/// Threads: one owner. Ownership: a thread ends by itself when its name has an address, or when its
+/// look-up returns after this object's end; nobody waits for it. Errors: a name without an address
+/// is looked up again after a pause, for ever.
 class seed_names {
 public:
-  /// Gives the numeric address of a name, or why there is none; the thread calls it.
+  /// Gives the numeric address of a name, or why there is none; the threads call it.
   using resolver = std::function<result<std::string>(const std::string& name)>;
   /// By seed, as it is configured, the numeric address of its host, or why there is none.
   using answers = std::map<discovery::endpoint, result<std::string>>;
@@ -34,11 +33,13 @@ public:
   /// Returns the newest answer for each seed that was looked up since the last call; the first call
   /// also has what the constructor was given.
   answers take();
+  /// Waits until each seed was looked up once, or for this long. Returns what `take` does.
+  answers take_within(std::chrono::milliseconds patience);
 
 private:
   struct board;
-  static void look_up(board& shared, std::vector<discovery::endpoint> lacking,
-                      const resolver& resolve, std::chrono::milliseconds pause);
+  static void look_up(board& shared, const discovery::endpoint& seed, const resolver& resolve,
+                      std::chrono::milliseconds pause);
 
   std::shared_ptr<board> board_;
 };

@@ -168,13 +168,19 @@ int serve(const config::node_config& config, const actors::node_decorators& deco
   auto started = actors::node::start(config, decorators);
   if (!started) {
     log::error("cannot start: {}", to_string(started.error()));
+    if (!config.log.file.empty()) // Where whoever started the node looks.
+      fmt::print(stderr, "peercache-node: cannot start: {}\n", to_string(started.error()));
     return exit_failed;
   }
   auto& node = **started;
   std::optional<int> signal;
   while (!signal && !node.ready()) {
     leave_if_failed(node);
-    signal = signal_within(stop_signals(), std::chrono::milliseconds(10));
+    const auto number = signal_within(all_signals(), std::chrono::milliseconds(10));
+    if (number == SIGHUP)
+      reload(node);
+    else if (number != failed_signal)
+      signal = number;
   }
   if (!signal) {
     say_ready(node.self());

@@ -190,7 +190,9 @@ std::string text_table::part_of(const std::vector<std::string>& cells, const lay
     lines = std::max(lines, parts.back().size());
     empty = empty && cells[i].empty();
   }
-  if (empty && of.first > 0)
+  const auto is_empty = [](const std::string& cell) { return cell.empty(); };
+  if (empty && of.first > 0 &&
+      std::all_of(cells.begin() + static_cast<std::ptrdiff_t>(of.end), cells.end(), is_empty))
     return {};
   std::string text;
   for (std::size_t each = 0; each < lines; ++each) {

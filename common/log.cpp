@@ -142,13 +142,20 @@ private:
   void sink_it_(const spdlog::details::log_msg& record) override {
     spdlog::memory_buf_t line;
     formatter_->format(record, line);
-    if (!write_all(fd_, {line.data(), line.size()}))
-      (void)write_all(STDERR_FILENO, {line.data(), line.size()});
+    const std::string_view text(line.data(), line.size());
+    // A line that was cut short, by a full disk, ends where the next one begins.
+    if (!(is_cut_ ? write_all(fd_, "\n") : true) || !write_all(fd_, text)) {
+      is_cut_ = true;
+      (void)write_all(STDERR_FILENO, text);
+      return;
+    }
+    is_cut_ = false;
   }
   void flush_() override {}
 
   const std::string path_;
   int fd_ = -1;
+  bool is_cut_ = false; ///< The file may end within a line.
 };
 
 } // namespace

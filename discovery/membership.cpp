@@ -48,7 +48,7 @@ membership::membership(membership_options options, member self, time_point now)
   listened_at_ = now;
   if (!options_.seeds.empty())
     listened_at_ += listen_heartbeats * options_.heartbeat;
-  found_at_ = asks_others ? now + options_.expiry : listened_at_;
+  found_at_ = asks_others ? now + options_.expiry + options_.patience : listened_at_;
 }
 
 std::vector<action> membership::tick(time_point now) {

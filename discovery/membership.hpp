@@ -61,6 +61,8 @@ struct membership_options {
   std::uint32_t max_masters = 3;
   duration heartbeat = std::chrono::milliseconds(500);
   duration expiry = std::chrono::seconds(2);
+  /// For how long beyond `expiry` the pinned head looks for a cluster before it founds one.
+  duration patience{0};
   /// Unix time, in ms, when `membership` is constructed: the base of the times in `view::gone`.
   std::uint64_t unix_ms = 0;
 };

@@ -147,8 +147,9 @@ result<void> foresee(const std::string& folder, std::optional<gid_t> group,
     if (errno != ENOENT)
       return no_host_socket(folder, std::strerror(errno));
     const auto above = at.has_filename() ? at.parent_path() : at.parent_path().parent_path();
-    return may_make_in(above.string()) ? result<void>()
-                                       : no_host_socket(folder, std::strerror(errno));
+    return may_make_in(above.empty() ? "." : above.string())
+               ? result<void>()
+               : no_host_socket(folder, std::strerror(errno));
   }
   if (auto fit = judge_folder(folder, found); !fit)
     return fit;

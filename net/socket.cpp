@@ -95,6 +95,10 @@ result<unique_fd> start_connect(const std::string& host, std::uint16_t port,
   return fd;
 }
 
+bool is_numeric(const std::string& host) {
+  return static_cast<bool>(look_up(host, 0, AI_NUMERICHOST));
+}
+
 result<std::string> resolve_host(const std::string& name) {
   auto addresses = look_up(name, 0, 0);
   if (!addresses)

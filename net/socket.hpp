@@ -58,6 +58,8 @@ result<unique_fd> hold_port(const std::string& host, std::uint16_t port);
 result<unique_fd> start_connect(const std::string& host, std::uint16_t port,
                                 const socket_options& opts);
 
+/// Whether `host` is an address in numbers, for which no resolver is asked.
+bool is_numeric(const std::string& host);
 /// The numeric address of a host's name. Blocks in the resolver: not for the data plane's thread.
 result<std::string> resolve_host(const std::string& name);
 

@@ -236,6 +236,27 @@ TEST(membership, a_head_that_learns_its_own_seeds_address_founds_an_expiry_later
   EXPECT_TRUE(net.machine(0).leads());
 }
 
+TEST(membership, a_head_founds_nothing_before_its_patience_is_over) {
+  member self;
+  self.name = "head";
+  self.id = node_id_of(self.name);
+  self.inc = {1, 1};
+  self.host = "10.0.0.1";
+  self.control_port = 31998;
+  membership_options options;
+  options.seeds = {control_endpoint(self), {"other.example", 31998}};
+  options.patience = 5 * expiry;
+  const time_point begin{};
+  membership machine(options, self, begin);
+  auto now = begin;
+  for (; now < begin + expiry + options.patience; now += milliseconds(50)) {
+    machine.tick(now);
+    ASSERT_FALSE(machine.leads()) << (now - begin).count();
+  }
+  machine.tick(now);
+  EXPECT_TRUE(machine.leads());
+}
+
 TEST(membership, five_nodes_join_at_once) {
   auto net = converged_net(3);
   for (std::size_t i = 4; i <= 8; ++i)

@@ -48,7 +48,7 @@ TEST_F(log_file, is_opened_again_at_a_hangup_and_stays_open_when_that_fails) {
   std::filesystem::create_directory(at("log"));
   auto node = cli::node_process::start(launch);
   ASSERT_TRUE(node) << node.error().message;
-  EXPECT_THAT(text_of("log/node.log"), HasSubstr(" info alone ready: "));
+  EXPECT_TRUE(comes("log/node.log", " info alone ready: "));
   EXPECT_EQ(text_of("node/node.log"), "") << "nothing is left for stderr";
 
   std::filesystem::rename(at("log/node.log"), at("log/node.log.1"));
@@ -65,6 +65,18 @@ TEST_F(log_file, is_opened_again_at_a_hangup_and_stays_open_when_that_fails) {
                         "is open"));
   EXPECT_EQ(node->stop(milliseconds(20'000)), 0);
   EXPECT_THAT(text_of("moved/node.log"), HasSubstr(" info alone stopped"));
+}
+
+TEST_F(log_file, is_opened_again_before_the_node_is_ready_too) {
+  std::filesystem::create_directory(at("log"));
+  launch.seeds = {"127.0.0.1:1"}; // Nobody takes it in.
+  auto node = cli::child_process::spawn(
+      {.arguments = cli::arguments_of(launch), .without_environment = "PEERCACHE_"});
+  ASSERT_TRUE(node) << node.error().message;
+  ASSERT_TRUE(comes("log/node.log", "127.0.0.1:1"));
+  std::filesystem::rename(at("log/node.log"), at("log/node.log.1"));
+  node->signal(SIGHUP);
+  EXPECT_TRUE(comes("log/node.log", "SIGHUP: the file of log.file was opened again"));
 }
 
 TEST_F(log_file, that_cannot_be_opened_keeps_the_node_from_starting) {

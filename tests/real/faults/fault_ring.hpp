@@ -101,9 +101,10 @@ protected:
     launch.control_port = free_port();
     if (!asked_cluster_.empty())
       launch.cluster = asked_cluster_;
+    launch.environment = {resolver_of_tests};
     if (speaks_newer > 0) {
       launch.program = PEERCACHE_NODE_SWITCHABLE;
-      launch.environment = {{"PEERCACHE_TEST_SPEAKS_NEWER", std::to_string(speaks_newer)}};
+      launch.environment.emplace_back("PEERCACHE_TEST_SPEAKS_NEWER", std::to_string(speaks_newer));
     }
     spawn_node(launch);
     return host + ":" + std::to_string(launch.control_port);
@@ -117,6 +118,10 @@ protected:
       asked_cluster_ = cluster();
   }
   std::size_t node_count() const { return nodes_.size(); }
+
+  /// A resolver that nobody answers gives up within a second.
+  static inline const std::pair<std::string, std::string> resolver_of_tests{"RES_OPTIONS",
+                                                                            "timeout:1 attempts:1"};
 
   std::string asked_cluster_;
   finished_program last_;

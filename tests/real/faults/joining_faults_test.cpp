@@ -149,6 +149,7 @@ TEST_F(fault_ring, a_node_comes_in_once_the_name_of_its_seed_has_an_address) {
                         << " /etc/hosts && exec " << late.program << " \"$@\"' sh \"$@\"\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   late.program = script;
+  late.environment = {resolver_of_tests};
   late.control_port = free_port();
   late.seeds = {"late-seed.invalid:" + std::to_string(node(0).ports().control_port)};
   spawn_node(late);

@@ -28,7 +28,7 @@ TEST(stale_records, go_to_the_owners_of_their_keys) {
   EXPECT_TRUE(records.take_batches(ring, 1).empty());
   std::size_t added = 0;
   for (int i = 0; i < 64; ++i, ++added)
-    records.add({key_space{}.key_of(std::to_string(i)), {}, {4}});
+    records.add({key_space{}.key_of(std::to_string(i)), {1, 2}, {4}});
   std::size_t sent = 0;
   const auto batches = records.take_batches(ring, 1);
   EXPECT_EQ(batches.size(), members.size());

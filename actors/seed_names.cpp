@@ -20,7 +20,7 @@ struct seed_names::board {
   answers news;               ///< Answers that the owner has not taken.
 };
 
-seed_names::seed_names(answers lacking, resolver resolve, std::chrono::milliseconds pause)
+seed_names::seed_names(answers lacking, const resolver& resolve, std::chrono::milliseconds pause)
     : board_(std::make_shared<board>()) {
   PEERCACHE_ASSERT(resolve);
   const auto seeds = lacking;

@@ -25,7 +25,7 @@ public:
   using answers = std::map<discovery::endpoint, result<std::string>>;
 
   /// @param lacking the seeds without an address, and why
-  seed_names(answers lacking, resolver resolve, std::chrono::milliseconds pause);
+  seed_names(answers lacking, const resolver& resolve, std::chrono::milliseconds pause);
   ~seed_names();
   seed_names(const seed_names&) = delete;
   seed_names& operator=(const seed_names&) = delete;

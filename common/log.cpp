@@ -133,6 +133,7 @@ public:
       return {errc::io_failed,
               fmt::format("cannot open {}: {} (errno {})", path_, std::strerror(errno), errno)};
     const std::lock_guard held(mutex_);
+    is_cut_ = false;
     if (const int old = std::exchange(fd_, fresh); old >= 0)
       ::close(old);
     return {};
@@ -144,12 +145,9 @@ private:
     formatter_->format(record, line);
     const std::string_view text(line.data(), line.size());
     // A line that was cut short, by a full disk, ends where the next one begins.
-    if (!(is_cut_ ? write_all(fd_, "\n") : true) || !write_all(fd_, text)) {
-      is_cut_ = true;
+    is_cut_ = (is_cut_ && !write_all(fd_, "\n")) || !write_all(fd_, text);
+    if (is_cut_)
       (void)write_all(STDERR_FILENO, text);
-      return;
-    }
-    is_cut_ = false;
   }
   void flush_() override {}
 

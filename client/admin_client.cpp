@@ -5,6 +5,7 @@
 #include "discovery/view_codec.hpp"
 #include "link/command_caller.hpp"
 #include "link/connector_actor.hpp"
+#include "link/ending_system.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "link/system_config.hpp"
@@ -16,18 +17,32 @@ namespace peercache::client {
 using namespace peercache::link;
 
 class admin_client::impl {
+  /// Requests have time-outs of their own, so that CAF is to close no connection for its silence:
+  /// at its next look, within a second, it would close one whose greeting has not come yet, because
+  /// it counts the silence of such a one from its clock's zero.
+  static std::unique_ptr<system_config> patient(std::unique_ptr<system_config> config) {
+    config->set("middleman.connection-timeout", caf::timespan{std::chrono::hours(24 * 365)});
+    return config;
+  }
+
+  std::unique_ptr<system_config> config_;
+
 public:
   explicit impl(std::shared_ptr<net::tls_context> tls)
-      : config(1, std::move(tls)), system(patient(config)) {}
+      : config_(patient(std::make_unique<system_config>(1, std::move(tls)))),
+        system(std::make_unique<caf::actor_system>(*config_)) {
+    leave_actor_system();
+  }
   ~impl() {
     gateway = nullptr;
-    system.await_actors_before_shutdown(false);
+    end_system(std::move(config_), std::move(system));
   }
 
   /// Asks the gateway and waits for its answer.
   template <class Answer, class... Args>
   result<Answer> ask(Args... args) {
-    caf::scoped_actor self{system};
+    const attached_thread leaves_at_end;
+    caf::scoped_actor self{*system};
     result<Answer> answer{errc::timed_out, ""};
     self->request(gateway, timeout, args...)
         .receive([&](Answer& value) { answer = std::move(value); },
@@ -38,16 +53,12 @@ public:
     return answer;
   }
 
-  /// Requests have time-outs of their own, so that CAF is to close no connection for its silence:
-  /// at its next look, within a second, it would close one whose greeting has not come yet, because
-  /// it counts the silence of such a one from its clock's zero.
-  static system_config& patient(system_config& config) {
-    config.set("middleman.connection-timeout", caf::timespan{std::chrono::hours(24 * 365)});
-    return config;
-  }
+  /// The calling thread, while it uses the system. Another thread may end the system.
+  struct attached_thread {
+    ~attached_thread() { leave_actor_system(); }
+  };
 
-  system_config config;
-  caf::actor_system system;
+  std::unique_ptr<caf::actor_system> system;
   std::chrono::milliseconds timeout{};
   gateway_actor gateway;
 };
@@ -69,7 +80,8 @@ admin_client::connect(const std::string& host, std::uint16_t port, const std::st
     return context.error();
   auto body = std::make_unique<impl>(std::move(*context));
   body->timeout = timeout;
-  auto& system = body->system;
+  const impl::attached_thread leaves_at_end;
+  auto& system = *body->system;
   auto connector = system.spawn(run_connector, timeout, reach::host_socket);
   result<void> outcome;
   auto failed = [&](const caf::error& why) { outcome = connect_fault(host, port, fault_of(why)); };

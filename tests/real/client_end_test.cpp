@@ -1,10 +1,12 @@
 // The end of a client's calls, and the end of a client in a forked child.
 
+#include "client/admin_client.hpp"
 #include "local_ring.hpp"
 
 #include <atomic>
 #include <csignal>
 #include <functional>
+#include <future>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -202,6 +204,19 @@ TEST_F(client_end, a_forked_child_may_have_a_client_of_its_own) {
             }),
             0);
   EXPECT_EQ(status_of(*client, 0), page_status::hit);
+}
+
+TEST_F(client_end, of_an_admin_client_does_not_wait_for_a_frozen_node) {
+  auto admin = client::admin_client::connect(node(0).launch().host, node(0).ports().control_port,
+                                             cluster(), far);
+  ASSERT_TRUE(admin) << admin.error().message;
+  ASSERT_TRUE((*admin)->status());
+  freeze(0);
+  auto ended = std::async(std::launch::async, [&admin] { admin->reset(); });
+  EXPECT_EQ(ended.wait_for(2 * at_once), std::future_status::ready);
+  node(0).process().signal(SIGCONT);
+  ended.get();
+  EXPECT_TRUE(within(far, [] { return client::ending_systems() == 0; }));
 }
 
 TEST_F(client_end, closing_ends_the_calls_that_wait_for_a_frozen_node) {

@@ -45,7 +45,7 @@ FORMATS = [
     Format("wire_version", "link/protocol/gateway.hpp",
            "messages between processes, look-ups, who owns a key, a key's bytes",
            "the gateway and the look-up port refuse the hello of clients, nodes and `peercache`",
-           ["link/protocol/*.hpp", "link/protocol/samples_wire.cpp", "link/protocol/calls_wire.cpp", "common/byte_codec.hpp", "directory/wire.hpp",
+           ["link/protocol/*.hpp", "link/protocol/samples_wire.cpp", "link/protocol/calls_wire.cpp", "link/protocol/overlap_wire.cpp", "common/byte_codec.hpp", "directory/wire.hpp",
             "directory/wire.cpp", "directory/page_location.hpp", "directory/digest.hpp", "directory/shard_repair.hpp",
             "directory/shard_repair.cpp#comparison_of", "directory/shard_repair.cpp#encode", "discovery/hash_ring.cpp",
             "common/page_key.cpp", "common/key_epoch.hpp", "common/page_status.hpp",

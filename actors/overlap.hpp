@@ -2,11 +2,17 @@
 
 #include "common/ids.hpp"
 #include "common/limits.hpp"
+#include "common/overlap.hpp"
 #include "common/page_key.hpp"
+#include "common/result.hpp"
+#include "discovery/view.hpp"
+#include "link/protocol/overlap_wire.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +20,12 @@
 
 namespace peercache::actors {
 
-/// A router's question: how much of a prompt, from its first block on, does each node have?
+/// The most key spaces of one question, and the most fields of one key space.
+inline constexpr std::size_t overlap_spaces_max = 256;
+inline constexpr std::size_t overlap_fields_max = 64;
+
+/// A router's question as the search works with it: how much of a prompt, from its first block on,
+/// does each node have?
 struct overlap_question {
   /// The most keys of one question: blocks times key spaces.
   static constexpr std::size_t keys_max = 1u << 16;
@@ -29,6 +40,15 @@ struct overlap_question {
 
   std::size_t blocks() const noexcept { return keys.size() / spaces; }
 };
+
+/// Returns what a question of this size lacks, or has too much of; nothing when it can be asked.
+std::optional<std::string> overlap_size_fault(std::uint64_t block_tokens, std::size_t spaces,
+                                              std::size_t blocks);
+/// Adds the key of a block in each key space.
+void add_block(overlap_question& question, const std::vector<key_space>& spaces,
+               std::string_view hash);
+/// Makes the keys of a query. Errors: `invalid_argument`, with what is wrong.
+result<overlap_question> question_of(const overlap_query& query);
 
 /// The nodes that have one page, each once.
 struct page_holders {
@@ -50,15 +70,31 @@ struct page_holders {
 /// The leading blocks of a prompt that one node has: of each block the pages of all ranks.
 struct node_overlap {
   node_id node;
-  std::uint64_t longest = 0; ///< Blocks of which each page is in memory or on disk.
+  std::uint64_t longest = 0; ///< Blocks of which each page is in memory or on disk, or on a GPU.
   std::uint64_t memory = 0;
   std::uint64_t disk = 0;
+  std::uint64_t gpu = 0; ///< Blocks that one engine of the node's host holds on its GPUs.
+  /// What `gpu` is for the engines of each rank of data parallelism.
+  std::map<std::uint32_t, std::uint32_t> gpu_ranks = {};
+};
+
+/// What the engines of one node hold on their GPUs.
+struct gpu_overlap {
+  node_id node;
+  link::gpu_run run;
 };
 
 /// Counts the leading blocks of each node that has the first block. Cost: a step for each block and
 /// node whose run has not ended.
+/// @param gpu each node at most once, with no more blocks than there are
 /// @pre holders.size() == blocks * spaces
-std::vector<node_overlap> overlaps_of(std::span<const page_holders> holders, std::uint32_t spaces);
+std::vector<node_overlap> overlaps_of(std::span<const page_holders> holders, std::uint32_t spaces,
+                                      std::span<const gpu_overlap> gpu = {});
+
+/// What a router is told: tokens by tier, of the nodes of the view that it asks about.
+std::vector<overlap_match> matches_of(const overlap_question& asked,
+                                      std::span<const node_overlap> found,
+                                      const discovery::view& view);
 
 /// The hash of each full page of a prompt as SGLang makes it: SHA-256, in hex, of the previous
 /// page's hash and this page's tokens.

@@ -13,7 +13,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::uint32_t block_tokens_max = 1u << 16;
 /// How deep values may be nested in those fields of a query that are skipped.
 constexpr int overlap_depth_max = 8;
 
@@ -135,27 +134,15 @@ bool overlap_reader::string(std::string& value) {
   return true;
 }
 
-/// Adds the key of a block in each key space.
-void add_block(overlap_question& question, const std::vector<key_space>& spaces,
-               std::string_view hash) {
-  for (const auto& space : spaces)
-    question.keys.push_back(space.key_of(hash));
-}
-
 /// What a query lacks, or has too much of; nothing when it can be asked.
 std::optional<std::string> query_fault_of(const overlap_reader& read, bool by_hash) {
-  if (read.block_tokens == 0 || read.block_tokens > block_tokens_max)
-    return fmt::format("block_size: a number from 1 to {} is needed", block_tokens_max);
-  if (read.spaces.empty())
-    return "namespaces: a list of key spaces is needed, each a list of texts, as the engine logs "
-           "them";
+  const auto blocks =
+      by_hash || read.block_tokens == 0 ? read.ends.size() : read.tokens.size() / read.block_tokens;
+  if (auto fault = overlap_size_fault(read.block_tokens, read.spaces.size(), blocks))
+    return fault;
   if (by_hash ? !read.has_hashes : !read.has_tokens)
     return by_hash ? "seq_hashes: a list of texts is needed"
                    : "token_ids: a list of numbers is needed";
-  const auto blocks = by_hash ? read.ends.size() : read.tokens.size() / read.block_tokens;
-  if (blocks > overlap_question::keys_max / read.spaces.size())
-    return fmt::format("{} blocks of {} key spaces: a query has {} keys at most", blocks,
-                       read.spaces.size(), overlap_question::keys_max);
   return std::nullopt;
 }
 
@@ -191,17 +178,15 @@ result<overlap_question> parse_overlap(std::string_view text, bool by_hash) {
 std::string overlap_json(const overlap_question& asked, std::span<const node_overlap> found,
                          const discovery::view& view) {
   auto nodes = json::object();
-  for (const auto& each : found) {
-    const auto* member = view.find(each.node);
-    if (member == nullptr || (!asked.node.empty() && member->name != asked.node))
-      continue;
-    // Routers that read Conductor's answers expect the fields GPU and DP; what GPUs hold is not
-    // known here.
-    nodes[member->name] = {{"longest_matched", each.longest * asked.block_tokens},
-                           {"GPU", 0},
-                           {"DP", json::object()},
-                           {"CPU", each.memory * asked.block_tokens},
-                           {"DISK", each.disk * asked.block_tokens}};
+  for (const auto& match : matches_of(asked, found, view)) {
+    auto ranks = json::object();
+    for (const auto& [rank, tokens] : match.gpu_by_rank)
+      ranks[std::to_string(rank)] = tokens;
+    nodes[match.node] = {{"longest_matched", match.longest},
+                         {"GPU", match.gpu},
+                         {"DP", std::move(ranks)},
+                         {"CPU", match.memory},
+                         {"DISK", match.disk}};
   }
   const json all{{asked.tenant, std::move(nodes)}};
   return all.dump(-1, ' ', false, json::error_handler_t::replace);

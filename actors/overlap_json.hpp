@@ -10,10 +10,6 @@
 
 namespace peercache::actors {
 
-/// The most key spaces of one question, and the most fields of one key space.
-inline constexpr std::size_t overlap_spaces_max = 256;
-inline constexpr std::size_t overlap_fields_max = 64;
-
 /// Reads the body of a query (docs/http.md): `by_hash` says whether its blocks are named by hashes,
 /// or by tokens. Errors: `invalid_argument`, with what is wrong.
 result<overlap_question> parse_overlap(std::string_view json, bool by_hash);

@@ -74,4 +74,14 @@ void overlap_search::failed(const share& asked) {
   open_.insert(open_.end(), asked.indices.begin(), asked.indices.end());
 }
 
+void overlap_search::on_gpu(node_id node, link::gpu_run run) {
+  run.blocks = static_cast<std::uint32_t>(std::min<std::size_t>(run.blocks, question_.blocks()));
+  std::erase_if(run.ranks, [&run](const auto& rank) { return rank.second > run.blocks; });
+  auto known = std::find_if(gpu_.begin(), gpu_.end(),
+                            [node](const auto& each) { return each.node == node; });
+  if (known == gpu_.end())
+    known = gpu_.insert(known, {node, {}});
+  known->run = std::move(run);
+}
+
 } // namespace peercache::actors

@@ -47,15 +47,20 @@ public:
   void answered(const share& asked, std::string_view answer, const is_member& in_view);
   /// Notes that an owner has not answered.
   void failed(const share& asked);
+  /// Takes what the engines of a node hold on their GPUs, in place of what was known of that node.
+  void on_gpu(node_id node, link::gpu_run run);
 
   const overlap_question& question() const noexcept { return question_; }
   /// The nodes' overlaps by what has been answered so far.
-  std::vector<node_overlap> overlaps() const { return overlaps_of(holders_, question_.spaces); }
+  std::vector<node_overlap> overlaps() const {
+    return overlaps_of(holders_, question_.spaces, gpu_);
+  }
 
 private:
   overlap_question question_;
   node_id own_;
   std::vector<page_holders> holders_;
+  std::vector<gpu_overlap> gpu_;
   /// For each key, how many of its owners were tried, including owners without a connection.
   std::vector<std::uint8_t> asked_;
   std::vector<std::uint32_t> open_; ///< Keys that are to be asked for next.

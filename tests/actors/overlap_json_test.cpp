@@ -99,11 +99,12 @@ TEST(overlap_query, answer_names_nodes_of_the_view_by_tokens) {
   overlap_question asked;
   asked.block_tokens = 16;
   asked.tenant = "t";
-  const std::vector<node_overlap> found{
-      {node_id_of("n1"), 3, 2, 1}, {node_id_of("gone"), 4, 4, 4}, {node_id_of("n2"), 1, 1, 0}};
+  const std::vector<node_overlap> found{{node_id_of("n1"), 3, 2, 1, 2, {{0, 2}, {3, 1}}},
+                                        {node_id_of("gone"), 4, 4, 4},
+                                        {node_id_of("n2"), 1, 1, 0}};
   EXPECT_EQ(nlohmann::json::parse(overlap_json(asked, found, view)),
             nlohmann::json::parse(R"({"t": {
-              "n1": {"longest_matched": 48, "GPU": 0, "DP": {}, "CPU": 32, "DISK": 16},
+              "n1": {"longest_matched": 48, "GPU": 32, "DP": {"0": 32, "3": 16}, "CPU": 32, "DISK": 16},
               "n2": {"longest_matched": 16, "GPU": 0, "DP": {}, "CPU": 16, "DISK": 0}}})"));
   asked.node = "n2";
   EXPECT_EQ(nlohmann::json::parse(overlap_json(asked, found, view))["t"].size(), 1u);

@@ -68,6 +68,51 @@ TEST(overlap, nobody_has_a_prompt_without_its_first_block) {
   EXPECT_TRUE(by_node({}).empty());
 }
 
+TEST(overlap, blocks_on_a_gpu_count_where_a_node_lacks_them_otherwise) {
+  const std::vector<page_holders> pages{held({{one, memory}}), held({}), held({{one, disk}}),
+                                        held({})};
+  std::vector<gpu_overlap> gpu{{one, {true, 2, {{1, 2}}}}, {two, {true, 1, {}}}};
+  const auto found = overlaps_of(pages, 1, gpu);
+  ASSERT_EQ(found.size(), 2u);
+  const auto& has_all = found[0].node == one ? found[0] : found[1];
+  const auto& has_gpu = found[0].node == one ? found[1] : found[0];
+  EXPECT_EQ(has_all.longest, 3u);
+  EXPECT_EQ(has_all.memory, 1u);
+  EXPECT_EQ(has_all.gpu, 2u);
+  EXPECT_EQ(has_all.gpu_ranks.at(1), 2u);
+  EXPECT_EQ(has_gpu.node, two);
+  EXPECT_EQ(has_gpu.longest, 1u);
+  EXPECT_EQ(has_gpu.memory, 0u);
+  EXPECT_EQ(has_gpu.gpu, 1u);
+}
+
+TEST(overlap, a_query_in_its_binary_form_has_the_keys_of_the_one_in_json) {
+  overlap_query query;
+  query.spaces = {{"m", "rank 0"}, {"m", "rank 1"}};
+  query.block_tokens = 4;
+  query.hashes = {"a", "b"};
+  query.node = "n1";
+  const auto asked = question_of(query);
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->spaces, 2u);
+  EXPECT_EQ(asked->node, "n1");
+  const std::vector<std::string_view> fields{"m", "rank 1"};
+  ASSERT_EQ(asked->keys.size(), 4u);
+  EXPECT_EQ(asked->keys[3], key_space{fields}.key_of("b"));
+  query.by_tokens = true;
+  query.tokens = {1, 2, 3, 4, 5};
+  ASSERT_TRUE(question_of(query));
+  EXPECT_EQ(question_of(query)->keys.at(1),
+            key_space{fields}.key_of(sglang_page_hashes(query.tokens, 4).at(0)));
+  query.block_tokens = 0;
+  EXPECT_FALSE(question_of(query));
+  query.block_tokens = 4;
+  query.spaces = {};
+  EXPECT_FALSE(question_of(query));
+  query.spaces = {std::vector<std::string>(overlap_fields_max + 1)};
+  EXPECT_FALSE(question_of(query));
+}
+
 /// The digests are Python's: hashlib.sha256 of the digest before and four bytes for each token.
 TEST(overlap, pages_are_hashed_as_sglang_does) {
   const std::vector<std::uint32_t> tokens{1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -186,6 +231,15 @@ TEST_F(overlap_search_test, answers_count_for_processes_of_the_view_only) {
   for (const auto& share : next(other))
     other.answered(share, answer_of(share, members[2]), [](const incarnation&) { return false; });
   EXPECT_TRUE(other.overlaps().empty());
+}
+
+TEST_F(overlap_search_test, takes_what_nodes_hold_on_gpus_the_newer_word_for_the_older) {
+  overlap_search search(question(10), members[0].id);
+  search.on_gpu(members[1].id, {true, 1, {{0, 1}}});
+  search.on_gpu(members[1].id, {true, 1000, {{0, 7}, {1, 1000}}});
+  ASSERT_EQ(search.overlaps().size(), 1u);
+  EXPECT_EQ(search.overlaps()[0].longest, 10u) << "an answer has no more blocks than the question";
+  EXPECT_EQ(search.overlaps()[0].gpu_ranks, (std::map<std::uint32_t, std::uint32_t>{{0, 7}}));
 }
 
 TEST_F(overlap_search_test, keys_that_an_answer_leaves_out_are_asked_of_the_next_owner) {

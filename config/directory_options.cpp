@@ -43,7 +43,15 @@ void add_directory(std::vector<option>& table) {
         .max = tib,
         .meaning = "Bytes per second at which a node compares, in the background, what it holds "
                    "with what the directory says it holds; 0 does not.",
-        .store = into([](node_config & c) -> auto& { return c.directory.repair_rate; })}});
+        .store = into([](node_config & c) -> auto& { return c.directory.repair_rate; })},
+       {.name = "overlap.gpu_keys",
+        .type = type::integer,
+        .default_value = 1ul << 20,
+        .min = 0ul,
+        .max = 64ul << 20,
+        .meaning = "Pages on GPUs that the engines of this host may tell of, for the queries of "
+                   "routers; each about 40 bytes of memory. Further ones are not taken.",
+        .store = into([](node_config & c) -> auto& { return c.overlap.gpu_keys; })}});
 }
 
 } // namespace peercache::config

@@ -6,7 +6,7 @@
 
 namespace peercache::config {
 
-/// Appends the rows of the section `directory` to the option table.
+/// Appends the rows of the sections `directory` and `overlap` to the option table.
 void add_directory(std::vector<option>& table);
 
 } // namespace peercache::config

@@ -127,6 +127,11 @@ struct node_config {
     bool operator==(const directory_section&) const = default;
   } directory;
 
+  struct overlap_section {
+    std::uint64_t gpu_keys = 0; ///< Keys on GPUs that the engines of a host may tell of.
+    bool operator==(const overlap_section&) const = default;
+  } overlap;
+
   struct pool_section {
     std::uint64_t size_bytes = 0;
     config::huge_pages huge_pages = config::huge_pages::off;

@@ -106,6 +106,8 @@ replicas = 4
 records_max = 1234
 republish_rate = 14
 repair_rate = "13MiB"
+[overlap]
+gpu_keys = 15
 [pool]
 size = "3GiB"
 huge_pages = "1GiB"
@@ -216,6 +218,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
                         .heartbeat = milliseconds(100),
                         .expiry = milliseconds(3000)};
   expected.directory = {4, 1234, 14, 13u << 20};
+  expected.overlap = {15};
   expected.pool = {.size_bytes = 3ull << 30,
                    .huge_pages = huge_pages::size_1gib,
                    .prefault_threads = 7,

@@ -76,10 +76,14 @@ bool session_table::report(session& from, metrics::samples totals) {
   return true;
 }
 
-void session_table::went_silent(const caf::actor_addr& events) {
+std::vector<std::uint64_t> session_table::went_silent(const caf::actor_addr& events) {
+  std::vector<std::uint64_t> ids;
   for (auto& [id, known] : sessions_)
-    if (known.events.address() == events)
+    if (known.events.address() == events) {
       known.silent = true;
+      ids.push_back(id);
+    }
+  return ids;
 }
 
 std::string session_table::close(std::uint64_t id) {

@@ -60,8 +60,9 @@ public:
   /// previous totals stay, when all sessions together would have more than `series_max` series.
   bool report(session& from, metrics::samples totals);
 
-  /// Marks the session of the client with this address as silent: its connection is gone.
-  void went_silent(const caf::actor_addr& events);
+  /// Marks the sessions of the client with this address as silent: its connection is gone. Returns
+  /// their ids.
+  std::vector<std::uint64_t> went_silent(const caf::actor_addr& events);
 
   /// Ends the session. Returns its slots, packed, for the pool to take back.
   std::string close(std::uint64_t id);

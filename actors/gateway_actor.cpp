@@ -2,6 +2,7 @@
 
 #include "actors/gateway_calls.hpp"
 #include "actors/gateway_drain.hpp"
+#include "actors/gateway_overlap.hpp"
 #include "actors/gateway_pages.hpp"
 #include "actors/gateway_welcome.hpp"
 #include "actors/link_names.hpp"
@@ -166,6 +167,7 @@ void abandon_for(gateway_pointer self, std::uint64_t id, const std::string& slot
 
 void close_session(gateway_pointer self, std::uint64_t id) {
   self->state.calls.end(id, self->clock().now());
+  drop_gpu_report(self->state, id);
   if (auto slots = self->state.sessions.close(id); !slots.empty())
     self->send(self->state.options.pool, abandon_atom_v, std::move(slots), from_here{});
 }
@@ -280,6 +282,7 @@ caf::result<node_report> node_status(gateway_pointer self) {
   add_part(self, whole, options.links, &node_report::links);
   add_part(self, whole, options.promoter);
   add_part(self, whole, options.clearing);
+  add_part(self, whole, options.overlap);
   whole->finish_one();
   return promise;
 }
@@ -309,16 +312,23 @@ void on_beat(gateway_pointer self) {
   beat_within(self, beat);
 }
 
-} // namespace
-
-gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options) {
+/// What the gateway does before its first message.
+void begin(gateway_pointer self, gateway_options options) {
   self->state.options = std::move(options);
   PEERCACHE_ASSERT(self->state.options.pool && self->state.options.ready);
   self->state.started = self->clock().now();
   self->set_default_handler(caf::drop); // A published actor does not answer unknown messages.
-  self->set_down_handler(
-      [self](const caf::down_msg& down) { self->state.sessions.went_silent(down.source); });
+  self->set_down_handler([self](const caf::down_msg& down) {
+    for (const auto id : self->state.sessions.went_silent(down.source))
+      drop_gpu_report(self->state, id);
+  });
   beat_within(self, beat);
+}
+
+} // namespace
+
+gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options options) {
+  begin(self, std::move(options));
   return {
       [self](hello_atom, std::uint32_t version, const std::string& cluster,
              const std::string& who) { return greet(self, version, cluster, who); },
@@ -338,6 +348,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       },
       [self](report_atom, std::uint64_t id, metrics::samples& all) { take_report(self, id, all); },
       [self](calls_atom, std::uint64_t id, call_report& calls) { take_calls(self, id, calls); },
+      [self](gpu_atom, std::uint64_t id, std::string& told) { return take_gpu(self, id, told); },
       [self](used_atom, std::string& pages, from_here) { return tell_pool(self, pages); },
       [self](hold_atom, const std::string& pages, std::uint32_t who, std::uint32_t for_ms,
              from_here) { return hold_for(self, pages, who, for_ms); },
@@ -361,6 +372,8 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone) {
         return clear_for(self, space, within_ms, gone);
       },
+      [self](locate_atom, std::string& query) { return overlap_for(self, query); },
+      [self](gpu_atom, std::string& asked) { return gpu_run_for(self, asked); },
       [self](tell_atom, const std::string& known) { return hear_of_clears(self, known); },
       [self](tell_atom, from_here) { let_early_clients_in(self); },
       [self](forget_atom, const std::string& name) { return forget_member(self, name); },

@@ -2,6 +2,7 @@
 
 #include "actors/client_calls.hpp"
 #include "actors/link_names.hpp"
+#include "actors/overlap_actor.hpp"
 #include "actors/session_table.hpp"
 #include "actors/turned_away.hpp"
 #include "actors/unmapped_clients.hpp"
@@ -44,6 +45,7 @@ struct gateway_options {
   promoter_actor promoter;
   clearing_actor clearing;
   links_actor links;
+  overlap_actor overlap;
   /// The options that all members of a cluster need alike, by their names.
   std::map<std::string, std::string> common_options;
   /// Share of the disk's scan that is done; the node is not ready before it is 1.

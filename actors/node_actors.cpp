@@ -55,22 +55,21 @@ void node::impl::spawn_actors() {
   links.cluster = config_.cluster.name;
   links.own_name = self_.name;
   links.connector = connector_;
-  // These three handles are null until all actors exist, and for ever without an HTTP port.
+  // These two handles are null until all actors exist, and for ever without an HTTP port.
   auto metrics = std::make_shared<metrics_actor>();
   auto overview = std::make_shared<overview_actor>();
-  auto overlap = std::make_shared<overlap_actor>();
-  links.publish = [directory = directory_, clearing = clearing_, own, metrics, overview,
-                   overlap](const topology_ptr& next) {
+  spawn_overlap();
+  links.publish = [directory = directory_, clearing = clearing_, overlap = overlap_, own, metrics,
+                   overview](const topology_ptr& next) {
     // The clearing actor passes the topology on to the pool.
     caf::anon_send(clearing, topology_atom_v, next);
     caf::anon_send(directory, topology_atom_v, next);
     caf::anon_send(own->gateway, topology_atom_v, next);
+    caf::anon_send(overlap, topology_atom_v, next);
     if (*metrics)
       caf::anon_send(*metrics, topology_atom_v, next);
     if (*overview)
       caf::anon_send(*overview, topology_atom_v, next);
-    if (*overlap)
-      caf::anon_send(*overlap, topology_atom_v, next);
   };
   links.self = own;
   links_ = system.spawn(run_links, std::move(links));
@@ -82,7 +81,6 @@ void node::impl::spawn_actors() {
     spawn_metrics();
   *metrics = metrics_;
   *overview = overview_;
-  *overlap = overlap_;
   supervise();
   caf::anon_send(membership_, beat_atom_v, from_here{});
 }
@@ -255,6 +253,7 @@ void node::impl::spawn_gateway(peer& own) {
   options.promoter = promoter_;
   options.clearing = clearing_;
   options.links = links_;
+  options.overlap = overlap_;
   options.common_options = common_options(config_);
   options.tls = tls_ != nullptr;
   options.insecure = is_insecure();

@@ -52,7 +52,6 @@ void node::impl::spawn_metrics() {
   options.board = board_;
   metrics_ = system_->spawn(run_metrics, std::move(options));
   spawn_overview();
-  spawn_overlap();
   http_thread_ =
       spawn_thread_actor(*system_, "peercache-http", [server = http_.get()] { server->run(); });
 }
@@ -78,6 +77,7 @@ void node::impl::spawn_overlap() {
   options.directory = directory_;
   options.replicas = config_.directory.replicas;
   options.epochs = memory_->epochs();
+  options.gpu_keys = config_.overlap.gpu_keys;
   overlap_ = system_->spawn(run_overlap, std::move(options));
   board_->ask_for_overlap = [overlap = overlap_, &clock = system_->clock()](
                                 bool by_hash, std::string body, metrics::http_reply reply) {

@@ -56,5 +56,6 @@ CAF_ADD_ATOM(peercache_atoms, peercache::link, hold_atom, "hold")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, calls_atom, "calls")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, lost_atom, "lost")
 CAF_ADD_ATOM(peercache_atoms, peercache::link, census_atom, "census")
+CAF_ADD_ATOM(peercache_atoms, peercache::link, gpu_atom, "gpu")
 
 CAF_END_TYPE_ID_BLOCK(peercache_atoms)

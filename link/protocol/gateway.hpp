@@ -70,6 +70,9 @@ using gateway_actor = caf::typed_actor<
     caf::reacts_to<report_atom, std::uint64_t, metrics::samples>,
     // A session: tells what its client has asked for and stored lately.
     caf::reacts_to<calls_atom, std::uint64_t, call_report>,
+    // A session: tells which blocks its engine has stored on its GPU and evicted (encoded
+    // gpu_report). Answers false when the report is malformed, or too many sessions tell of blocks.
+    caf::replies_to<gpu_atom, std::uint64_t, std::string>::with<bool>,
     // Lookup broker, for clients anywhere: tell a sample of the pages (used_page) that they READ
     // from this node's pool. Answers nothing, when the pool has counted them.
     caf::replies_to<used_atom, std::string, from_here>::with<std::string>,
@@ -121,6 +124,12 @@ using gateway_actor = caf::typed_actor<
     caf::replies_to<drain_atom, bool>::with<std::uint64_t>,
     // Clients of this host and the CLI: clear a space (CLEARING protocol).
     caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string>::with<clear_report>,
+    // Clients of this host and the CLI: ask how much of a prompt each node has (encoded
+    // overlap_query). Answers encoded overlap_matches within half a second.
+    caf::replies_to<locate_atom, std::string>::with<std::string>,
+    // Overlap of another node: asks how many of these blocks, from the first one on, the engines of
+    // this host hold on their GPUs (encoded gpu_question). Answers an encoded gpu_run.
+    caf::replies_to<gpu_atom, std::string>::with<std::string>,
     // Other nodes: tell the cleared spaces that they know. Answers those that this node knows
     // (CLEARING protocol).
     caf::replies_to<tell_atom, std::string>::with<std::string>,

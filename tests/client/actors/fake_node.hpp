@@ -3,6 +3,7 @@
 #include "discovery/view_codec.hpp"
 #include "link/protocol/disk_wire.hpp"
 #include "link/protocol/message_types.hpp"
+#include "link/protocol/overlap_wire.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "storage/pool_memory.hpp"
 #include "tests/client/small_pool.hpp"
@@ -38,10 +39,15 @@ struct fake_node {
   std::vector<std::string> promoted;    ///< Packed promoted_page of each question.
   std::vector<link::call_report> calls; ///< What clients told of their calls.
   std::vector<metrics::samples> totals; ///< What clients told of their totals.
+  std::vector<link::gpu_report> on_gpu; ///< What clients told of the blocks on their GPUs.
   std::string warmed;                   ///< Packed promoted_page of all prefetches.
   std::string gone;                     ///< Names of gone nodes in all clears, a line each.
   std::uint64_t evicted_bytes = 0;      ///< Bytes that the node was asked to evict from its disk.
   bool has_disk = false;
+  bool take_gpu(const std::string& told) {
+    on_gpu.push_back(link::decode_gpu_report(told).value());
+    return true;
+  }
   bool evict(std::uint64_t bytes) {
     evicted_bytes += bytes;
     return has_disk;
@@ -92,6 +98,14 @@ answer_to(link::gateway_actor::pointer self, answers_of_a_node& all,
   return all.back();
 }
 
+/// Notes the question in `asked`, and answers as `answer_to` does.
+inline caf::typed_response_promise<std::string>
+answer_to(link::gateway_actor::pointer self, fake_node& node, std::vector<std::string>& asked,
+          const std::function<std::string(const std::string&)>& says, const std::string& question) {
+  asked.push_back(question);
+  return answer_to(self, node.answers, says, question);
+}
+
 inline caf::typed_response_promise<std::string, std::string>
 answer_to_commit(link::gateway_actor::pointer self, fake_node& node, const std::string& filled,
                  std::uint8_t mode, const std::string& lengths) {
@@ -137,6 +151,9 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
                                                            fake_node* node) {
   using namespace link;
   return {
+      [node](gpu_atom, std::uint64_t, const std::string& told) { return node->take_gpu(told); },
+      [](gpu_atom, const std::string&) { return encode(gpu_run{}); },
+      [](locate_atom, const std::string&) { return encode(std::vector<overlap_match>{}); },
       [node](hello_atom, std::uint32_t, const std::string&, const std::string&) {
         return answer_to_hello(*node);
       },
@@ -158,12 +175,10 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [self, node](hold_atom, const std::string& pages, std::uint32_t who, std::uint32_t for_ms,
                    from_here) { return answer_to_hold(self, *node, pages, who, for_ms); },
       [self, node](remove_atom, const std::string& keys, from_here) {
-        node->removed.push_back(keys);
-        return answer_to(self, node->answers, node->removes, keys);
+        return answer_to(self, *node, node->removed, node->removes, keys);
       },
       [self, node](promote_atom, const std::string& pages, std::uint32_t, from_here) {
-        node->promoted.push_back(pages);
-        return answer_to(self, node->answers, node->promotes, pages);
+        return answer_to(self, *node, node->promoted, node->promotes, pages);
       },
       [node](warm_atom, const std::string& pages, from_here) { return keep(node->warmed, pages); },
       [node](verify_atom) { return node->has_disk; },

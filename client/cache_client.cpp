@@ -58,6 +58,7 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
           [this] {
             auto now = totals.samples();
             now.set(metrics::metric::breakers_open, health.open());
+            now.set(metrics::metric::gpu_untold_total, session.board().gpu.left_out());
             reads->add_to(now);
             return now;
           },

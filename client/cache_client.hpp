@@ -2,6 +2,7 @@
 
 #include "client/page_view.hpp"
 #include "common/limits.hpp"
+#include "common/overlap.hpp"
 #include "common/page_key.hpp"
 #include "common/page_origin.hpp"
 #include "common/page_part.hpp"
@@ -152,6 +153,16 @@ struct clear_result {
   explicit operator bool() const noexcept { return certain; }
 };
 
+/// What an engine did with the blocks on its GPU, in this order; the keys are those under which the
+/// engine sets their pages.
+struct gpu_news {
+  bool all_evicted = false; ///< The engine has emptied its GPU's cache.
+  std::span<const page_key> evicted;
+  std::span<const page_key> stored;
+  /// The engine's rank of data parallelism, for all that this client tells; nothing: as before.
+  std::optional<std::uint32_t> rank = {};
+};
+
 using deadline = std::chrono::steady_clock::time_point;
 
 class call_log;
@@ -256,6 +267,19 @@ public:
   /// reason why no owner of that key answered. Other keys are answered all the same.
   std::vector<page_status> find_each(std::span<const page_key> keys,
                                      std::optional<deadline> until = {});
+
+  /// Tells this host's node which blocks the engine holds on its GPU, for the overlap queries of
+  /// routers (docs/routers.md). The node forgets them when this client ends or its process dies,
+  /// and is told again when it was restarted. Returns at once: news travels within a tenth of a
+  /// second, in batches. Bounds: a client tells of 1,048,576 keys, and a node takes
+  /// `overlap.gpu_keys` of 64 clients; further keys are left out, and counted.
+  void report_gpu(const gpu_news& news);
+  /// Asks, through this host's node, how much of a prompt each node has; a node that has nothing is
+  /// left out. Owners of keys that do not answer within half a second count as if they knew of no
+  /// page. Errors: `refused` with what is wrong with the query, or why it is to be asked again;
+  /// `invalid_argument` for one of more than 4 MiB; `unreachable`, `timed_out`, `closed`.
+  result<std::vector<overlap_match>> overlap(const overlap_query& query,
+                                             std::optional<deadline> until = {});
 
   discovery::view view() const;
   /// The process of this host's node; nothing while this client has no session with it.

@@ -5,6 +5,7 @@
 #include "client/call_start.hpp"
 #include "client/close_signal.hpp"
 #include "client/commit_queue.hpp"
+#include "client/gpu_ledger.hpp"
 #include "client/hold_releases.hpp"
 #include "client/member_channels.hpp"
 #include "client/own_pool.hpp"
@@ -72,6 +73,7 @@ public:
   rdma_uses uses;
   hold_releases releases;
   hold_clock holding;
+  gpu_ledger gpu;
   /// Names this client to the pools whose pages it holds.
   const storage::holder_tag holder{static_cast<std::uint32_t>(incarnation::random().low)};
   const std::shared_ptr<pool_unmapper> unmapper = std::make_shared<pool_unmapper>();
@@ -98,6 +100,8 @@ using session_actor =
                      caf::reacts_to<link::commit_atom, link::from_here>,
                      // Callers: ask for slots, which the actor requests from the node.
                      caf::reacts_to<link::reserve_atom, slot_request_ptr>,
+                     // Callers: tell the node what the engine holds on its GPU, soon.
+                     caf::reacts_to<link::gpu_atom, link::from_here>,
                      // Callers: find out where these pages (packed keys) are, ahead of need. The
                      // board's allowance for them was taken and is given back.
                      caf::reacts_to<link::lookup_atom, std::string, link::from_here>,

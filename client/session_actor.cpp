@@ -1,6 +1,7 @@
 #include "client/session_actor.hpp"
 
 #include "client/connect_fault.hpp"
+#include "client/gpu_telling.hpp"
 #include "client/session_news.hpp"
 #include "common/assert.hpp"
 #include "common/guards.hpp"
@@ -75,6 +76,7 @@ void opened(session_pointer self, const gateway_actor& gateway, const session_we
   }
   self->monitor(gateway);
   state.options.board->set_pool(std::move(*pool));
+  begin_to_tell_gpu(self);
   self->send(state.options.links, view_atom_v, welcome.view, from_here{});
 }
 
@@ -348,6 +350,7 @@ void beat(session_pointer self) {
   news |= send_releases(state.options);
   if (is_time(now, tell_uses_every, state.tell_uses_at))
     news |= send_uses(state.options);
+  tell_gpu(self);
   const auto pool = state.options.board->pool();
   if (!pool && !state.connecting)
     connect(self);
@@ -381,6 +384,7 @@ session_actor::behavior_type run_session_actor(session_pointer self,
       },
       [self](beat_atom, from_here) { beat(self); },
       [self](commit_atom, from_here) { send_next(self); },
+      [self](gpu_atom, from_here) { self->state.beats.plan(self, gpu_pause); },
       [self](reserve_atom, const slot_request_ptr& request) { reserve(self, request); },
       [self](lookup_atom, const std::string& keys, from_here) { prefetch(self, keys); },
       [self](lookup_atom, const std::string& keys, const std::string& answer, from_here) {

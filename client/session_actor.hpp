@@ -34,6 +34,7 @@ struct session_actor_state {
   pending_commit_ptr in_flight; ///< The commit that is on its way to the node.
   /// Requests for slots that are on their way to the node. Bounded by the number of caller threads.
   std::unordered_set<slot_request_ptr> reserving;
+  bool telling_gpu = false; ///< A report of blocks on the GPU is on its way to the node.
   link::beats beats;
   // When uses, totals and calls are told next, if there is news of them.
   caf::actor_clock::time_point tell_uses_at{};

@@ -172,6 +172,7 @@ void add_cluster(table& rows) {
       {gpu_keys, "peercache_gpu_keys", gauge, {}, "Keys of pages that engines of this host say they hold on their GPUs, of at most overlap.gpu_keys."},
       {gpu_reporters, "peercache_gpu_reporters", gauge, {}, "Clients that have told of such keys."},
       {gpu_refused_total, "peercache_gpu_refused_total", counter, {}, "Such keys that were not taken because there were too many of keys or clients."},
+      {gpu_untold_total, "peercache_gpu_untold_total", counter, {}, "Such keys that a local client did not tell because its engine holds too many."},
       {data_connections, "peercache_data_connections", gauge, {}, "Open connections of the data plane, both directions."},
       {data_pages_sent_total, "peercache_data_pages_sent_total", counter, {}, "Pages that were sent to readers on other hosts."},
       {data_bytes_sent_total, "peercache_data_bytes_sent_total", counter, {}, "Page bytes that were sent to readers on other hosts."},

@@ -70,6 +70,7 @@ enum class metric : std::uint8_t {
   gpu_keys,
   gpu_reporters,
   gpu_refused_total,
+  gpu_untold_total,
   data_connections,
   data_pages_sent_total,
   data_bytes_sent_total,

@@ -36,7 +36,8 @@ bool calls_of_clients() {
                    &cache_client::look_at, &cache_client::flush, &cache_client::locate,
                    &cache_client::clear, &cache_client::stats, &cache_client::view,
                    &cache_client::close, &cache_client::data_plane, &cache_client::nodes_gone,
-                   &cache_client::register_buffer, &cache_client::unregister_buffer) &&
+                   &cache_client::register_buffer, &cache_client::unregister_buffer,
+                   &cache_client::report_gpu, &cache_client::overlap) &&
          all_there(&page_view::bytes, &page_view::held, &page_view::intact) &&
          all_there(&async_calls::set, &async_calls::get, &async_calls::exists,
                    &async_calls::remove) &&

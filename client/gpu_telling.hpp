@@ -1,0 +1,19 @@
+#pragma once
+
+#include "client/session_actor.hpp"
+
+#include <chrono>
+
+// How a session tells its node which blocks the engine holds on its GPU: one report at a time, so
+// that neither mailbox fills up.
+namespace peercache::client {
+
+/// How long news of the GPU is gathered before it is sent.
+inline constexpr std::chrono::milliseconds gpu_pause{50};
+
+/// Sends the next report, unless one is on its way.
+void tell_gpu(session_actor::stateful_pointer<session_actor_state> self);
+/// Call when a session was opened: its node knows of no block.
+void begin_to_tell_gpu(session_actor::stateful_pointer<session_actor_state> self);
+
+} // namespace peercache::client

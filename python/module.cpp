@@ -274,6 +274,10 @@ void bind_client(py::module_builder& module) {
                                {"spaces", "keys", timeout, {"hold", py::object::borrow(Py_None)}})
       .method<&client::remove>("remove", keys)
       .method<&client::prefetch>("prefetch", {"spaces", "keys"})
+      .method<&client::report_gpu>("report_gpu",
+                                   {"spaces", "stored", "evicted", "all_evicted", "rank"})
+      .method<&client::overlap>("overlap",
+                                {"spaces", "hashes", "tokens", "block_tokens", "node", timeout})
       .method<&client::tiers>("tiers", keys)
       .method<&client::flush>("flush", {timeout})
       .method<&client::clear>("clear", {"space", timeout})

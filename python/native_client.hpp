@@ -53,6 +53,23 @@ public:
   page_results remove(const spaces& in, py::handle keys, timeout within);
   void prefetch(const spaces& in, py::handle keys);
 
+  /// Tells the node which blocks the engine has evicted from its GPU and stored there, first the
+  /// former; each key in each space.
+  void report_gpu(const spaces& in, py::handle stored, py::handle evicted, bool all_evicted,
+                  std::optional<std::uint32_t> rank);
+
+  /// What one node has of a prompt: its name, tokens in any tier, on GPUs, in memory and on disk,
+  /// and tokens on GPUs by rank of data parallelism.
+  using node_match =
+      std::tuple<std::string, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
+                 std::vector<std::pair<std::uint32_t, std::uint64_t>>>;
+  /// Asks how much of a prompt each node has. @param in fields of key spaces. @param tokens the
+  /// prompt; nothing: `hashes` give it. Returns the nodes, or why they are not known.
+  std::pair<std::vector<node_match>, std::optional<std::string>>
+  overlap(std::vector<std::vector<std::string>> in, py::handle hashes,
+          std::optional<std::vector<std::uint32_t>> tokens, std::uint32_t block_tokens,
+          std::string node, timeout within);
+
   /// The tiers in which the directory knows each page: bit 0 memory, bit 1 disk, of any node;
   /// bits 2 and 3 the same of this host's node, also while the session to it is broken.
   /// Nothing when a part of the directory could not be asked.

@@ -96,6 +96,22 @@ class Client:
         self, spaces: Sequence[KeySpace], keys: Keys, timeout: Optional[float] = ...
     ) -> Results: ...
     def prefetch(self, spaces: Sequence[KeySpace], keys: Keys) -> None: ...
+    def report_gpu(
+        self, spaces: Sequence[KeySpace], stored: Keys, evicted: Keys, all_evicted: bool, rank: Optional[int]
+    ) -> None:
+        """Tells the node which blocks the engine has evicted from its GPU, and then stored there. Returns at once."""
+    def overlap(
+        self,
+        spaces: Sequence[Sequence[str]],
+        hashes: Keys,
+        tokens: Optional[Sequence[int]],
+        block_tokens: int,
+        node: str,
+        timeout: Optional[float] = ...,
+    ) -> tuple[list[tuple[str, int, int, int, int, list[tuple[int, int]]]], Optional[str]]:
+        """Asks how much of a prompt each node has. `spaces` are the fields of key spaces. Returns, for each node, its
+        name, the tokens that it has in any tier, on GPUs, in memory and on disk, and those on GPUs by rank of data
+        parallelism; and why nothing is known, or None."""
     def tiers(
         self, spaces: Sequence[KeySpace], keys: Keys, timeout: Optional[float] = ...
     ) -> Optional[bytes]:

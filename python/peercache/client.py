@@ -94,6 +94,20 @@ class ClearResult(NamedTuple):
         return self.certain
 
 
+class Overlap(NamedTuple):
+    """How many tokens of a prompt, from the first one on, one node has."""
+
+    node: str
+    longest: int
+    """Tokens of blocks that lie in some tier."""
+    gpu: int
+    """Tokens that one engine of the host holds on its GPUs, as far as engines tell."""
+    memory: int
+    disk: int
+    gpu_by_rank: Mapping[int, int]
+    """What `gpu` is for the engines of each rank of data parallelism."""
+
+
 def option_names() -> frozenset[str]:
     """The names of all options in the option table."""
     return frozenset(option_forms())
@@ -288,6 +302,41 @@ class Client:
     def prefetch(self, space: KeySpace, keys: Sequence[str]) -> None:
         """Starts to bring the pages closer to this host; best effort, returns at once."""
         self.native.prefetch([space], keys)
+
+    def report_gpu(
+        self,
+        space: Union[KeySpace, Sequence[KeySpace]],
+        stored: Sequence[str] = (),
+        evicted: Sequence[str] = (),
+        *,
+        all_evicted: bool = False,
+        rank: Optional[int] = None,
+    ) -> None:
+        """Tells this host's node which blocks an engine holds on its GPU, for the overlap queries of routers: the keys
+        that it has evicted since the last call, and those that it has stored; of one key in both lists the storing is
+        the later. `all_evicted`: the engine has emptied its GPU's cache before. With several key spaces each key is
+        one in all of them. `rank`: the engine's rank of data parallelism. The node forgets all of it when this client
+        is closed or this process dies. Returns at once; news travels within a tenth of a second."""
+        spaces = [space] if isinstance(space, KeySpace) else list(space)
+        self.native.report_gpu(spaces, stored, evicted, all_evicted, rank)
+
+    def overlap(
+        self,
+        spaces: Sequence[Sequence[str]],
+        block_tokens: int,
+        hashes: Sequence[str] = (),
+        tokens: Optional[Sequence[int]] = None,
+        node: str = "",
+        timeout: Optional[float] = None,
+    ) -> List[Overlap]:
+        """Asks, for a router, how much of a prompt each node has. The prompt is given by the keys of its pages, or by
+        its tokens, whose pages are hashed as SGLang's HiCache does. `spaces` are the fields of the key space of each
+        rank of a TP group; a block counts where the pages of all ranks are. `node`: the name of the one node that is
+        asked about. Errors: ValueError with what is wrong with the query, or why it was not answered."""
+        rows, fault = self.native.overlap(spaces, hashes, tokens, block_tokens, node, timeout)
+        if fault is not None:
+            raise ValueError(fault)
+        return [Overlap(*row[:5], gpu_by_rank=dict(row[5])) for row in rows]
 
     def flush(self, timeout: Optional[float] = None) -> FlushResult:
         """Waits until every page set so far can be found by other hosts, or is known not to be."""

@@ -4,6 +4,8 @@ import hashlib
 import http.client
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 from engines import fresh_keys, put
@@ -95,6 +97,89 @@ def test_a_clear_counts_at_once(ring, engine, namespaces):
     assert ask(ring[0], "/query_by_hash", **query)[1]["default"]["node-1"]["longest_matched"] == 8
     assert store.clear()
     assert ask(ring[0], "/query_by_hash", **query) == (200, {"default": {}})
+
+
+REPORTER = """
+import json, sys, peercache
+client = peercache.Client(json.loads(sys.argv[1]))
+space = client.space("gpu-test", sys.argv[2])
+client.report_gpu(space, stored=sys.argv[3:], rank=1)
+print("told", flush=True)
+sys.stdin.read()
+"""
+"""A process that tells of blocks on its GPU and lives on. Its words: the client's options, a name, and the keys."""
+
+
+@pytest.fixture
+def reporter():
+    """A function that starts a process which tells of blocks on its GPU."""
+    made = []
+
+    def start(node, name, keys):
+        words = [sys.executable, "-B", "-c", REPORTER, json.dumps(node.options()), name, *keys]
+        made.append(subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        assert made[-1].stdout.readline() == "told\n"
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.kill()
+        each.communicate()
+
+
+def on_gpu(node, name, keys, of="node-1"):
+    """The tokens on GPUs of one node that the node which is asked knows: (GPU, DP)."""
+    query = {"block_size": PAGE_TOKENS, "seq_hashes": keys, "namespaces": [["gpu-test", name]]}
+    told = ask(node, "/query_by_hash", **query)[1]["default"].get(of)
+    return (told["GPU"], told["DP"]) if told else (0, {})
+
+
+def test_blocks_on_a_gpu_go_with_the_process_that_told_of_them(ring, reporter):
+    keys = fresh_keys(3)
+    process = reporter(ring[0], "life", keys[:2])
+    for node in (ring[0], ring[1]):
+        assert until(lambda node=node: on_gpu(node, "life", keys) == (8, {"1": 8}))
+    process.kill()
+    for node in (ring[0], ring[1]):
+        assert until(lambda node=node: on_gpu(node, "life", keys) == (0, {}), 2)
+
+
+def test_what_an_engine_evicts_from_its_gpu_is_not_there(ring, connect):
+    client, keys = connect(ring[0]), fresh_keys(3)
+    space = client.space("gpu-test", "evicts")
+    client.report_gpu(space, stored=keys)
+    assert until(lambda: on_gpu(ring[0], "evicts", keys) == (12, {}))
+    client.report_gpu(space, evicted=keys[1:2])
+    assert until(lambda: on_gpu(ring[0], "evicts", keys) == (4, {}))
+    client.report_gpu(space, all_evicted=True, stored=keys[2:])
+    assert until(lambda: on_gpu(ring[0], "evicts", keys) == (0, {}))
+    assert on_gpu(ring[0], "evicts", keys[2:]) == (4, {})
+
+
+def test_a_node_that_was_restarted_is_told_of_the_gpu_again(fragile_ring, reporter):
+    (node,), keys = fragile_ring(1).nodes, fresh_keys(2)
+    reporter(node, "again", keys)
+    assert until(lambda: on_gpu(node, "again", keys) == (8, {"1": 8}))
+    node.kill()
+    node.start()
+    assert until(lambda: on_gpu(node, "again", keys) == (8, {"1": 8}))
+
+
+def test_a_client_asks_as_a_router_does(ring, connect):
+    one, two, keys = connect(ring[0], 2), connect(ring[1], 2), fresh_keys(2)
+    space = one.space("gpu-test", "asks")
+    assert one.set(space, keys[:1], [bytes(4096)])[0].ok and one.flush().complete
+    one.report_gpu(space, stored=keys, rank=0)
+    asked = {"spaces": [["gpu-test", "asks"]], "block_tokens": PAGE_TOKENS}
+    assert until(lambda: [tuple(row) for row in two.overlap(hashes=keys, **asked)]
+                 == [("node-1", 8, 8, 4, 0, {0: 8})])
+    assert two.overlap(hashes=keys, node="node-2", **asked) == []
+    assert two.overlap(tokens=[1, 2, 3, 4], **asked) == []
+    with pytest.raises(ValueError, match="block_size"):
+        two.overlap([["gpu-test", "asks"]], 0, keys)
+    two.close()
+    with pytest.raises(ValueError, match="closed"):
+        two.overlap(hashes=keys, **asked)
 
 
 def test_a_query_that_makes_no_sense_is_told_why(ring):

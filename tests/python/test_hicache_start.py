@@ -51,7 +51,7 @@ def test_a_json_that_makes_no_sense_fails_at_start(ring):
 
 NAN = float("nan")
 WRONG = {
-    "a text": [("space", 0), ("space", False), ("space", {}), ("space", {"a": 1}), ("space", "\ud800"),
+    "a text": [("space", 0), ("space", False), ("space", {}), ("space", {"a": 1}), ("space", "\ud800"), ("gpu_events", 1),
                ("kv_events.endpoint", 0), ("kv_events.topic", ["kv"]),
                ("cluster.name", False), ("cluster.name", NAN), ("client.node_host", ["a"])],
     "true or false is allowed": [("own_pages_only", "yes"), ("embedded", "false"), ("embedded", 2), ("embedded", []), ("embedded", {"a": 1}),

@@ -7,7 +7,9 @@ import logging
 import subprocess
 import sys
 
+import msgpack
 import pytest
+import zmq
 from engines import fresh_keys, put
 from host_pools import MhaPool
 from local_nodes import until
@@ -180,6 +182,46 @@ def test_a_client_asks_as_a_router_does(ring, connect):
     two.close()
     with pytest.raises(ValueError, match="closed"):
         two.overlap(hashes=keys, **asked)
+
+
+def pages_of(tokens):
+    """SGLang's hash of each page, in hex, and as its events have it."""
+    keys, last = [], b""
+    for first in range(0, len(tokens), PAGE_TOKENS):
+        page = b"".join(token.to_bytes(4, "little") for token in tokens[first : first + PAGE_TOKENS])
+        last = hashlib.sha256(last + page).digest()
+        keys.append(last.hex())
+    return keys, [int.from_bytes(bytes.fromhex(key)[:8], "big", signed=True) for key in keys]
+
+
+def test_sglangs_own_events_say_what_is_on_its_gpu(ring, engine, namespaces, tmp_path):
+    context = zmq.Context()
+    publisher = context.socket(zmq.XPUB)
+    publisher.bind(f"ipc://{tmp_path}/engine")
+    engine(ring[0], MhaPool(), extra={"gpu_events": f"ipc://{tmp_path}/engine"})
+    assert publisher.recv() == b"\x01"  # The backend has subscribed.
+    tokens = [int(fresh_keys(1)[0][:6], 16)] + list(range(11))
+    (keys, blocks), sent = pages_of(tokens), []
+    query = {"block_size": PAGE_TOKENS, "token_ids": tokens, "namespaces": namespaces()[:1]}
+
+    def say(*events):
+        publisher.send_multipart([b"", len(sent).to_bytes(8, "big"), msgpack.packb([0.0, events, 3])])
+        sent.append(events)
+
+    def gpu():
+        told = ask(ring[1], "/query", **query)[1]["default"].get("node-1")
+        return (told["GPU"], told["DP"]) if told else (0, {})
+
+    say(["BlockStored", blocks[:2], None, tokens[:8], PAGE_TOKENS, None, "GPU"])
+    say({"type": "BlockStored", "block_hashes": blocks[2:], "parent_block_hash": blocks[1], "token_ids": tokens[8:],
+         "block_size": PAGE_TOKENS, "medium": "GPU"})
+    assert until(lambda: gpu() == (12, {"3": 12}))
+    say(["BlockRemoved", blocks[2:], "CPU"], ["BlockRemoved", blocks[1:2], "GPU"])
+    assert until(lambda: gpu() == (4, {"3": 4}))
+    say(["AllBlocksCleared"])
+    assert until(lambda: gpu() == (0, {}))
+    publisher.close(0)
+    context.term()
 
 
 def test_a_query_that_makes_no_sense_is_told_why(ring):

@@ -43,6 +43,7 @@ READ_KEYS: Mapping[str, Form] = {
     "draft_is_mla": SWITCH,
     "blank_drafts": SWITCH,
     "hold_s": SECONDS,
+    "gpu_events": TEXT,
     "prefetch_timeout_base": SECONDS,
     "prefetch_timeout_per_ki_token": SECONDS,
     "prefetch_timeout_max": SECONDS,
@@ -115,6 +116,9 @@ class Settings:
     held."""
     radix_tree: PrefetchTime
     unified_tree: PrefetchTime
+    gpu_events: str = ""
+    """The endpoint where SGLang publishes its own KV events, of which the node is told the blocks on the GPU; empty: it
+    is told nothing."""
     events: Optional[EventSettings] = None
     """The publisher of KV events; None: nobody is told which pages are in L3."""
 
@@ -174,6 +178,7 @@ def settings_of(extra_config: Any) -> Settings:
         draft_is_mla=None if rest.get("draft_is_mla") is None else bool(rest["draft_is_mla"]),
         blank_drafts=bool(rest.get("blank_drafts", False)),
         hold_s=float(rest.get("hold_s", 2.0)),
+        gpu_events=rest.get("gpu_events", ""),
         radix_tree=RADIX_TREE.with_those_of(rest),
         unified_tree=UNIFIED_TREE.with_those_of(rest),
         events=EventSettings.of(rest),

@@ -18,7 +18,7 @@ from peercache.hicache.moves import Moves
 from peercache.hicache.settings import settings_of
 from peercache.hicache.stored_pool import StoredPool, is_draft, tokens_of
 from peercache.hicache.told_spaces import ToldSpaces
-from peercache.kv_events import service as kv_events
+from peercache.kv_events import gpu_blocks, service as kv_events
 from peercache.kv_events.dialects import MOONCAKE, sglang_objects
 from peercache.spaces import space_name
 
@@ -63,6 +63,7 @@ class PeerCacheStore(StorageBase):
         self._told = ToldSpaces(self._backend.client.native, self._ranks, self._settings)
         self._pools: Dict[str, StoredPool] = {}
         self._events: Optional[kv_events.KVEvents] = None
+        self._gpu: Optional[gpu_blocks.GpuFollower] = None
         self._dp_rank = int(getattr(storage_config, "dp_rank", None) or 0)
         logger.info("PeerCache serves rank %s of %s at %s; data plane %s", self._ranks.tp_rank,
                     self._ranks.tp_size, self._backend.client.node_address, self._backend.client.data_plane)
@@ -129,12 +130,17 @@ class PeerCacheStore(StorageBase):
         pool, ranks = self._pools.get(KV), self._ranks
         if pool is None or pool.host.logical_only or ranks.tp_rank or ranks.pp_rank or ranks.cp_rank:
             return
+        spaces = self._asked(pool, own_only=False)
+        self._gpu = gpu_blocks.follow(self._settings.gpu_events, self._backend.client, spaces, pool.host.page_size,
+                                      self._dp_rank)
+        if self._gpu is not None:
+            weakref.finalize(self, self._gpu.close)
         if ranks.pp_size > 1 and self._settings.events and self._settings.events.encoding == MOONCAKE:
             logger.error("no KV events: Mooncake's stream names the objects of all pipeline stages, of which this "
                          "rank knows one; leave out kv_events.encoding")
             return
         engine = kv_events.EngineFacts(
-            spaces=self._asked(pool, own_only=False),
+            spaces=spaces,
             page_tokens=pool.host.page_size,
             object_keys=sglang_objects(ranks.tp_size, ranks.is_mla),
             model=ranks.model,
@@ -146,8 +152,10 @@ class PeerCacheStore(StorageBase):
 
     def _end_events(self) -> None:
         events, self._events = self._events, None
-        if events is not None:
-            events.close()
+        gpu, self._gpu = self._gpu, None
+        for each in (events, gpu):
+            if each is not None:
+                each.close()
 
     def _announce(self, keys: Sequence[str], moved: Sequence[bool], extra_info: Any, read: bool = False) -> None:
         if self._events is not None:

@@ -1,0 +1,97 @@
+"""Tests of what an engine's own KV events say of its GPU, without a node and without sockets."""
+
+import hashlib
+
+import pytest
+from peercache.kv_events.gpu_blocks import GpuBlocks, follow
+
+
+class Node:
+    """A client that keeps what it is told."""
+
+    def __init__(self):
+        self.held, self.ranks = set(), set()
+
+    def report_gpu(self, spaces, stored=(), evicted=(), all_evicted=False, rank=None):
+        if all_evicted:
+            self.held.clear()
+        self.held = (self.held - set(evicted)) | set(stored)
+        self.ranks.add(rank)
+
+
+def chain(pages):
+    """The keys of pages of one prompt, and their hashes as events have them."""
+    keys, last = [], b""
+    for page in pages:
+        last = hashlib.sha256(last + b"".join(token.to_bytes(4, "little") for token in page)).digest()
+        keys.append(last.hex())
+    return keys, [int.from_bytes(bytes.fromhex(key)[:8], "big", signed=True) for key in keys]
+
+
+PAGES = [[1, 2], [3, 4], [5, 6]]
+KEYS, BLOCKS = chain(PAGES)
+
+
+def stored(blocks, parent, tokens, medium="GPU"):
+    return ["BlockStored", blocks, parent, tokens, 2, None, medium]
+
+
+def made():
+    node = Node()
+    return node, GpuBlocks(node, [], 2)
+
+
+def test_blocks_have_the_keys_of_their_pages():
+    node, blocks = made()
+    blocks.take(5, [0.0, [stored(BLOCKS[:2], None, [1, 2, 3, 4])], 1])
+    blocks.take(6, [0.0, [stored(BLOCKS[2:], BLOCKS[1], [5, 6], None)], 1])
+    assert node.held == set(KEYS) and node.ranks == {1}
+    blocks.take(7, [0.0, [["BlockRemoved", [BLOCKS[0], 99], "GPU"]]])
+    assert node.held == set(KEYS[1:])
+    blocks.take(8, [0.0, [["AllBlocksCleared"]]])
+    assert node.held == set()
+
+
+def test_other_media_are_none_of_its_business():
+    node, blocks = made()
+    blocks.take(0, [0.0, [stored(BLOCKS[:1], None, [1, 2], "CPU")]])
+    assert node.held == set()
+    blocks.take(1, [0.0, [stored(BLOCKS[:1], None, [1, 2]), ["BlockRemoved", BLOCKS[:1], "CPU"]]])
+    assert node.held == {KEYS[0]}
+
+
+def test_a_block_that_cannot_be_named_is_left_out_and_counted():
+    node, blocks = made()
+    blocks.take(0, [0.0, [stored(BLOCKS[1:2], BLOCKS[0], [3, 4])]])  # Nobody has told of its parent.
+    blocks.take(1, [0.0, [stored([BLOCKS[0] + 1], None, [1, 2])]])  # A hash that is made in another way.
+    blocks.take(2, [0.0, [stored(BLOCKS[:2], None, [1, 2, 3])]])  # Tokens are missing.
+    assert node.held == {KEYS[0]} and blocks.left_out == 3
+
+
+def test_after_a_gap_blocks_count_anew():
+    node, blocks = made()
+    blocks.take(0, [0.0, [stored(BLOCKS[:1], None, [1, 2])]])
+    blocks.take(2, [0.0, [stored(chain([[7, 8]])[1], None, [7, 8])]])
+    assert node.held == set(chain([[7, 8]])[0])
+
+
+def test_a_message_of_another_form_counts_as_a_gap():
+    node, blocks = made()
+    blocks.take(0, [0.0, [stored(BLOCKS[:1], None, [1, 2])]])
+    with pytest.raises(TypeError):
+        blocks.take(1, [0.0, [["BlockRemoved", None, "GPU"], ["BlockRemoved", BLOCKS[:1], "GPU"]]])
+    assert node.held == set()
+    blocks.take(2, [0.0, [stored(BLOCKS[:1], None, [1, 2])]])
+    assert node.held == {KEYS[0]}
+
+
+def test_pairs_of_tokens_are_hashed_as_sglang_does():
+    node, blocks = made()
+    keys, names = chain([[1, 2, 2, 3]])
+    blocks.take(0, [0.0, [stored(names, None, [[1, 2], [2, 3]])]])
+    assert node.held == set(keys)
+
+
+def test_it_is_off_without_an_endpoint_and_where_it_cannot_be():
+    assert follow("", None, [], 2) is None
+    assert follow("nowhere", None, [], 2) is None

@@ -172,7 +172,7 @@ TEST_F(overlap_gpu_test, a_node_without_blocks_on_gpus_is_asked_once_a_second) {
   EXPECT_EQ(gpu_at("there", {"a"}), 0u);
   store(gateway_there, open(gateway_there), {"a"});
   EXPECT_EQ(gpu_at("there", {"a"}), 0u);
-  pass(overlap_options{}.windowless_for);
+  pass(overlap_options{}.windowless_for + std::chrono::milliseconds(1));
   EXPECT_EQ(gpu_at("there", {"a"}), 16u);
 }
 
@@ -182,7 +182,7 @@ TEST_F(overlap_gpu_test, a_node_that_does_not_answer_costs_half_of_the_time_once
   tell_all();
   auto first = self->request(gateway_here, caf::infinite, locate_atom_v, encode(query({"a"})));
   settle();
-  pass(overlap_options{}.patience / 2);
+  pass(overlap_options{}.patience / 2 + std::chrono::milliseconds(1));
   bool answered = false;
   first.receive([&](const std::string&) { answered = true; }, [](const caf::error&) {});
   EXPECT_TRUE(answered);

@@ -8,21 +8,33 @@ using namespace std::chrono_literals;
 using session_pointer = session_actor::stateful_pointer<session_actor_state>;
 
 constexpr auto report_timeout = 10s;
-/// Pause after a report that was not answered.
-constexpr auto report_pause = 1000ms;
 
-/// Goes on after the answer to a report of this session. `full`: more may be waiting.
-void report_ended(session_pointer self, std::uint64_t session, bool told, bool full) {
-  auto& state = self->state;
+/// Whether this is the session that the client has. The next session begins anew.
+bool is_of(const session_actor_state& state, std::uint64_t session) {
   const auto pool = state.options.board->pool();
-  if (!pool || pool->session != session)
-    return; // The next session begins anew.
+  return pool && pool->session == session;
+}
+
+/// Goes on after a report of this session was taken. `full`: more may be waiting.
+void report_taken(session_pointer self, std::uint64_t session, bool full) {
+  auto& state = self->state;
+  if (!is_of(state, session))
+    return;
   state.telling_gpu = false;
-  if (!told)
-    state.options.board->gpu.tell_again();
-  if (told && full)
-    return tell_gpu(self);
-  state.beats.plan(self, told ? gpu_pause : report_pause);
+  if (full)
+    tell_gpu(self);
+  else
+    state.beats.plan(self, gpu_pause);
+}
+
+/// Tells all again after a pause, since the node may lack a report of this session, or have it.
+void report_failed(session_pointer self, std::uint64_t session, std::chrono::milliseconds pause) {
+  auto& state = self->state;
+  if (!is_of(state, session))
+    return;
+  state.telling_gpu = false;
+  state.options.board->gpu.tell_again();
+  state.tell_gpu_at = self->clock().now() + pause;
 }
 
 } // namespace
@@ -30,7 +42,7 @@ void report_ended(session_pointer self, std::uint64_t session, bool told, bool f
 void tell_gpu(session_pointer self) {
   auto& state = self->state;
   const auto pool = state.options.board->pool();
-  if (!pool || state.telling_gpu)
+  if (!pool || state.telling_gpu || self->clock().now() < state.tell_gpu_at)
     return;
   const auto report = state.options.board->gpu.next();
   if (!report)
@@ -41,14 +53,20 @@ void tell_gpu(session_pointer self) {
   self->request(pool->gateway, report_timeout, link::gpu_atom_v, pool->session,
                 link::encode(*report))
       .then(
-          [self, session = pool->session, full](bool) { report_ended(self, session, true, full); },
+          [self, session = pool->session, full](bool taken) {
+            if (taken)
+              report_taken(self, session, full);
+            else
+              report_failed(self, session, gpu_refused_pause);
+          },
           [self, session = pool->session](const caf::error&) {
-            report_ended(self, session, false, false);
+            report_failed(self, session, gpu_failed_pause);
           });
 }
 
 void begin_to_tell_gpu(session_pointer self) {
   self->state.telling_gpu = false;
+  self->state.tell_gpu_at = {};
   if (self->state.options.board->gpu.begin_again())
     self->state.beats.plan(self, gpu_pause);
 }

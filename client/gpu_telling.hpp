@@ -10,6 +10,10 @@ namespace peercache::client {
 
 /// How long news of the GPU is gathered before it is sent.
 inline constexpr std::chrono::milliseconds gpu_pause{50};
+/// Pause after a report that was not answered.
+inline constexpr std::chrono::milliseconds gpu_failed_pause{1000};
+/// Pause after a report that the node has refused: too many clients tell it of blocks.
+inline constexpr std::chrono::milliseconds gpu_refused_pause{30'000};
 
 /// Sends the next report, unless one is on its way.
 void tell_gpu(session_actor::stateful_pointer<session_actor_state> self);

@@ -36,6 +36,7 @@ struct session_actor_state {
   std::unordered_set<slot_request_ptr> reserving;
   bool telling_gpu = false; ///< A report of blocks on the GPU is on its way to the node.
   link::beats beats;
+  caf::actor_clock::time_point tell_gpu_at{}; ///< No report of the GPU is sent before this time.
   // When uses, totals and calls are told next, if there is news of them.
   caf::actor_clock::time_point tell_uses_at{};
   caf::actor_clock::time_point tell_totals_at{};

@@ -44,12 +44,14 @@ struct fake_node {
   std::string gone;                     ///< Names of gone nodes in all clears, a line each.
   std::uint64_t evicted_bytes = 0;      ///< Bytes that the node was asked to evict from its disk.
   bool has_disk = false;
-  bool loses_gpu = false; ///< Reports of blocks on GPUs are answered with an error.
+  bool loses_gpu = false;   ///< Reports of blocks on GPUs are answered with an error.
+  bool refuses_gpu = false; ///< Reports of blocks on GPUs are answered, and not taken.
   caf::result<bool> take_gpu(const std::string& told) {
     if (loses_gpu)
       return caf::make_error(caf::sec::runtime_error);
-    on_gpu.push_back(link::decode_gpu_report(told).value());
-    return true;
+    if (!refuses_gpu)
+      on_gpu.push_back(link::decode_gpu_report(told).value());
+    return !refuses_gpu;
   }
   bool evict(std::uint64_t bytes) {
     evicted_bytes += bytes;

@@ -1,6 +1,5 @@
 #include "tests/client/actors/client_fixture.hpp"
 
-#include "client/gpu_telling.hpp"
 #include "directory/wire.hpp"
 
 namespace peercache::client {
@@ -119,54 +118,6 @@ TEST_F(session_actor_test, totals_are_told_to_each_session_and_when_they_have_ch
   lose_node();
   pass_seconds(2);
   EXPECT_EQ(node.totals.size(), 5u);
-}
-
-TEST_F(session_actor_test, each_node_is_told_what_lies_on_the_gpu) {
-  const std::vector<page_key> blocks{key_space{}.key_of("a"), key_space{}.key_of("b")};
-  const auto note = [this](const gpu_news& news) {
-    if (board->gpu.note(news))
-      caf::anon_send(actor, link::gpu_atom_v, link::from_here{});
-    settle();
-  };
-  note({.stored = blocks});
-  EXPECT_TRUE(node.on_gpu.empty()) << "news is gathered first";
-  note({.evicted = std::span(blocks).first(1)});
-  pass(gpu_pause);
-  ASSERT_EQ(node.on_gpu.size(), 1u);
-  EXPECT_EQ(node.on_gpu[0].stored, std::vector{blocks[1].prefix()});
-  pass(gpu_pause);
-  note({.stored = std::span(blocks).first(1), .rank = 2});
-  pass(gpu_pause);
-  ASSERT_EQ(node.on_gpu.size(), 2u);
-  EXPECT_EQ(node.on_gpu[1].stored, std::vector{blocks[0].prefix()});
-  EXPECT_EQ(node.on_gpu[1].rank, 2u);
-  EXPECT_FALSE(node.on_gpu[1].anew);
-  lose_node();
-  pass(std::chrono::milliseconds(250)); // The next beat opens a session.
-  pass(gpu_pause);
-  ASSERT_EQ(node.on_gpu.size(), 3u);
-  EXPECT_TRUE(node.on_gpu[2].anew);
-  EXPECT_EQ(node.on_gpu[2].stored.size(), 2u);
-}
-
-TEST_F(session_actor_test, a_report_of_the_gpu_that_was_lost_is_made_good) {
-  const std::vector<page_key> blocks{key_space{}.key_of("a")};
-  const auto note = [this](const gpu_news& news) {
-    if (board->gpu.note(news))
-      caf::anon_send(actor, link::gpu_atom_v, link::from_here{});
-    pass(gpu_pause);
-  };
-  note({.stored = blocks});
-  ASSERT_EQ(node.on_gpu.size(), 1u);
-  pass(gpu_pause);
-  node.loses_gpu = true;
-  note({.evicted = blocks});
-  node.loses_gpu = false;
-  EXPECT_EQ(node.on_gpu.size(), 1u);
-  pass(std::chrono::milliseconds(1000));
-  ASSERT_EQ(node.on_gpu.size(), 2u);
-  EXPECT_TRUE(node.on_gpu[1].anew);
-  EXPECT_TRUE(node.on_gpu[1].stored.empty());
 }
 
 TEST_F(session_actor_test, whoever_is_sent_away_is_told_why_at_once) {

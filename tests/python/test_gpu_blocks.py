@@ -1,9 +1,15 @@
-"""Tests of what an engine's own KV events say of its GPU, without a node and without sockets."""
+"""Tests of what an engine's own KV events say of its GPU, without a node."""
 
 import hashlib
+import sys
+import types
 
 import pytest
-from peercache.kv_events.gpu_blocks import GpuBlocks, follow
+from local_nodes import until
+from msgpack import packb
+from peercache.hicache.contract import dp_rank_of
+from peercache.kv_events import gpu_blocks
+from peercache.kv_events.gpu_blocks import GpuBlocks, GpuFollower, follow, reachable
 
 
 class Node:
@@ -34,6 +40,19 @@ KEYS, BLOCKS = chain(PAGES)
 
 def stored(blocks, parent, tokens, medium="GPU"):
     return ["BlockStored", blocks, parent, tokens, 2, None, medium]
+
+
+@pytest.fixture
+def publisher():
+    """A socket that publishes as SGLang's does, an endpoint at which a follower reaches it, and a client."""
+    import zmq
+
+    context = zmq.Context()
+    socket = context.socket(zmq.PUB)
+    port = socket.bind_to_random_port("tcp://*")
+    yield socket, reachable(f"tcp://*:{port}"), Node()
+    socket.close(0)
+    context.term()
 
 
 def made():
@@ -85,6 +104,66 @@ def test_a_message_of_another_form_counts_as_a_gap():
     assert node.held == {KEYS[0]}
 
 
+def test_after_a_gap_a_block_brings_back_those_before_it():
+    node, blocks = made()
+    blocks.take(0, [0.0, [stored(BLOCKS[:2], None, [1, 2, 3, 4]), stored(chain([[9, 9]])[1], None, [9, 9])]])
+    blocks.take(5, [0.0, []])
+    assert node.held == set()
+    blocks.take(6, [0.0, [stored(BLOCKS[2:], BLOCKS[1], [5, 6])]])
+    assert node.held == set(KEYS), "a prompt that never left the GPU counts again, another one does not"
+    blocks.take(7, [0.0, [["BlockRemoved", BLOCKS[:1], "GPU"]]])
+    assert node.held == set(KEYS[1:])
+
+
+def test_what_was_known_before_two_gaps_is_forgotten():
+    node, blocks = made()
+    blocks.take(0, [0.0, [stored(BLOCKS[:2], None, [1, 2, 3, 4])]])
+    blocks.take(5, [0.0, []])
+    blocks.take(9, [0.0, [stored(BLOCKS[2:], BLOCKS[1], [5, 6])]])
+    assert node.held == set() and blocks.left_out == 1
+
+
+def test_a_message_that_is_not_understood_is_a_gap(publisher):
+    zmq_socket, endpoint, node = publisher
+    blocks = GpuBlocks(node, [], 2)
+    follower = GpuFollower(endpoint, blocks)
+    try:
+        def heard():
+            zmq_socket.send_multipart([b"", (0).to_bytes(8, "big"), packb([0.0, [stored(BLOCKS[:1], None, [1, 2])]])])
+            return node.held == {KEYS[0]}
+        assert until(heard)
+        zmq_socket.send_multipart([b"", (1).to_bytes(8, "big"), packb([0.0, [{"no": "type"}]])])
+        assert until(lambda: node.held == set())
+        zmq_socket.send_multipart([b"", (2).to_bytes(8, "big"), packb([0.0, [stored(BLOCKS[1:2], BLOCKS[0], [3, 4])]])])
+        assert until(lambda: node.held == set(KEYS[:2])), "the thread goes on"
+    finally:
+        follower.close()
+    assert node.held == set(), "a follower that is closed takes its blocks along"
+
+
+def test_a_subscriber_reaches_what_sglang_binds():
+    assert reachable("tcp://*:5557") == reachable("tcp://0.0.0.0:5557") == "tcp://127.0.0.1:5557"
+    assert reachable("tcp://[::]:5557") == "tcp://127.0.0.1:5557"
+    assert reachable("tcp://10.0.0.1:5557") == "tcp://10.0.0.1:5557" and reachable("ipc:///x") == "ipc:///x"
+
+
+def test_an_engine_that_publishes_nothing_is_said(publisher, monkeypatch, caplog):
+    _, endpoint, node = publisher
+    monkeypatch.setattr(gpu_blocks, "SILENCE_SECONDS", 0.0)
+    follower = GpuFollower(endpoint, GpuBlocks(node, [], 2))
+    try:
+        assert until(lambda: "no KV event of the engine has come from " + endpoint in caplog.text)
+    finally:
+        follower.close()
+
+
+def test_the_rank_of_data_parallelism_is_the_attention_s(monkeypatch):
+    module = types.SimpleNamespace(get_attention_dp_rank=lambda: 3)
+    assert dp_rank_of(types.SimpleNamespace()) == 0
+    monkeypatch.setitem(sys.modules, "sglang.srt.layers.dp_attention", module)
+    assert dp_rank_of(types.SimpleNamespace()) == 3 and dp_rank_of(types.SimpleNamespace(dp_rank=1)) == 1
+
+
 def test_pairs_of_tokens_are_hashed_as_sglang_does():
     node, blocks = made()
     keys, names = chain([[1, 2, 2, 3]])
@@ -92,6 +171,6 @@ def test_pairs_of_tokens_are_hashed_as_sglang_does():
     assert node.held == set(keys)
 
 
-def test_it_is_off_without_an_endpoint_and_where_it_cannot_be():
-    assert follow("", None, [], 2) is None
-    assert follow("nowhere", None, [], 2) is None
+def test_it_is_off_without_an_endpoint_and_where_it_cannot_be(caplog):
+    assert follow("", None, [], 2) is None and caplog.text == ""
+    assert follow("nowhere", None, [], 2) is None and "gpu_events nowhere: Invalid argument" in caplog.text

@@ -149,3 +149,16 @@ def _place(config: Any, rank: str, size: str) -> Tuple[int, int]:
     ranks = _number(config, size, 1, whole(1, RANKS_MAX))
     said = getattr(config, size, None) is not None
     return _number(config, rank, 0, whole(0, ranks - 1 if said else RANKS_MAX)), ranks
+
+
+def dp_rank_of(storage_config: Any) -> int:
+    """The rank of data parallelism, by which SGLang moves the port of its events. Versions whose HiCacheStorageConfig
+    has no `dp_rank` are asked for the rank of their attention; 0 where there is none."""
+    rank = getattr(storage_config, "dp_rank", None)
+    module: Any = sys.modules.get("sglang.srt.layers.dp_attention")
+    if rank is None and module is not None:
+        try:
+            rank = module.get_attention_dp_rank()
+        except Exception:  # noqa: BLE001 - it raises AssertionError without data parallelism of the attention
+            rank = None
+    return int(rank or 0)

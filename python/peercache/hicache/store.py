@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from peercache._native import KeySpace
 from peercache.hicache.backend import Backend, Deadline
-from peercache.hicache.contract import PoolTransferResult, Ranks, StorageBase, is_trailing, name_of
+from peercache.hicache.contract import PoolTransferResult, Ranks, StorageBase, dp_rank_of, is_trailing, name_of
 from peercache.hicache.figures import Figures
 from peercache.hicache.guard import count_of, never_raises, none_of, none_of_each
 from peercache.hicache.hit_policy import Demand, all_or_none, leading_run, usable_prefix
@@ -64,7 +64,7 @@ class PeerCacheStore(StorageBase):
         self._pools: Dict[str, StoredPool] = {}
         self._events: Optional[kv_events.KVEvents] = None
         self._gpu: Optional[gpu_blocks.GpuFollower] = None
-        self._dp_rank = int(getattr(storage_config, "dp_rank", None) or 0)
+        self._dp_rank = dp_rank_of(storage_config)
         logger.info("PeerCache serves rank %s of %s at %s; data plane %s", self._ranks.tp_rank,
                     self._ranks.tp_size, self._backend.client.node_address, self._backend.client.data_plane)
 

@@ -174,7 +174,7 @@ void print(const global_options& globals, const nlohmann::json& data, const std:
 
 exit_code fail(const global_options& globals, const error& err) {
   if (globals.format == output_format::json)
-    print(globals, {{"error", {{"code", to_string(err.code)}, {"message", err.message}}}}, "");
+    print(globals, {{"error", {{"code", id_of(err.code)}, {"message", err.message}}}}, "");
   fmt::print(stderr, "peercache: {}\n",
              err.message.empty() ? std::string(to_string(err.code)) : err.message);
   return exit_code_of(err.code);

@@ -3,6 +3,7 @@
 #include "common/error.hpp"
 
 #include <cstddef>
+#include <string_view>
 
 namespace peercache::cli {
 
@@ -27,6 +28,33 @@ constexpr exit_code exit_code_of(errc code) noexcept {
   default:
     return exit_code::failed;
   }
+}
+
+/// The id of an error in JSON answers; scripts rely on the words.
+constexpr std::string_view id_of(errc code) noexcept {
+  switch (code) {
+  case errc::invalid_argument:
+    return "invalid-argument";
+  case errc::not_found:
+    return "not-found";
+  case errc::refused:
+    return "refused";
+  case errc::timed_out:
+    return "timed-out";
+  case errc::unreachable:
+    return "unreachable";
+  case errc::incompatible:
+    return "incompatible";
+  case errc::out_of_memory:
+    return "out-of-memory";
+  case errc::io_failed:
+    return "io-failed";
+  case errc::closed:
+    return "closed";
+  case errc::out_of_space:
+    return "out-of-space";
+  }
+  return "unknown";
 }
 
 /// The exit code of a question about `asked` pages, of which `there` were found; about `unknown` of

@@ -126,7 +126,7 @@ TEST(usage, a_refusal_is_json_too_when_that_was_asked_for) {
   EXPECT_EQ(run(static_cast<int>(words.size()), words.data()), exit_code::usage);
   testing::internal::GetCapturedStderr();
   auto answer = nlohmann::json::parse(testing::internal::GetCapturedStdout());
-  EXPECT_EQ(answer["error"]["code"], "invalid argument");
+  EXPECT_EQ(answer["error"]["code"], "invalid-argument");
   EXPECT_SAYS(answer["error"]["message"].get<std::string>(), "'ping'");
 }
 

@@ -30,7 +30,8 @@ const char* fix_of(std::string_view id) {
   if (id == fault_ids::seed_no_control_port)
     return "discovery.seeds needs the port that the node there has as net.control_port";
   if (id == fault_ids::seed_silent)
-    return "look whether the node there hangs or is stopped, and whether it is a node";
+    return "look whether the node there hangs or is stopped, and whether the port is its "
+           "net.control_port";
   if (id == fault_ids::seed_tls)
     return "all nodes need tls.cert, tls.key and tls.ca of one CA and one cluster, or none of them";
   return ""; // The refusing node's own words say what to do.

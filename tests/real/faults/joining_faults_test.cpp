@@ -69,7 +69,7 @@ const std::vector<row> rows{
     {"a_seed_that_is_an_http_port",
      [](auto& ring) { return ring.spawn({ring.port_of(ring.ports().http_port)}); },
      fault_ids::seed_silent, // The HTTP server waits for the rest of a request.
-     {"no answer in time", "hangs"}},
+     {"no answer in time", "hangs", "net.control_port"}},
     {"a_seed_that_is_a_data_port",
      [](auto& ring) { return ring.spawn({ring.port_of(ring.ports().data_port)}); },
      fault_ids::seed_no_control_port,

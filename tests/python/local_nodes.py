@@ -68,6 +68,11 @@ class StallWatch:
         return self.end - self.begin
 
     @property
+    def stalls(self):
+        """When the machine stood still, as (begin, end) pairs; known once the block has ended."""
+        return self._stalls
+
+    @property
     def stalled(self):
         """How long the machine stood still during the `with` block."""
         return self.stood_still(self.begin, self.end)

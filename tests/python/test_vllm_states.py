@@ -46,6 +46,37 @@ def test_a_failed_load_flips_the_verdicts_of_all_requests_between_look_ups():
     assert not any(table.of(keys[request], str(request), 1.0) for request in range(400))
 
 
+def flip_seconds(requests):
+    """The least time that a flip takes beside this number of requests, which were promised other keys."""
+    table = Verdicts(60.0)
+    for request in range(requests):
+        table.of(str(request).encode(), str(request), 1.0)
+    table.answer(table.take(1.0), [True] * requests)
+    times = []
+    for _ in range(20):
+        begin = time.perf_counter()
+        table.flip([b"nobody's"])
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def test_a_failed_load_costs_no_more_beside_many_requests():
+    assert flip_seconds(20_000) < 50 * flip_seconds(20)
+
+
+def test_requests_that_have_ended_leave_nothing():
+    table = Verdicts(60.0)
+    for request in ("one", "two", "three"):
+        assert table.of(b"a", request, 1.0) is None and table.of(b"b", request, 1.0) is None
+    batch = table.take(1.0)
+    table.forget("one")
+    table.answer(batch, [True, True])
+    table.flip([b"a"])
+    for request in ("two", "three"):
+        table.forget(request)
+    assert table.take_counts().hits == 4 and not table._promised and not table._requests
+
+
 def test_a_step_that_never_ends_has_its_verdicts_all_the_same():
     table = Verdicts(0.05)
     assert table.of(b"a", "one", 1.0) is None

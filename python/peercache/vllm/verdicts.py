@@ -54,6 +54,8 @@ class Verdicts:
         self._seconds = seconds
         self._lock = threading.Lock()  # The scheduler asks, the thread of look-ups answers, those of loads flip.
         self._requests: "OrderedDict[str, Table]" = OrderedDict()
+        self._promised: Dict[bytes, Dict[int, Table]] = {}
+        """The tables that say a hit, by key and then by id(): a load fails in a time that other requests do not lengthen."""
         self._next = Batch()
         self._hits = self._misses = self._late = 0
 
@@ -72,7 +74,7 @@ class Verdicts:
 
     def _table(self, request: str) -> Table:
         while len(self._requests) >= REQUESTS_MAX:
-            self._requests.popitem(last=False)
+            self._drop(self._requests.popitem(last=False)[1])
         return self._requests.setdefault(request, {})
 
     def _ask(self, table: Table, key: bytes, now: float) -> Optional[bool]:
@@ -113,27 +115,34 @@ class Verdicts:
                         self._give_up(table, key)
                         continue
                     table[key] = found
+                    if found:
+                        self._promised.setdefault(key, {})[id(table)] = table
                     self._hits += found
                     self._misses += not found
             batch.tables.clear()
 
     def flip(self, keys: Iterable[bytes]) -> None:
         """Makes a miss of each hit of these keys, since a load of them has failed."""
-        failed = set(keys)
-        if not failed:
-            return
-        with self._lock:
-            tables = list(self._requests.values())
-        for table in tables:
-            with self._lock:  # Locked for each table by itself, so that the scheduler can look up in between.
-                for key in failed & table.keys():
-                    if table[key] is True:
-                        table[key] = False
+        for key in keys:
+            with self._lock:  # Locked for each key by itself, so that the scheduler can look up in between.
+                for table in self._promised.pop(key, {}).values():
+                    table[key] = False
 
     def forget(self, request: str) -> None:
         """Drops the verdicts of a request that has ended."""
         with self._lock:
-            self._requests.pop(request, None)
+            self._drop(self._requests.pop(request, {}))
+
+    def _drop(self, table: Table) -> None:
+        """Empties the table of a request, so that an answer that comes later finds nothing that waits for it."""
+        for key, known in table.items():
+            if known is not True:
+                continue
+            promised = self._promised[key]
+            del promised[id(table)]
+            if not promised:
+                del self._promised[key]
+        table.clear()
 
     def take_counts(self) -> Counts:
         """Returns how many verdicts of each kind there were, and begins again with none."""

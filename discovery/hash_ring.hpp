@@ -5,6 +5,7 @@
 #include "discovery/view.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace peercache::discovery {
 ///
 /// Members that are draining own nothing, unless all members are draining.
 ///
-/// Immutable after construction; threads: any. Memory: 3.1 to 3.8 KiB for each member.
+/// Immutable after construction; threads: any. Memory: 3.1 to 3.8 KiB for each member, shared by
+/// all copies.
 class hash_ring {
 public:
   /// How large a part of all keys one member owns.
@@ -29,7 +31,10 @@ public:
   static constexpr std::uint32_t virtual_nodes = 160;
 
   hash_ring() = default;
-  explicit hash_ring(std::span<const member> members);
+  explicit hash_ring(std::span<const member> members) : hash_ring(members, {}) {}
+  /// Makes the same ring out of that of an earlier view: the virtual nodes of members of both are
+  /// not sorted again.
+  hash_ring(std::span<const member> members, const hash_ring& before);
 
   /// Writes the first `out.size()` distinct members clockwise of the key's position; fewer when the
   /// ring has fewer members. Returns how many it wrote.
@@ -49,8 +54,8 @@ public:
   /// @pre replicas <= replicas_max
   std::vector<share> shares(std::size_t replicas) const;
 
-  std::size_t members() const noexcept { return members_.size(); }
-  bool empty() const noexcept { return members_.empty(); }
+  std::size_t members() const noexcept { return made_ ? made_->members.size() : 0; }
+  bool empty() const noexcept { return members() == 0; }
 
   /// The most owners that one key may have.
   static constexpr std::size_t replicas_max = 8;
@@ -58,22 +63,35 @@ public:
 private:
   struct point {
     std::uint64_t position;
-    std::uint32_t member; ///< Index of the point's owner in `members_`.
+    std::uint32_t member; ///< Index of the point's owner in `members`.
+    /// Points at equal positions are next to impossible, yet all nodes must order such points
+    /// alike: by member id.
+    auto operator<=>(const point&) const = default;
   };
   struct entry {
     node_id id;
     incarnation inc;
   };
+  struct parts {
+    explicit parts(std::span<const member> all);
 
-  std::size_t first_at_or_after(std::uint64_t position) const noexcept;
+    /// Adds the virtual nodes of all members, of which `before` has some.
+    void place_members(const parts* before);
+    /// Fills `first_points`.
+    void index_points();
+    std::size_t first_at_or_after(std::uint64_t position) const noexcept;
+    std::size_t owners_at(std::uint64_t position, std::span<node_id> out) const noexcept;
 
-  /// Members that do not drain (all members, if all drain), sorted by id.
-  std::vector<entry> members_;
-  std::vector<point> points_; ///< The virtual nodes of all members, sorted by position.
-  /// For each value of a position's top bits, the index of the first point at or behind that value:
-  /// so a look-up takes about one step instead of a binary search (160 points per member).
-  std::vector<std::uint32_t> first_points_;
-  std::uint32_t top_shift_ = 63;
+    /// Members that do not drain (all members, if all drain), sorted by id.
+    std::vector<entry> members;
+    std::vector<point> points; ///< The virtual nodes of all members, sorted.
+    /// For each value of a position's top bits, the index of the first point at or behind that
+    /// value: so a look-up takes about one step instead of a binary search (160 points per member).
+    std::vector<std::uint32_t> first_points;
+    std::uint32_t top_shift = 63;
+  };
+
+  std::shared_ptr<const parts> made_; ///< Null: a ring without members.
 };
 
 } // namespace peercache::discovery

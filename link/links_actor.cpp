@@ -44,7 +44,7 @@ void links_state::take(discovery::view next, caf::actor_clock::time_point now) {
       known.handles = *options.self;
     known.handles.self = member; // The view's entry is newer: it says whether the member drains.
   }
-  ring = discovery::hash_ring{view.members};
+  ring = discovery::hash_ring{view.members, ring};
 }
 
 bool links_state::misses_some() const noexcept {

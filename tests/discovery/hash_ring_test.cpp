@@ -104,6 +104,39 @@ TEST(hash_ring, the_order_of_members_does_not_matter) {
   }
 }
 
+TEST(hash_ring, made_out_of_another_ring_it_is_the_same) {
+  std::mt19937_64 random(8);
+  auto members = members_named(12);
+  hash_ring merged;
+  for (int step = 0; step < 300; ++step) {
+    // Members come, go, restart and drain, several in one step; now and then all are gone.
+    std::vector<member> there;
+    for (auto& m : members) {
+      m.draining = random() % 4 == 0;
+      m.inc.low += random() % 4 == 0;
+      if (random() % 5 < static_cast<unsigned>(step) % 6)
+        there.push_back(m);
+    }
+    merged = hash_ring(there, merged);
+    const hash_ring whole(there);
+    ASSERT_EQ(merged.members(), whole.members());
+    for (const auto& m : members)
+      ASSERT_EQ(merged.incarnation_of(m.id), whole.incarnation_of(m.id));
+    for (int i = 0; i < 200; ++i) {
+      node_id a[3], b[3];
+      const auto position = i == 0 ? 0 : i == 1 ? ~std::uint64_t{0} : random();
+      const auto found = merged.owners_at(position, a);
+      ASSERT_EQ(found, whole.owners_at(position, b));
+      ASSERT_TRUE(std::equal(a, a + found, b)) << step << " " << position;
+    }
+    // Equal shares are equal positions of all virtual nodes.
+    const auto one = merged.shares(1), other = whole.shares(1);
+    ASSERT_TRUE(std::equal(
+        one.begin(), one.end(), other.begin(), other.end(),
+        [](const auto& x, const auto& y) { return x.id == y.id && x.first == y.first; }));
+  }
+}
+
 TEST(hash_ring, owns_agrees_with_owners) {
   hash_ring ring(members_named(10));
   std::mt19937_64 random(5);

@@ -164,6 +164,27 @@ TEST(scale, a_ring_of_a_thousand_nodes_is_made_in_little_time) {
   EXPECT_LE(best, 1e6);
 }
 
+TEST(scale, a_join_makes_the_ring_in_a_part_of_the_time) {
+  auto members = members_of(1000);
+  const auto newcomer = members[500];
+  members.erase(members.begin() + 500);
+  const hash_ring before(members);
+  members.insert(members.begin() + 500, newcomer);
+  double whole = 1e9, merged = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    auto start = steady_clock::now();
+    const hash_ring one(members);
+    whole = std::min(whole, microseconds_since(start));
+    start = steady_clock::now();
+    const hash_ring other(members, before);
+    merged = std::min(merged, microseconds_since(start));
+    EXPECT_EQ(one.members(), other.members());
+  }
+  std::printf("[ measured ] the ring of 1000 nodes after a join: %.2f of %.1f ms\n", merged / 1000,
+              whole / 1000);
+  EXPECT_LE(merged, whole / 3);
+}
+
 /// Measures how long all nodes need to have one view, in the simulated time of the network: 1 to 5
 /// ms a packet.
 TEST(scale, a_cluster_has_one_view_as_soon_with_many_nodes_as_with_few) {

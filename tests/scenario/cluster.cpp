@@ -147,8 +147,11 @@ time_point cluster::local_now(const host& at) const {
 
 ring_ptr cluster::ring_of(const discovery::view& what) {
   auto& known = rings_[discovery::encode_view(what)];
-  if (!known)
-    known = std::make_shared<const discovery::hash_ring>(what.members);
+  if (!known) {
+    // A node, too, makes each ring out of another view's.
+    newest_ring_ = discovery::hash_ring{what.members, newest_ring_};
+    known = std::make_shared<const discovery::hash_ring>(newest_ring_);
+  }
   return known;
 }
 

@@ -206,6 +206,7 @@ private:
   std::deque<host> hosts_;
   std::map<incarnation, std::size_t> host_of_;
   std::map<std::string, ring_ptr> rings_; ///< Rings by encoded view.
+  discovery::hash_ring newest_ring_;
   std::map<discovery::endpoint, std::size_t> host_at_;
   bool clients_work_ = true;
   bool healing_ = false; ///< Whether the faults are over.

@@ -100,17 +100,18 @@ private:
   bool json_;
 };
 
-/// Writes all of `text`. Returns whether `fd` took it.
-bool write_all(int fd, std::string_view text) noexcept {
-  while (!text.empty()) {
-    const auto written = ::write(fd, text.data(), text.size());
+/// Writes `text`. Returns how many bytes of it `fd` took.
+std::size_t write_all(int fd, std::string_view text) noexcept {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const auto written = ::write(fd, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR)
       continue;
     if (written <= 0)
-      return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
+      break;
+    done += static_cast<std::size_t>(written);
   }
-  return true;
+  return done;
 }
 
 /// Appends lines to a file without a buffer, so that the last words of a process are in it.
@@ -145,8 +146,10 @@ private:
     formatter_->format(record, line);
     const std::string_view text(line.data(), line.size());
     // A line that was cut short, by a full disk, ends where the next one begins.
-    is_cut_ = (is_cut_ && !write_all(fd_, "\n")) || !write_all(fd_, text);
-    if (is_cut_)
+    is_cut_ = is_cut_ && write_all(fd_, "\n") == 0;
+    const auto written = is_cut_ ? 0 : write_all(fd_, text);
+    is_cut_ = is_cut_ || (written > 0 && written < text.size());
+    if (written < text.size())
       (void)write_all(STDERR_FILENO, text);
   }
   void flush_() override {}

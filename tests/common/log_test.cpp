@@ -1,6 +1,7 @@
 #include "common/log.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -9,6 +10,7 @@
 #include <spdlog/details/log_msg.h>
 #include <string>
 #include <string_view>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace peercache {
@@ -134,6 +136,52 @@ TEST(log, a_line_that_the_file_does_not_take_goes_to_stderr) {
   spdlog::set_default_logger(previous);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               MatchesRegex("\\{.*\"node\":\"node-1\",\"message\":\"kept\"\\}\n"));
+}
+
+/// Lets files of this process grow to this many bytes while the object lives: a write that would
+/// take one further is cut short, or fails, as on a full disk.
+class file_size_limit {
+public:
+  explicit file_size_limit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~file_size_limit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  file_size_limit(const file_size_limit&) = delete;
+  file_size_limit& operator=(const file_size_limit&) = delete;
+
+private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST(log, a_line_that_was_cut_short_ends_where_the_next_one_begins) {
+  const auto path = testing::TempDir() + "log-cut-" + std::to_string(::getpid());
+  auto previous = spdlog::default_logger();
+  testing::internal::CaptureStderr();
+  init_log("node-1", "info", false);
+  ASSERT_TRUE(log_to_file(path, "node-1", false));
+  log::info("first");
+  const auto whole = std::filesystem::file_size(path);
+  {
+    const file_size_limit full(whole);
+    log::info("of which nothing fits");
+  }
+  log::info("second");
+  {
+    const file_size_limit nearly_full(std::filesystem::file_size(path) + 5);
+    log::info("of which five bytes fit");
+    log::info("behind it");
+  }
+  log::info("third");
+  spdlog::set_default_logger(previous);
+  testing::internal::GetCapturedStderr(); // A file, which the limit cuts as well.
+  EXPECT_THAT(text_of(path), MatchesRegex("[^\n]*first\n[^\n]*second\n[^\n]{5}\n[^\n]*third\n"));
+  std::filesystem::remove(path);
 }
 
 TEST(log, an_unknown_level_counts_as_info) {

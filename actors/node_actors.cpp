@@ -27,12 +27,6 @@ namespace peercache::actors {
 
 using namespace std::chrono_literals;
 
-namespace {
-
-/// Pause between two look-ups of the seeds that have no address.
-
-} // namespace
-
 void node::impl::spawn_actors() {
   auto& system = *system_;
   page_thread_ =

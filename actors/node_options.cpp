@@ -73,9 +73,14 @@ std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
 resolved_seeds resolve_seeds(const std::vector<config::host_port>& seeds) {
   resolved_seeds resolved;
   for (const auto& seed : seeds) {
+    if (net::is_numeric(seed.host)) {
+      // A number may be written in several ways; nobody is asked for its usual form.
+      const auto usual = net::resolve_host(seed.host);
+      resolved.all.push_back({usual ? *usual : seed.host, seed.port});
+      continue;
+    }
     resolved.all.push_back({seed.host, seed.port});
-    if (!net::is_numeric(seed.host))
-      resolved.lacking.insert_or_assign(resolved.all.back(), no_answer_yet());
+    resolved.lacking.insert_or_assign(resolved.all.back(), no_answer_yet());
   }
   auto answers =
       seed_names(resolved.lacking, net::resolve_host, names_pause).take_within(names_patience);

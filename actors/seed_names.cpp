@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <pthread.h>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -27,10 +28,17 @@ seed_names::seed_names(answers lacking, const resolver& resolve, std::chrono::mi
   board_->unanswered = seeds.size();
   board_->news = std::move(lacking);
   for (const auto& [seed, why] : seeds)
-    std::thread([shared = board_, seed = seed, resolve, pause] {
-      ::pthread_setname_np(::pthread_self(), "peercache-names");
-      look_up(*shared, seed, resolve, pause);
-    }).detach();
+    try {
+      std::thread([shared = board_, seed = seed, resolve, pause] {
+        ::pthread_setname_np(::pthread_self(), "peercache-names");
+        look_up(*shared, seed, resolve, pause);
+      }).detach();
+    } catch (const std::system_error& fault) {
+      const std::lock_guard held(board_->lock);
+      --board_->unanswered;
+      board_->news.insert_or_assign(
+          seed, error{errc::refused, std::string("no thread can look it up: ") + fault.what()});
+    }
 }
 
 seed_names::~seed_names() {

@@ -1,3 +1,4 @@
+#include "actors/node_options.hpp"
 #include "actors/seed_names.hpp"
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <vector>
 
 namespace peercache::actors::seed_names_test {
 namespace {
@@ -35,6 +37,12 @@ std::string address_of(seed_names& names, const endpoint& seed) {
 }
 
 } // namespace
+
+TEST(seeds_of_a_configuration, that_are_numbers_have_the_form_in_which_members_are_compared) {
+  const auto seeds = resolve_seeds({{"FD00:0::01", 1}, {"127.1", 2}, {"10.0.0.3", 3}});
+  EXPECT_TRUE(seeds.lacking.empty());
+  EXPECT_EQ(seeds.all, (std::vector<endpoint>{{"fd00::1", 1}, {"127.0.0.1", 2}, {"10.0.0.3", 3}}));
+}
 
 TEST(seed_names, a_name_is_looked_up_until_it_has_an_address_and_the_others_further) {
   struct counters {

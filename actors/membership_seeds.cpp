@@ -10,16 +10,18 @@ void membership_state::take_addresses(caf::actor_clock::time_point now) {
   if (!options.names)
     return;
   auto& seeds = options.machine.seeds;
-  for (const auto& [seed, address] : options.names->take()) {
-    if (!address) {
+  const auto news = options.names->take();
+  for (const auto& [seed, address] : news)
+    if (!address)
       answers.no_address(seed, address.error().message);
+  for (const auto& [seed, address] : news) {
+    if (!address)
       continue;
-    }
     const discovery::endpoint found{*address, seed.port};
     log::info("membership: the seed {}:{} is at {}", seed.host, seed.port, found.host);
     answers.has_address(seed);
     std::replace(seeds.begin(), seeds.end(), seed, found);
-    machine->correct_seed(seed, found, now);
+    machine->correct_seed(seed, found, !answers.lacks_addresses(), now);
   }
 }
 

@@ -26,6 +26,8 @@ public:
   /// Notes that an address of the seed was found.
   void has_address(const discovery::endpoint& at) { without_address_.erase(at); }
   bool lacks_address(const discovery::endpoint& at) const { return without_address_.contains(at); }
+  /// Whether any seed has no address.
+  bool lacks_addresses() const noexcept { return !without_address_.empty(); }
   /// Notes that the node of this name answers at the address and has not taken this node in.
   void welcomed(const discovery::endpoint& at, const std::string& name);
   /// Notes that the connection to the address has ended.

@@ -148,7 +148,9 @@ public:
   std::vector<action> set_draining(bool draining, time_point now);
   /// Takes the address `to` for the seed that was known as `from` so far. While this node looks for
   /// a cluster, it founds none before the seed has had the time to answer.
-  void correct_seed(const endpoint& from, const endpoint& to, time_point now);
+  /// @param all_known whether no other seed lacks its address: `membership_options::patience` is
+  /// over then
+  void correct_seed(const endpoint& from, const endpoint& to, bool all_known, time_point now);
   /// Lets the cluster's next view no longer say that the member `name` is gone. Nothing happens
   /// where this node does not lead, or no member of this name is gone.
   std::vector<action> forget(std::string_view name, time_point now);

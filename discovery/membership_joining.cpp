@@ -234,12 +234,14 @@ void membership::found_if_due() {
 
 /// The head founds no cluster before the seed, which nobody could ask so far, had the time to
 /// answer.
-void membership::correct_seed(const endpoint& from, const endpoint& to, time_point now) {
+void membership::correct_seed(const endpoint& from, const endpoint& to, bool all_known,
+                              time_point now) {
   std::replace(options_.seeds.begin(), options_.seeds.end(), from, to);
   if (head_ == from)
     head_ = to;
   founds_ = head_ == control_endpoint(self_);
-  listened_at_ = found_at_ = std::max(found_at_, now + options_.expiry);
+  listened_at_ = std::max(listened_at_, now + options_.expiry);
+  found_at_ = all_known ? listened_at_ : std::max(found_at_, listened_at_);
 }
 
 /// Tells the operator, after two expiries without any answer, whom this node asks to take it in:

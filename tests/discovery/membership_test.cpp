@@ -229,14 +229,15 @@ TEST(membership, a_head_that_learns_its_own_seeds_address_founds_an_expiry_later
   net.run_for(5 * expiry);
   EXPECT_FALSE(net.converged()) << "nobody is known as the head";
   for (const std::size_t node : {0, 1})
-    net.machine(node).correct_seed(named, membership_net::address(1), net.now());
+    net.machine(node).correct_seed(named, membership_net::address(1), true, net.now());
   net.run_for(expiry - slack);
   EXPECT_FALSE(net.converged()) << "the seed is to be asked first";
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, heartbeat + 3 * slack));
   EXPECT_TRUE(net.machine(0).leads());
 }
 
-TEST(membership, a_head_founds_nothing_before_its_patience_is_over) {
+TEST(membership, a_head_founds_nothing_before_its_patience_is_over_or_all_seeds_are_known) {
+  const endpoint named{"other.example", 31998}, later{"later.example", 31998};
   member self;
   self.name = "head";
   self.id = node_id_of(self.name);
@@ -244,17 +245,27 @@ TEST(membership, a_head_founds_nothing_before_its_patience_is_over) {
   self.host = "10.0.0.1";
   self.control_port = 31998;
   membership_options options;
-  options.seeds = {control_endpoint(self), {"other.example", 31998}};
+  options.seeds = {control_endpoint(self), named, later};
   options.patience = 5 * expiry;
   const time_point begin{};
-  membership machine(options, self, begin);
-  auto now = begin;
-  for (; now < begin + expiry + options.patience; now += milliseconds(50)) {
-    machine.tick(now);
-    ASSERT_FALSE(machine.leads()) << (now - begin).count();
-  }
-  machine.tick(now);
-  EXPECT_TRUE(machine.leads());
+  // Returns when the head founds a cluster whose seeds' names it learns at that many expiries.
+  const auto founds_after = [&](int named_at, int later_at) {
+    membership machine(options, self, begin);
+    auto now = begin;
+    for (; !machine.leads() && now < begin + 9 * expiry; now += milliseconds(50)) {
+      if (now == begin + named_at * expiry)
+        machine.correct_seed(named, {"10.0.0.2", 31998}, later_at < named_at, now);
+      if (now == begin + later_at * expiry)
+        machine.correct_seed(later, {"10.0.0.3", 31998}, named_at < later_at, now);
+      machine.tick(now);
+    }
+    return (now - milliseconds(50) - begin) / expiry;
+  };
+  constexpr int never = 99;
+  EXPECT_EQ(founds_after(never, never), 6) << "an expiry, and the patience";
+  EXPECT_EQ(founds_after(1, never), 6) << "another name is still missing";
+  EXPECT_EQ(founds_after(1, 2), 3) << "each seed had an expiry to answer";
+  EXPECT_EQ(founds_after(never, 6), 7) << "and so has one that is known at the last moment";
 }
 
 TEST(membership, five_nodes_join_at_once) {

@@ -22,7 +22,7 @@ namespace peercache::client {
 using link::node_status;
 
 /// Asks and operates one node; the CLI's commands use it. Threads: one at a time. Errors: results;
-/// each call ends within `timeout`, and the destructor within half a second.
+/// each call ends within `timeout`; destructor and a failed `connect` may take half a second more.
 class admin_client {
 public:
   /// @param tls certificate, key and CA; empty: the connection is plain

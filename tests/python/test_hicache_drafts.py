@@ -138,6 +138,35 @@ def test_kv_is_found_by_all_ranks_where_their_shares_of_a_draft_are_blank(ring, 
         assert contents(draft) == before[rank]
 
 
+@pytest.mark.parametrize("blank_drafts", [True, False])
+@pytest.mark.parametrize("kind", [MhaPool, FlatMhaPool])
+def test_each_rank_reads_the_share_of_a_cut_draft_that_it_has_put(ring, engine, kind, blank_drafts):
+    """All ranks put pages under the same hashes, so only the rank in the key tells their shares apart."""
+    drafts = [kind(seed=rank) for rank in range(2)]
+    stores = ranks_of(engine, ring[0], f"own share {kind}", drafts, blank_drafts=blank_drafts)
+    keys, puts = fresh_keys(3), [contents(draft)[:3] for draft in drafts]
+    assert puts[0] != puts[1]
+    for store, draft in zip(stores, drafts):
+        back_up(store, draft, keys, [0, 1, 2])
+    assert [store.batch_exists_v2(keys, [draft_transfer()]).kv_hit_pages for store in stores] == [3] * 2
+    for store, draft, put in zip(stores, drafts, puts):
+        assert fetched(store, draft, keys, [9, 5, 7]) == 3
+        assert [contents(draft)[page] for page in (9, 5, 7)] == put
+
+
+def test_each_rank_reads_the_flat_draft_that_it_has_put(ring, engine, command_line):
+    command_line(EAGLE)
+    stores = ranks_of(engine, ring[0], "own flat draft", [MlaPool()] * 2)
+    keys = [f"{key}.draft" for key in fresh_keys(2)]
+    puts = [[torch.arange(64.0) + 1000 * rank + i for i in range(2)] for rank in range(2)]
+    for store, pages in zip(stores, puts):
+        assert store.batch_set(keys, pages)
+        published(store)
+    for store, pages in zip(stores, puts):
+        read = store.batch_get(keys, [torch.zeros(64) for _ in keys])
+        assert all(page is not None and torch.equal(page, wanted) for page, wanted in zip(read, pages))
+
+
 def test_a_blank_page_takes_no_time_beyond_the_deadline(ring, engine):
     draft = MhaPool(seed=1)
     store = ranks_of(engine, ring[0], "late", [MhaPool(), draft], blank_drafts=True)[1]

@@ -1,5 +1,6 @@
 """Tests of peercache.Client: batches, memory of all kinds, errors, threads, life cycle."""
 
+import gc
 import threading
 import time
 
@@ -211,6 +212,23 @@ def test_after_close_every_page_is_closed(ring, connect):
                     client.get(space, ["k"], [numpy.zeros(PAGE, numpy.uint8)]), client.remove(space, ["k"])]:
         assert [r.status for r in results] == [Status.CLOSED]
     assert not client.flush().complete
+
+
+def test_what_a_client_has_made_outlives_it(ring, connect):
+    client, other = peercache.Client(ring[0].options()), connect(ring[0])
+    space, whole, prefetched = client.space("outlives"), page(19), [str(i) for i in range(1000)]
+    client.set(space, ["k"], [whole])
+    results, native = client.exists(space, ["k"]), client.native.exists([space], ["k", "none"], None, None)
+    client.prefetch(space, prefetched)
+    client.close()
+    client.prefetch(space, prefetched)
+    assert [r.status for r in client.exists(space, ["k"])] == [Status.CLOSED]
+    del client
+    gc.collect()
+    assert results[0].ok and results[0].length == PAGE and native.run == 1 and native.ok == [True, False]
+    read = numpy.zeros(PAGE, numpy.uint8)
+    assert other.get(space, ["k"], [read])[0].ok and (read == whole).all()
+    assert space.key_of("k") == other.space("outlives").key_of("k")
 
 
 def test_close_while_others_call_ends_their_calls_first(ring, connect):

@@ -1,4 +1,4 @@
-#include "stress/thread_times.hpp"
+#include "late_watch.hpp"
 #include "survival_ring.hpp"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -42,6 +43,7 @@ protected:
     std::vector<std::byte> memory = std::vector<std::byte>(64u * large_page);
     std::vector<client::page_result> results = std::vector<client::page_result>(200'000);
     std::uint32_t kind = 0;                          ///< Number of the last call's kind.
+    std::optional<late_watch> watch;                 ///< Watches the last call.
     std::unique_ptr<client::cache_client> connected; ///< The client that the last call has made.
 
     std::uint32_t below(std::uint32_t limit) {
@@ -78,15 +80,19 @@ protected:
   };
   static constexpr std::uint32_t other_kinds = 6;
 
+  /// Begins to watch a call, whose arguments are ready, and returns its deadline.
+  clock::time_point deadline_of(caller& by, milliseconds patience) {
+    return by.watch.emplace(stalls).begin() + patience;
+  }
+
   /// Makes a call of a random kind and returns its deadline. @param at the index of the client's
-  /// node @param patience time from the moment that its arguments are ready @param begin set to
-  /// that moment
+  /// node @param patience time from the moment that its arguments are ready
   clock::time_point call(std::size_t at, client::cache_client& client, caller& by,
-                         milliseconds patience, clock::time_point& begin) {
+                         milliseconds patience) {
     const auto kind = by.kind = by.below(8 + other_kinds);
     by.connected.reset();
     if (kind >= 8)
-      return call_other(static_cast<other_kind>(kind - 8), at, client, by, patience, begin);
+      return call_other(static_cast<other_kind>(kind - 8), at, client, by, patience);
     std::vector<client::const_part> from;
     std::vector<page_part> to;
     std::vector<client::set_page> sets;
@@ -99,8 +105,7 @@ protected:
     else
       keys = any_keys(by, kind == 5 ? 200'000 : 64);
     const auto results = std::span(by.results).first(gets.size() + sets.size() + keys.size());
-    begin = clock::now();
-    const auto until = begin + patience;
+    const auto until = deadline_of(by, patience);
     if (kind < 3)
       client.get(gets, results, until);
     else if (kind < 5)
@@ -124,11 +129,10 @@ protected:
   }
 
   clock::time_point call_other(other_kind kind, std::size_t at, client::cache_client& client,
-                               caller& by, milliseconds patience, clock::time_point& begin) {
+                               caller& by, milliseconds patience) {
     const auto keys = any_keys(by, 64);
     const auto results = std::span(by.results).first(keys.size());
-    begin = clock::now();
-    const auto until = begin + patience;
+    const auto until = deadline_of(by, patience);
     switch (kind) {
     case other_kind::remove_everywhere:
       client.remove(keys, results, until, client::remove_scope::every_node);
@@ -158,22 +162,16 @@ protected:
     ASSERT_NE(client, nullptr);
     for (std::uint32_t i = 0; i < calls; ++i) {
       const milliseconds patience(by.below(496) + 5);
-      const auto before = stress::thread_times::now();
-      clock::time_point begin;
-      const auto until = call(at, *client, by, patience, begin);
-      const auto end = clock::now();
-      // Time in which the thread waited for a processor says nothing about the call and is taken
-      // off.
-      const auto waited = stress::thread_times::now().waited - before.waited;
-      const auto late = end - until <= grace ? end - until : end - until - waited;
-      count(late);
-      EXPECT_TRUE(took_at_most(patience + grace, begin, until + late)) << "kind " << by.kind;
+      const auto until = call(at, *client, by, patience);
+      const auto late_ms = by.watch->behind_ms(until, grace);
+      count(late_ms);
+      EXPECT_LE(late_ms, grace.count()) << "kind " << by.kind;
     }
   }
 
-  void count(clock::duration late) {
-    const auto above = std::find_if(bounds.begin(), bounds.end(),
-                                    [&](int bound) { return late <= milliseconds(bound); });
+  void count(double late_ms) {
+    const auto above =
+        std::find_if(bounds.begin(), bounds.end(), [&](int bound) { return late_ms <= bound; });
     ++histogram[static_cast<std::size_t>(above - bounds.begin())];
   }
 
@@ -181,9 +179,10 @@ protected:
     std::cout << "late by at most ";
     for (std::size_t i = 0; i < bounds.size(); ++i)
       std::cout << bounds[i] << " ms: " << histogram[i] << ", ";
-    std::cout << "more: " << histogram[bounds.size()] << " (with stalls of the machine)\n";
+    std::cout << "more: " << histogram[bounds.size()] << " (without stalls of the machine)\n";
   }
 
+  stress::stall_watch stalls;
   std::array<std::atomic<std::uint32_t>, bounds.size() + 1> histogram{};
   std::vector<discovery::endpoint> addresses; ///< Control ports of all nodes; a restarted node
                                               ///< keeps its port.

@@ -1,3 +1,4 @@
+#include "processor_waits.hpp"
 #include "survival_ring.hpp"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace peercache::real::read_after_write_test {
@@ -31,6 +33,8 @@ protected:
     start_ring(
         {.count = 3, .pool_bytes = (64u << 20) + std::uint64_t{writes()} * page_bytes * 5 / 4});
   }
+
+  pid_t process_of(std::size_t index) { return node(index).process().pid(); }
 
   static page_status exists(client::cache_client& client, std::uint32_t id) {
     const auto key = key_of(id);
@@ -104,46 +108,54 @@ TEST_F(read_after_write, a_page_is_there_when_its_set_returns) {
   EXPECT_EQ(neighbour->stats().directory_messages, 0u) << "nobody need be asked";
 }
 
-/// One page in a hundred may be found later than 5 ms, because other programs use the processors
-/// too. On a machine of its own it is at most one page in ten thousand.
+/// Time in which threads of this process or of the nodes waited for a processor is taken off, since
+/// other programs use the processors too: 40 of 100,000 pages are found late on two processors
+/// without it. One page more than the share may be late: a few pages tell no share.
 TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
   start();
   if (HasFatalFailure())
     return;
   constexpr milliseconds patience(5), pause(1);
   const auto writer = client_of(0), reader = client_of(1);
-  std::deque<std::pair<std::uint32_t, clock::time_point>> set;
-  std::uint32_t missed = 0, missed_in_stalls = 0;
+  const processor_waits waits({::getpid(), process_of(0), process_of(1), process_of(2)});
+  struct written {
+    std::uint32_t id;
+    clock::time_point begin;
+    processor_waits::reading waited;
+  };
+  std::deque<written> set;
+  std::uint32_t missed = 0, missed_in_waits = 0;
   std::vector<double> found_after_ms; ///< Time from set to hit of each missed page.
   const auto look = [&] {
-    const auto [id, begin] = set.front();
+    const auto page = std::move(set.front());
     set.pop_front();
-    std::this_thread::sleep_until(begin + patience);
-    if (is_found(*reader, id))
+    std::this_thread::sleep_until(page.begin + patience);
+    if (is_found(*reader, page.id))
       return;
-    const auto looked = clock::now();
-    ASSERT_TRUE(within(milliseconds(2000), [&] { return exists(*reader, id) == page_status::hit; }))
-        << id;
-    found_after_ms.push_back(
-        std::chrono::duration<double, std::milli>(clock::now() - begin).count());
-    ++(took_at_most(patience, begin, looked) ? missed_in_stalls : missed);
+    while (exists(*reader, page.id) != page_status::hit)
+      ASSERT_LT(clock::now() - page.begin, milliseconds(2000)) << page.id;
+    const auto found = clock::now();
+    const auto waited = processor_waits::between(page.waited, waits.read());
+    found_after_ms.push_back(std::chrono::duration<double, std::milli>(found - page.begin).count());
+    ++(found - page.begin - waited <= patience ? missed_in_waits : missed);
   };
   for (std::uint32_t id = 0; id < writes(); ++id) {
+    auto waited = waits.read();
     ASSERT_EQ(to_string(put_one(*writer, id, 0)), to_string(page_status::stored)) << id;
     ASSERT_EQ(to_string(get(*writer, id).result.status), to_string(page_status::hit)) << id;
-    set.emplace_back(id, clock::now());
+    set.push_back({id, clock::now(), std::move(waited)});
     std::this_thread::sleep_for(pause);
-    while (!set.empty() && set.front().second + patience <= clock::now())
+    while (!set.empty() && set.front().begin + patience <= clock::now())
       look();
   }
   while (!set.empty())
     look();
   std::cout << missed << " of " << writes() << " pages were not found after 5 ms, "
-            << missed_in_stalls << " more while the machine stood still\n";
+            << missed_in_waits << " more while threads waited for a processor\n";
   if (std::ranges::sort(found_after_ms); !found_after_ms.empty())
     std::cout << "they were found after " << found_after_ms[found_after_ms.size() / 2]
               << " ms (50 %), " << found_after_ms.back() << " ms at most\n";
-  EXPECT_LE(missed, writes() / 100) << "of " << writes();
+  EXPECT_LE(missed, writes() / 10'000 + 1) << "of " << writes();
 }
 
 /// The median is a millisecond at most on a machine that is at rest. Here other programs use the

@@ -221,8 +221,9 @@ caf::result<std::string> answer_message(overlap_pointer self, const std::string&
                            const discovery::view& view) mutable {
     promise.deliver(encode(matches_of(asked, found, view)));
   };
-  asker.refuse = [promise](int, const std::string& why) mutable {
-    promise.deliver(caf::make_error(caf::sec::runtime_error, why));
+  asker.refuse = [promise](int status, const std::string& why) mutable {
+    promise.deliver(
+        caf::make_error(status == 400 ? caf::sec::invalid_argument : caf::sec::runtime_error, why));
   };
   begin_overlap(self, std::move(asker), arrived, [&query]() -> result<overlap_question> {
     const auto read = decode_overlap_query(query);

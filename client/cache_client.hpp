@@ -276,8 +276,8 @@ public:
   void report_gpu(const gpu_news& news);
   /// Asks, through this host's node, how much of a prompt each node has; a node that has nothing is
   /// left out. Owners of keys that do not answer within half a second count as if they knew of no
-  /// page. Errors: `refused` with what is wrong with the query, or why it is to be asked again;
-  /// `invalid_argument` for one of more than 4 MiB; `unreachable`, `timed_out`, `closed`.
+  /// page. Errors: `invalid_argument` with what is wrong with the query; `refused` with why it is
+  /// to be asked again; `unreachable`, `timed_out`, `closed`.
   result<std::vector<overlap_match>> overlap(const overlap_query& query,
                                              std::optional<deadline> until = {});
 

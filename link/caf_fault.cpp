@@ -23,6 +23,8 @@ error fault_of(const caf::error& why) {
   auto said = words_in(why);
   if (why == caf::sec::request_timeout || why == caf::sec::connection_timeout)
     return {errc::timed_out, "no answer in time"};
+  if (why == caf::sec::invalid_argument)
+    return {errc::invalid_argument, said};
   if (why == caf::sec::request_receiver_down)
     return {errc::closed, "the connection broke"};
   if (why == caf::sec::disconnect_during_handshake || why == caf::sec::malformed_basp_message ||

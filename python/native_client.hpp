@@ -64,11 +64,10 @@ public:
       std::tuple<std::string, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
                  std::vector<std::pair<std::uint32_t, std::uint64_t>>>;
   /// Asks how much of a prompt each node has. @param in fields of key spaces. @param tokens the
-  /// prompt; nothing: `hashes` give it. Returns the nodes, or why they are not known.
-  std::pair<std::vector<node_match>, std::optional<std::string>>
-  overlap(std::vector<std::vector<std::string>> in, py::handle hashes,
-          std::optional<std::vector<std::uint32_t>> tokens, std::uint32_t block_tokens,
-          std::string node, timeout within);
+  /// prompt; nothing: `hashes` give it. Errors: raises those of cache_client::overlap.
+  std::vector<node_match> overlap(std::vector<std::vector<std::string>> in, py::handle hashes,
+                                  std::optional<std::vector<std::uint32_t>> tokens,
+                                  std::uint32_t block_tokens, std::string node, timeout within);
 
   /// The tiers in which the directory knows each page: bit 0 memory, bit 1 disk, of any node;
   /// bits 2 and 3 the same of this host's node, also while the session to it is broken.

@@ -3,6 +3,7 @@
 #include "python/binding/convert.hpp"
 #include "python/gate_calls.hpp"
 #include "python/native_client.hpp"
+#include "python/raised_error.hpp"
 
 #include <utility>
 
@@ -23,11 +24,11 @@ void native_client::report_gpu(const spaces& in, py::handle stored, py::handle e
   });
 }
 
-std::pair<std::vector<native_client::node_match>, std::optional<std::string>>
+std::vector<native_client::node_match>
 native_client::overlap(std::vector<std::vector<std::string>> in, py::handle hashes,
                        std::optional<std::vector<std::uint32_t>> tokens, std::uint32_t block_tokens,
                        std::string node, timeout within) {
-  using answer = std::pair<std::vector<node_match>, std::optional<std::string>>;
+  using answer = result<std::vector<node_match>>;
   const auto limit = until(within);
   const auto keys = take_keys(hashes, client::deadline::max());
   overlap_query query;
@@ -38,13 +39,13 @@ native_client::overlap(std::vector<std::vector<std::string>> in, py::handle hash
   for (std::size_t i = 0; i < keys.size(); ++i)
     query.hashes.emplace_back(keys[i]);
   query.node = std::move(node);
-  answer closed{{}, "the client is closed"};
+  const error closed{errc::closed, "the client is closed"};
   if (!may_begin())
-    return closed;
-  return python::borrow(gate_, std::move(closed), [&](auto& cache) -> answer {
+    throw raised_error{closed};
+  return value_or_raise(python::borrow(gate_, answer{closed}, [&](auto& cache) -> answer {
     const auto found = cache.overlap(query, limit);
     if (!found)
-      return {{}, to_string(found.error())};
+      return found.error();
     std::vector<node_match> rows;
     for (const auto& match : *found) {
       std::vector<std::pair<std::uint32_t, std::uint64_t>> ranks(match.gpu_by_rank.begin(),
@@ -52,8 +53,8 @@ native_client::overlap(std::vector<std::vector<std::string>> in, py::handle hash
       rows.emplace_back(match.node, match.longest, match.gpu, match.memory, match.disk,
                         std::move(ranks));
     }
-    return {std::move(rows), std::nullopt};
-  });
+    return rows;
+  }));
 }
 
 } // namespace peercache::python

@@ -17,7 +17,8 @@ Integers = Any
 """A sequence of int, or a one-dimensional array of 64-bit integers."""
 
 class Error(Exception):
-    """Raised when the cache cannot be opened. `code` is the kind of error, such as "unreachable"."""
+    """Raised when the cache cannot be opened, or does not answer a query for overlaps. `code` is the kind of error, such
+    as "unreachable"."""
 
     code: str
 
@@ -108,10 +109,10 @@ class Client:
         block_tokens: int,
         node: str,
         timeout: Optional[float] = ...,
-    ) -> tuple[list[tuple[str, int, int, int, int, list[tuple[int, int]]]], Optional[str]]:
+    ) -> list[tuple[str, int, int, int, int, list[tuple[int, int]]]]:
         """Asks how much of a prompt each node has. `spaces` are the fields of key spaces. Returns, for each node, its
         name, the tokens that it has in any tier, on GPUs, in memory and on disk, and those on GPUs by rank of data
-        parallelism; and why nothing is known, or None."""
+        parallelism. Errors: Error."""
     def tiers(
         self, spaces: Sequence[KeySpace], keys: Keys, timeout: Optional[float] = ...
     ) -> Optional[bytes]:

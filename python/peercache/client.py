@@ -332,10 +332,11 @@ class Client:
         """Asks, for a router, how much of a prompt each node has. The prompt is given by the keys of its pages, or by
         its tokens, whose pages are hashed as SGLang's HiCache does. `spaces` are the fields of the key space of each
         rank of a TP group; a block counts where the pages of all ranks are. `node`: the name of the one node that is
-        asked about. Errors: ValueError with what is wrong with the query, or why it was not answered."""
-        rows, fault = self.native.overlap(spaces, hashes, tokens, block_tokens, node, timeout)
-        if fault is not None:
-            raise ValueError(fault)
+        asked about. Errors: ValueError for hashes and tokens in one query; Error with the code "invalid argument" and
+        what is wrong with the query, or "refused" when it is to be asked again, "unreachable", "timed out", "closed"."""
+        if hashes and tokens is not None:
+            raise ValueError("a query has hashes or tokens, not both")
+        rows = self.native.overlap(spaces, hashes, tokens, block_tokens, node, timeout)
         return [Overlap(*row[:5], gpu_by_rank=dict(row[5])) for row in rows]
 
     def flush(self, timeout: Optional[float] = None) -> FlushResult:

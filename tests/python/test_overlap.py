@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import msgpack
+import peercache
 import pytest
 import zmq
 from engines import fresh_keys, put
@@ -177,11 +178,15 @@ def test_a_client_asks_as_a_router_does(ring, connect):
                  == [("node-1", 8, 8, 4, 0, {0: 8})])
     assert two.overlap(hashes=keys, node="node-2", **asked) == []
     assert two.overlap(tokens=[1, 2, 3, 4], **asked) == []
-    with pytest.raises(ValueError, match="block_size"):
+    with pytest.raises(peercache.Error, match="block_size") as wrong:
         two.overlap([["gpu-test", "asks"]], 0, keys)
+    assert wrong.value.code == "invalid argument"
+    with pytest.raises(ValueError, match="not both"):
+        two.overlap(hashes=keys, tokens=[1, 2, 3, 4], **asked)
     two.close()
-    with pytest.raises(ValueError, match="closed"):
+    with pytest.raises(peercache.Error) as closed:
         two.overlap(hashes=keys, **asked)
+    assert closed.value.code == "closed"
 
 
 def pages_of(tokens):

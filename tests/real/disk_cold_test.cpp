@@ -136,9 +136,10 @@ TEST_P(disk_cold, pages_that_fit_the_pool_are_in_memory_when_they_are_read_again
   };
   ASSERT_GE(from_disk(), cold * 9 / 10) << "nothing is shown if they were in memory before";
   const auto again = from_disk();
-  EXPECT_LE(again, cold / 20) << "pages that nobody has read are to make room";
-  EXPECT_LE(misses, 2 * cold / 100);
-  std::printf("[ measured ] %u of %u pages came from disk again\n", again, cold);
+  EXPECT_LE(misses, 1u) << "a page in a thousand may be on its way";
+  EXPECT_LE(again + misses, cold / 20) << "pages that nobody has read are to make room";
+  std::printf("[ measured ] %u of %u pages came from disk again, %u reads were misses\n", again,
+              cold, misses);
 }
 
 } // namespace

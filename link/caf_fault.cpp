@@ -24,7 +24,7 @@ error fault_of(const caf::error& why) {
   if (why == caf::sec::request_timeout || why == caf::sec::connection_timeout)
     return {errc::timed_out, "no answer in time"};
   if (why == caf::sec::invalid_argument)
-    return {errc::invalid_argument, said};
+    return {errc::invalid_argument, said.empty() ? "what was asked is not valid" : said};
   if (why == caf::sec::request_receiver_down)
     return {errc::closed, "the connection broke"};
   if (why == caf::sec::disconnect_during_handshake || why == caf::sec::malformed_basp_message ||

@@ -68,6 +68,8 @@ TEST_F(operator_commands, slow_names_the_node_that_a_call_waited_for) {
   put(*client, 0, 3);
   auto far = client_of(1);
   get(*far, 0);
+  // A put waits for one owner of a key; the node that stays must know the page, too.
+  ASSERT_TRUE(within(milliseconds(5000), [this] { return records_of(1) == 3u; }));
   freeze(0);
   get(*far, 1); // The page's node does not answer: the call ends at its deadline.
   node(0).process().signal(SIGCONT);

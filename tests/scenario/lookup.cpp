@@ -1,4 +1,4 @@
-// The look-ups of a node's clients.
+// The look-ups of a node's clients: carry out client/lookup_course.hpp.
 
 #include "client/lookup_course.hpp"
 #include "client/lookup_plan.hpp"
@@ -13,13 +13,19 @@
 namespace peercache::scenario {
 namespace {
 
-/// One look-up of many keys: carries out client/lookup_course.hpp.
+/// One look-up of many keys.
 class lookup : public client_call<lookup> {
 public:
-  /// `done` is called once, unless the process has ended before.
   lookup(cluster& in, process& by, time_point until, std::vector<page_key> keys,
-         keys_looked_up done);
-  void begin();
+         keys_looked_up done)
+      : client_call(in, by, until), keys_(std::move(keys)), done_(std::move(done)),
+        answers_(keys_.size()), plan_(keys_, answers_), course_(by.remembered().health) {
+    course_.begin(plan_);
+  }
+  void begin() {
+    follow();
+    go_on();
+  }
 
 private:
   using question = client::lookup_course::question;
@@ -35,21 +41,8 @@ private:
   client::lookup_plan plan_;
   client::lookup_course course_;
   known_cluster_ptr known_;
-  std::uint64_t turn_ = 0; ///< Number of the current look at the course; timers of earlier looks
-                           ///< are ignored.
+  std::uint64_t turn_ = 0; ///< Looks at the course; timers of earlier ones are ignored.
 };
-
-lookup::lookup(cluster& in, process& by, time_point until, std::vector<page_key> keys,
-               keys_looked_up done)
-    : client_call(in, by, until), keys_(std::move(keys)), done_(std::move(done)),
-      answers_(keys_.size()), plan_(keys_, answers_), course_(by.remembered().health) {
-  course_.begin(plan_);
-}
-
-void lookup::begin() {
-  follow();
-  go_on();
-}
 
 /// Gives the look-up the newest view that the clients of this node have.
 void lookup::follow() {
@@ -113,15 +106,6 @@ void lookup::refresh() {
 
 void process::look_up(std::vector<page_key> keys, time_point until, keys_looked_up done) {
   std::make_shared<lookup>(cluster_, *this, until, std::move(keys), std::move(done))->begin();
-}
-
-void process::exists(std::vector<page_key> keys, keys_looked_up done) {
-  const auto until = cluster_.time().now() + call_limit;
-  const auto call = record_ask(until, "exists");
-  look_up(std::move(keys), until, [this, call, done = std::move(done)](const auto& told) {
-    record_return(call);
-    done(told);
-  });
 }
 
 } // namespace peercache::scenario

@@ -1,4 +1,4 @@
-// A node: membership, and its shard of the directory.
+// A node: membership, its shard of the directory, and what its clients know of both.
 
 #include "tests/scenario/process.hpp"
 
@@ -10,6 +10,7 @@
 #include "tests/scenario/cluster.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace peercache::scenario {
 
@@ -78,6 +79,12 @@ void process::step(const membership_event& event) {
   }
 }
 
+/// Returns the process of this node by the current view; zero when the node is not in the view.
+incarnation process::incarnation_of(node_id id) const {
+  const auto* member = view().find(id);
+  return member != nullptr ? member->inc : incarnation{};
+}
+
 void process::adopt(const discovery::view& next) {
   auto before = std::exchange(
       known_, succeeded(*known_, next, cluster_.ring_of(next), cluster_.time().now()));
@@ -133,6 +140,23 @@ void process::tell_clients(const std::string& view) {
   auto next = discovery::decode_view(view);
   if (next && followed_.takes_of_other_node(*next, clients_know_->view))
     clients_follow(*next);
+}
+
+client::readers_cluster process::readers_know() const {
+  client::readers_cluster known;
+  (has_left() ? known.left : known.own) = inc_;
+  known.is_member = [cluster = clients_know_](const incarnation& process) {
+    return cluster->view.find(process) != nullptr;
+  };
+  return known;
+}
+
+void process::tell_stale_records() {
+  for (auto& batch :
+       remembered_.stale.take_batches(*clients_know_->ring, cluster_.settings().replicas))
+    if (const auto* owner = clients_know_->view.find(batch.owner))
+      cluster_.tell(*this, owner->inc, directory_timeout, &process::serve_withdraw,
+                    std::move(batch.records));
 }
 
 std::string process::serve_publish(const std::string& batch, const directory::view_number& known) {

@@ -7,11 +7,7 @@ namespace peercache::scenario {
 
 using namespace std::chrono_literals;
 
-namespace {
-
 constexpr auto hand_over_limit = 2s;
-
-} // namespace
 
 void process::set_drained(bool drained) {
   if (leaving_)
@@ -73,12 +69,6 @@ void process::give_on() {
       take(nullptr);
   }
   shard_.end_giving();
-}
-
-/// Returns the process of this node by the current view; zero when the node is not in the view.
-incarnation process::incarnation_of(node_id id) const {
-  const auto* member = view().find(id);
-  return member != nullptr ? member->inc : incarnation{};
 }
 
 } // namespace peercache::scenario

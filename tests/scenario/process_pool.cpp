@@ -3,7 +3,6 @@
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
 
-#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -12,12 +11,8 @@ namespace peercache::scenario {
 using namespace std::chrono_literals;
 using directory::publisher;
 
-namespace {
-
 /// Longest time between two steps of the comparison: pages should change in between.
 constexpr std::uint64_t steps_apart_max_us = 20'000;
-
-} // namespace
 
 /// Returns options with small pieces everywhere, so that pages change between two pieces.
 directory::publisher_options process::publisher_options() const {
@@ -115,25 +110,6 @@ void process::carry_out(publisher::settled& order) {
 void process::carry_out(publisher::has_left& /*order*/) {
   step([](auto& machine, auto now) { return machine.leave(now); });
   cluster_.has_left(*this);
-}
-
-/// Records the pages that have left memory since the last call.
-void process::record_drops() {
-  auto* record = cluster_.record();
-  if (record == nullptr)
-    return;
-  const auto before = std::exchange(recorded_, {});
-  pool_->for_each_page([this](const auto& page) { recorded_.insert(page.key); });
-  for (const auto& key : before)
-    if (!recorded_.contains(key))
-      record->drop(cluster_.time().now(), to_string(inc_), key);
-}
-
-std::uint32_t process::pins() const {
-  std::uint32_t all = 0;
-  for (std::uint32_t i = 0; i < here_.slots.granules(); ++i)
-    all += entries_[i].pins.load();
-  return all;
 }
 
 } // namespace peercache::scenario

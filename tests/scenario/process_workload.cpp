@@ -1,7 +1,10 @@
-// The random calls of a node's clients, and their entries in the history.
+// The random calls of a node's clients, one after another.
 
+#include "tests/scenario/client_call.hpp"
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
+
+#include <utility>
 
 namespace peercache::scenario {
 namespace {
@@ -37,6 +40,15 @@ void process::operate() {
   }
 }
 
+void process::exists(std::vector<page_key> keys, keys_looked_up done) {
+  const auto until = cluster_.time().now() + call_limit;
+  const auto call = record_ask(until, "exists");
+  look_up(std::move(keys), until, [this, call, done = std::move(done)](const auto& told) {
+    record_return(call);
+    done(told);
+  });
+}
+
 /// Returns a page's length. Some pages take more than one granule, so one look meets several
 /// writes. Nearly all calls agree on the length of a key.
 std::uint32_t process::length_for(const page_key& key) {
@@ -56,21 +68,6 @@ std::vector<page_key> process::some_keys() {
   for (std::uint64_t i = 0; i < count; ++i)
     keys.push_back(cluster_.key((first + i) % cluster_.settings().keys));
   return keys;
-}
-
-void process::record_hold(const page_key& key, std::span<const std::byte> bytes) const {
-  if (auto* record = cluster_.record())
-    record->hold(cluster_.time().now(), to_string(inc_), key, bytes);
-}
-
-tests::history::call_number process::record_ask(time_point until, std::string_view kind) const {
-  auto* record = cluster_.record();
-  return record != nullptr ? record->ask(cluster_.time().now(), until, to_string(inc_), kind) : 0;
-}
-
-void process::record_return(tests::history::call_number call) const {
-  if (auto* record = cluster_.record())
-    record->returned(call, cluster_.time().now());
 }
 
 } // namespace peercache::scenario

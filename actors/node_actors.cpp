@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <optional>
 #include <set>
 
 namespace peercache::actors {
@@ -32,7 +33,7 @@ void node::impl::spawn_actors() {
   page_thread_ =
       spawn_thread_actor(system, "peercache-pages", [server = pages_.get()] { server->run(); });
   spawn_rails();
-  connector_ = system.spawn(run_connector, 300ms, reach::port);
+  connector_ = system.spawn(run_connector, 300ms, std::nullopt);
   directory_options directory;
   directory.self = self_.id;
   directory.replicas = config_.directory.replicas;

@@ -9,6 +9,7 @@
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "link/system_config.hpp"
+#include "net/host_socket.hpp"
 #include "net/socket.hpp"
 #include "net/tls_context.hpp"
 
@@ -82,7 +83,7 @@ admin_client::connect(const std::string& host, std::uint16_t port, const std::st
   body->timeout = timeout;
   const impl::attached_thread leaves_at_end;
   auto& system = *body->system;
-  auto connector = system.spawn(run_connector, timeout, reach::host_socket);
+  auto connector = system.spawn(run_connector, timeout, net::host_sockets{});
   result<void> outcome;
   auto failed = [&](const caf::error& why) { outcome = connect_fault(host, port, fault_of(why)); };
   caf::scoped_actor self{system};

@@ -8,6 +8,7 @@
 #include "link/ending_system.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "link/thread_actor.hpp"
+#include "net/host_socket.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -159,7 +160,7 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
   board_->set_topology(std::make_shared<link::topology>());
   unmapping_thread_ = link::spawn_thread_actor(*system_, "peercache-unmap",
                                                [unmapper = board_->unmapper] { unmapper->run(); });
-  connector_ = system_->spawn(link::run_connector, dial_timeout, link::reach::host_socket);
+  connector_ = system_->spawn(link::run_connector, dial_timeout, net::host_sockets{});
   auto name = "client-" + std::to_string(::getpid()) + "/" PEERCACHE_VERSION;
   link::links_options links;
   links.cluster = options.cluster;

@@ -173,17 +173,16 @@ void look_after_all(connector_pointer self) {
   }
 }
 
-/// Begins to connect: to the Unix socket of a node on this host if `state.by` asks for it and there
-/// is one, otherwise to the control port.
+/// Begins to connect: to the Unix socket of a node on this host if `state.sockets` has one,
+/// otherwise to the control port.
 result<void> begin_connect(const connector_state& state, const std::string& host,
                            connector_state::dial& one) {
-  if (state.by == reach::host_socket)
-    one.socket = net::connect_on_host(host, one.port);
+  if (state.sockets)
+    one.socket = state.sockets->connect(host, one.port);
   one.on_host = static_cast<bool>(one.socket);
   if (one.on_host)
     return {};
-  if (state.by == reach::host_socket && state.tls &&
-      state.tls->self().role == net::tls_role::client)
+  if (state.sockets && state.tls && state.tls->self().role == net::tls_role::client)
     return {errc::unreachable,
             "there is no Unix socket of it that this user may use, and a client's certificate is "
             "good for that alone (net.socket_folder); another host's node takes an operator's "
@@ -235,9 +234,9 @@ std::string tls_fault_of(const caf::error& why) {
 }
 
 connector_actor::behavior_type run_connector(connector_pointer self, milliseconds timeout,
-                                             reach by) {
+                                             std::optional<net::host_sockets> sockets) {
   self->state.timeout = timeout;
-  self->state.by = by;
+  self->state.sockets = std::move(sockets);
   self->state.tls = tls_of(self->system());
   return {
       [self](dial_atom, const std::string& host, std::uint16_t port, const std::string& name,

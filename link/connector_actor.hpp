@@ -2,6 +2,7 @@
 
 #include "link/protocol/gateway.hpp"
 #include "link/socket_watch.hpp"
+#include "net/host_socket.hpp"
 #include "net/socket.hpp"
 #include "net/tls_context.hpp"
 
@@ -19,14 +20,6 @@ inline constexpr const char* no_tls_with_it = "no TLS with it: ";
 
 /// Returns why TLS made a dial fail, in words; empty when the dial failed for another reason.
 std::string tls_fault_of(const caf::error& why);
-
-/// The way by which a connector reaches a node.
-enum class reach : std::uint8_t {
-  port, ///< The control port.
-  /// The Unix socket of a node of this host (net/host_socket.hpp); without one the control port,
-  /// unless this process has a client's certificate, which ports do not take.
-  host_socket,
-};
 
 /// The state of an actor that dials all addresses at once, so that an address out of reach delays
 /// no other, and shakes hands if the actor system has TLS. CAF's own connect would block the one
@@ -62,7 +55,8 @@ struct connector_state {
   };
 
   std::chrono::milliseconds timeout{300};
-  reach by = reach::port;
+  /// Where a node of this host is looked for first; none: all are reached by their control ports.
+  std::optional<net::host_sockets> sockets;
   std::shared_ptr<net::tls_context> tls; ///< TLS of the connections; null: they are plain.
   std::list<dial> dials;
   std::list<trial> trials;
@@ -74,8 +68,10 @@ struct connector_state {
   static inline const char* name = "connector";
 };
 
+/// @param sockets where a node of this host is looked for before its control port, which takes no
+///        clients that have a certificate; none: all nodes are reached by their ports
 connector_actor::behavior_type
 run_connector(connector_actor::stateful_pointer<connector_state> self,
-              std::chrono::milliseconds timeout, reach by);
+              std::chrono::milliseconds timeout, std::optional<net::host_sockets> sockets);
 
 } // namespace peercache::link

@@ -338,13 +338,18 @@ result<std::string> host_socket::examine(const host_socket_options& options,
   return path;
 }
 
-unique_fd connect_on_host(const std::string& host, std::uint16_t port) {
+host_sockets::host_sockets() {
   const auto chosen = text_of(host_socket_variable);
+  is_chosen_ = !chosen.empty();
+  folders_ = host_socket_folders(chosen);
+}
+
+unique_fd host_sockets::connect(const std::string& host, std::uint16_t port) const {
   const bool is_here = is_of_this_host(host);
-  if (chosen.empty() && !is_here)
+  if (!is_chosen_ && !is_here)
     return {};
-  for (const auto& folder : host_socket_folders(chosen)) {
-    if (!is_believed(folder, !chosen.empty()))
+  for (const auto& folder : folders_) {
+    if (!is_believed(folder, is_chosen_))
       continue;
     const auto exact = folder + '/' + name_of(host, port);
     if (auto found = connect_to(exact))

@@ -78,10 +78,24 @@ private:
   std::vector<std::shared_ptr<const name>> names_;
 };
 
-/// Connects to the socket of the node that is known by this numeric address, if the node runs on
-/// this host. Does not block. Returns no descriptor when there is no socket that this process may
-/// use. An address of another host is looked for only in a folder that `host_socket_variable`
-/// names, since a container may share its node's folder and not its network.
-unique_fd connect_on_host(const std::string& host, std::uint16_t port);
+/// Where a client looks for the sockets of this host's nodes. Made on a thread of the program,
+/// since it reads environment variables, which the program may change at any time.
+///
+/// Threads: any; a value that does not change.
+class host_sockets {
+public:
+  /// Takes the folders from `host_socket_variable` and from what `host_socket_folders` reads.
+  host_sockets();
+
+  /// Connects to the socket of the node that is known by this numeric address, if the node runs on
+  /// this host. Does not block. Returns no descriptor when there is no socket that this process may
+  /// use. An address of another host is looked for only in a folder that `host_socket_variable`
+  /// names, since a container may share its node's folder and not its network.
+  unique_fd connect(const std::string& host, std::uint16_t port) const;
+
+private:
+  bool is_chosen_ = false; ///< Whether the variable names the folder.
+  std::vector<std::string> folders_;
+};
 
 } // namespace peercache::net

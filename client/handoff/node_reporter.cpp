@@ -3,6 +3,7 @@
 #include "common/log.hpp"
 #include "link/connector_actor.hpp"
 #include "link/protocol/message_types.hpp"
+#include "net/host_socket.hpp"
 
 #include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
@@ -105,8 +106,7 @@ reporter::behavior_type run_reporter(reporter_pointer self, const node_reporter_
 
 node_reporter::node_reporter(link::thread_actors& threads, node_reporter_options options)
     : system_(threads.system()),
-      connector_(
-          system_.spawn(link::run_connector, reporter_dial_timeout, link::reach::host_socket)),
+      connector_(system_.spawn(link::run_connector, reporter_dial_timeout, net::host_sockets{})),
       actor_(system_.spawn(run_reporter, std::move(options), connector_)) {
   link::leave_actor_system();
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,8 +18,10 @@ namespace peercache::link {
 /// An actor system that dials, as a client's does.
 class dialling {
 public:
-  explicit dialling(std::shared_ptr<net::tls_context> tls, reach by = reach::port)
-      : config_(1, std::move(tls)), connector_(system_.spawn(run_connector, patience, by)) {}
+  explicit dialling(std::shared_ptr<net::tls_context> tls,
+                    std::optional<net::host_sockets> sockets = {})
+      : config_(1, std::move(tls)),
+        connector_(system_.spawn(run_connector, patience, std::move(sockets))) {}
   ~dialling() {
     caf::anon_send_exit(connector_, caf::exit_reason::user_shutdown);
     connector_ = nullptr;

@@ -72,14 +72,14 @@ private:
 
 TEST_F(host_doorman_test, a_process_of_this_user_is_served_at_the_socket_without_a_certificate) {
   for (const auto& tls : {client, std::shared_ptr<net::tls_context>()}) {
-    dialling one(tls, reach::host_socket);
+    dialling one(tls, net::host_sockets{});
     ASSERT_EQ(one.dial(port), "");
     EXPECT_EQ(one.ask("hello"), "hello");
   }
 }
 
 TEST_F(host_doorman_test, long_messages_arrive_whole_in_both_directions) {
-  dialling one(client, reach::host_socket);
+  dialling one(client, net::host_sockets{});
   ASSERT_EQ(one.dial(port), "");
   for (const std::size_t bytes : {1u, 16'000u, 9'000'001u}) {
     std::string text(bytes, '\0');
@@ -97,10 +97,10 @@ TEST_F(host_doorman_test, the_port_takes_nodes_and_operators_and_no_client) {
 
 TEST_F(host_doorman_test, without_a_socket_only_a_clients_certificate_is_of_no_use) {
   move_away();
-  dialling operating(context_of(ca.issue(net::tls_role::operating, "anna")), reach::host_socket);
+  dialling operating(context_of(ca.issue(net::tls_role::operating, "anna")), net::host_sockets{});
   ASSERT_EQ(operating.dial(port), "") << "by the port";
   EXPECT_EQ(operating.ask("hello"), "hello");
-  EXPECT_THAT(dialling(client, reach::host_socket).dial(port), HasSubstr("net.socket_folder"));
+  EXPECT_THAT(dialling(client, net::host_sockets{}).dial(port), HasSubstr("net.socket_folder"));
 }
 
 TEST_F(host_doorman_test,
@@ -115,7 +115,7 @@ TEST_F(host_doorman_test,
     if (child == 0) {
       if (user != 0 && (::setgid(user) != 0 || ::setuid(user) != 0))
         ::_exit(10);
-      const auto socket = net::connect_on_host("127.0.0.1", port);
+      const auto socket = net::host_sockets().connect("127.0.0.1", port);
       pollfd news{socket.get(), POLLIN, 0};
       char byte;
       const auto got = ::poll(&news, 1, 5000) == 1 ? ::read(socket.get(), &byte, 1) : -1;

@@ -47,7 +47,7 @@ protected:
         {sockets(), bind, advertised.empty() ? bind : advertised, port, group});
   }
   static unique_fd connected_to(const std::string& host, std::uint16_t port) {
-    return connect_on_host(host, port);
+    return host_sockets().connect(host, port);
   }
   static bool reaches(const std::string& host, std::uint16_t port) {
     return static_cast<bool>(connected_to(host, port));
@@ -67,6 +67,15 @@ protected:
 
   std::string folder;
 };
+
+TEST_F(host_socket_test, a_client_looks_where_the_environment_said_when_it_was_made) {
+  const auto node = node_at("127.0.0.1", 4242);
+  ASSERT_TRUE(node) << to_string(node.error());
+  const host_sockets made_before;
+  ::unsetenv(host_socket_variable);
+  EXPECT_TRUE(made_before.connect("127.0.0.1", 4242));
+  EXPECT_FALSE(reaches("127.0.0.1", 4242)) << "one that is made now looks elsewhere";
+}
 
 TEST_F(host_socket_test, a_node_is_found_by_its_address_and_port) {
   const auto node = node_at("127.0.0.2", 7001);

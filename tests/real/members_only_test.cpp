@@ -239,7 +239,7 @@ std::optional<bool> hears_as(uid_t user, const std::string& folder, std::uint16_
     ::setenv(net::host_socket_variable, folder.c_str(), 1);
     if (::setgid(user) != 0 || ::setuid(user) != 0)
       ::_exit(10);
-    const auto socket = net::connect_on_host("127.0.0.1", port);
+    const auto socket = net::host_sockets().connect("127.0.0.1", port);
     pollfd news{socket.get(), POLLIN, 0};
     char byte;
     const auto got = socket && ::poll(&news, 1, int(refused_within.count())) == 1

@@ -4,6 +4,7 @@
 #include "link/protocol/message_types.hpp"
 #include "link/system_config.hpp"
 #include "local_ring.hpp"
+#include <optional>
 
 namespace peercache::real {
 
@@ -18,7 +19,7 @@ protected:
   void SetUp() override {
     local_ring::SetUp();
     caf::scoped_actor self{system_};
-    auto connector = system_.spawn(run_connector, milliseconds(300), reach::port);
+    auto connector = system_.spawn(run_connector, milliseconds(300), std::nullopt);
     auto failed = [&](const caf::error& why) { ADD_FAILURE() << system_.render(why); };
     for (std::size_t i = 0; i < 3; ++i) {
       gateway_actor gateway;

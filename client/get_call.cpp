@@ -193,10 +193,7 @@ page_status get_call::copy_out(const read_plan::page& page, bool verify) {
     return page_status::stale;
   if (digest != where.checksum && guard_on(guard::checksum))
     return page_status::corrupt;
-  // Uses of a page that is filled and not yet published are not counted: the upper bits of its
-  // slot's `uses` say until then how many granules are being filled (common/slot_entry.hpp).
-  if (where.gen.readable())
-    slots.count_use(where.slot);
+  slots.count_use(where.slot);
   if (may_hold_)
     own_->end_hold(where.slot, where.length_bytes, client_.session.board().holder, begun_);
   return page_status::hit;

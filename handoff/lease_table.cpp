@@ -66,7 +66,6 @@ std::optional<lease> lease_table::take(std::uint64_t room) {
   store_key(entry, made.key);
   __atomic_store_n(&entry.length_bytes, 0u, __ATOMIC_RELAXED);
   __atomic_store_n(&entry.checksum, std::uint64_t{0}, __ATOMIC_RELAXED);
-  entry.filled.store(static_cast<std::uint32_t>(odd), memory_order_relaxed);
   entry.generation.store(made.gen.value, memory_order_release);
   return made;
 }

@@ -81,7 +81,7 @@ FORMATS = [
     Format("pool_layout_version", "storage/pool_header.hpp",
            "the pool's shared memory",
            "a client refuses the pool of its node; a node makes a new pool in place of the dead one's",
-           ["storage/pool_header.hpp", "common/slot_entry.hpp", "common/key_epoch.hpp",
+           ["storage/pool_header.hpp", "common/slot_entry.hpp", "storage/client_entry.hpp", "common/key_epoch.hpp",
             "storage/host_index.hpp#bucket", "storage/host_index.cpp#place_of", "storage/epoch_table.hpp#epoch_block",
             "storage/pool_note.hpp#note_block", "storage/hold_table.hpp#hold_block", "storage/hold_table.cpp#word_of",
             "storage/hold_table.cpp#next_word", "storage/hold_table.cpp#is_live"]),

@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "common/slot_entry.hpp"
+#include "storage/client_entry.hpp"
 #include "storage/hold_table.hpp"
 #include "storage/host_index.hpp"
 
@@ -24,12 +25,15 @@ std::uint64_t holds_bytes(std::uint64_t granules) {
 bool fits(const pool_layout& at, std::uint64_t object_bytes) {
   const auto index_end = at.index_offset + at.index_buckets * sizeof(host_index::bucket);
   const auto holds_end = at.holds_offset + holds_bytes(at.granules);
+  const auto clients_end = at.clients_offset + std::uint64_t{at.granules} * sizeof(client_entry);
   const auto table_end = at.table_offset + std::uint64_t{at.granules} * sizeof(slot_entry);
   const auto pages_end = at.pages_offset + std::uint64_t{at.granules} * limits::granule_bytes;
   return at.object_bytes == object_bytes && at.index_offset >= sizeof(pool_header) &&
          at.index_offset <= object_bytes && at.index_offset % alignof(host_index::bucket) == 0 &&
          at.index_buckets != 0 && index_end <= at.holds_offset && at.holds_offset <= object_bytes &&
-         at.holds_offset % alignof(slot_entry) == 0 && holds_end <= at.table_offset &&
+         at.holds_offset % alignof(slot_entry) == 0 && holds_end <= at.clients_offset &&
+         at.clients_offset <= object_bytes && at.clients_offset % alignof(client_entry) == 0 &&
+         clients_end <= at.table_offset && at.table_offset <= object_bytes &&
          at.table_offset % alignof(slot_entry) == 0 && table_end <= at.pages_offset &&
          at.pages_offset <= object_bytes && pages_end <= object_bytes && at.granules != 0;
 }
@@ -46,11 +50,12 @@ result<pool_layout> plan_layout(std::uint64_t size_bytes, bool huge_pages) {
   pool_layout plan;
   plan.granules = static_cast<std::uint32_t>(granules);
   plan.index_buckets = host_index::buckets_for(plan.granules);
-  plan.index_offset = pool_header_bytes;
+  plan.index_offset = round_up(pool_header_bytes, unit);
   plan.holds_offset =
-      round_up(pool_header_bytes + plan.index_buckets * std::uint64_t{sizeof(host_index::bucket)},
+      round_up(plan.index_offset + plan.index_buckets * std::uint64_t{sizeof(host_index::bucket)},
                limits::granule_bytes);
-  plan.table_offset = round_up(plan.holds_offset + holds_bytes(granules), limits::granule_bytes);
+  plan.clients_offset = round_up(plan.holds_offset + holds_bytes(granules), limits::granule_bytes);
+  plan.table_offset = round_up(plan.clients_offset + granules * sizeof(client_entry), unit);
   plan.pages_offset = round_up(plan.table_offset + granules * sizeof(slot_entry), unit);
   plan.object_bytes = plan.pages_offset + pages_bytes;
   return plan;
@@ -70,6 +75,7 @@ result<pool_layout> read_layout(const pool_header& header, std::uint64_t object_
                           .index_buckets = header.index_buckets,
                           .index_offset = header.index_offset,
                           .holds_offset = header.holds_offset,
+                          .clients_offset = header.clients_offset,
                           .table_offset = header.table_offset,
                           .pages_offset = header.pages_offset,
                           .object_bytes = header.object_bytes};
@@ -85,6 +91,7 @@ void write_layout(pool_header& header, const pool_layout& layout) {
   header.index_buckets = layout.index_buckets;
   header.index_offset = layout.index_offset;
   header.holds_offset = layout.holds_offset;
+  header.clients_offset = layout.clients_offset;
   header.table_offset = layout.table_offset;
   header.pages_offset = layout.pages_offset;
   header.object_bytes = layout.object_bytes;

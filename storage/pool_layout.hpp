@@ -15,6 +15,7 @@ struct pool_layout {
   std::uint32_t index_buckets = 0;
   std::uint64_t index_offset = 0;
   std::uint64_t holds_offset = 0;
+  std::uint64_t clients_offset = 0;
   std::uint64_t table_offset = 0;
   std::uint64_t pages_offset = 0;
   std::uint64_t object_bytes = 0;

@@ -233,7 +233,18 @@ result<pool_memory> pool_memory::attach(const std::string& name, const incarnati
   pool.owner_ = header.owner;
   pool.layout_ = *layout;
   pool.first_session_ = header.first_session % sessions_max;
+  if (auto locked = pool.protect_what_the_owner_writes(); !locked)
+    return locked.error();
   return pool;
+}
+
+result<void> pool_memory::protect_what_the_owner_writes() {
+  const auto read_only = [this](std::uint64_t from, std::uint64_t to) {
+    return ::mprotect(base_ + from, to - from, PROT_READ) == 0;
+  };
+  if (read_only(0, layout_.index_offset) && read_only(layout_.table_offset, layout_.pages_offset))
+    return {};
+  return shared_object::failed("cannot make a part read-only of", name_);
 }
 
 result<void> pool_memory::map(std::uint64_t object_bytes) {
@@ -295,7 +306,9 @@ std::uint64_t pool_memory::page_bytes() const noexcept {
 
 slot_table pool_memory::slots() const noexcept {
   auto* entries = std::launder(reinterpret_cast<slot_entry*>(base_ + layout_.table_offset));
-  return slot_table({entries, layout_.granules}, {base_ + layout_.pages_offset, page_bytes()});
+  auto* clients = std::launder(reinterpret_cast<client_entry*>(base_ + layout_.clients_offset));
+  return slot_table({entries, layout_.granules}, {clients, layout_.granules},
+                    {base_ + layout_.pages_offset, page_bytes()});
 }
 
 host_index pool_memory::index() const noexcept {

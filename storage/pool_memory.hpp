@@ -49,12 +49,14 @@ struct pool_memory_options {
   std::uint64_t maker() const;
 };
 
-/// A pool's shared memory, mapped: header, epoch block, note, host index, holds, slot table, pages
-/// (`pool_header.hpp` has the layout).
+/// A pool's shared memory, mapped: header, epoch block, note, host index, holds, entries of
+/// clients, slot table, pages (`pool_header.hpp` has the layout).
 ///
 /// The node makes it with `create`; engines on the same host `attach` to it by name and
 /// incarnation. The file mode is 0600, or 0660 with a group: every process of the same user, or of
-/// the group, may read and write the pool, and is trusted.
+/// the group, may read and write the pool, and is trusted. Only its faults are caught: an attached
+/// process has header, epochs, note and slot table mapped read-only, so it dies of SIGSEGV when it
+/// writes there.
 ///
 /// Threads: after construction all methods may be called from any thread. `create` touches the
 /// pages with `prefault_threads` threads, itself one of them, and has joined the others when it
@@ -149,6 +151,7 @@ public:
 private:
   pool_memory() = default;
   result<void> map(std::uint64_t object_bytes);
+  result<void> protect_what_the_owner_writes();
   result<void> prefault(const pool_memory_options& options) const;
   void release() noexcept;
   std::uint64_t lock_of(std::uint32_t session) const noexcept;

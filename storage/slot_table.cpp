@@ -26,11 +26,17 @@ constexpr std::size_t key_words = sizeof(page_key) / sizeof(key_word);
 static_assert(sizeof(page_key) % sizeof(key_word) == 0);
 static_assert(offsetof(slot_entry, key) % alignof(std::uint64_t) == 0);
 
-const key_word* words_of(const slot_entry& entry) noexcept {
+static_assert(offsetof(client_entry, key) % alignof(std::uint64_t) == 0);
+
+// `Entry` is a `slot_entry` or a `client_entry`.
+
+template <class Entry>
+const key_word* words_of(const Entry& entry) noexcept {
   return reinterpret_cast<const key_word*>(entry.key.bytes.data());
 }
 
-void store_key(slot_entry& entry, const page_key& key) noexcept {
+template <class Entry>
+void store_key(Entry& entry, const page_key& key) noexcept {
   std::array<std::uint64_t, key_words> words;
   std::memcpy(words.data(), key.bytes.data(), sizeof key);
   auto* to = reinterpret_cast<key_word*>(entry.key.bytes.data());
@@ -38,14 +44,16 @@ void store_key(slot_entry& entry, const page_key& key) noexcept {
     __atomic_store_n(to + i, words[i], __ATOMIC_RELAXED);
 }
 
-void store_page(slot_entry& entry, const page_key& key, std::uint32_t length_bytes,
+template <class Entry>
+void store_page(Entry& entry, const page_key& key, std::uint32_t length_bytes,
                 std::uint64_t checksum) noexcept {
   store_key(entry, key);
   __atomic_store_n(&entry.length_bytes, length_bytes, __ATOMIC_RELAXED);
   __atomic_store_n(&entry.checksum, checksum, __ATOMIC_RELAXED);
 }
 
-page_key load_key(const slot_entry& entry) noexcept {
+template <class Entry>
+page_key load_key(const Entry& entry) noexcept {
   std::array<std::uint64_t, key_words> words;
   for (std::size_t i = 0; i < key_words; ++i)
     words[i] = __atomic_load_n(words_of(entry) + i, __ATOMIC_RELAXED);
@@ -54,7 +62,8 @@ page_key load_key(const slot_entry& entry) noexcept {
   return key;
 }
 
-bool key_equals(const slot_entry& entry, const page_key& key) noexcept {
+template <class Entry>
+bool key_equals(const Entry& entry, const page_key& key) noexcept {
   std::array<std::uint64_t, key_words> words;
   std::memcpy(words.data(), key.bytes.data(), sizeof key);
   std::uint64_t difference = 0;
@@ -63,13 +72,23 @@ bool key_equals(const slot_entry& entry, const page_key& key) noexcept {
   return difference == 0;
 }
 
-// This bit is set in `uses` while the slot is being filled; the bits from `granules_shift` on then
-// hold the number of granules of the fill, less one.
-constexpr std::uint32_t being_filled = 1u << 31;
-constexpr std::uint32_t granules_shift = 17;
-constexpr std::uint32_t granules_mask = limits::granules_per_page_max - 1;
-static_assert(granules_mask << granules_shift < being_filled);
-static_assert((granules_mask & (granules_mask + 1)) == 0);
+template <class Entry>
+slot_contents described_by(const Entry& entry, generation gen) noexcept {
+  return {.key = load_key(entry),
+          .gen = gen,
+          .checksum = __atomic_load_n(&entry.checksum, __ATOMIC_RELAXED),
+          .length_bytes = __atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED)};
+}
+
+/// Compares key and length with those of the entry: `hit`, `wrong_key` or `bad_size`.
+template <class Entry>
+page_status compare(const Entry& entry, const page_key& key, std::uint32_t length_bytes) noexcept {
+  if (guard_on(guard::key) && !key_equals(entry, key))
+    return page_status::wrong_key;
+  if (__atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED) != length_bytes)
+    return page_status::bad_size;
+  return page_status::hit;
+}
 
 // This bit is set in the generation of a removed page, beside the odd number, until the page's
 // bytes are zeroed.
@@ -86,10 +105,11 @@ void fence_before_overwriting() noexcept {
 
 } // namespace
 
-slot_table::slot_table(std::span<slot_entry> entries, std::span<std::byte> pages)
-    : entries_(entries.data()), pages_(pages.data()),
+slot_table::slot_table(std::span<slot_entry> entries, std::span<client_entry> clients,
+                       std::span<std::byte> pages)
+    : entries_(entries.data()), clients_(clients.data()), pages_(pages.data()),
       granules_(static_cast<std::uint32_t>(entries.size())) {
-  PEERCACHE_ASSERT(entries.size() <= UINT32_MAX);
+  PEERCACHE_ASSERT(entries.size() <= UINT32_MAX && clients.size() == entries.size());
   PEERCACHE_ASSERT(pages.size() / limits::granule_bytes >= entries.size());
 }
 
@@ -100,9 +120,9 @@ generation slot_table::begin_fill(slot_id slot, std::uint32_t granules) noexcept
   auto before = word.load(memory_order_relaxed);
   PEERCACHE_ASSERT(before == 0 || (before % 2 == 1 && (before & to_be_zeroed) == 0));
   generation filling{before == 0 ? 1 : before + 2};
-  entries_[slot.value].filled.store(0, memory_order_relaxed);
-  entries_[slot.value].uses.store(being_filled | (granules - 1) << granules_shift,
-                                  memory_order_relaxed);
+  clients_[slot.value].filled.store(0, memory_order_relaxed);
+  clients_[slot.value].uses.store(0, memory_order_relaxed);
+  entries_[slot.value].filling.store(granules, memory_order_relaxed);
   // No fence is needed: readers miss since `give_up` or `drop`, whose fence stands before every
   // later store.
   word.store(filling.value, memory_order_relaxed);
@@ -116,7 +136,7 @@ generation slot_table::publish(slot_id slot, const page_key& key, std::uint32_t 
   auto filling = entry.generation.load(memory_order_relaxed);
   PEERCACHE_ASSERT(filling % 2 == 1);
   store_page(entry, key, length_bytes, checksum);
-  entry.uses.store(0, memory_order_relaxed);
+  entry.filling.store(0, memory_order_relaxed);
 #if defined(__x86_64__)
   // Orders the bytes before the generation: this very thread may have put them there with streaming
   // stores.
@@ -145,19 +165,19 @@ void slot_table::drop(slot_id slot) noexcept {
   auto& entry = entries_[slot.value];
   const auto filling = entry.generation.load(memory_order_relaxed);
   PEERCACHE_ASSERT(filling % 2 == 1);
-  entry.uses.store(0, memory_order_relaxed);
+  entry.filling.store(0, memory_order_relaxed);
   if (!guard_on(guard::filled))
     return;
   entry.generation.store(filling + 2, memory_order_relaxed);
-  entry.filled.store(0, memory_order_relaxed);
+  clients_[slot.value].filled.store(0, memory_order_relaxed);
   fence_before_overwriting();
 }
 
-bool slot_table::is_complete(const slot_entry& entry, std::uint64_t gen) noexcept {
-  return gen % 2 == 0
-             ? gen != 0
-             : entry.filled.load(memory_order_acquire) == static_cast<std::uint32_t>(gen) ||
-                   !guard_on(guard::filled);
+bool slot_table::is_complete(slot_id slot, std::uint64_t gen) const noexcept {
+  return gen % 2 == 0 ? gen != 0
+                      : clients_[slot.value].filled.load(memory_order_acquire) ==
+                                static_cast<std::uint32_t>(gen) ||
+                            !guard_on(guard::filled);
 }
 
 void slot_table::zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept {
@@ -184,11 +204,11 @@ bool slot_table::was_filled(slot_id slot, const page_key& key, std::uint32_t len
                             std::uint64_t checksum) const noexcept {
   if (!guard_on(guard::filled))
     return true;
-  const auto& entry = entries_[slot.value];
-  return is_complete(entry, entry.generation.load(memory_order_relaxed)) &&
-         key_equals(entry, key) &&
-         __atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED) == length_bytes &&
-         __atomic_load_n(&entry.checksum, __ATOMIC_RELAXED) == checksum;
+  const auto& said = clients_[slot.value];
+  return is_complete(slot, entries_[slot.value].generation.load(memory_order_relaxed)) &&
+         key_equals(said, key) &&
+         __atomic_load_n(&said.length_bytes, __ATOMIC_RELAXED) == length_bytes &&
+         __atomic_load_n(&said.checksum, __ATOMIC_RELAXED) == checksum;
 }
 
 std::optional<generation> slot_table::fill(slot_id slot, const page_key& key,
@@ -196,36 +216,33 @@ std::optional<generation> slot_table::fill(slot_id slot, const page_key& key,
                                            std::uint64_t checksum) noexcept {
   if (!in_range(slot, length_bytes))
     return std::nullopt;
-  auto& entry = entries_[slot.value];
-  const generation filling{entry.generation.load(memory_order_acquire)};
+  const generation filling{entries_[slot.value].generation.load(memory_order_acquire)};
   if (filling.value % 2 == 0)
     return std::nullopt;
-  store_page(entry, key, length_bytes, checksum);
-  entry.filled.store(static_cast<std::uint32_t>(filling.value), memory_order_release);
+  auto& own = clients_[slot.value];
+  store_page(own, key, length_bytes, checksum);
+  own.filled.store(static_cast<std::uint32_t>(filling.value), memory_order_release);
   return filling;
 }
 
 std::optional<slot_contents> slot_table::page_in(slot_id slot) const noexcept {
   if (slot.value >= granules_)
     return std::nullopt;
-  const auto& entry = entries_[slot.value];
-  const auto gen = entry.generation.load(memory_order_acquire);
-  if (!is_complete(entry, gen))
+  const generation gen{entries_[slot.value].generation.load(memory_order_acquire)};
+  if (!is_complete(slot, gen.value))
     return std::nullopt;
-  auto page = contents(slot);
-  page.gen = {gen};
-  if (!still_readable(slot, page.gen) || !in_range(slot, page.length_bytes))
+  const auto page = gen.readable() ? described_by(entries_[slot.value], gen)
+                                   : described_by(clients_[slot.value], gen);
+  if (!still_readable(slot, gen) || !in_range(slot, page.length_bytes))
     return std::nullopt;
   return page;
 }
 
 std::uint32_t slot_table::granules_being_filled(slot_id slot) const noexcept {
   const auto& entry = entries_[slot.value];
-  const auto uses = entry.uses.load(memory_order_relaxed);
   const generation now{entry.generation.load(memory_order_relaxed)};
-  if (now.readable() || (uses & being_filled) == 0)
-    return 0;
-  return (uses >> granules_shift & granules_mask) + 1;
+  const auto granules = entry.filling.load(memory_order_relaxed);
+  return now.readable() ? 0 : std::min(granules, limits::granules_per_page_max);
 }
 
 void slot_table::refuse_fill(slot_id slot) noexcept {
@@ -235,13 +252,13 @@ void slot_table::refuse_fill(slot_id slot) noexcept {
   // still store `filled`, but no even generation asks for it, and the next `begin_fill` takes it
   // away.
   entry.generation.store(0, memory_order_relaxed);
-  entry.filled.store(0, memory_order_relaxed);
+  clients_[slot.value].filled.store(0, memory_order_relaxed);
   fence_before_overwriting();
 }
 
 void slot_table::end_fill(slot_id slot) noexcept {
   if (granules_being_filled(slot) != 0)
-    entries_[slot.value].uses.store(0, memory_order_relaxed);
+    entries_[slot.value].filling.store(0, memory_order_relaxed);
 }
 
 void slot_table::clear_pins(slot_id slot) noexcept {
@@ -257,7 +274,7 @@ std::uint32_t slot_table::pins(slot_id slot) const noexcept {
 }
 
 std::uint32_t slot_table::take_uses(slot_id slot) noexcept {
-  auto& uses = entries_[slot.value].uses;
+  auto& uses = clients_[slot.value].uses;
   // The counter of a page that nobody has read is only loaded: without a store its cache line stays
   // shared with other CPUs.
   return uses.load(memory_order_relaxed) == 0 ? 0 : uses.exchange(0, memory_order_relaxed);
@@ -266,10 +283,7 @@ std::uint32_t slot_table::take_uses(slot_id slot) noexcept {
 slot_contents slot_table::contents(slot_id slot) const noexcept {
   PEERCACHE_HOT_ASSERT(slot.value < granules_);
   const auto& entry = entries_[slot.value];
-  return {.key = load_key(entry),
-          .gen = {entry.generation.load(memory_order_relaxed)},
-          .checksum = __atomic_load_n(&entry.checksum, __ATOMIC_RELAXED),
-          .length_bytes = __atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED)};
+  return described_by(entry, {entry.generation.load(memory_order_relaxed)});
 }
 
 bool slot_table::has_key(slot_id slot, const page_key& key) const noexcept {
@@ -281,23 +295,14 @@ bool slot_table::in_range(slot_id slot, std::uint32_t length_bytes) const noexce
          length_bytes <= std::uint64_t{granules_ - slot.value} * limits::granule_bytes;
 }
 
-page_status slot_table::compare(const slot_entry& entry, const page_key& key,
-                                std::uint32_t length_bytes) const noexcept {
-  if (guard_on(guard::key) && !key_equals(entry, key))
-    return page_status::wrong_key;
-  if (__atomic_load_n(&entry.length_bytes, __ATOMIC_RELAXED) != length_bytes)
-    return page_status::bad_size;
-  return page_status::hit;
-}
-
 page_status slot_table::check(slot_id slot, generation gen, const page_key& key,
                               std::uint32_t length_bytes) const noexcept {
   if (!in_range(slot, length_bytes))
     return page_status::stale;
-  const auto& entry = entries_[slot.value];
-  if (!still_readable(slot, gen) || (guard_on(guard::generation) && !is_complete(entry, gen.value)))
+  if (!still_readable(slot, gen) || (guard_on(guard::generation) && !is_complete(slot, gen.value)))
     return page_status::stale;
-  auto status = compare(entry, key, length_bytes);
+  auto status = gen.readable() ? compare(entries_[slot.value], key, length_bytes)
+                               : compare(clients_[slot.value], key, length_bytes);
   // A page that was replaced after the look at the generation is stale, not mislabelled.
   if (status != page_status::hit && !still_readable(slot, gen))
     return page_status::stale;
@@ -308,15 +313,15 @@ bool slot_table::still_readable(slot_id slot, generation gen) const noexcept {
   if (!guard_on(guard::generation))
     return true;
   std::atomic_thread_fence(memory_order_acquire);
-  const auto& entry = entries_[slot.value];
-  const generation now{entry.generation.load(memory_order_acquire)};
+  const generation now{entries_[slot.value].generation.load(memory_order_acquire)};
   if (now == gen)
     return true;
   // The generation is odd, from `give_up` or `drop` on, before the bytes are overwritten, and
   // `begin_fill` takes `filled` away before the generation can be even again. So `filled` has to be
   // loaded after the generation.
   return !gen.readable() && now.readable() &&
-         entry.filled.load(memory_order_relaxed) == static_cast<std::uint32_t>(gen.value);
+         clients_[slot.value].filled.load(memory_order_relaxed) ==
+             static_cast<std::uint32_t>(gen.value);
 }
 
 page_status slot_table::pin_if(slot_id slot, generation gen, const page_key& key,
@@ -342,7 +347,7 @@ void slot_table::unpin(slot_id slot) noexcept {
 
 void slot_table::count_use(slot_id slot) noexcept {
   PEERCACHE_HOT_ASSERT(slot.value < granules_);
-  entries_[slot.value].uses.fetch_add(1, memory_order_relaxed);
+  clients_[slot.value].uses.fetch_add(1, memory_order_relaxed);
 }
 
 std::span<std::byte> slot_table::bytes(slot_id slot, std::uint32_t length_bytes) const noexcept {

@@ -6,6 +6,7 @@
 #include "common/page_key.hpp"
 #include "common/page_status.hpp"
 #include "common/slot_entry.hpp"
+#include "storage/client_entry.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -28,12 +29,14 @@ struct slot_contents {
 };
 
 /// The order of stores and loads over a pool's slot entries: a seqlock with pins. A view, cheap to
-/// copy; the memory behind it belongs to a `pool_memory`.
+/// copy; the memory behind it belongs to a `pool_memory`. Where a process maps the entries
+/// read-only, as clients do, it is killed when it calls a function that only the owner may call.
 ///
 /// A page's entry is that of its first granule. What makes it safe:
 ///   - the owner: generation odd, fence, no pins seen; then the bytes may be overwritten;
 ///   - who fills the slot, in whatever process of the host: the bytes, a fence, key, length and
-///     checksum, then `filled`: from here on readers of the host may have the page;
+///     checksum into the `client_entry`, then `filled`: from here on readers of the host may have
+///     the page, which is described there until it is published;
 ///   - the owner: the generation even; from then on readers on all hosts may have the page;
 ///   - a pinning reader: pin, then the generation is still the record's; the bytes stay until unpin
 ///     (owner's fence and pin are sequentially consistent: one of the two sides sees the other);
@@ -46,13 +49,15 @@ struct slot_contents {
 /// except for the bit that says that bytes are to be zeroed, and except that `refuse_fill` sets it
 /// to 0; published generations grow over the whole pool; (2) each fill has its own odd generation
 /// and, when published, a higher even one; (3) key, length and checksum change only while the
-/// generation is odd; (4) a slot that was given up or dropped has another generation than its
-/// complete fill had, so no reader takes it for complete.
+/// generation is odd, those of the `client_entry` as well; (4) a slot that was given up or dropped
+/// has another generation than its complete fill had, so no reader takes it for complete.
 class slot_table {
 public:
   slot_table() = default;
-  /// @pre `pages` has at least one granule of memory for each entry
-  slot_table(std::span<slot_entry> entries, std::span<std::byte> pages);
+  /// @pre `clients` has as many entries as `entries`, and `pages` at least one granule of memory
+  /// for each
+  slot_table(std::span<slot_entry> entries, std::span<client_entry> clients,
+             std::span<std::byte> pages);
 
   std::uint32_t granules() const noexcept { return granules_; }
 
@@ -101,8 +106,7 @@ public:
   /// The number of reads of the slot's page that `count_use` has counted since the last call.
   std::uint32_t take_uses(slot_id slot) noexcept;
 
-  /// What the entry says of its page. Only the owner changes an entry, and the filler while the
-  /// slot is being filled.
+  /// What the entry says of its page: of the published one, or of the last one that was.
   slot_contents contents(slot_id slot) const noexcept;
   bool has_key(slot_id slot, const page_key& key) const noexcept;
 
@@ -166,12 +170,10 @@ public:
   bool in_range(slot_id slot, std::uint32_t length_bytes) const noexcept;
 
 private:
-  static bool is_complete(const slot_entry& entry, std::uint64_t gen) noexcept;
-  /// Compares key and length with those of the entry: `hit`, `wrong_key` or `bad_size`.
-  page_status compare(const slot_entry& entry, const page_key& key,
-                      std::uint32_t length_bytes) const noexcept;
+  bool is_complete(slot_id slot, std::uint64_t gen) const noexcept;
 
   slot_entry* entries_ = nullptr;
+  client_entry* clients_ = nullptr;
   std::byte* pages_ = nullptr;
   std::uint32_t granules_ = 0;
 };

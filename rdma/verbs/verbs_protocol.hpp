@@ -32,7 +32,7 @@ inline constexpr std::uint32_t verbs_hello_magic = 0x48564350;  // The bytes "PC
 inline constexpr std::uint32_t verbs_answer_magic = 0x41564350; // The bytes "PCVA".
 inline constexpr std::uint32_t verbs_ready_magic = 0x52564350;  // The bytes "PCVR".
 inline constexpr std::uint32_t region_chunk_magic = 0x43564350; // The bytes "PCVC".
-inline constexpr std::uint16_t verbs_wire_version = 2;
+inline constexpr std::uint16_t verbs_wire_version = 3;
 inline constexpr std::uint32_t region_chunks_max = 4096;
 
 /// One end of a queue pair.

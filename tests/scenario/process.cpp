@@ -23,9 +23,10 @@ process::process(cluster& in, host& on)
       shard_(shard_options()) {
   auto granules = in.settings().granules;
   entries_.reset(new slot_entry[granules]());
+  client_entries_.reset(new storage::client_entry[granules]());
   bytes_.reset(new std::byte[std::size_t{granules} * limits::granule_bytes]);
   here_.node = on.self;
-  here_.slots = storage::slot_table({entries_.get(), granules},
+  here_.slots = storage::slot_table({entries_.get(), granules}, {client_entries_.get(), granules},
                                     {bytes_.get(), std::size_t{granules} * limits::granule_bytes});
   const auto buckets = storage::host_index::buckets_for(granules);
   buckets_.reset(new storage::host_index::bucket[buckets]());

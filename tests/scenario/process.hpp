@@ -204,6 +204,7 @@ private:
   std::uint64_t foreign_ = 0; ///< Keys of look-ups that the shard neither knew nor owned.
 
   std::unique_ptr<slot_entry[]> entries_;
+  std::unique_ptr<storage::client_entry[]> client_entries_;
   std::unique_ptr<std::byte[]> bytes_;
   std::unique_ptr<storage::host_index::bucket[]> buckets_;
   client::host_pages here_;

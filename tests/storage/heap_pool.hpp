@@ -18,18 +18,21 @@ namespace peercache::storage {
 class heap_pool {
 public:
   explicit heap_pool(std::uint32_t granules, bool with_pages = true)
-      : entries_(granules), hold_words_(granules), buckets_(host_index::buckets_for(granules)),
+      : entries_(granules), clients_(granules), hold_words_(granules),
+        buckets_(host_index::buckets_for(granules)),
         pages_(with_pages ? granules * std::size_t{limits::granule_bytes} : 0),
         claimed_bytes_(granules * std::size_t{limits::granule_bytes}) {}
 
-  slot_table slots() { return {entries_, {pages_.data(), claimed_bytes_}}; }
+  slot_table slots() { return {entries_, clients_, {pages_.data(), claimed_bytes_}}; }
   /// The slot entries as they lie in memory, for tests that change them behind the owner's back.
   std::vector<slot_entry>& entries() { return entries_; }
+  std::vector<client_entry>& clients() { return clients_; }
   host_index index() { return {buckets_, slots()}; }
   hold_table holds() { return {hold_account_, hold_words_}; }
 
 private:
   std::vector<slot_entry> entries_;
+  std::vector<client_entry> clients_;
   hold_block hold_account_{};
   std::vector<std::atomic<std::uint64_t>> hold_words_;
   std::vector<host_index::bucket> buckets_;

@@ -175,12 +175,13 @@ TEST_F(host_index_test, threads_that_write_at_once_lose_no_page) {
 struct shared_pool {
   static constexpr std::uint32_t granules = 4096;
   std::array<slot_entry, granules> entries;
+  std::array<client_entry, granules> clients;
   std::array<host_index::bucket, granules / 4> buckets;
   std::atomic<std::uint32_t> inserted;
 
   slot_table slots() {
     static std::byte none; // A byte in place of the pages, which no test of this pool touches.
-    return {entries, {&none, granules * std::size_t{limits::granule_bytes}}};
+    return {entries, clients, {&none, granules * std::size_t{limits::granule_bytes}}};
   }
   host_index index() { return {buckets, slots()}; }
 };

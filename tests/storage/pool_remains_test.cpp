@@ -70,7 +70,7 @@ TEST_F(pool_remains_test, what_was_being_published_or_dropped_is_complete_for_no
   const auto filling = slots.fill(slot, key_of(7), large, 1);
   ASSERT_TRUE(filling);
   // `publish` and `drop` leave the entry like this between two of their stores.
-  entry(slot).uses = 0;
+  entry(slot).filling = 0;
   ASSERT_EQ(slots.check(slot, *filling, key_of(7), large), page_status::hit);
   adopted_pool after(slots);
   EXPECT_EQ(slots.check(slot, *filling, key_of(7), large), page_status::stale);

@@ -57,8 +57,7 @@ result<std::unique_ptr<viewed_page>> viewed_page::find(const own_pool_ptr& pool,
     made->release();
     return {errc::io_failed, "the page's bytes do not have its checksum"};
   }
-  if (found->gen.readable())
-    pool->slots.count_use(found->slot);
+  pool->slots.count_use(found->slot);
   return made;
 }
 

@@ -75,9 +75,7 @@ void set_call::leave_out_those_here() {
   };
   find_each(pool_, pages_.size(), key_at, length_at,
             [this](std::size_t i, const std::optional<directory::page_location>& here) {
-              // A page that is filled and not yet published counts no uses: it is the newest
-              // anyway.
-              if (here && plan_.is_here(i) && here->gen.readable())
+              if (here && plan_.is_here(i))
                 pool_->slots.count_use(here->slot);
             });
 }

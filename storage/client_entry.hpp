@@ -23,8 +23,8 @@ namespace peercache::storage {
 /// Threads: whoever fills the slot writes key, checksum, length and `filled` while the slot's
 /// generation is odd; any reader on the host counts `uses`; the pool's owner takes back `filled`
 /// and `uses`. A published page is described by its `slot_entry` alone, which only the owner
-/// writes: a stray write here costs at most a page that nobody has read from another host, or a
-/// place in the eviction order.
+/// writes. Until then readers of the host believe this entry: after a stray write here the page may
+/// be lost, or taken for complete or longer than it is, which only its checksum tells.
 struct alignas(64) client_entry {
   page_key key;
   std::uint64_t checksum;

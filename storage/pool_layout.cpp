@@ -6,12 +6,16 @@
 #include "storage/hold_table.hpp"
 #include "storage/host_index.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 namespace peercache::storage {
 namespace {
 
 constexpr std::uint64_t huge_page_bytes = 2u << 20;
+/// The largest page of the kernels that run us, on arm64: parts that clients map read-only begin
+/// and end at such pages, so that a pool has one layout under all kernels.
+constexpr std::uint64_t kernel_page_bytes_max = 64u << 10;
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -28,35 +32,40 @@ bool fits(const pool_layout& at, std::uint64_t object_bytes) {
   const auto clients_end = at.clients_offset + std::uint64_t{at.granules} * sizeof(client_entry);
   const auto table_end = at.table_offset + std::uint64_t{at.granules} * sizeof(slot_entry);
   const auto pages_end = at.pages_offset + std::uint64_t{at.granules} * limits::granule_bytes;
-  return at.object_bytes == object_bytes && at.index_offset >= sizeof(pool_header) &&
-         at.index_offset <= object_bytes && at.index_offset % alignof(host_index::bucket) == 0 &&
+  const auto starts_a_part = [](std::uint64_t offset) {
+    return offset % kernel_page_bytes_max == 0;
+  };
+  return at.object_bytes == object_bytes && at.index_offset >= pool_header_bytes &&
+         at.index_offset <= object_bytes && starts_a_part(at.index_offset) &&
+         starts_a_part(at.table_offset) && starts_a_part(at.pages_offset) &&
          at.index_buckets != 0 && index_end <= at.holds_offset && at.holds_offset <= object_bytes &&
          at.holds_offset % alignof(slot_entry) == 0 && holds_end <= at.clients_offset &&
          at.clients_offset <= object_bytes && at.clients_offset % alignof(client_entry) == 0 &&
          clients_end <= at.table_offset && at.table_offset <= object_bytes &&
-         at.table_offset % alignof(slot_entry) == 0 && table_end <= at.pages_offset &&
-         at.pages_offset <= object_bytes && pages_end <= object_bytes && at.granules != 0;
+         table_end <= at.pages_offset && at.pages_offset <= object_bytes &&
+         pages_end <= object_bytes && at.granules != 0;
 }
 
 } // namespace
 
 result<pool_layout> plan_layout(std::uint64_t size_bytes, bool huge_pages) {
-  const auto unit = huge_pages ? huge_page_bytes : limits::granule_bytes;
+  const std::uint64_t unit = huge_pages ? huge_page_bytes : limits::granule_bytes;
   const auto pages_bytes = size_bytes / unit * unit;
   const auto granules = pages_bytes / limits::granule_bytes;
   if (granules == 0 || granules >= UINT32_MAX)
     return {errc::invalid_argument,
             "pool.size must be at least " + std::to_string(unit) + " bytes and below 16 TiB"};
+  const auto part = std::max(unit, kernel_page_bytes_max);
   pool_layout plan;
   plan.granules = static_cast<std::uint32_t>(granules);
   plan.index_buckets = host_index::buckets_for(plan.granules);
-  plan.index_offset = round_up(pool_header_bytes, unit);
+  plan.index_offset = round_up(pool_header_bytes, part);
   plan.holds_offset =
       round_up(plan.index_offset + plan.index_buckets * std::uint64_t{sizeof(host_index::bucket)},
                limits::granule_bytes);
   plan.clients_offset = round_up(plan.holds_offset + holds_bytes(granules), limits::granule_bytes);
-  plan.table_offset = round_up(plan.clients_offset + granules * sizeof(client_entry), unit);
-  plan.pages_offset = round_up(plan.table_offset + granules * sizeof(slot_entry), unit);
+  plan.table_offset = round_up(plan.clients_offset + granules * sizeof(client_entry), part);
+  plan.pages_offset = round_up(plan.table_offset + granules * sizeof(slot_entry), part);
   plan.object_bytes = plan.pages_offset + pages_bytes;
   return plan;
 }

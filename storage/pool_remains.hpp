@@ -34,7 +34,8 @@ struct pool_remains {
 /// when the owner died are claimed as well, where no page lies: the filler may live and write, but
 /// what it has filled is never complete. Slots of removed pages that were not zeroed before the
 /// owner died are claimed as well. The pool's new owner calls this before it hands a slot out.
-/// Threads: the owner's. Cost: 64 bytes per granule are read, 16 MiB per GiB.
+/// Threads: the owner's. Cost: 64 bytes per granule are read, 16 MiB per GiB; 128 where the
+/// generation is odd.
 pool_remains survey(slot_table slots);
 
 /// Whether the bytes in the slot match the checksum in its entry. @pre `survey` counted the slot

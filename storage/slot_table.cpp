@@ -123,9 +123,10 @@ generation slot_table::begin_fill(slot_id slot, std::uint32_t granules) noexcept
   clients_[slot.value].filled.store(0, memory_order_relaxed);
   clients_[slot.value].uses.store(0, memory_order_relaxed);
   entries_[slot.value].filling.store(granules, memory_order_relaxed);
-  // No fence is needed: readers miss since `give_up` or `drop`, whose fence stands before every
-  // later store.
-  word.store(filling.value, memory_order_relaxed);
+  // Readers miss since `give_up` or `drop`, whose fence stands before every later store. The
+  // release is for generation 1, which comes again after `refuse_fill`: who sees it sees that
+  // nothing is filled.
+  word.store(filling.value, memory_order_release);
   return filling;
 }
 

@@ -20,7 +20,7 @@ namespace peercache::storage {
 /// pool's next owner.
 enum class bytes_after : bool { left, zeroed };
 
-/// What a slot's entry says about its page.
+/// What a slot's entry, or until the publication its client entry, says about its page.
 struct slot_contents {
   page_key key;
   generation gen;

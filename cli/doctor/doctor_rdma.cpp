@@ -4,6 +4,7 @@
 #include "cli/output.hpp"
 #include "common/limits.hpp"
 #include "common/slot_entry.hpp"
+#include "storage/pool_layout.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -221,9 +222,9 @@ check judge_huge_pages(const rdma_facts& facts) {
   if (huge.page_bytes == 0)
     return {name, verdict::fail, fmt::format("this kernel has no huge pages of {}", size),
             "set pool.huge_pages = \"off\", or another size"};
-  // The file of a pool begins with its header, then has slot table and pages, so it takes one huge
-  // page more than slot table and pages take.
-  auto need = locked_bytes(facts.pool_bytes, 1) / huge.page_bytes + 1;
+  const auto layout = storage::plan_layout(facts.pool_bytes, true);
+  const auto object_bytes = layout ? layout->object_bytes : facts.pool_bytes;
+  const auto need = (object_bytes + huge.page_bytes - 1) / huge.page_bytes;
   auto found = fmt::format("{} pages of {} reserved, {} free, {} held by pools; the pool takes {}",
                            huge.reserved, size, huge.free, huge.held, need);
   if (huge.free + huge.held < need)

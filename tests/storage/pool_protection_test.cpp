@@ -5,12 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 namespace peercache::storage::pool_protection_test {
 namespace {
@@ -34,48 +37,84 @@ int signal_after(const pool_memory& owner, const std::function<void(pool_memory&
   return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
 }
 
-TEST(pool_protection, a_client_that_writes_what_only_the_node_may_write_ends) {
-  const auto owner =
-      pool_memory::create({.name_prefix = "peercache-test-stray-" + std::to_string(::getpid()),
-                           .node_name = "node",
-                           .owner = incarnation::random(),
-                           .size_bytes = size_bytes});
-  ASSERT_TRUE(owner) << owner.error().message;
-  const auto header_behind = plan_layout(size_bytes, false)->table_offset;
-  auto slots = owner->slots();
-  page_key key;
-  slots.begin_fill({7});
-  const auto published = slots.publish({7}, key, 100, 1);
-  const auto leased = slots.begin_fill({8});
+class pool_protection : public testing::TestWithParam<const char*> {
+protected:
+  void SetUp() override {
+    auto made =
+        pool_memory::create({.name_prefix = "peercache-test-stray-" + std::to_string(::getpid()),
+                             .node_name = "node",
+                             .owner = incarnation::random(),
+                             .size_bytes = size_bytes,
+                             .huge_page_directory = GetParam()});
+    if (!made && *GetParam() != '\0')
+      GTEST_SKIP() << made.error().message;
+    ASSERT_TRUE(made) << made.error().message;
+    owner_.emplace(std::move(*made));
+    owner_->holds().limit(owner_->granules());
+    auto slots = owner_->slots();
+    slots.begin_fill(published_);
+    gen_ = slots.publish(published_, key_, length_, 1);
+    owner_->holds().open(published_);
+    slots.begin_fill({0});
+    slots.begin_fill(last());
+  }
+  slot_id last() const { return {owner_->granules() - 1}; }
+  int signal_after(const std::function<void(pool_memory&)>& write) const {
+    return storage::pool_protection_test::signal_after(*owner_, write);
+  }
+  /// The byte at `offset` in a client's mapping.
+  static std::byte& byte_at(pool_memory& client, std::uint64_t offset) {
+    const auto behind = plan_layout(size_bytes, *GetParam() != '\0')->table_offset;
+    return *(client.readable_region().data() - behind + offset);
+  }
 
-  const auto signal_of = [&](const std::function<void(pool_memory&)>& write) {
-    return signal_after(*owner, write);
-  };
-  EXPECT_EQ(signal_of([&](auto& client) {
-              *(client.readable_region().data() - header_behind) = std::byte{1};
-            }),
-            SIGSEGV);
-  EXPECT_EQ(signal_of([](auto& client) { client.epochs().close(); }), SIGSEGV);
-  EXPECT_EQ(signal_of([](auto& client) { client.note().write("a note"); }), SIGSEGV);
-  EXPECT_EQ(signal_of([](auto& client) { client.slots().give_up({7}); }), SIGSEGV);
-  EXPECT_EQ(signal_of([](auto& client) { client.slots().begin_fill({9}); }), SIGSEGV);
-  EXPECT_EQ(signal_of([&](auto& client) {
-              *reinterpret_cast<std::byte*>(client.slots().bytes({0}, 1).data() - 1) = std::byte{1};
-            }),
-            SIGSEGV)
-      << "the table's last byte lies in front of the first page";
-  EXPECT_EQ(slots.check({7}, published, key, 100), page_status::hit);
+  std::optional<pool_memory> owner_;
+  static constexpr slot_id published_{7};
+  static constexpr std::uint32_t length_ = 100;
+  page_key key_;
+  generation gen_;
+};
 
-  const auto works = [&](pool_memory& client) {
-    client.slots().bytes({8}, 100)[0] = std::byte{1};
-    client.slots().fill({8}, key, 100, 1);
-    client.slots().count_use({8});
-    client.index().insert(key, {8});
-    client.holds().hold({7}, 1, {1}, {}, {});
-  };
-  EXPECT_EQ(signal_of(works), 0);
-  EXPECT_EQ(slots.check({8}, leased, key, 100), page_status::hit);
+TEST_P(pool_protection, a_client_that_writes_what_only_the_node_may_write_ends) {
+  const auto plan = *plan_layout(size_bytes, *GetParam() != '\0');
+  for (const auto offset :
+       {std::uint64_t{0}, plan.index_offset - 1, plan.table_offset, plan.pages_offset - 1})
+    EXPECT_EQ(signal_after([&](auto& client) { byte_at(client, offset) = std::byte{1}; }), SIGSEGV)
+        << offset;
+  EXPECT_EQ(signal_after([](auto& client) { client.epochs().close(); }), SIGSEGV);
+  EXPECT_EQ(signal_after([](auto& client) { client.note().write("a note"); }), SIGSEGV);
+  EXPECT_EQ(signal_after([](auto& client) { client.slots().give_up(published_); }), SIGSEGV);
+  EXPECT_EQ(owner_->slots().check(published_, gen_, key_, length_), page_status::hit);
 }
+
+TEST_P(pool_protection, a_client_writes_all_that_clients_have_to_write) {
+  const auto plan = *plan_layout(size_bytes, *GetParam() != '\0');
+  const auto leased = owner_->slots().contents({0}).gen;
+  const auto uses_all = [&](pool_memory& client) {
+    for (const auto offset :
+         {plan.index_offset, plan.table_offset - 1, plan.pages_offset, plan.object_bytes - 1})
+      byte_at(client, offset) = std::byte{0};
+    for (const auto slot : {slot_id{0}, last()}) {
+      client.slots().bytes(slot, length_)[0] = std::byte{1};
+      client.slots().fill(slot, key_, length_, 1);
+      client.slots().count_use(slot);
+      if (!client.index().insert(key_, slot))
+        std::_Exit(2);
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (client.holds().hold(published_, 1, {1}, now, now + std::chrono::seconds(9)) !=
+        hold_outcome::held)
+      std::_Exit(3);
+  };
+  EXPECT_EQ(signal_after(uses_all), 0);
+  EXPECT_EQ(owner_->slots().check({0}, leased, key_, length_), page_status::hit);
+  EXPECT_EQ(owner_->slots().take_uses({0}), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(of, pool_protection, testing::Values("", "/dev/hugepages"),
+                         [](const auto& info) {
+                           return std::string(*info.param == '\0' ? "shm" : "huge_pages");
+                         });
 
 } // namespace
 } // namespace peercache::storage::pool_protection_test

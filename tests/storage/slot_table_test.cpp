@@ -115,6 +115,26 @@ TEST_F(slot_table_with_a_page, without_the_pin_guard_a_pinned_slot_looks_unused)
   EXPECT_EQ(slots.pins(slot), 0u);
 }
 
+TEST_F(slot_table_with_a_page, what_clients_write_of_its_slot_does_not_change_a_published_page) {
+  auto& said = memory.clients()[slot.value];
+  said.key = key_of(2);
+  said.length_bytes = 1;
+  said.checksum = 0;
+  said.filled = 1;
+  EXPECT_EQ(slots.check(slot, gen, key, length), page_status::hit);
+  EXPECT_EQ(slots.page_in(slot)->checksum, 77u);
+  EXPECT_EQ(slots.pin_if(slot, gen, key, length), page_status::hit);
+}
+
+TEST_F(slot_table_with_a_page, reads_of_an_unpublished_page_count_and_those_of_the_former_do_not) {
+  slots.count_use(slot);
+  slots.give_up(slot);
+  slots.begin_fill(slot);
+  slots.count_use(slot);
+  slots.publish(slot, key, length, 77);
+  EXPECT_EQ(slots.take_uses(slot), 1u);
+}
+
 TEST_F(slot_table_with_a_page, a_filling_is_read_once_its_filler_says_that_it_is_complete) {
   slots.give_up(slot);
   const auto filling = slots.begin_fill(slot);

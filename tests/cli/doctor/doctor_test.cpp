@@ -52,7 +52,7 @@ rdma_facts host_with_huge_pages() {
   auto facts = healthy_host();
   facts.pool_bytes = 64 * mib;
   facts.huge_pages = config::huge_pages::size_2mib;
-  facts.huge = {.page_bytes = 2 * mib, .reserved = 33, .free = 33, .mounted = true};
+  facts.huge = {.page_bytes = 2 * mib, .reserved = 35, .free = 35, .mounted = true};
   return facts;
 }
 
@@ -224,17 +224,17 @@ TEST(doctor, huge_pages_that_are_reserved_and_mounted_are_enough) {
 
 TEST(doctor, one_huge_page_too_few_fails_with_the_number_to_reserve) {
   auto facts = host_with_huge_pages();
-  facts.huge.reserved = facts.huge.free = 32;
+  facts.huge.reserved = facts.huge.free = 34;
   auto huge = named(judge_rdma(facts), "huge pages");
   EXPECT_EQ(huge.given, verdict::fail);
-  EXPECT_EQ(huge.fix, "sysctl -w vm.nr_hugepages=33");
+  EXPECT_EQ(huge.fix, "sysctl -w vm.nr_hugepages=35");
 }
 
 TEST(doctor, huge_pages_of_somebody_else_are_reserved_on_top) {
   auto facts = host_with_huge_pages();
   facts.huge.free = 3;
-  EXPECT_EQ(named(judge_rdma(facts), "huge pages").fix, "sysctl -w vm.nr_hugepages=63");
-  facts.huge.held = 30;
+  EXPECT_EQ(named(judge_rdma(facts), "huge pages").fix, "sysctl -w vm.nr_hugepages=67");
+  facts.huge.held = 32;
   EXPECT_EQ(named(judge_rdma(facts), "huge pages").given, verdict::ok)
       << "the pool of a running node is not missing";
 }

@@ -49,7 +49,8 @@ public:
   };
 
   evicting_owner(const readable_pool& pool, const page_contents& contents)
-      : table_({&pool.entry(slot_id{0}), slots},
+      : clients_(slots),
+        table_({&pool.entry(slot_id{0}), slots}, clients_,
                {pool.page(slot_id{0}), std::size_t{slots} * limits::granule_bytes}),
         contents_(contents), records_(slots), in_pool_(working_set, false) {
     while (record_of(slots - 1).gen.value == 0)
@@ -102,6 +103,7 @@ private:
     records_[slot.value] = {page, gen};
   }
 
+  std::vector<storage::client_entry> clients_;
   storage::slot_table table_;
   const page_contents& contents_;
   mutable std::mutex mutex_; ///< Guards the elements of `records_` that readers see.

@@ -307,7 +307,7 @@ bool end_is_allowed(const queue_pair_end& end) {
 }
 
 bool hello_is_allowed(const verbs_hello& say) {
-  return say.magic == 0x48564350 && say.version == 2 && bytes_of(say)[7] == 0 &&
+  return say.magic == 0x48564350 && say.version == 3 && bytes_of(say)[7] == 0 &&
          say.cluster == cluster && say.inc == life && say.end.layer == ethernet &&
          end_is_allowed(say.end);
 }
@@ -315,7 +315,7 @@ bool hello_is_allowed(const verbs_hello& say) {
 bool answer_is_allowed(const verbs_answer& answer) {
   const wide table = answer.table_address, pages = answer.pages_address;
   const wide region_end = table + answer.region_bytes, granules = answer.granules;
-  return answer.magic == 0x41564350 && answer.version == 2 &&
+  return answer.magic == 0x41564350 && answer.version == 3 &&
          answer.service == data_service::pool && answer.verdict == verbs_verdict::accepted &&
          answer.rail < answer.rails && answer.reserved == std::array<std::uint8_t, 6>{} &&
          end_is_allowed(answer.end) && answer.chunks >= 1 && answer.chunks <= 4096 &&

@@ -62,8 +62,8 @@ public:
   /// When writes wait and none of them has ended for this long, or the disk's thread has not come
   /// back from a call, the device hangs.
   static constexpr std::chrono::seconds hangs_after{10};
-  /// A write or a read that takes this long makes the device slow, until none has taken this long
-  /// for `slow_for`.
+  /// The device counts as slow from a write or a read that takes this long until none has taken
+  /// this long for `slow_for`.
   static constexpr std::chrono::seconds slow_after{5};
   static constexpr std::chrono::seconds slow_for{60};
   /// Shortest time between two log lines about wrong checksums.

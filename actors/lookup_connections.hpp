@@ -97,7 +97,8 @@ public:
   /// Call when the peer has taken `bytes` of its answers.
   void taken(handle by, std::size_t bytes, time_point now);
 
-  /// While all connections together hold too much, returns the one that holds most, to be closed.
+  /// While the connections together hold more than `total_bytes_max`, returns the one that holds
+  /// most, to be closed.
   std::optional<handle> one_too_many() const;
 
   /// Returns the connections whose greeting is late, or that are idle for too long: to be closed.

@@ -17,7 +17,7 @@ namespace {
 /// When pages must be written before they are evicted, room is made for this many beats of demand:
 /// one beat in which the room is asked for, and two in which the disk writes.
 constexpr std::uint64_t demand_beats_ahead = 3;
-/// Eviction ahead of need gives up at most one part in this many of the pool.
+/// Eviction ahead of demand wants at most one part in this many of the pool to be free.
 constexpr std::uint64_t parts_ahead_max = 6;
 /// How long beats stay frequent after there was last something to do.
 constexpr std::chrono::seconds busy_for{1};

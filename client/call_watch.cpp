@@ -59,7 +59,7 @@ void call_watch::keep(call slow, time_point now) {
   std::lock_guard guard{lock_};
   forget_old(now);
   if (slow_.size() == slow_max) {
-    if (!is_slow(slow.took)) // Other threads have kept slower calls since `is_slow` was asked.
+    if (!is_slow(slow.took)) // Other threads have kept slower calls since the caller asked.
       return;
     slow_.erase(std::min_element(slow_.begin(), slow_.end(), [](const kept& a, const kept& b) {
       return a.what.took < b.what.took;

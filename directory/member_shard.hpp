@@ -92,7 +92,8 @@ public:
   /// another view published them. If no later view gives this member those keys (a drain may be
   /// taken back), only the sweep forgets them.
   bool makes_sweep_due(std::string_view publish_batch);
-  /// Forgets what is kept no longer than `grace` after the last view, if that time has passed.
+  /// If `options::grace` has passed since the last view: forgets the records of processes that are
+  /// gone, and, while the view has this member, those of keys that other members own.
   /// @param gone is called with each key of a process that is gone
   swept sweep(time_point now, const std::function<void(const page_key&)>& gone = nullptr);
 

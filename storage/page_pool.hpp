@@ -315,7 +315,7 @@ private:
   slot_table slots_;
   host_index host_;
   page_pool_options options_;
-  // Members that the owner's thread uses.
+  // Members that only the pool actor's thread uses.
   slot_test kept_; ///< Tells whether the page in a slot is kept elsewhere; empty: no page is.
   probation order_;
   extent_allocator free_;

@@ -20,20 +20,21 @@ struct disk_bench_options {
   std::vector<std::string> only; ///< Names of the rows to measure; empty: all.
   std::vector<std::uint64_t> sizes = {4u << 10, 256u << 10, 1u << 20, 4u << 20};
   std::uint32_t rounds = 5;
-  std::uint32_t depth = 64; ///< Requests that the device works on at a time, on both sides.
+  std::uint32_t depth = 64; ///< Requests of the tier, or of fio, on the device at a time.
   /// Bytes of memory for pages, and so of pages that wait to be written.
   std::uint64_t memory_bytes = 512u << 20;
-  std::uint64_t round_bytes = 2048u << 20; ///< Bytes that each side moves in one round.
-  std::uint64_t round_pages = 32768;       ///< Pages that each side moves in one round, at most.
-  std::uint32_t rest_s = 0; ///< Seconds that the device rests before each round of either side.
+  std::uint64_t round_bytes = 2048u << 20; ///< Bytes that tier and fio each move in one round.
+  std::uint64_t round_pages = 32768;       ///< Pages that each of them moves in one round, at most.
+  std::uint32_t rest_s = 0; ///< Seconds that the device rests before each round of tier or fio.
   /// The tier's option disk.size: large enough to evict nothing.
   std::uint64_t size_bytes = 24ull << 30;
   std::uint64_t bucket_bytes = 256u << 20; ///< The tier's option disk.bucket_size.
   std::uint32_t bucket_keys = 500;         ///< The tier's option disk.bucket_keys.
   /// Whether fio registers memory and files with the ring, as the disk tier does.
   bool fio_registers = true;
-  /// Whether both sides' memory is in transparent huge pages. In pages of 4 KiB the device gets
-  /// pieces as the kernel happened to place them, and both sides' rates vary by a factor of two.
+  /// Whether the memory of the disk tier and of fio is in transparent huge pages. In pages of 4 KiB
+  /// the device gets pieces as the kernel happened to place them, and the rates of tier and fio
+  /// vary by a factor of two.
   bool huge_pages = true;
   bool check = false; ///< Whether the command ends with 1 when a target is missed.
 

@@ -53,7 +53,8 @@ make_store(const disk_bench_tier::place& where, storage::disk_io& io,
   case config::disk_store_mode::offset:
     break;
   }
-  PEERCACHE_ASSERT(open_bench_index != nullptr); // The command goes on in the node without it.
+  // Where it is null, bench_disk_command.cpp has started peercache-node in this process's place.
+  PEERCACHE_ASSERT(open_bench_index != nullptr);
   auto index = open_bench_index(where.folder + "/index");
   if (!index)
     return index.error();

@@ -218,7 +218,8 @@ private:
   std::mutex memory_lock;  ///< Held while memory is registered, which may take seconds.
   bool registered = false; ///< The memory is registered with the devices; guarded by `memory_lock`.
   std::atomic<bool> stop{false};
-  link::thread_actors threads; ///< Ends first: all other members are used by threads.
+  /// Ends before the members above, which its threads use.
+  link::thread_actors threads;
   /// Reports counts to the node of this host; null: the worker reports to nobody.
   std::unique_ptr<node_reporter> reporter;
 };

@@ -16,8 +16,9 @@ namespace peercache::link {
 // they travel (`wire_version`): little endian, each in one string. A list is the number of its
 // elements (4 bytes) and the elements; a text is a list of bytes. Blocks on GPUs are named by
 // `page_key::prefix`, which does not change with the epoch of their space: a clear withdraws pages
-// from the cache, and takes nothing from an engine's GPU. Decoding takes bytes that anybody may
-// have written, and allocates no more than a small multiple of them; nothing: they are malformed.
+// from the cache, and takes nothing from an engine's GPU. Decoders take bytes that anybody may
+// have written, allocate no more than a small multiple of them, and return nothing for malformed
+// ones.
 
 /// What a client tells of the blocks on the GPU of its engine: first those that the engine has
 /// evicted, then those that it has stored, since the client's last report.

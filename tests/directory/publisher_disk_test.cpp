@@ -290,7 +290,7 @@ TEST_F(publisher_disk_test, a_page_that_gives_way_to_another_length_is_not_told_
 TEST_F(publisher_disk_test, a_page_that_is_put_again_before_the_disk_has_answered_stays) {
   put_for_good({1});
   machine->remove(packed({1}));
-  machine->stored(stored({1})); // The page had been written just before it was removed.
+  machine->stored(stored({1})); // The disk wrote page 1 just before its removal.
   answer_all();
   put_for_good({2});
   const std::string had(2, static_cast<char>(page_status::hit));

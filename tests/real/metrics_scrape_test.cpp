@@ -51,11 +51,11 @@ protected:
   }
 };
 
-/// Whether the metric is one of which a lone node without rails says nothing. Data planes and the
-/// overview tell the metrics actor (tests/actors/metrics_state_test.cpp), peers are other nodes
-/// (below), records are handed over to other nodes (tests/actors/directory_actor_test.cpp), workers
-/// that hand prompts over tell theirs (tests/client/handoff/hand_over_counts_test.cpp), and the
-/// scrape itself refuses series.
+/// Whether a lone node without rails has no value of this metric. Tests that cover these metrics:
+/// those of data planes and the overview in tests/actors/metrics_state_test.cpp, of peers below, of
+/// handed-over records in tests/actors/directory_actor_test.cpp, of hand-over workers in
+/// tests/client/handoff/hand_over_counts_test.cpp, of refused series in
+/// tests/metrics/registry_test.cpp.
 bool is_of_others(const metrics::metric_info& info) {
   return (info.name.starts_with("peercache_data_") &&
           info.id != metrics::metric::data_plane_info) ||

@@ -184,8 +184,8 @@ void rank_memory::make_free(item_space& space, std::uint32_t items) {
 
 void rank_memory::scramble(item_space& space, std::uint32_t item) {
   const auto count = ++space.given_back[item];
-  // Begins with the last tensor, which a transfer sends last: if a transfer still runs, it meets
-  // bytes of the new owner as early as possible.
+  // Begins with the last tensor, which a transfer sends last: a transfer that still runs meets the
+  // words of a free item as early as possible.
   for (auto each = space.tensors.rbegin(); each != space.tensors.rend(); ++each)
     write_words(each->item(item), each->item_bytes, word_of(0, each->name, item, count));
 }

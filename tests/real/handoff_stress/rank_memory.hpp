@@ -65,7 +65,7 @@ private:
   /// Items that are numbered alike: pages of KV, of one component, or aux rows.
   struct item_space {
     std::vector<tensor> tensors;
-    std::vector<std::uint32_t> free;       ///< The last one is taken next.
+    std::vector<std::uint32_t> free;       ///< Free items; the last one is taken next.
     std::vector<std::uint32_t> given_back; ///< How often each item was given back.
     std::vector<std::uint32_t> take(std::uint32_t count);
   };

@@ -47,7 +47,7 @@ TEST_F(page_view_test, a_page_of_before_a_clear_is_intact_no_more) {
   node.hold(llama.key_of("page"), bytes);
   const auto found = find(llama.key_of("page"));
   ASSERT_TRUE(found);
-  pool->epochs.raise(space_named("llama"), 1);
+  node.memory.epochs().raise(space_named("llama"), 1);
   EXPECT_FALSE((*found)->intact());
 }
 

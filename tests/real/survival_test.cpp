@@ -36,7 +36,8 @@ TEST_F(survival, a_frozen_head_is_replaced_within_three_seconds_and_taken_back) 
   EXPECT_TRUE(exchange(2, 1, 1000));
   thaw(0);
   EXPECT_TRUE(within(long_enough, [&] { return one_view({0, 1, 2}); }));
-  EXPECT_TRUE(all_readable(*client_of(0), 0, pages));
+  // The node that was frozen owns a part of the keys again, and learns of their pages soon.
+  EXPECT_TRUE(within(long_enough, [&] { return all_readable(*client_of(0), 0, pages); }));
 }
 
 TEST_F(survival, nodes_join_through_another_seed_while_the_head_is_dead) {

@@ -2,7 +2,6 @@
 
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
-#include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "storage/pool_header.hpp"
 #include "storage/pool_layout.hpp"
@@ -30,7 +29,6 @@ namespace peercache::storage {
 namespace {
 
 constexpr std::uint64_t prefault_step_bytes = 64u << 20;
-constexpr std::uint64_t session_byte = 4096;
 constexpr std::size_t node_name_in_object_name_max = 100;
 /// A mapping is unmapped in pieces of this many bytes: while a piece is unmapped, no other thread
 /// of the process can map or unmap anything.
@@ -130,10 +128,15 @@ void pool_memory::release() noexcept {
     shared_object::unlink(name_);
   for (std::uint64_t at = 0; base_ != nullptr && at < mapped_bytes_; at += unmap_step_bytes)
     ::munmap(base_ + at, std::min(unmap_step_bytes, mapped_bytes_ - at));
+  close_file();
+}
+
+void pool_memory::close_file() noexcept {
   if (file_ < 0)
     return;
   keep_in_children(file_);
   ::close(file_);
+  file_ = -1;
 }
 
 std::size_t pool_memory::remove_leftovers(const pool_memory_options& options) {
@@ -167,7 +170,7 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
     return shared.error();
   if (::ftruncate(pool.file_, static_cast<off_t>(plan->object_bytes)) != 0)
     return shared_object::failed("cannot size", pool.name_);
-  if (auto mapped = pool.map(plan->object_bytes); !mapped)
+  if (auto mapped = pool.map(plan->object_bytes, pool.file_, access::write); !mapped)
     return mapped.error();
   // The header is touched and written first, so that whoever finds the object after a crash knows
   // whose it is.
@@ -187,82 +190,27 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
   return pool;
 }
 
-namespace {
-
-/// Whether a client may map an object: its user's own, shared with nobody or with one group, or any
-/// user's that is shared with exactly `group`.
-bool may_be_mapped(const struct stat& found, std::optional<gid_t> group) {
-  if (group && shared_object::is_shared_with(found, group))
-    return true;
-  // Only the object's user can have shared it with a group.
-  return found.st_uid == ::geteuid() && (shared_object::is_shared_with(found, {}) ||
-                                         shared_object::is_shared_with(found, found.st_gid));
-}
-
-} // namespace
-
-result<pool_memory> pool_memory::attach(const std::string& name, const incarnation& expected,
-                                        std::optional<gid_t> group) {
-  if (name.empty() || name.front() != '/')
-    return {errc::invalid_argument, "a pool's name starts with a slash"};
-  pool_memory pool;
-  pool.name_ = name;
-  pool.file_ = shared_object::open(name, O_RDWR);
-  if (pool.file_ < 0)
-    return shared_object::failed("cannot open", name);
-  close_in_children(pool.file_);
-  struct stat status {};
-  if (::fstat(pool.file_, &status) != 0)
-    return shared_object::failed("cannot stat", name);
-  if (!may_be_mapped(status, group))
-    return {errc::refused, name +
-                               " is another user's, or others may use it: who has it reads and "
-                               "changes all pages; run node and client as the same user, or give "
-                               "node.group and, to clients, PEERCACHE_NODE_GROUP"};
-  auto object_bytes = static_cast<std::uint64_t>(status.st_size);
-  if (object_bytes < pool_header_bytes)
-    return {errc::incompatible, name + " is not a PeerCache pool, or not ready yet"};
-  if (auto mapped = pool.map(object_bytes); !mapped)
-    return mapped.error();
-  const auto& header = *std::launder(reinterpret_cast<const pool_header*>(pool.base_));
-  auto layout = read_layout(header, object_bytes, name);
-  if (!layout)
-    return layout.error();
-  if (guard_on(guard::incarnation) && header.owner != expected)
-    return {errc::not_found, name + " belongs to another start of the node"};
-  pool.owner_ = header.owner;
-  pool.layout_ = *layout;
-  pool.first_session_ = header.first_session % sessions_max;
-  if (auto locked = pool.protect_what_the_owner_writes(); !locked)
-    return locked.error();
-  return pool;
-}
-
-result<void> pool_memory::protect_what_the_owner_writes() {
-  const auto read_only = [this](std::uint64_t from, std::uint64_t to) {
-    return ::mprotect(base_ + from, to - from, PROT_READ) == 0;
-  };
-  if (read_only(0, layout_.index_offset) && read_only(layout_.table_offset, layout_.pages_offset))
-    return {};
-  return shared_object::failed("cannot make a part read-only of", name_);
-}
-
-result<void> pool_memory::map(std::uint64_t object_bytes) {
-  auto* at = ::mmap(nullptr, object_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+result<void> pool_memory::map(std::uint64_t object_bytes, int file, access rights) {
+  const int protection = rights == access::read ? PROT_READ : PROT_READ | PROT_WRITE;
+  auto* at = ::mmap(nullptr, object_bytes, protection, MAP_SHARED, file, 0);
   if (at == MAP_FAILED)
     return shared_object::failed("cannot map " + std::to_string(object_bytes) +
                                      " bytes (with huge pages: raise vm.nr_hugepages) of",
                                  name_);
-  // A mapping holds its open file, and so the locks: without DONTFORK a forked child would keep the
-  // locks when this process is gone.
-  (void)::madvise(at, object_bytes, MADV_DONTFORK);
-#ifdef MADV_HUGEPAGE
-  // This advice has an effect only where shmem_enabled is `advise`.
-  (void)::madvise(at, object_bytes, MADV_HUGEPAGE);
-#endif
   base_ = static_cast<std::byte*>(at);
   mapped_bytes_ = object_bytes;
+  advise();
   return {};
+}
+
+void pool_memory::advise() const noexcept {
+  // A mapping holds its open file, and so the locks: without DONTFORK a forked child would keep the
+  // locks when this process is gone.
+  (void)::madvise(base_, mapped_bytes_, MADV_DONTFORK);
+#ifdef MADV_HUGEPAGE
+  // This advice has an effect only where shmem_enabled is `advise`.
+  (void)::madvise(base_, mapped_bytes_, MADV_HUGEPAGE);
+#endif
 }
 
 result<void> pool_memory::prefault(const pool_memory_options& options) const {
@@ -333,38 +281,6 @@ pool_note pool_memory::note() const noexcept {
 
 std::span<std::byte> pool_memory::readable_region() const noexcept {
   return {base_ + layout_.table_offset, layout_.object_bytes - layout_.table_offset};
-}
-
-std::uint64_t pool_memory::lock_of(std::uint32_t session) const noexcept {
-  PEERCACHE_ASSERT(session < sessions_per_owner);
-  return session_byte + first_session_ + session;
-}
-
-result<void> pool_memory::lock_session(std::uint32_t index) {
-  if (index >= sessions_per_owner)
-    return {errc::refused, name_ + " has no session " + std::to_string(index)};
-  if (!shared_object::try_lock(file_, lock_of(index)))
-    return {errc::refused,
-            "session " + std::to_string(index) + " of " + name_ + " is held by another process"};
-  return {};
-}
-
-bool pool_memory::session_is_dead(std::uint32_t index) const {
-  return !guard_on(guard::session_lock) ||
-         !shared_object::is_locked_by_another(file_, lock_of(index));
-}
-
-bool pool_memory::session_is_held(std::uint32_t index) const {
-  return shared_object::is_locked_by_another(file_, lock_of(index));
-}
-
-bool pool_memory::former_clients_are_dead() const {
-  if (!guard_on(guard::session_lock))
-    return true;
-  const auto held = [this](std::uint32_t from, std::uint32_t to) {
-    return from < to && shared_object::is_locked_by_another(file_, session_byte + from, to - from);
-  };
-  return !held(0, first_session_) && !held(first_session_ + sessions_per_owner, sessions_max);
 }
 
 result<void> pool_memory::make_anew(slot_id slot, std::uint32_t granules) {

@@ -55,8 +55,9 @@ struct pool_memory_options {
 /// The node makes it with `create`; engines on the same host `attach` to it by name and
 /// incarnation. The file mode is 0600, or 0660 with a group: every process of the same user, or of
 /// the group, may read and write the pool, and is trusted. Only its faults are caught: an attached
-/// process has header, epochs, note and slot table mapped read-only, so it dies of SIGSEGV when it
-/// writes there.
+/// process has header, epochs, note and slot table mapped read-only, for good, so it dies of
+/// SIGSEGV when it writes there, and keeps no descriptor with which it could change the object's
+/// size.
 ///
 /// Threads: after construction all methods may be called from any thread. `create` touches the
 /// pages with `prefault_threads` threads, itself one of them, and has joined the others when it
@@ -135,8 +136,8 @@ public:
   // session. The kernel drops the lock when the process is gone (its forked children share neither
   // lock nor memory), and not while the process is merely stopped or slow.
 
-  /// For a client: locks a session for the life of this object. `refused` when somebody holds the
-  /// session already.
+  /// For a client: locks a session for the life of this object and closes the object's file; the
+  /// mapping keeps both. `refused` when somebody holds the session already, or this object another.
   result<void> lock_session(std::uint32_t index);
   /// For the owner: whether nobody holds the session's lock now, so that nobody can write to the
   /// session's slots.
@@ -150,8 +151,11 @@ public:
 
 private:
   pool_memory() = default;
-  result<void> map(std::uint64_t object_bytes);
-  result<void> protect_what_the_owner_writes();
+  enum class access : bool { read, write };
+  result<void> map(std::uint64_t object_bytes, int file, access rights);
+  result<void> map_what_clients_write();
+  void advise() const noexcept;
+  void close_file() noexcept;
   result<void> prefault(const pool_memory_options& options) const;
   void release() noexcept;
   std::uint64_t lock_of(std::uint32_t session) const noexcept;
@@ -163,7 +167,7 @@ private:
   std::uint64_t mapped_bytes_ = 0;
   pool_layout layout_;
   std::uint32_t first_session_ = 0;
-  int file_ = -1;
+  int file_ = -1;              ///< -1 in an attached process that has locked its session.
   std::optional<gid_t> group_; ///< The group that shares the object; none in attached processes.
   bool is_owner_ = false;
   bool outlives_ = false;

@@ -74,7 +74,7 @@ result<pool_memory> pool_memory::take_over(const pool_memory_options& options) {
     if (!object_bytes)
       continue;
     reached(take_over_step::locked);
-    if (auto mapped = pool.map(*object_bytes); !mapped)
+    if (auto mapped = pool.map(*object_bytes, pool.file_, access::write); !mapped)
       return mapped.error();
     const auto& header = *std::launder(reinterpret_cast<const pool_header*>(pool.base_));
     if (auto same = compare(header, *object_bytes, options, *plan, name); !same) {

@@ -323,7 +323,10 @@ TEST(pool_memory, one_session_index_has_one_holder_also_within_a_process) {
     EXPECT_FALSE(owner->session_is_dead(0));
   }
   EXPECT_TRUE(owner->session_is_dead(0));
-  EXPECT_TRUE(second->lock_session(0));
+  EXPECT_EQ(second->lock_session(0).error().code, errc::refused) << "session 1 is its own";
+  auto third = pool_memory::attach(owner->name(), owner->owner());
+  ASSERT_TRUE(third);
+  EXPECT_TRUE(third->lock_session(0));
 }
 
 TEST(pool_memory, without_the_session_lock_guard_a_living_client_looks_dead) {

@@ -5,20 +5,43 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace peercache::storage::pool_protection_test {
 namespace {
 
 constexpr std::uint64_t size_bytes = 8u << 20;
+
+/// The descriptors of this process that lead to the pool's object.
+std::vector<int> descriptors_of(const pool_memory& pool) {
+  const auto& name = pool.name();
+  struct stat object {};
+  EXPECT_EQ(
+      ::stat((name.find('/', 1) == std::string::npos ? "/dev/shm" + name : name).c_str(), &object),
+      0);
+  std::vector<int> found;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    struct stat other {};
+    const int file = std::stoi(each.path().filename());
+    if (::fstat(file, &other) == 0 && other.st_dev == object.st_dev &&
+        other.st_ino == object.st_ino)
+      found.push_back(file);
+  }
+  return found;
+}
 
 /// What becomes of a process that maps the pool as a client does and then calls `write`: the signal
 /// that ends it, 0 when none does, or -1 when it cannot map the pool.
@@ -109,6 +132,43 @@ TEST_P(pool_protection, a_client_writes_all_that_clients_have_to_write) {
   EXPECT_EQ(signal_after(uses_all), 0);
   EXPECT_EQ(owner_->slots().check({0}, leased, key_, length_), page_status::hit);
   EXPECT_EQ(owner_->slots().take_uses({0}), 1u);
+}
+
+TEST_P(pool_protection, what_a_client_has_read_only_cannot_be_made_writable) {
+  const auto plan = *plan_layout(size_bytes, *GetParam() != '\0');
+  const auto opens = [&](pool_memory& client) {
+    const auto open = [&client](std::uint64_t from, std::uint64_t to) {
+      return ::mprotect(&byte_at(client, from), to - from, PROT_READ | PROT_WRITE) == 0 ||
+             errno != EACCES;
+    };
+    if (open(0, plan.index_offset) || open(plan.table_offset, plan.pages_offset))
+      std::_Exit(2);
+  };
+  EXPECT_EQ(signal_after(opens), 0);
+}
+
+TEST_P(pool_protection, a_client_with_a_session_has_no_descriptor_of_the_pool) {
+  const auto own = descriptors_of(*owner_);
+  ASSERT_EQ(own.size(), 1u) << "the node's";
+  {
+    auto client = pool_memory::attach(owner_->name(), owner_->owner());
+    ASSERT_TRUE(client) << client.error().message;
+    ASSERT_TRUE(client->lock_session(0));
+    EXPECT_EQ(descriptors_of(*owner_), own);
+    EXPECT_TRUE(owner_->session_is_held(0)) << "its mapping keeps the lock";
+    EXPECT_FALSE(owner_->session_is_dead(0));
+  }
+  EXPECT_FALSE(owner_->session_is_held(0)) << "the lock ends with the mapping";
+  const auto shortens = [&](pool_memory& client) {
+    if (!client.lock_session(0))
+      std::_Exit(2);
+    for (const int file : descriptors_of(client))
+      if (::ftruncate(file, 0) == 0)
+        std::_Exit(3);
+  };
+  EXPECT_EQ(signal_after(shortens), 0);
+  const auto whole = owner_->check_object();
+  EXPECT_TRUE(whole) << whole.error().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(of, pool_protection, testing::Values("", "/dev/hugepages"),

@@ -72,7 +72,7 @@ void hold_table::limit(std::uint64_t granules_max) noexcept {
     return;
   for (auto& bucket : block_->buckets)
     bucket.store(0, memory_order_relaxed);
-  block_->granules_max.store(granules_max, memory_order_relaxed);
+  granules_max_->store(granules_max, memory_order_relaxed);
 }
 
 void hold_table::open(slot_id slot) noexcept {
@@ -161,7 +161,7 @@ hold_table::sums hold_table::held(time_point now) const noexcept {
 }
 
 std::uint64_t hold_table::granules_max() const noexcept {
-  return block_ == nullptr ? 0 : block_->granules_max.load(memory_order_relaxed);
+  return block_ == nullptr ? 0 : granules_max_->load(memory_order_relaxed);
 }
 
 std::uint64_t hold_table::taken(std::uint64_t now_ms) const noexcept {

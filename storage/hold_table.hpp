@@ -12,13 +12,10 @@
 namespace peercache::storage {
 
 /// The account of a pool's holds, in its shared memory in front of the hold words (little endian;
-/// bump `pool_layout_version` with any change). All zero: nothing is held, and nothing may be.
-///
-///   offset  bytes  field
-///        0      8  granules_max  granules of pages that may be held at a time
-///        8     56  reserved      zero
-///       64      8  a bucket, 32 times: the holds that end within the same 512 ms; low 40 bits:
-///                  granules of the held pages, high 24 bits: number of the held pages
+/// bump `pool_layout_version` with any change): 32 buckets of 8 bytes. A bucket sums up the holds
+/// that end within the same 512 ms; low 40 bits: granules of the held pages, high 24 bits: number
+/// of the held pages. All zero: nothing is held. How many granules may be held at a time is in the
+/// pool's header, which clients cannot write.
 ///
 /// Behind the account lies one word of 8 bytes for each granule of the pool; a page's word is that
 /// of its first granule:
@@ -30,11 +27,9 @@ namespace peercache::storage {
 struct hold_block {
   static constexpr std::size_t bucket_count = 32;
 
-  std::atomic<std::uint64_t> granules_max;
-  std::uint64_t reserved[7];
   std::array<std::atomic<std::uint64_t>, bucket_count> buckets;
 };
-static_assert(sizeof(hold_block) == 64 + 8 * hold_block::bucket_count);
+static_assert(sizeof(hold_block) == 8 * hold_block::bucket_count);
 
 /// Names a client process that holds pages. Tags are drawn at random; two processes with equal tags
 /// may at worst end each other's holds early.
@@ -80,8 +75,11 @@ public:
 
   /// A view of no table: nothing is ever held.
   hold_table() = default;
-  hold_table(hold_block& block, std::span<std::atomic<std::uint64_t>> words) noexcept
-      : block_(&block), words_(words) {}
+  /// A view of the limit, in granules, the account and the word of each granule. Zero everywhere is
+  /// a table in which nothing is held, and nothing may be.
+  hold_table(std::atomic<std::uint64_t>& granules_max, hold_block& block,
+             std::span<std::atomic<std::uint64_t>> words) noexcept
+      : granules_max_(&granules_max), block_(&block), words_(words) {}
 
   // Functions that only the pool's owner calls.
 
@@ -121,6 +119,7 @@ private:
   void count(std::uint64_t end_ms, const sums& pages) noexcept;
   void uncount(std::uint64_t end_ms, const sums& pages) noexcept;
 
+  std::atomic<std::uint64_t>* granules_max_ = nullptr;
   hold_block* block_ = nullptr;
   std::span<std::atomic<std::uint64_t>> words_;
 };

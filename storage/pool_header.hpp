@@ -35,6 +35,8 @@ namespace peercache::storage {
 ///                                  begin: behind the index
 ///       96      8  clients_offset  where the entries that clients write (storage/client_entry.hpp)
 ///                                  begin: between holds and table
+///      104      8  held_granules_max
+///                                  granules of pages that may be held against eviction at a time
 ///
 /// Clients map this header, with all that is in the first 72 KiB, and the slot table read-only: a
 /// stray write of an engine there ends the engine. So both begin and end at multiples of 64 KiB (of
@@ -60,13 +62,14 @@ struct pool_header {
   std::uint32_t prefix;
   std::uint64_t holds_offset;
   std::uint64_t clients_offset;
+  std::atomic<std::uint64_t> held_granules_max;
 };
 
 // The bytes "PCPOOL\0\0" as a little-endian number.
 inline constexpr std::uint64_t pool_magic = 0x00004c4f4f504350;
 // The bytes "PCMAKE\0\0" as a little-endian number.
 inline constexpr std::uint64_t unfinished_pool_magic = 0x0000454b414d4350;
-inline constexpr std::uint32_t pool_layout_version = 7;
+inline constexpr std::uint32_t pool_layout_version = 8;
 inline constexpr std::uint32_t epoch_block_offset = 4096;
 /// Bytes in front of the pool's other parts: header, epoch block and owner's note.
 inline constexpr std::uint32_t pool_header_bytes = 72u << 10;
@@ -90,8 +93,9 @@ static_assert(offsetof(pool_header, first_session) == 80);
 static_assert(offsetof(pool_header, prefix) == 84);
 static_assert(offsetof(pool_header, holds_offset) == 88);
 static_assert(offsetof(pool_header, clients_offset) == 96);
+static_assert(offsetof(pool_header, held_granules_max) == 104);
 static_assert(sessions_max % sessions_per_owner == 0);
-static_assert(sizeof(pool_header) == 104 && sizeof(pool_header) <= pool_header_bytes);
+static_assert(sizeof(pool_header) == 112 && sizeof(pool_header) <= pool_header_bytes);
 static_assert(sizeof(incarnation) == 16);
 static_assert(sizeof(pool_header) <= epoch_block_offset);
 static_assert(epoch_block_offset + sizeof(epoch_block) <= pool_header_bytes);

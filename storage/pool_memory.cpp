@@ -269,10 +269,11 @@ epoch_table pool_memory::epochs() const noexcept {
 }
 
 hold_table pool_memory::holds() const noexcept {
+  auto& header = *std::launder(reinterpret_cast<pool_header*>(base_));
   auto* block = std::launder(reinterpret_cast<hold_block*>(base_ + layout_.holds_offset));
   auto* words = std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(
       base_ + layout_.holds_offset + sizeof(hold_block)));
-  return {*block, {words, layout_.granules}};
+  return {header.held_granules_max, *block, {words, layout_.granules}};
 }
 
 pool_note pool_memory::note() const noexcept {

@@ -6,6 +6,7 @@
 #include "storage/host_index.hpp"
 #include "storage/slot_table.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,11 +29,12 @@ public:
   std::vector<slot_entry>& entries() { return entries_; }
   std::vector<client_entry>& clients() { return clients_; }
   host_index index() { return {buckets_, slots()}; }
-  hold_table holds() { return {hold_account_, hold_words_}; }
+  hold_table holds() { return {held_granules_max_, hold_account_, hold_words_}; }
 
 private:
   std::vector<slot_entry> entries_;
   std::vector<client_entry> clients_;
+  std::atomic<std::uint64_t> held_granules_max_{0};
   hold_block hold_account_{};
   std::vector<std::atomic<std::uint64_t>> hold_words_;
   std::vector<host_index::bucket> buckets_;

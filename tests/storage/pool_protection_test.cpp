@@ -107,6 +107,8 @@ TEST_P(pool_protection, a_client_that_writes_what_only_the_node_may_write_ends) 
   EXPECT_EQ(signal_after([](auto& client) { client.epochs().close(); }), SIGSEGV);
   EXPECT_EQ(signal_after([](auto& client) { client.note().write("a note"); }), SIGSEGV);
   EXPECT_EQ(signal_after([](auto& client) { client.slots().give_up(published_); }), SIGSEGV);
+  EXPECT_EQ(signal_after([](auto& client) { client.holds().limit(0); }), SIGSEGV);
+  EXPECT_EQ(owner_->holds().granules_max(), owner_->granules());
   EXPECT_EQ(owner_->slots().check(published_, gen_, key_, length_), page_status::hit);
 }
 

@@ -31,6 +31,22 @@ TEST_F(set_call_test, a_page_is_found_on_this_host_before_its_node_knows_it) {
   EXPECT_EQ(flush()->failed, 0u);
 }
 
+TEST_F(set_call_test, reads_of_a_page_before_its_node_knows_it_count_as_those_afterwards) {
+  start();
+  hold_commits();
+  expect_all(set({1}), status::stored);
+  expect_hit(1, page_origin::own_host);
+  expect_hit(1, page_origin::own_host);
+  await(near, [this] { return !near.says.commits.empty(); });
+  in_gateway(near, [this] {
+    near.says.commits[0].deliver(near.publish(near.says.committed[0]), std::string{});
+  });
+  EXPECT_EQ(flush()->failed, 0u);
+  expect_hit(1, page_origin::own_host);
+  const auto told = link::record_at<link::filled_slot>(near.says.committed[0], 0);
+  EXPECT_EQ(near.memory.slots().take_uses(told.slot), 3u);
+}
+
 TEST_F(set_call_test, the_node_is_told_key_length_and_checksum_in_the_order_of_the_call) {
   start();
   expect_all(set({4, 2}), status::stored);

@@ -9,11 +9,11 @@
 
 namespace peercache::scenario {
 
-/// Time that a call of a client has.
+/// Time from the start of a client's call to its deadline.
 constexpr auto call_limit = std::chrono::milliseconds(1000);
 
-/// A call of a client on its way, in events of the simulated time. It lives as long as some event
-/// holds it.
+/// A running call of a client: a chain of events in simulated time, which own the call by shared
+/// pointers.
 template <class Call>
 class client_call : public std::enable_shared_from_this<Call> {
 protected:
@@ -21,7 +21,7 @@ protected:
   client_call(cluster& in, process& by) : client_call(in, by, in.time().now() + call_limit) {}
 
   duration left() const { return until_ - cluster_.time().now(); }
-  /// Asks a process for the call (cluster::ask).
+  /// Asks a process by `cluster::ask`; the pending question keeps the call alive.
   template <class Done, class Serve, class... Arguments>
   void ask(const incarnation& whom, duration timeout, Done done, Serve serve,
            Arguments... arguments) {

@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// `goodbye_limit`: how long a process that has left may still vote, like `vote_timeout` of
-/// actors/gateway_actor.hpp. `goodbye_check`: how often the simulator looks whether its vote is
-/// needed.
+/// actors/gateway_actor.hpp. `goodbye_check`: how often the simulator looks whether the vote of
+/// such a process is needed.
 constexpr auto goodbye_limit = expiry + 2 * heartbeat;
 constexpr auto goodbye_check = 20ms;
 
@@ -148,7 +148,7 @@ time_point cluster::local_now(const host& at) const {
 ring_ptr cluster::ring_of(const discovery::view& what) {
   auto& known = rings_[discovery::encode_view(what)];
   if (!known) {
-    // A node, too, makes each ring out of another view's.
+    // Rings are derived from the ring of another view because a real node makes its rings so.
     newest_ring_ = discovery::hash_ring{what.members, newest_ring_};
     known = std::make_shared<const discovery::hash_ring>(newest_ring_);
   }

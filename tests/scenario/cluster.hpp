@@ -28,7 +28,7 @@ namespace peercache::scenario {
 constexpr auto heartbeat = std::chrono::milliseconds(500);
 constexpr auto expiry = std::chrono::seconds(2);
 
-/// The result of one run.
+/// What one run of the simulated cluster found and counted.
 struct outcome {
   std::vector<std::string> faults; ///< Faults that were found; empty when the run went well.
   std::uint64_t trace = 0;
@@ -36,19 +36,20 @@ struct outcome {
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t puts = 0;
-  std::uint64_t handed_over = 0;    ///< Records that were given to a key's new owner.
+  std::uint64_t handed_over = 0;    ///< Records that owners gave to a key's new owner.
   std::uint64_t view_refreshes = 0; ///< Look-ups in which a shard told a client of a newer view.
   duration healed{}; ///< Longest time from the end of the faults until all nodes had one view.
   /// Longest time from the loss of some nodes until the other nodes had one view.
   duration rest_found{};
-  std::uint64_t fragments = 0; ///< Sides that were left without a majority of masters.
+  /// Groups of nodes that the loss of other nodes left without a majority of masters.
+  std::uint64_t fragments = 0;
 };
 
 /// A machine: holds the state that outlives the processes on it.
 struct host {
   std::string name;
   std::size_t index = 0;
-  discovery::member self; ///< The running process, or the last one.
+  discovery::member self; ///< The host's running process, or the last one that ran.
   discovery::membership_options options;
   std::unique_ptr<process> running; ///< The process on this host; null while it is dead.
   scenario::disk disk;
@@ -57,8 +58,8 @@ struct host {
   time_point thawed_at;
   std::vector<world::task> waiting; ///< Messages that reached the process while it was frozen.
   double drift = 1;                 ///< Speed of the host's clock.
-  duration jumped{};                ///< Time by which the host's clock is ahead.
-  discovery::view_stamp marked;     ///< Stamp of the process's view at the last `mark`.
+  duration jumped{};            ///< Time by which the host's clock is ahead of the simulated time.
+  discovery::view_stamp marked; ///< Stamp of the process's view at the script's last step `mark`.
 };
 
 /// A cluster in one thread: real membership, ring, shards, pools and slot tables on hosts that
@@ -102,17 +103,18 @@ public:
           return std::invoke(serve, it, with...);
         });
   }
-  /// Tells the process something, best effort.
+  /// Calls `serve` in the process `to` with the arguments, as an actor sends a message without an
+  /// answer; the call may be lost.
   template <class Serve, class... Arguments>
   void tell(const process& from, const incarnation& to, duration timeout, Serve serve,
             Arguments... arguments) {
     ask(
         from, to, timeout, [](const auto*) {}, serve, std::move(arguments)...);
   }
-  /// Lets `from` look, one-sided, at the process that runs on the host of the process `to`: perhaps
-  /// a later one. That process does not take part, and may be frozen. `done` gets null when no
-  /// process runs there. When there is no way to that host and back, or the message is lost, `done`
-  /// is not called.
+  /// Lets `from` look, one-sided, at the process that runs on the host of the process `to`, which
+  /// may be a later process than `to`. The process that is looked at does not take part, and may be
+  /// frozen. `done` gets null when no process runs there. When there is no way to that host and
+  /// back, or the message is lost, `done` is not called.
   void reach(const process& from, const incarnation& to, std::function<void(process*)> done);
   /// Whether a connection from `from` to the process `to` stands. A connection that was cut may
   /// still count as standing for a while.
@@ -140,8 +142,8 @@ private:
   void apply(const step& what);
   void apply_to_network(const step& what);
   void apply_to_host(const step& what, host& at);
-  /// Whether the host is a seed and no other seed stays: hosts that never were members would find
-  /// nobody.
+  /// Whether the host is a seed and no other seed stays. If this host left, too, a host that was
+  /// never a member would find nobody to join.
   bool is_last_seed(const host& at) const;
   /// Cuts the network between the hosts of these names and the others.
   void split(const std::vector<std::string>& names);
@@ -176,12 +178,12 @@ private:
   std::vector<side> sides_left(const discovery::view& before) const;
   void wait_for_rest(std::vector<side>& sides, time_point since);
   void judge_rest(const side& one, duration took);
-  /// Takes the majority from a side that must finish a proposal from before the loss and has no
+  /// Clears `has_majority` of a side that must finish a proposal from before the loss and has no
   /// majority of that proposal's masters.
   void follow_proposal(side& one, const discovery::view_stamp& before,
                        const std::set<discovery::view_stamp>& proposed) const;
   void run_until(time_point end);
-  /// @return whether the time came before the script's limit of events
+  /// @return whether the run reached `end` before it reached the script's limit of events
   bool run_within_limit(time_point end);
   void check_directory();
   void check_shard(const process& owner);
@@ -209,7 +211,7 @@ private:
   discovery::hash_ring newest_ring_;
   std::map<discovery::endpoint, std::size_t> host_at_;
   bool clients_work_ = true;
-  bool healing_ = false; ///< Whether the faults are over.
+  bool healing_ = false; ///< Whether the script's faults are over and the cluster heals.
   outcome outcome_;
 };
 

@@ -1,4 +1,5 @@
-// The end of a run: all faults are over, and the invariants must hold.
+// The end of a simulated run: ends all faults, waits until the cluster has healed, and checks the
+// invariants.
 
 #include "discovery/quorum.hpp"
 #include "tests/scenario/cluster.hpp"
@@ -20,7 +21,7 @@ namespace {
 /// Longest time from the end of the faults until all nodes have one view, if a majority of the
 /// masters runs. `outcome::healed` says how long a run took.
 constexpr auto heal_limit = 3 * heartbeat;
-/// Longest time until all nodes have one view, where a majority of the masters is gone.
+/// Longest time until all nodes have one view, if a majority of the masters does not run.
 constexpr auto rest_limit = 15s;
 /// Time from the first comparison after the faults, which takes 8 s or more, to the reads. A call
 /// may have failed as late as a second after the faults, and its breaker then refuses an owner for
@@ -46,7 +47,7 @@ void cluster::heal() {
   clients_work_ = false;
   end_faults();
   expect_one_view();
-  // Nodes that were about to leave do so; then the other nodes have one view.
+  // Waits until the nodes that were about to leave or to drain have given away their records.
   for (const auto end = world_.now() + 30s;
        world_.now() < end && std::any_of(hosts_.begin(), hosts_.end(), departs);)
     run_until(world_.now() + 10ms);
@@ -159,8 +160,9 @@ bool cluster::converged(const std::vector<std::size_t>& side) const {
     if (!at.running)
       continue;
     if (at.running->machine().state() == phase::left) {
+      // `end_when_not_needed` starts a last seed again when it has left, so this host must join.
       if (is_last_seed(at))
-        return false; // A seed that leaves as the last one is started again.
+        return false;
       continue;
     }
     ++running;
@@ -173,7 +175,7 @@ bool cluster::converged(const std::vector<std::size_t>& side) const {
   return running == 0 || first->members.size() == running;
 }
 
-/// Reads each key that some node has, from anywhere: it must be a hit.
+/// Reads each key that some node has, from anywhere: each read must be a hit.
 void cluster::read_everything() {
   for (const auto& key : keys_) {
     auto& reader = hosts_[world_.below(hosts_.size())];
@@ -210,7 +212,7 @@ std::optional<cluster::holding> cluster::holding_of(const page_key& key) const {
     if (!held)
       continue;
     if (found && found->length_bytes != held->length_bytes)
-      return std::nullopt; // The directory need not know a location of each length.
+      return std::nullopt; // The directory need not know every length.
     if (!found || held->where == tier::memory)
       found = holding{at.running->inc(), held->gen, held->length_bytes};
   }
@@ -218,8 +220,9 @@ std::optional<cluster::holding> cluster::holding_of(const page_key& key) const {
 }
 
 void cluster::check_directory() {
-  // Refused records are published again with every comparison, for milliseconds, so that in a large
-  // cluster some node is always busy. It suffices that each node was idle once.
+  // Nodes publish refused records again with every comparison, which takes milliseconds, so in a
+  // large cluster some node always has something to publish. It suffices that each node once had
+  // nothing.
   std::set<std::size_t> busy;
   for (const auto& at : hosts_)
     busy.insert(at.index);
@@ -247,7 +250,8 @@ void cluster::check_directory() {
 }
 
 /// Checks that some owner knows one true location of a page that is in memory somewhere, even if no
-/// producer compares. Mirrors are left out: they make room for other pages.
+/// producer compares. Mirrors are left out, because the pool drops them to make room for other
+/// pages.
 void cluster::check_found(const page_key& key) {
   bool in_memory = false;
   bool found = false;

@@ -11,16 +11,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Longest time to one view of the remaining nodes, with a majority of the masters: the lost nodes
-/// must be silent for the expiry first.
+/// Longest time until the remaining nodes have one view, if they have a majority of the masters.
+/// Masters expel a node only after it has been silent for the expiry.
 constexpr auto limit_with_majority = expiry + 3 * heartbeat;
 constexpr auto limit_without = 15s;
 
 } // namespace
 
-/// Ends all nodes that the script names, at once. The other nodes are on one side, or on two sides
-/// that do not hear each other. Each side has one view in time and keeps it; then all nodes come
-/// back. @pre all running nodes have one view
+/// Ends all nodes that the script names as lost, at once. The other nodes are on one side, or on
+/// two sides that do not hear each other. Each side has one view in time and keeps it; then all
+/// nodes come back. @pre all running nodes have one view
 void cluster::lose_some() {
   if (script_.lost.empty() || newest_view() == nullptr)
     return;
@@ -84,10 +84,10 @@ void cluster::wait_for_rest(std::vector<side>& sides, time_point since) {
   }
 }
 
-/// An attempt of the time before the loss may have failed by a veto after one master had accepted
-/// its value. The next attempt that hears of this value must finish it (discovery/quorum.hpp), even
-/// though the value contains the lost nodes and may lack living ones. So the masters of that value
-/// decide whether the side can go on.
+/// Before the loss, a master may have accepted a proposed view whose attempt then failed by a veto.
+/// The next attempt that hears of this view must finish it (discovery/quorum.hpp), even though the
+/// view contains lost nodes and may lack living ones. So a side can go on only with a majority of
+/// the masters of that view.
 void cluster::follow_proposal(side& one, const discovery::view_stamp& before,
                               const std::set<discovery::view_stamp>& proposed) const {
   const auto masters = oracle_.masters_decided(before, proposed);

@@ -12,7 +12,7 @@ using phase = discovery::membership::phase;
 
 namespace {
 
-/// Whether one of the locations is of that process.
+/// Whether one of the locations that the directory told is at the process `inc`.
 bool names(const client::lookup_answer& told, const incarnation& inc) {
   const auto end = told.locations.begin() + told.count;
   return told.status == page_status::hit &&
@@ -30,8 +30,8 @@ outcome cluster::run() {
   auto end = start + script_.run;
   for (const auto& next : script_.steps) {
     if (!run_within_limit(std::min(start + next.when, end)))
-      // At the limit of events time stands still: the script's remaining steps would happen at
-      // once.
+      // The limit of events is reached, and simulated time stands still: the remaining steps would
+      // all happen at one moment.
       break;
     apply(next);
   }

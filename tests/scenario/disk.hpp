@@ -71,7 +71,7 @@ public:
 
 private:
   std::map<std::uint64_t, page> pages_; ///< Pages by place: the first bytes of their keys.
-  std::deque<page_key> order_;          ///< Keys in the order of writing.
+  std::deque<page_key> order_; ///< Keys of the pages, the page that was written first in front.
 };
 
 } // namespace peercache::scenario

@@ -24,7 +24,7 @@ namespace {
 
 /// Most look-ups that a get may make for its pages; a read plan that asks for more is wrong.
 constexpr int looks_allowed = 2;
-/// Time by which a call may return late (client/cache_client.hpp).
+/// How long after its deadline a call may still return (client/cache_client.hpp).
 constexpr auto lateness_allowed = 50ms;
 
 std::vector<std::vector<std::byte>> memory_for(const std::vector<wanted_page>& wanted) {
@@ -49,7 +49,7 @@ std::vector<client::get_page> pages_of(const std::vector<wanted_page>& wanted,
   return pages;
 }
 
-/// Returns the answer of a node that is asked to promote these pages.
+/// Has the node `holder` promote the pages of a request, and returns its answer.
 std::string serve_promote(process& holder, const std::string& request) {
   std::string answer;
   for (std::size_t i = 0; i < link::record_count<link::promoted_page>(request); ++i)
@@ -57,7 +57,8 @@ std::string serve_promote(process& holder, const std::string& request) {
   return answer;
 }
 
-/// One get: carries out client/read_plan.hpp, and judges the outcome.
+/// One get of a client: does what a `client::read_plan` decides, and has the oracle judge the
+/// outcome.
 class get_call : public client_call<get_call> {
 public:
   /// `done` is called once, unless the process has ended before.
@@ -69,7 +70,7 @@ private:
 
   void look();
   void read();
-  /// Reads the pages that nodes have brought into memory by now, once the directory has answered.
+  /// Once the directory has answered, reads the pages that holders have promoted to memory by now.
   void read_promoted();
   void take_told();
   void end_look();
@@ -93,11 +94,12 @@ private:
   std::vector<incarnation> read_from_; ///< For each page: the process that it was read from.
   std::uint64_t recorded_ = 0;         ///< The call's number in the history.
   client::read_plan plan_;
-  known_cluster_ptr known_; ///< The view of the current look.
+  known_cluster_ptr known_; ///< The view, with its rings, that the current look-up uses.
   int looks_ = 0;
-  std::size_t open_ = 0; ///< Messages that are on their way.
+  std::size_t open_ = 0; ///< Messages of this call that are on their way.
   void (get_call::*next_)() = nullptr;
-  bool reads_ = false; ///< Whether the directory has answered in this look.
+  /// Whether the directory has answered the current look-up, so that pages may be read.
+  bool reads_ = false;
   places cold_;
   places holders_;
 };

@@ -88,8 +88,8 @@ TEST(scenario_guards, without_the_purge_pages_of_the_dead_are_remembered) {
   expect_needed(guard::purge, "of a process that is gone");
 }
 
-/// Comparisons are off, because a comparison would repair the lost record before the end of the
-/// run.
+/// Nodes do not compare their pages with the directory in these runs, because a comparison would
+/// repair the lost record before the run ends.
 TEST(scenario_guards, without_comparing_a_late_withdrawal_removes_what_is_there) {
   expect_needed(guard::withdraw, "does not know a page", /*repair=*/false);
 }
@@ -120,8 +120,8 @@ TEST(scenario_guards, without_repair_every_page_in_memory_is_found_all_the_same)
   }
 }
 
-/// Without loss and overtaking, as between two actors, nothing must be left to repair. The
-/// sanitized simulator tries a quarter of its few seeds.
+/// Where no message is lost or overtaken, as between two real actors, nothing must be left to
+/// repair. The simulator with sanitizers tries a quarter of its few seeds.
 TEST(scenario_guards, without_faults_every_withdrawal_arrives_without_repair) {
   for (std::uint64_t seed = 1; seed <= std::min<std::uint64_t>(60, (seeds_to_run() + 3) / 4);
        ++seed) {

@@ -20,7 +20,8 @@ struct known_cluster {
 };
 using known_cluster_ptr = std::shared_ptr<const known_cluster>;
 
-/// Returns the state after a newer view; corresponds to link::links_state.
+/// Returns what a process knows once it follows the newer view `next`: `before`'s ring joins the
+/// former rings. Corresponds to link::links_state.
 inline known_cluster_ptr succeeded(const known_cluster& before, const discovery::view& next,
                                    ring_ptr ring, discovery::time_point now) {
   auto known = std::make_shared<known_cluster>();

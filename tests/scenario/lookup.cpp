@@ -1,4 +1,4 @@
-// The look-ups of a node's clients: carry out client/lookup_course.hpp.
+// The look-ups of a node's clients, which do what client/lookup_course.hpp decides.
 
 #include "client/lookup_course.hpp"
 #include "client/lookup_plan.hpp"
@@ -41,7 +41,8 @@ private:
   client::lookup_plan plan_;
   client::lookup_course course_;
   known_cluster_ptr known_;
-  std::uint64_t turn_ = 0; ///< Looks at the course; timers of earlier ones are ignored.
+  /// Counts how often the course was asked what to do; timers set at an earlier count are ignored.
+  std::uint64_t turn_ = 0;
 };
 
 /// Gives the look-up the newest view that the clients of this node have.

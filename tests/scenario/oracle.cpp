@@ -17,8 +17,9 @@ using namespace std::chrono_literals;
 
 /// The expiry of every process, as in cluster.hpp.
 constexpr duration silent_after = 2s;
-/// Time without a majority before a node may make a fragment, less an allowance: a node's clock may
-/// be fast, and may jump by up to two heartbeats a few times without the node's noticing.
+/// How long a node must have heard no majority of masters before it may make a fragment. The time
+/// is 1.5 s shorter than the nodes' own, because a node's clock may be fast, and may jump a few
+/// times by up to two heartbeats without the node's noticing.
 constexpr duration unheard = discovery::survey::waits * silent_after - 1500ms;
 constexpr duration answers_kept = 10s;
 
@@ -149,8 +150,9 @@ void oracle::note_decided(const discovery::view& one, time_point now) {
           named(one.stamp()));
 }
 
-/// Judges a view that nobody proposed. It is legal if its issuer was never in a view, is one of one
-/// or two masters, or was cut off.
+/// Judges a view that was adopted without a proposal. Such a view is legal if its issuer was never
+/// in a view, is one of at most two masters, or was cut off from a majority and marks the view as a
+/// fragment.
 void oracle::judge_unvoted(const discovery::view& one, time_point now) {
   const auto issuer = lives_.find(one.issuer);
   if (issuer == lives_.end() || issuer->second.view.term == 0)
@@ -171,8 +173,8 @@ void oracle::judge_unvoted(const discovery::view& one, time_point now) {
           " though a majority answered");
 }
 
-/// Whether a majority of masters answered within one expiry, at some moment of the time that the
-/// process had to wait.
+/// Whether, at some moment of the time that `process` had to wait before making a fragment, a
+/// majority of the masters had answered it within one expiry.
 bool oracle::heard_majority(const incarnation& process, const std::vector<incarnation>& masters,
                             time_point now) const {
   const auto& its = lives_.at(process);
@@ -207,8 +209,8 @@ bool oracle::has_votes(const discovery::view_stamp& one, const discovery::view_s
   });
 }
 
-/// Whether a majority of the masters still runs. Otherwise the processes in their places go on with
-/// what is still known.
+/// Whether a majority of the masters of the view `base` still runs. Without a majority, later
+/// processes on their hosts may decide by what is still known.
 bool oracle::majority_runs(const discovery::view_stamp& base) const {
   const auto its = masters_.find(base);
   if (its == masters_.end())

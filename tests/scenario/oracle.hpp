@@ -40,24 +40,25 @@ public:
                   discovery::time_point now);
   /// Judges a packet that is being sent. A view that follows a view of three masters or more needs
   /// the votes of a majority of these masters. No second view may follow the same view while a
-  /// majority of its masters runs and no later view had fewer than three masters, who may decide
-  /// alone. Fragments are exempt: the maker of a fragment has not been answered by a majority of
-  /// its masters for as long as it has to wait.
+  /// majority of its masters runs, unless a later view had fewer than three masters: one master of
+  /// two or one may decide alone. Fragments are exempt: the maker of a fragment has not been
+  /// answered by a majority of its masters for as long as it has to wait.
   void judge_packet(const discovery::packet& sent, discovery::time_point now);
-  /// Call when the process uses this view from now on.
+  /// Notes that the process uses the view with this stamp from now on.
   void lives_in(const incarnation& process, const discovery::view_stamp& stamp);
   /// Notes that the process `by` has answered a heartbeat of `process`.
   void was_answered(const incarnation& process, const incarnation& by, discovery::time_point now);
   void has_ended(const incarnation& process);
-  /// The views that were proposed so far to follow this one.
+  /// Returns the views that were proposed so far to follow the view `base`.
   std::set<discovery::view_stamp> proposed_after(const discovery::view_stamp& base) const;
-  /// The masters of the view that was decided to follow this one, if it is one of `among`.
+  /// Returns the masters of the view that was decided to follow the view `base`; nothing when no
+  /// view was decided, or one that is not in `among`.
   std::optional<std::vector<incarnation>>
   masters_decided(const discovery::view_stamp& base,
                   const std::set<discovery::view_stamp>& among) const;
   void fault(std::string what);
 
-  /// The faults found so far, at most the first few; empty: all is well.
+  /// Returns the first eight faults found so far; empty when there are none.
   const std::vector<std::string>& faults() const noexcept { return faults_; }
 
 private:
@@ -76,7 +77,8 @@ private:
 
   std::vector<page_key> keys_; ///< Element i is the key of put number i + 1.
   std::unordered_map<incarnation, std::unordered_set<std::uint64_t>> offered_;
-  std::map<discovery::view_stamp, std::size_t> views_; ///< Hash of the view of each stamp.
+  /// For each stamp: a hash of the view with this stamp.
+  std::map<discovery::view_stamp, std::size_t> views_;
   /// `bases_`: the view after which each view was proposed. `decided_`: the view that was decided
   /// after each view.
   std::map<discovery::view_stamp, discovery::view_stamp> bases_;

@@ -23,13 +23,14 @@ std::span<std::byte> bytes_at(process& holder, const page_fetch& page) {
   return holder.slots().bytes(page.from.slot, page.from.length_bytes);
 }
 
-/// Whether the process that the record names runs there; without the guard another process in its
-/// place counts, too.
+/// Whether the process `there`, on the host that was reached, is the holder that the page's record
+/// names. With the guard `incarnation` off any process counts.
 bool is_reached(const process* there, const page_fetch& page) {
   return there != nullptr && (there->inc() == page.from.holder || !guard_on(guard::incarnation));
 }
 
-/// Reads the payload, then the entry, over a connection with the process that runs there.
+/// Plays RDMA: reads the payload, then the slot's entry, from the process that runs on the holder's
+/// host.
 void read_remote(cluster& in, process& reader, const page_fetch_ptr& page) {
   // True until the read has ended, by the holder's answer or the time-out.
   auto open = std::make_shared<bool>(true);
@@ -61,7 +62,7 @@ page_status send_pinned(cluster& in, process& holder, const page_fetch_ptr& page
     return status;
   const auto all = bytes_at(holder, *page);
   page->bytes.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
-  // One reader in eight is slow.
+  // One reader in eight is slow and takes up to 400 ms, others up to 3 ms.
   const auto longest = in.time().below(8) == 0 ? 400'000 : 3'000;
   const auto takes = microseconds(in.time().below(static_cast<std::uint64_t>(longest)));
   in.later(holder, takes, [page](process& self) {
@@ -81,8 +82,8 @@ void read_pinned(cluster& in, process& reader, const page_fetch_ptr& page) {
       [&in, &reader, page, sent](const page_status* said) {
         if (said == nullptr || *said != page_status::hit)
           return page->done(said != nullptr ? *said : page_status::timed_out);
-        // The rest of the page arrives as soon as the holder gets to it; a frozen holder never
-        // does.
+        // The second half of the page arrives when the holder runs `send_pinned`'s later event; a
+        // frozen holder never does.
         const auto left = page->until - in.time().now();
         in.later(reader, std::min<duration>(500ms, left), [page, sent](process&) {
           page->bytes = sent->bytes;

@@ -80,7 +80,8 @@ void process::step(const membership_event& event) {
   }
 }
 
-/// Returns the process of this node by the current view; zero when the node is not in the view.
+/// Returns the process of the node `id` by the current view; the zero incarnation when the view has
+/// no such node.
 incarnation process::incarnation_of(node_id id) const {
   const auto* member = view().find(id);
   return member != nullptr ? member->inc : incarnation{};

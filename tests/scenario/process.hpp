@@ -39,7 +39,7 @@ struct host;
 /// Longest wait for the answer of a directory owner.
 constexpr auto directory_timeout = std::chrono::milliseconds(1000);
 
-/// A page that a client of the simulated cluster wants.
+/// A page that a client of the simulated cluster asks for.
 struct wanted_page {
   page_key key;
   std::uint32_t length_bytes = 0;
@@ -54,8 +54,8 @@ struct client_memory {
   client::peer_health health;
 };
 
-/// One incarnation of a node with its clients: the real classes, joined the way the actors join
-/// them, with calls of the simulated cluster where actors send messages.
+/// One incarnation of a node, with the node's clients. It connects the product's own classes as the
+/// actors of a real node do; where actors send messages, it calls the simulated cluster.
 class process {
 public:
   process(cluster& in, host& on);
@@ -69,7 +69,8 @@ public:
   const directory::shard& shard() const noexcept { return shard_.records(); }
   const storage::page_pool& pool() const noexcept { return *pool_; }
   storage::slot_table& slots() noexcept { return here_.slots; }
-  /// Whether the directory was told of everything, as far as this process knows.
+  /// Whether this process has nothing to tell the directory: no message waits to be sent, and only
+  /// comparisons wait for answers.
   bool settled() const noexcept { return publisher_->idle(); }
   /// Returns the page that this process has of the key, as the directory should record it; nothing
   /// when the process has none.
@@ -77,20 +78,20 @@ public:
   /// Whether the page is in memory as a mirror, on which other nodes must not rely.
   bool mirrors(const page_key& key) const;
   std::uint64_t repair_passes() const noexcept { return publisher_->repaired().passes; }
-  /// Whether the view is about to change because this process leaves or drains.
+  /// Whether this process is leaving or draining, so that the view is about to change.
   bool departs() const noexcept { return leaving_ || shard_.gives(); }
   bool joined() const noexcept { return view().find(inc_) != nullptr; }
   bool has_left() const noexcept { return machine_->state() == discovery::membership::phase::left; }
   std::uint32_t pins() const;
 
-  // Events that the cluster passes to the process.
+  // Methods by which the cluster passes events to the process.
   void tick();
   void receive(const std::string& packet);
   void peer_lost(const incarnation& inc);
   void set_drained(bool drained);
   void leave();
 
-  // Requests of other processes to the directory shard and the pool.
+  // Methods that serve requests of other processes to this node's directory shard and pool.
   /// @param known the view of the sender; zero: it does not say
   std::string serve_publish(const std::string& batch, const directory::view_number& known);
   std::uint64_t serve_withdraw(const std::string& batch);
@@ -104,7 +105,7 @@ public:
   std::uint64_t serve_compare(const std::string& comparison) const;
   std::string serve_list(const std::string& request) const;
 
-  // Calls by clients of this node.
+  // Methods that make calls as clients of this node.
   const known_cluster_ptr& clients_know() const noexcept { return clients_know_; }
   void tell_clients(const std::string& view);
   void operate();
@@ -114,30 +115,30 @@ public:
   void get(const std::vector<wanted_page>& pages, pages_got done);
   void get(const wanted_page& page, std::function<void(page_status)> done);
   void exists(std::vector<page_key> keys, keys_looked_up done);
-  /// Asks the directory for these keys; a part of other calls. `done` is called once, unless the
-  /// process has ended before.
+  /// Asks the directory for these keys, on behalf of a get, exists or remove. `done` is called
+  /// once, unless the process has ended before.
   void look_up(std::vector<page_key> keys, time_point until, keys_looked_up done);
 
-  // State that the calls use.
+  // Methods by which running calls of clients reach what the clients and the host share.
   client_memory& remembered() noexcept { return remembered_; }
   client::readers_cluster readers_know() const;
-  /// The pool as all processes of the host see it.
+  /// The pool of this host as clients and node see it in shared memory.
   client::host_pages& here() noexcept { return here_; }
   /// Finds a page of this host's pool, as long as the node has not left.
   std::optional<directory::page_location> find_here(const page_key& key,
                                                     std::uint32_t length_bytes = 0) const {
     return has_left() ? std::nullopt : here_.find(key, length_bytes);
   }
-  /// Sends withdrawals of false records that readers found, best effort.
+  /// Tells the owners to withdraw false records that readers found; the messages may be lost.
   void tell_stale_records();
 
-  // Entries in the history (tests/support/history.hpp), if there is one.
+  // Methods that write entries into the history (tests/support/history.hpp), if the run has one.
   void record_hold(const page_key& key, std::span<const std::byte> bytes) const;
   tests::history::call_number record_ask(time_point until, std::string_view kind) const;
   void record_return(tests::history::call_number call) const;
 
 private:
-  // Membership.
+  // Methods that pass events to membership and follow its views.
   using membership_event =
       std::function<std::vector<discovery::action>(discovery::membership&, time_point local_now)>;
   void step(const membership_event& event);
@@ -148,13 +149,13 @@ private:
   void clients_go_back();
   void shard_learns(const known_cluster_ptr& next);
 
-  // Draining and leaving (process_hand_over.cpp).
+  // Methods that drain the node and leave the cluster (process_hand_over.cpp).
   directory::member_shard::options shard_options() const;
   void hand_over_shard(bool leaving, const std::function<void()>& done);
   void give_on();
   incarnation incarnation_of(node_id id) const;
 
-  // The pool's side of the directory (process_pool.cpp).
+  // Methods that tell the directory of the pool's pages (process_pool.cpp).
   directory::publisher_options publisher_options() const;
   void tick_pool();
   void follow_view();
@@ -166,14 +167,14 @@ private:
   void carry_out(directory::publisher::compare& order);
   void carry_out(directory::publisher::list& order);
   void carry_out(directory::publisher::settled& order);
-  void carry_out(directory::publisher::withdrawn&) {} // Nobody waits for this order: see
-                                                      // serve_remove.
+  // The simulated `serve_remove` answers without waiting for this order.
+  void carry_out(directory::publisher::withdrawn&) {}
   void carry_out(directory::publisher::has_left& order);
   template <class Order, class Serve, class... More>
   void ask_owner(Order& what, Serve serve, More... more);
   void record_drops();
 
-  // The disk (process_disk.cpp).
+  // Methods that use the host's disk (process_disk.cpp).
   void carry_out(directory::publisher::walk_disk& order);
   void carry_out(directory::publisher::acknowledge& order);
   void keep_on_disk(const storage::resident_page& page);
@@ -181,7 +182,7 @@ private:
   void write_to_disk(const disk::page& page);
   std::uint64_t put_of(const storage::resident_page& page) const;
 
-  // Clients (process_workload.cpp).
+  // Methods that draw the clients' random calls (process_workload.cpp).
   std::vector<page_key> some_keys();
   std::uint32_t length_for(const page_key& key);
 
@@ -192,13 +193,17 @@ private:
 
   known_cluster_ptr known_ = std::make_shared<const known_cluster>(); ///< State after the last view
                                                                       ///< that membership adopted.
-  /// The view that the node's clients have: they learn each view a little after the node.
+  /// The view, with its rings, that the node's clients have: they learn each view a little after
+  /// the node.
   known_cluster_ptr clients_know_ = known_;
   discovery::followed_view followed_;
   client_memory remembered_;
-  discovery::time_point clients_learn_at_{}; ///< When the last view on its way reaches the clients.
-  discovery::time_point shard_learns_at_{};  ///< When the last view on its way reaches the shard.
-  directory::member_shard shard_; ///< Learns each view a little after the node, in order.
+  /// When the latest view that is on its way to the clients reaches them.
+  discovery::time_point clients_learn_at_{};
+  /// When the latest view that is on its way to the shard reaches it.
+  discovery::time_point shard_learns_at_{};
+  /// The node's shard; learns each view a little after membership, in order.
+  directory::member_shard shard_;
   bool drained_ = false;
   bool leaving_ = false;
   std::uint64_t foreign_ = 0; ///< Keys of look-ups that the shard neither knew nor owned.
@@ -210,15 +215,18 @@ private:
   client::host_pages here_;
   std::unique_ptr<storage::page_pool> pool_;
   std::unique_ptr<directory::publisher> publisher_;
-  bool compares_soon_ = false; ///< An event that goes on with the comparison is on its way.
-  std::uint64_t tickets_ = 0;  ///< Tickets that this process's disk has given out.
-  /// Tickets whose room the disk cannot use before they are acknowledged.
+  /// Whether an event is planned that continues the comparison of pages with the directory.
+  bool compares_soon_ = false;
+  std::uint64_t tickets_ = 0; ///< Tickets that this process's disk has given out.
+  /// Tickets of evictions from disk that the directory has not acknowledged: until then, the disk
+  /// cannot use their room.
   std::set<std::uint64_t> tickets_open_;
   /// Keys of removals that the disk has not done yet: readers no longer get these pages.
   std::multiset<page_key> leaving_disk_;
   std::set<page_key> recorded_; ///< Keys of pages in memory according to the history; unused
                                 ///< without a history.
-  std::size_t warmed_ = 0;      ///< Puts since the start, up to `warm_up_puts`.
+  /// Number of the first puts after the start that are made, up to `warm_up_puts`.
+  std::size_t warmed_ = 0;
 };
 
 } // namespace peercache::scenario

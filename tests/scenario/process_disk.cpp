@@ -1,4 +1,4 @@
-// A node's disk, which does one thing after the other and takes its time.
+// A node's disk, which carries out one command after the other, each in `disk_takes`.
 
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
@@ -36,8 +36,8 @@ std::uint64_t process::put_of(const storage::resident_page& page) const {
   return put;
 }
 
-/// Queues a page for the disk. The disk has no room for one page in eight, and for no page while
-/// the directory has not yet acknowledged an eviction from the disk.
+/// Queues a page for the disk. The page is left out at random, one in eight, as if the disk had no
+/// room; and no page is queued while the directory has not acknowledged an eviction from disk.
 void process::keep_on_disk(const storage::resident_page& page) {
   if (!cluster_.settings().disk || publisher_->marks().kept(page.slot) || !tickets_open_.empty() ||
       cluster_.time().below(8) == 0)
@@ -92,8 +92,8 @@ void process::remove_from_disk(const std::string& keys) {
   });
 }
 
-/// Loads the page from disk into the pool. The answer is that of a look-up, with one location or
-/// none.
+/// Loads the page from disk into the pool. Returns the answer of a look-up, with the page's
+/// location in memory or none.
 std::string process::serve_promote(const page_key& key) {
   const auto* page = leaving_disk_.contains(key) ? nullptr : host_.disk.find(key);
   if (!pool_->find(key) && page != nullptr) {

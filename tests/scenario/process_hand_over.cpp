@@ -1,4 +1,4 @@
-// How a node drains and leaves.
+// How a simulated node drains and leaves the cluster.
 
 #include "tests/scenario/cluster.hpp"
 #include "tests/scenario/process.hpp"
@@ -53,7 +53,7 @@ void process::hand_over_shard(bool leaving, const std::function<void()>& done) {
   give_on();
 }
 
-/// Sends the records that the hand-over gives out now.
+/// Sends the records that the shard's hand-over gives out now to their new owners.
 void process::give_on() {
   for (auto& order : shard_.give(cluster_.time().now())) {
     const auto take = [this](const std::string* outcomes) {

@@ -22,7 +22,7 @@ void process::record_return(tests::history::call_number call) const {
     record->returned(call, cluster_.time().now());
 }
 
-/// Records the pages that have left memory since the last call.
+/// Records in the history which pages have left memory since the last call of this method.
 void process::record_drops() {
   auto* record = cluster_.record();
   if (record == nullptr)

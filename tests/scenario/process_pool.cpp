@@ -11,10 +11,12 @@ namespace peercache::scenario {
 using namespace std::chrono_literals;
 using directory::publisher;
 
-/// Longest time between two steps of the comparison: pages should change in between.
+/// Longest time between two steps of the comparison of pages with the directory, so that pages
+/// change between steps.
 constexpr std::uint64_t steps_apart_max_us = 20'000;
 
-/// Returns options with small pieces everywhere, so that pages change between two pieces.
+/// Returns options by which the publisher works in small pieces, so that pages change between two
+/// pieces.
 directory::publisher_options process::publisher_options() const {
   const auto& settings = cluster_.settings();
   directory::publisher_options options;

@@ -1,4 +1,4 @@
-// The random calls of a node's clients, one after another.
+// Draws and begins the random calls of a node's clients.
 
 #include "tests/scenario/client_call.hpp"
 #include "tests/scenario/cluster.hpp"
@@ -16,7 +16,8 @@ constexpr std::uint32_t short_page = 64;
 
 void process::operate() {
   auto& world = cluster_.time();
-  // A restarted engine puts the same pages as before, in the same order.
+  // The first puts after a start are not random: a restarted engine puts the same pages as before,
+  // in the same order.
   if (warmed_ < warm_up_puts)
     return put(cluster_.key((host_.index * 5 + warmed_++) % cluster_.settings().keys), true);
   const auto& key = cluster_.key(world.below(cluster_.settings().keys));

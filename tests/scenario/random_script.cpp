@@ -1,4 +1,4 @@
-// Makes the script of a seed: a random cluster and its faults.
+// Makes a random script from a seed: the cluster and its faults.
 
 #include "tests/scenario/script.hpp"
 
@@ -15,7 +15,8 @@ class script_maker {
 public:
   explicit script_maker(std::uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15ull + 1) {
     made_.seed = seed;
-    made_.events_max = 30'000; // Nine in ten clusters get to the end of their faults.
+    // With this limit nine in ten random clusters reach the end of their faults.
+    made_.events_max = 30'000;
   }
 
   script make() {

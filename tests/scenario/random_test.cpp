@@ -12,10 +12,11 @@ namespace peercache::scenario {
 namespace {
 
 constexpr std::uint64_t parts = 20;
-/// Failures after which the test ends, because each failing script is shrunk, which takes long.
+/// The test ends after this many failures, because it shrinks each failing script, which takes
+/// long.
 constexpr int failures_max = 3;
 
-/// Returns the quantile `of` of these times. @pre times is not empty
+/// Returns, as text, the quantile `of` (0 to 1) of these times. @pre times is not empty
 std::string share(std::vector<duration>& times, double of) {
   const auto at = times.begin() + static_cast<std::ptrdiff_t>(of * double(times.size() - 1));
   std::nth_element(times.begin(), at, times.end());
@@ -24,8 +25,8 @@ std::string share(std::vector<duration>& times, double of) {
 
 class random_clusters : public testing::TestWithParam<std::uint64_t> {};
 
-/// No run has a wrong byte, and each cluster is whole again after its faults. The script of a seed
-/// that fails is shrunk and kept.
+/// No run may have a wrong byte, and each cluster must be whole again after its faults. When a seed
+/// fails, the test shrinks its script and writes it to tests/seeds/.
 TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
   std::uint64_t events = 0;
   std::uint64_t hits = 0;
@@ -65,7 +66,7 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
                 rest_found.size(), share(rest_found, 0.5).c_str(), share(rest_found, 1).c_str());
   EXPECT_GT(hits, 5 * count);
   EXPECT_GT(events, 10'000 * count);
-  // A small number of clusters may have no refreshed view, no hand-over and no fragment.
+  // Fewer than fifty clusters may happen to have no refreshed view, no hand-over and no fragment.
   if (count >= 50) {
     EXPECT_GT(refreshes, count / 2);
     EXPECT_GT(handed_over, count / 2);

@@ -48,7 +48,8 @@ class recorded_runs(unittest.TestCase):
                 self.assertGreater(history.counts[kind], 0, f"seed {seed} recorded no {kind}")
 
     def expect_refused_without(self, guard, sentence):
-        """Checks that the first seed that goes wrong without this guard is good with it."""
+        """Checks that without this guard some seed's history is refused with this sentence, and that the same seed's
+        history is good with the guard."""
         for seed in range(1, SEEDS_TRIED + 1):
             history = recorded(seed, guard)
             if history is not None and any(sentence in fault for fault in faults(history)):

@@ -10,7 +10,7 @@
 namespace peercache::scenario {
 namespace {
 
-/// One removal of a page: carries out client/remove_plan.hpp.
+/// One removal of a page, which does what client/remove_plan.hpp decides.
 class remove_call : public client_call<remove_call> {
 public:
   remove_call(cluster& in, process& by, const page_key& key);

@@ -20,14 +20,15 @@ struct step {
   std::vector<std::string> arguments;
 };
 
-/// A scenario: its cluster, how long faults may happen to it, and which faults do. As text:
+/// A scenario: its cluster, how long faults may happen to the cluster, and which faults do. As
+/// text:
 ///
 ///   # comment
 ///   nodes 5             node1 … node5 start at once
 ///   seeds node1 node2   the seeds of all nodes; the first one is the pinned head
-///   lost node1 node3    after the healing these go at once, see cluster_loss.cpp
-///   apart node2         and these do not hear the others
-///   at 2s kill node1    and so on: `script.cpp` has the table of verbs
+///   lost node1 node3    nodes that are killed at once after the healing (cluster_loss.cpp)
+///   apart node2         nodes that do not hear the others from that moment on
+///   at 2s kill node1    a step; `script.cpp` has the table of verbs
 struct script {
   std::uint64_t seed = 1; ///< Decides everything that the scenario does not say.
   std::uint32_t nodes = 5;
@@ -38,15 +39,15 @@ struct script {
   std::uint32_t keys = 48;     ///< Number of keys that clients use.
   /// Records of keys with new owners that a node publishes per second.
   std::uint32_t republish = UINT32_MAX;
-  /// Withdrawals, and records of pages on disk, that may wait.
+  /// Most withdrawals, and most records of pages on disk, that may wait to be published at a node.
   std::uint32_t waiting_max = 1u << 18;
   bool disk = false;
-  std::uint32_t disk_pages = 1u << 18; ///< Pages of each disk.
+  std::uint32_t disk_pages = 1u << 18; ///< Number of pages that each host's disk holds.
   bool overtaking = true; ///< Whether messages may arrive in another order than they were sent.
   bool repair = true;     ///< Whether producers compare their pages with the directory.
   duration run = std::chrono::seconds(20);  ///< Duration of the faults; then the cluster heals.
   std::uint64_t events_max = 10'000;        ///< The faults also end after this many events.
-  std::uint32_t operations_per_second = 20; ///< Rate of the clients of each node.
+  std::uint32_t operations_per_second = 20; ///< Calls per second of the clients of each node.
   std::vector<step> steps;                  ///< Steps in order of time.
   std::vector<std::string> lost;  ///< Nodes that are killed, all at once, after the healing.
   std::vector<std::string> apart; ///< Nodes cut off from the other nodes when `lost` are killed.

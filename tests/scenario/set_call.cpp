@@ -15,7 +15,7 @@ using std::chrono::microseconds;
 
 namespace {
 
-/// One set of a page: carries out client/set_plan.hpp.
+/// One set of a page, which does what client/set_plan.hpp decides.
 class set_call : public client_call<set_call> {
 public:
   set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
@@ -33,7 +33,7 @@ private:
   const client::set_page page_;
   client::page_result result_;
   client::set_plan plan_;
-  std::uint64_t put_ = 0; ///< The number of the put.
+  std::uint64_t put_ = 0; ///< The number that the oracle gave to this put.
 };
 
 set_call::set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,
@@ -82,8 +82,8 @@ void set_call::commit() {
     by_.record_hold(now.key, bytes_of(now.slot));
     return by_.here().make_readable(now);
   });
-  // The node hears of the filled page up to 500 us later; readers of this host do not wait for
-  // that.
+  // The node hears of the filled page up to 500 us later; readers of this host may get the page
+  // before.
   cluster_.later(by_, microseconds(cluster_.time().below(500)),
                  [filled, unfilled = plan_.take_unfilled(), mode = mode_](process& node) {
                    node.serve_abandon(unfilled);
@@ -97,7 +97,8 @@ void process::put(const page_key& key, bool always) {
   if (drained_ || leaving_)
     return;
   using link::commit_mode;
-  // One page in eight is put as if it had been read elsewhere.
+  // One put in eight is a mirror, as a client makes it of a page that it has read from another
+  // host.
   const bool mirrors = cluster_.time().below(8) == 0;
   const auto mode = mirrors ? commit_mode::mirror : always ? commit_mode::store : commit_mode::skip;
   std::make_shared<set_call>(cluster_, *this, key, length_for(key), mode)->begin();

@@ -9,8 +9,8 @@
 
 namespace peercache::scenario {
 
-/// Time and the network of one run: events in order of time, drawn from one seed. Everything
-/// happens through this class, so the same seed gives the same run.
+/// Time and the network of one run: events in order of time, drawn from one seed. All events and
+/// random numbers of a run come from this class, so the same seed gives the same run.
 class world {
 public:
   using task = std::function<void()>;
@@ -19,17 +19,18 @@ public:
 
   time_point now() const noexcept { return now_; }
   std::uint64_t events() const noexcept { return events_; }
-  /// A hash over all events so far, and over the noted numbers.
+  /// Returns a hash over all events so far and over the numbers given to `note`: equal for equal
+  /// runs.
   std::uint64_t trace() const noexcept { return trace_; }
   void note(std::uint64_t what) noexcept { trace_ = (trace_ ^ what) * 0x100000001b3ull; }
   std::uint64_t below(std::uint64_t limit) noexcept;
 
   void at(time_point when, task what);
-  /// Runs the next event if it is due by `until`, else moves the time to `until`. False when no
-  /// event was due.
+  /// Runs the next event if it is due by `until`, else moves the time to `until`. Returns false
+  /// when no event was due.
   bool step(time_point until);
 
-  // Network between hosts; hosts are named by index.
+  // Methods for the network between hosts, which are named by index.
   void resize(std::size_t hosts);
   /// Returns how long a message sent now takes; nothing when the message is lost.
   std::optional<duration> way(std::size_t from, std::size_t to);
@@ -41,7 +42,7 @@ public:
 
   std::uint64_t loss_percent = 0;
   std::uint64_t repeat_percent = 0;
-  bool overtaking = true;         ///< False: messages arrive in the order of sending.
+  bool overtaking = true;         ///< Whether a message may overtake one that was sent before it.
   std::vector<duration> slowness; ///< Time added to every message that a host sends, by host.
 
 private:

@@ -59,15 +59,15 @@ public:
     return std::string(2, '\0') + length(static_cast<std::uint32_t>(list.size())) +
            std::string(list);
   }
-  /// A length as CAF writes it.
+  /// A length in the encoding of CAF's serializer.
   static std::string length(std::uint32_t value) {
     std::string bytes;
     for (; value > 127; value >>= 7)
       bytes += static_cast<char>(value | 128);
     return bytes + static_cast<char>(value);
   }
-  /// The bytes of a message that holds a message, and so on, `depth` levels deep; the innermost
-  /// message is empty.
+  /// The bytes of a message that contains a message, `depth` levels deep; the innermost message is
+  /// empty.
   static std::string nested(std::size_t depth) {
     std::string bytes;
     for (std::size_t i = 0; i < depth; ++i)

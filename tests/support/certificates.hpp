@@ -14,7 +14,8 @@
 
 namespace peercache {
 
-/// A CA of one cluster, and certificates of it, in a folder that lasts as long as this object.
+/// A cluster's certificate authority and the certificates that it issues, in a temporary folder
+/// that this object removes at its end.
 class certificates {
 public:
   explicit certificates(const std::string& cluster = "peercache")
@@ -29,7 +30,7 @@ public:
   const std::string& folder() const noexcept { return folder_; }
   const net::tls_authority& authority() const noexcept { return authority_; }
 
-  /// Issues a certificate, in place of the one of that name if there is any.
+  /// Issues a certificate, which replaces an earlier certificate of the same name.
   net::tls_files issue(net::tls_role role, const std::string& name,
                        std::chrono::seconds lifetime = std::chrono::hours(1)) const {
     auto made = authority_.issue(role, name, folder_, lifetime);

@@ -8,7 +8,8 @@
 namespace peercache::tests {
 namespace {
 
-/// Tells page contents apart without the product's checksums, which a test may be about.
+/// Returns a hash of a page's bytes. The product's checksums are not used, because tests check
+/// them.
 std::uint64_t digest_of(std::span<const std::byte> bytes) {
   std::uint64_t digest = bytes.size() + 1;
   for (std::size_t at = 0; at < bytes.size(); at += sizeof digest) {
@@ -28,7 +29,7 @@ std::string shown(std::span<const std::byte> bytes) {
   return fmt::format("{:x} {} {:016x}", version, bytes.size(), digest_of(bytes));
 }
 
-/// Text of a key: 20 digits, which no two keys of a run share.
+/// Returns a key's text in the history: 20 digits that differ for all keys of a run.
 std::string shown(const page_key& key) {
   std::string text;
   for (std::size_t i = 0; i < 10; ++i)

@@ -17,9 +17,9 @@
 
 namespace peercache::tests {
 
-/// Writes down what happens in a run. The script scripts/check_history.py judges the file and
-/// describes its format. This class judges nothing and does not know what bytes mean: it writes a
-/// page as its first 8 bytes, a digest of all its bytes, and their number.
+/// Records the events of a test's run in a file. The script scripts/check_history.py judges the
+/// file and describes its format. This class judges nothing and does not interpret bytes: it writes
+/// a page as its first 8 bytes, a digest of all its bytes, and their number.
 ///
 /// Threads: any, with a lock around each line. Files are complete when this object is destroyed.
 class history {
@@ -38,7 +38,7 @@ public:
   /// Notes that `process` is about to offer these bytes.
   void put(time_point at, std::string_view process, const page_key& key,
            std::span<const std::byte> bytes);
-  /// Notes that `process` has these bytes in place.
+  /// Notes that `process` has the page with these bytes in its pool from now on.
   void hold(time_point at, std::string_view process, const page_key& key,
             std::span<const std::byte> bytes);
   void drop(time_point at, std::string_view process, const page_key& key);

@@ -127,7 +127,7 @@ public:
   void forget(std::size_t i, const std::string& name) {
     perform(i, nodes_[i].machine->forget(name, now_));
   }
-  /// Delivers to node `i` a packet that no node of the net has sent.
+  /// Delivers this packet to node `i`, though no node of the net has sent it.
   void hear(std::size_t i, const discovery::packet& said) {
     perform(i, nodes_[i].machine->on_packet(said, now_));
   }
@@ -216,7 +216,7 @@ private:
     }
   }
 
-  /// Plans the node's next tick. Clocks are a little late, each time by another span.
+  /// Plans the node's next tick. Each tick comes a little late, by a random span, as timers do.
   void plan_tick(node& n) {
     if (!n.machine)
       return;

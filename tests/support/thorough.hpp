@@ -4,8 +4,8 @@
 
 namespace peercache {
 
-/// How often a test repeats what it does with other random numbers: `usual` times, and `all` times
-/// where the environment has PEERCACHE_TEST_THOROUGH (docs/testing.md).
+/// How many rounds a test makes, each with other random numbers: `usual`, or `all` where the
+/// environment has PEERCACHE_TEST_THOROUGH (docs/testing.md).
 inline int thorough(int all, int usual) {
   return std::getenv("PEERCACHE_TEST_THOROUGH") != nullptr ? all : usual;
 }

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-/// The two schedulers of `handoff_world`. The ranks of an engine do the same in the same turn, and
-/// take the lowest of their states for the room's.
+/// The schedulers of the two engines of `handoff_world`. All ranks of an engine do the same in the
+/// same turn, and the lowest state that a rank reports is the state of the room.
 namespace peercache::handoff::test {
 namespace {
 
-/// Turns after which an engine gives a room up.
+/// Number of scheduler turns after which an engine gives up a room that has not ended.
 constexpr std::uint32_t age_max = 120;
 
 constexpr std::uint32_t aborted_one_in = 150;
@@ -19,7 +19,7 @@ bool any_frozen(const Ranks& ranks) {
 
 } // namespace
 
-// -- the scheduler of decode
+// -- methods that play the scheduler of the decode engine
 
 room_state handoff_world::poll_decode(const request& at) const {
   auto lowest = room_state::success;
@@ -141,7 +141,7 @@ void handoff_world::check_bytes(const request& at) {
   }
 }
 
-// -- the scheduler of prefill
+// -- methods that play the scheduler of the prefill engine
 
 room_state handoff_world::poll_prefill(const request& at) const {
   auto lowest = room_state::success;
@@ -201,7 +201,7 @@ void handoff_world::init_prefill(request& at) {
       wrong("the number of pages is not taken");
 }
 
-/// Lets prefill compute some of a request's pages, and offers them.
+/// Lets the prefill ranks compute some of a request's pages and offer them to decode.
 void handoff_world::send_chunk(request& at) {
   auto& mine = at.prefill;
   if (mine.last || chance(2))

@@ -110,7 +110,7 @@ std::vector<state_items> rank_memory::states_of(std::span<const std::uint32_t> p
 
 std::uint64_t rank_memory::value(const buffer& in, std::uint64_t serial, std::uint32_t place,
                                  std::uint32_t word) const noexcept {
-  // A rank has its share of the units of each group, one after the other.
+  // Within each group of units (K's or V's heads, mamba's groups) a rank has consecutive units.
   const auto local = small_model::heads / ranks_.tp_size;
   const bool whole = in.of == kind::swa || in.of == kind::aux || (model_.mla && in.is_kv());
   const auto unit =
@@ -144,7 +144,7 @@ void rank_memory::fill_last(std::span<const std::uint32_t> pages, std::uint64_t 
                             std::uint32_t first_page, std::uint32_t window) {
   if (ranks_.cp != 0)
     return;
-  // A decode with all stages in one takes the aux row from prefill's last stage.
+  // A decode engine without pipeline stages takes the aux row from prefill's last stage only.
   const bool has_row = model_.decode_stages != 1 || ranks_.pp + 1 == ranks_.pp_size;
   for (auto& each : buffers_)
     if (each.of == kind::mamba || (each.of == kind::aux && has_row))

@@ -11,17 +11,18 @@
 
 namespace peercache::handoff::test {
 
-/// KV pages, states and aux rows of one worker, in words of eight bytes: one for each head of each
-/// token. Each word that the model computes names its request, so that no two requests have an
-/// equal one. Addresses are those of the words.
+/// KV pages, states and aux rows of one worker, in words of eight bytes: a page has one word for
+/// each head of each token. Each word that the model computes contains its request's number, so
+/// words of two requests are never equal. The addresses that the layout tells are the real
+/// addresses of these words.
 ///
-/// Items of states have the numbers of a request's pages: its item of mamba and its aux row have
-/// the number of its first page, and an item of the sliding window that of the window's page. So
-/// the owner of a page owns all items of that number.
+/// Items of states are numbered like a request's pages: the request's item of mamba and its aux row
+/// have the number of its first page, and an item of the sliding window has the number of the page
+/// in the window. So the owner of a page owns all items of that page's number.
 class rank_memory {
 public:
-  static constexpr std::uint32_t page_count = 10; ///< Pages of KV; each kind of state has as many
-                                                  ///< items.
+  /// Number of KV pages, and of items of each kind of state.
+  static constexpr std::uint32_t page_count = 10;
 
   rank_memory(const small_model& model, std::uint32_t worker, bool prefill);
 
@@ -42,9 +43,9 @@ public:
   /// Overwrites the page, and all items of its number, with random words, as another owner would.
   void scramble(std::uint32_t page, std::mt19937_64& random);
 
-  /// Words from this address on. @pre the words lie in one buffer
+  /// Returns the words from this address on. @pre the words lie in one buffer
   std::span<std::uint64_t> words_at(std::uint64_t address, std::uint32_t bytes);
-  /// The number of the page, or of the item, in which this address lies.
+  /// Returns the number of the page, or of the item, in which this address lies.
   std::uint32_t page_at(std::uint64_t address) const;
 
 private:

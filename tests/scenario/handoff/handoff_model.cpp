@@ -46,7 +46,7 @@ bool small_model::computes(std::uint32_t worker, std::uint32_t nth,
   const auto cp = ranks_of(worker, true).cp;
   if (!all_cp_ranks_send)
     return cp == 0;
-  // The first ranks have a page more where the pages cannot be shared out equally.
+  // If the number of pages is odd, the first context-parallel rank has one more than the second.
   const auto of_first = (pages + 1) / 2;
   return (cp == 0) == (nth < of_first);
 }

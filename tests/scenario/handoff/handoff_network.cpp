@@ -97,7 +97,8 @@ void handoff_world::deliver_to_decode(connection& at) {
     wrong("decode gets a message that is prefill's");
 }
 
-/// Carries out what the rooms of processes that are not frozen ask for.
+/// Sends the messages, and begins or cancels the reads, that the rooms of processes which are not
+/// frozen ask for.
 void handoff_world::carry_out() {
   for (auto& each : decode_)
     if (!each->frozen)

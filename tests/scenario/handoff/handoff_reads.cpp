@@ -49,8 +49,9 @@ handoff_world::progress handoff_world::step_read(decode_rank& by, read& at) {
   return progress::going_on;
 }
 
-/// Makes the checks that come before the first byte. A server looks whether the lease stands. A
-/// one-sided reader without the fence judges the entry now, which it should READ last.
+/// Makes the checks that come before the first byte. Where a server sends the bytes, it looks
+/// whether the lease stands. A one-sided reader should READ the lease's entry last; with the guard
+/// `fence` off it reads and judges the entry here, too early.
 handoff_world::progress handoff_world::begin_read(read& at) {
   auto& from = *prefill_[at.source];
   at.begun = true;

@@ -52,8 +52,8 @@ TEST(handoff, the_seed_of_the_environment_goes_well) {
   EXPECT_EQ(world.run(), "");
 }
 
-/// Runs seeds without the guard until one goes wrong with this fault; with the guard, the same seed
-/// must go well.
+/// Runs one seed after another with the guard `off` switched off, until a run shows this fault.
+/// With the guard on, the run of that seed must go well.
 void expect_needed(guard off, const std::string& fault) {
   for (std::uint64_t seed = 1; seed <= seeds_tried; ++seed) {
     guard_switched_off scope(off);

@@ -63,8 +63,8 @@ void handoff_world::step() {
   }
   unmap_when_unused();
   connect_workers();
-  for (std::size_t i = 0; i < requests_.size(); ++i) { // A request that succeeds may append another
-                                                       // one.
+  // By index, because a step in which a request succeeds may append another request.
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (chance(2))
       step_decode(requests_[i]);
     if (chance(2))
@@ -83,7 +83,7 @@ void handoff_world::step() {
   });
 }
 
-/// Checks that `take_changes` has named each room since its state changed last.
+/// Checks that `take_changes` has named each room since the room's state last changed.
 void handoff_world::check_changes() {
   const auto hear = [](auto& rank) {
     for (const auto id : rank.rooms.take_changes())
@@ -162,7 +162,7 @@ void handoff_world::kill_prefill() {
   prefill_pages_ = {};
   mapping_ = mapping::mapped;
   for (auto& at : requests_)
-    at.prefill.at = phase::over; // Nobody asks the next process for this room.
+    at.prefill.at = phase::over; // The new processes of prefill never hear of this room.
 }
 
 void handoff_world::kill_decode() {
@@ -184,7 +184,7 @@ void handoff_world::kill_decode() {
 /// Freezes or wakes ranks at random. Sometimes the other engine then finds a frozen rank silent and
 /// ends its connections.
 void handoff_world::freeze_or_wake() {
-  // An engine stands still when one of its ranks does.
+  // Freezing one random rank is enough, because an engine stands still when one of its ranks does.
   auto turn = [this](auto& rank, std::size_t ranks) {
     rank.frozen = rank.frozen ? !chance(3) : chance(6 * static_cast<unsigned>(ranks));
     return rank.frozen && chance(3);
@@ -198,7 +198,8 @@ void handoff_world::freeze_or_wake() {
       cut(each);
 }
 
-/// Prefill's weights change: all rooms end, and its memory is unmapped when no server reads it.
+/// Plays a change of prefill's weights: ends all of prefill's rooms, and has its memory unmapped
+/// when no server reads from it.
 void handoff_world::give_memory_back() {
   if (mapping_ != mapping::mapped ||
       std::any_of(prefill_.begin(), prefill_.end(), [](const auto& each) { return each->frozen; }))
@@ -223,7 +224,7 @@ void handoff_world::unmap_when_unused() {
   mapping_ = mapping::unmapped;
 }
 
-// -- the end of a run
+// -- methods that end a run
 
 void handoff_world::finish_all() {
   ending_ = true;

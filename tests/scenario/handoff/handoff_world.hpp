@@ -23,14 +23,15 @@ namespace peercache::handoff::test {
 ///
 /// - Real: `sender_rooms`, `receiver_rooms`, the messages' codec, `lease_table`, `transfer_plan`,
 ///   and `served_spans`, which judges leases.
-/// - What is given back belongs to somebody else at once, and is overwritten.
+/// - Memory that an engine gives back is overwritten at once, as by a new owner.
 /// - Faults: aborts on either side at any step, engines that are killed, ranks that are frozen,
 ///   connections that are cut, reads that fail, memory that is unmapped.
-/// - Numbers come again after a success of decode, at once; else when nobody still has them.
-/// Messages about the turns before may still be under way.
+/// - Room numbers are used again: after a success at decode at once, else when neither engine still
+///   has a room of that number. Messages about an earlier room of a number may still be under way.
 ///
-/// The guards are those of the process. `pin`: a server that sends rows pins their lease's entry,
-/// and prefill's memory is unmapped only when no entry is pinned.
+/// The guards (common/guards.hpp) that are off in the test's process are off here, too. With the
+/// guard `pin`, a server that sends rows pins their lease's entry, and prefill's memory is unmapped
+/// only when no entry is pinned.
 class handoff_world {
 public:
   explicit handoff_world(std::uint64_t seed);
@@ -41,8 +42,10 @@ public:
 
   struct counts {
     std::uint64_t succeeded = 0, failed = 0;
-    std::uint64_t retracted = 0; ///< Requests whose number was that of a success.
-    std::uint64_t timed_out = 0; ///< Ends by an engine's time-out, at either side.
+    /// Requests that started with the number of a request that had just succeeded.
+    std::uint64_t retracted = 0;
+    /// Rooms that the prefill or the decode engine ended by its time-out.
+    std::uint64_t timed_out = 0;
     /// Successes with a model that has states (of mamba or a sliding window), with several pipeline
     /// stages of prefill, and with pages shared out over prefill's context-parallel ranks; a model
     /// has stages or shares, never both.
@@ -54,14 +57,14 @@ public:
 
 private:
   enum class progress { going_on, failed, done };
-  /// A READ batch as the data plane has it, over a channel of its own.
+  /// One batch of reads as the data plane carries it out, over a channel that no other batch uses.
   struct read {
     read_order order;
-    std::size_t source = 0;                          ///< Index of the prefill rank that is read.
-    incarnation source_process;                      ///< The rank's process when the read was
-                                                     ///< ordered.
-    std::vector<std::vector<std::uint64_t>> fetched; ///< Words of each piece that left the source.
-    std::size_t written = 0;                         ///< Pieces that have arrived.
+    std::size_t source = 0;     ///< Index of the prefill rank that is read.
+    incarnation source_process; ///< The process of that prefill rank when the read was ordered.
+    /// For each piece that has left the source: its words.
+    std::vector<std::vector<std::uint64_t>> fetched;
+    std::size_t written = 0; ///< Pieces that have arrived at the decode rank.
     bool begun = false, pinned = false, cancelled = false;
     std::optional<bool> stands; ///< Whether the lease stands; empty until the lease was judged.
     progress came = progress::going_on;
@@ -87,13 +90,14 @@ private:
     std::map<room_id, room_state> told; ///< State that `poll` gave when `take_changes` named the
                                         ///< room last.
     std::vector<read> reads;
-    std::map<join_id, std::uint64_t> serials; ///< Serial number of the request of each turn.
+    /// For each turn (one use of a room number): its request's serial number.
+    std::map<join_id, std::uint64_t> serials;
     bool frozen = false;
   };
   struct connection {
     peer_id id; ///< Id of the connection, the same at both sides.
     std::size_t prefill = 0, decode = 0;
-    incarnation source; ///< The prefill rank's process.
+    incarnation source; ///< The prefill rank's process to which the connection was made.
     bool up = true;
     bool prefill_has_it = true,
          decode_has_it = true; ///< Whether each side still counts the connection as its own: false
@@ -103,9 +107,10 @@ private:
   enum class phase { waiting, running, ending, over };
   struct request {
     room_id number;
-    std::uint64_t serial = 0; ///< Number of the request, which no other request has.
+    std::uint64_t serial = 0; ///< Unique number of the request; room numbers repeat.
     std::uint32_t prefix = 0, length = 0;
-    std::uint32_t window = 0; ///< Pages of the sliding window at decode; prefill may have one more.
+    /// Pages of the sliding window at decode; prefill's window may have one page more.
+    std::uint32_t window = 0;
     struct at_decode {
       phase at = phase::waiting;
       bool connected = false, allocated = false;
@@ -185,7 +190,7 @@ private:
 
   std::mt19937_64 random_;
   small_model model_;
-  bool one_sided_; ///< Whether reads need nothing of the source's process, as with RDMA.
+  bool one_sided_; ///< Whether reads need no help of the process that they read from, as with RDMA.
   bool ending_ = false;
   std::uint64_t processes_ = 0;
   std::vector<std::unique_ptr<prefill_rank>> prefill_;

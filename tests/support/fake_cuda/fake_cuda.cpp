@@ -27,7 +27,8 @@ const int the_context = 0;
 
 constexpr int success = 0, invalid_value = 1, invalid_context = 201;
 
-/// The host's view of device memory; null for an address that is not device memory.
+/// Returns where the host can read and write the bytes of this device memory; null for an address
+/// that is not device memory.
 std::byte* alias_of(std::uint64_t address, std::size_t bytes) {
   const std::lock_guard hold(lock);
   auto found = allocations.upper_bound(address);
@@ -49,7 +50,7 @@ int may_copy() {
 
 extern "C" {
 
-/// Allocates device memory, whose pages the processor may neither read nor write.
+/// Allocates fake device memory. At the returned address the processor may neither read nor write.
 void* fake_cuda_allocate(std::size_t bytes) {
   allocation made;
   made.bytes = bytes;
@@ -73,17 +74,17 @@ void fake_cuda_free(void* device) {
   allocations.erase(found);
 }
 
-/// The address at which the test sees the bytes of this device memory.
+/// Returns the address at which a test can read and write the bytes of this device memory.
 void* fake_cuda_bytes(void* device) {
   return alias_of(reinterpret_cast<std::uintptr_t>(device), 0);
 }
 
-/// Makes copies fail from now on (1), or succeed again (0).
+/// Makes all later copies of the fake driver fail (1), or succeed again (0).
 void fake_cuda_fail_copies(int fail) {
   copies_fail = fail != 0;
 }
 
-/// Copies that were made since the process began.
+/// Returns how many copies the fake driver has made since the process began.
 std::uint64_t fake_cuda_copies() {
   return copies;
 }

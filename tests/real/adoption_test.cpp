@@ -1,4 +1,5 @@
-// Pages outlive their node: nodes that are killed or restarted go on with the pool that they left.
+// Tests that pages outlive their node's process: a node that is killed or restarted goes on with
+// the pool that its former process left.
 
 #include "storage/pool_header.hpp"
 #include "storage/pool_memory.hpp"
@@ -46,8 +47,8 @@ protected:
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  /// Returns a client that compares no checksums of its own host's pages: only the node keeps wrong
-  /// bytes from the reader.
+  /// Returns a client that does not compare checksums of its own host's pages, so that only the
+  /// node can keep wrong bytes from the reader.
   std::unique_ptr<client::cache_client> unverifying_client(std::size_t index = 0) {
     client::client_options options;
     options.node_port = node(index).ports().control_port;
@@ -130,8 +131,8 @@ TEST_P(damaged_pool, gives_wrong_bytes_to_nobody_unless_the_guard_is_off) {
   EXPECT_EQ(log_of(0).find(std::to_string(damaged) + " refused") != std::string::npos, guard_on);
 }
 
-/// The node is killed at each step of storage::take_over_step but `entry_withdrawn`: that step
-/// needs an entry that no node writes.
+/// The node is killed at each step of storage::take_over_step except `entry_withdrawn`, to which a
+/// node comes only with an entry that no node writes.
 TEST_F(adoption, that_is_killed_at_any_step_is_the_next_ones_to_finish) {
   constexpr std::uint32_t pages = 100;
   start_ring({.count = 1, .keep_pools = true, .program = PEERCACHE_NODE_SWITCHABLE});
@@ -146,7 +147,7 @@ TEST_F(adoption, that_is_killed_at_any_step_is_the_next_ones_to_finish) {
     damaged += damage_pool(objects().front(), 50);
     auto launch = launch_of(0);
     launch.environment = {{"PEERCACHE_TEST_TAKE_OVER_KILL_POINT", std::to_string(step)}};
-    // A node whose start succeeds is killed while it serves.
+    // If the start succeeds, the test kills the node while it serves.
     if (auto brief = cli::node_process::start(launch)) {
       EXPECT_EQ(brief->process().wait(milliseconds(10'000)), 128 + SIGKILL);
     }
@@ -225,7 +226,7 @@ protected:
   static constexpr std::uint32_t nodes = 5;
   const std::uint32_t pages = setting("PEERCACHE_ADOPTION_PAGES", 512);
   const std::uint32_t reads_wanted = setting("PEERCACHE_ADOPTION_READS", 0);
-  const std::uint32_t puts = pages * 6 / 5; ///< Pages put at each node.
+  const std::uint32_t puts = pages * 6 / 5; ///< Number of pages that the test puts at each node.
 
   void SetUp() override {
     fill_ring({}, [this](std::size_t i) { return unverifying_client(i); });
@@ -275,9 +276,9 @@ protected:
     });
   }
 
-  /// Starts a thread that sets random pages at the nodes that they were put at, until all nodes
-  /// were restarted. Each page has the next version, so bytes of two sets in one page would be
-  /// wrong.
+  /// Starts a thread that, until all nodes were restarted, sets random pages again at the nodes
+  /// that they were put at. Each set has a new version of the bytes, so a page with bytes of two
+  /// sets would be found wrong.
   std::thread write_all_the_time(std::uint32_t seed) {
     return std::thread([this, seed] {
       std::mt19937_64 random(seed);
@@ -299,8 +300,8 @@ protected:
     return found;
   }
 
-  /// Ends each node in turn with `end` and starts it again. Expects `percent` percent of the hits
-  /// before to be hits afterwards.
+  /// Ends each node in turn by `end` and starts it again. Expects at least `percent` percent as
+  /// many hits afterwards as before.
   void restart_all(const std::function<void(std::size_t)>& end, std::uint32_t percent) {
     const auto before = hits();
     EXPECT_GE(before, nodes * pages * 95 / 100) << "the pools are not full";
@@ -327,8 +328,8 @@ protected:
                 stored_.load(), lost_.load());
     EXPECT_GT(stored_, 0u);
   }
-  /// Returns how many hits had another byte than their page has: hits of the threads, and hits of
-  /// clients that compare no checksums and now read at each node what was put there.
+  /// Returns how many hits had a wrong byte: hits of the threads so far, and hits of clients
+  /// without checksums, which this function has read at each node what was put there.
   std::uint32_t wrong() {
     auto all = wrong_.load();
     for (std::uint32_t i = 0; i < nodes; ++i)
@@ -357,9 +358,9 @@ TEST_F(kept_pools, the_death_of_all_nodes_one_after_another_costs_a_page_in_twen
 
 namespace {
 
-/// The pools of nodes that are killed, of which each hundredth page is damaged while its node is
-/// dead. The parameter says whether the nodes compare the checksums of the pages that they adopt.
-/// The threads' clients do: they have the pools mapped while these are damaged.
+/// Pools of killed nodes, in which each hundredth page is damaged while the node is dead. The
+/// parameter says whether nodes compare the checksums of the pages that they adopt. The threads'
+/// clients always compare checksums, because they have the pools mapped while pages are damaged.
 class damaged_kept_pools : public kept_pools, public testing::WithParamInterface<bool> {
   void SetUp() override {
     fill_ring(GetParam() ? "" : "adoption", [this](std::size_t i) { return client_of(i); });
@@ -370,7 +371,8 @@ INSTANTIATE_TEST_SUITE_P(guard, damaged_kept_pools, testing::Bool(),
 
 } // namespace
 
-/// The control of the test above: its reads find wrong bytes if there are any to be found.
+/// Where nodes do not compare the checksums of adopted pages, reads must find wrong bytes: this
+/// shows that the test would notice them.
 TEST_P(damaged_kept_pools, give_wrong_bytes_to_nobody_unless_the_guard_is_off) {
   std::uint32_t damaged = 0;
   restart_all(

@@ -1,4 +1,4 @@
-// Nodes that others cannot reach at the address that they advertise.
+// Tests of nodes that other nodes cannot reach at the address that they advertise.
 
 #include "local_ring.hpp"
 
@@ -10,7 +10,8 @@ namespace {
 
 using advertising = local_ring;
 
-/// Starts a node that nobody reaches: nothing of it listens at 127.0.0.9. It never becomes ready.
+/// Starts a node that advertises 127.0.0.9, where it does not listen: nobody reaches it, so it
+/// never becomes ready.
 result<cli::child_process> start_unreachable(const cli::node_process& seed, const std::string& name,
                                              const std::filesystem::path& log) {
   cli::node_launch launch;
@@ -30,8 +31,8 @@ bool says(const std::filesystem::path& log, const std::string& words) {
   return std::string{std::istreambuf_iterator<char>(file), {}}.find(words) != std::string::npos;
 }
 
-/// Two nodes that nobody reaches would be masters by their names, and nothing could be decided
-/// without them.
+/// By their names the two nodes that nobody reaches would become masters, and the cluster could
+/// then decide nothing.
 TEST_F(advertising, an_address_that_nobody_reaches_keeps_a_node_out_and_both_sides_say_why) {
   const auto reason = "nobody answers at the address that it advertises, 127.0.0.9:";
   std::vector<std::filesystem::path> logs;

@@ -35,7 +35,7 @@ public:
   using round = std::function<void(std::uint32_t, tally&)>;
   explicit good_client(round one)
       : thread_([this, one = std::move(one)] {
-          // At least `gets_min` calls are made, so that the share of hits is one of many calls
+          // At least `gets_min` gets are made, so that the share of hits is that of many gets,
           // however short the attack is.
           for (std::uint32_t i = 0; i < gets_min || !done_.load(); ++i)
             one(i, tally_);
@@ -52,11 +52,11 @@ private:
 
   std::atomic<bool> done_{false};
   tally tally_;
-  std::thread thread_; ///< Declared last, because the thread uses all other members.
+  std::thread thread_; ///< Declared last, so that it starts after all members that it uses.
 };
 
-/// Three nodes, a client of ours that goes on working, and what a hostile program needs. Each test
-/// is one kind of attack; at its end the client and the nodes must be unhurt.
+/// Three nodes, a well-behaved client that works all the time, and tools of a hostile program. Each
+/// test makes one kind of attack; at its end, client and nodes must be unhurt.
 class attack : public foreign_program {
 protected:
   void SetUp() override {
@@ -73,7 +73,8 @@ protected:
     put(*owner_, 0, pages);
     ASSERT_TRUE(within(milliseconds(10'000),
                        [this] { return count_existing(*reader_, 0, pages) == pages; }));
-    // Connections that are made at the first use are made now.
+    // Reads each page once, so that connections which are made at first use exist before the
+    // attack.
     for (std::uint32_t id = 0; id < pages; ++id)
       ASSERT_EQ(get(*reader_, id).result.status, page_status::hit);
     good_.emplace([this](std::uint32_t i, good_client::tally& sum) { get_one(i % pages, sum); });
@@ -87,8 +88,8 @@ protected:
     foreign_program::TearDown();
   }
 
-  /// Asks the directory for a page of the node under attack, and gets it, from another host's
-  /// client.
+  /// As a client of another host: asks the directory for a page of the node under attack, and gets
+  /// the page.
   void get_one(std::uint32_t id, good_client::tally& sum) {
     ++sum.gets;
     sum.hits += count_existing(*reader_, id, 1);
@@ -119,7 +120,8 @@ protected:
       }
     }
   }
-  /// Lines of a node's log about connections that a message has ended.
+  /// Number of lines in node `i`'s log that say that it ended a connection because of a forged
+  /// message.
   std::size_t refusals_told_by(std::size_t i) {
     std::ifstream file(node(i).launch().folder / "node.log");
     std::size_t lines = 0;
@@ -176,7 +178,7 @@ protected:
         return std::stoull(line.substr(6));
     return 0;
   }
-  /// Processor time of all threads of the first node so far, in clock ticks.
+  /// Processor time that the first node's process has used so far, in clock ticks.
   std::uint64_t cpu_ticks() {
     std::ifstream file("/proc/" + std::to_string(node(0).process().pid()) + "/stat");
     std::string stat{std::istreambuf_iterator<char>(file), {}};

@@ -1,5 +1,5 @@
-// Hostile programs at the ports of three nodes, while a client of ours goes on working. Each test
-// is one kind of attack; scripts/attack runs them all.
+// Tests of hostile programs at the ports of three nodes, while a well-behaved client works. Each
+// test makes one kind of attack; scripts/attack runs all of them.
 
 #include "attack_ring.hpp"
 #include "directory/wire.hpp"
@@ -33,13 +33,14 @@ TEST_F(attack, greeted_connections_that_ask_nothing_cost_no_processor_time) {
     idle.push_back(connect_to(port));
     say(idle.back(), greeting);
   }
-  expect_unhurt(); // The good client ends, so that what is left is the connections' cost.
-  // What the node does now and then, such as to scrub slots, falls into some of the looks only.
+  expect_unhurt(); // Ends the good client, so that only the connections cost processor time.
+  // The least of three measurements counts, because the node's occasional work, such as scrubbing
+  // slots, falls into some of them only.
   const auto least_of_three = [this] {
     double least = 1;
     for (int look = 0; look < 3; ++look) {
       const auto before = cpu_ticks();
-      // The share of the processor is measured over this time.
+      // The measurement lasts for this second.
       std::this_thread::sleep_for(std::chrono::seconds(1));
       least = std::min(least, static_cast<double>(cpu_ticks() - before) /
                                   static_cast<double>(::sysconf(_SC_CLK_TCK)));
@@ -70,7 +71,7 @@ TEST_F(attack, lengths_that_are_only_announced_cost_no_memory) {
   for (int i = 0; i < 10; ++i) {
     liars.push_back(connect_to(control_port()));
     std::string header(caf::io::basp::header_size, '\0');
-    header[0] = 1; // client_handshake
+    header[0] = 1; // BASP's operation client_handshake.
     header.replace(4, 4, 4, '\xff');
     say(liars.back(), header);
     liars.push_back(connect_to(lookup_port()));
@@ -106,7 +107,7 @@ TEST_F(attack, slow_and_greedy_http_clients) {
   expect_cut_off(dripping);
 }
 
-/// The bytes with which a reader asks the page server for this page.
+/// Returns the bytes with which a reader asks a page server for this page.
 std::string request_for(const page_key& key, const directory::page_location& where,
                         const std::string& cluster) {
   rdma::hello hello;
@@ -125,8 +126,8 @@ std::string request_for(const page_key& key, const directory::page_location& whe
 }
 
 TEST_F(attack, readers_that_take_their_pages_slowly) {
-  // Together the readers ask for more bytes than the node may pin, and take next to nothing of
-  // them.
+  // Together the slow readers ask for more bytes than the node may pin for answers, and receive
+  // almost none.
   constexpr std::uint32_t large_id = 100'000;
   constexpr std::size_t readers = 20;
   std::vector<std::byte> bytes(16u << 20);
@@ -152,7 +153,7 @@ TEST_F(attack, readers_that_take_their_pages_slowly) {
         say(each, request);
       }
     }
-    std::this_thread::sleep_for(milliseconds(100)); // A reader is slow by waiting.
+    std::this_thread::sleep_for(milliseconds(100)); // A slow reader pauses between its small reads.
   }
 }
 
@@ -183,7 +184,8 @@ TEST_F(attack, forged_views_ballots_and_joins) {
       forge(victim, join);
     }
   }
-  // The cluster still decides: a node that dies is expelled and taken in again.
+  // After the attack the cluster must still decide: it expels a node that dies and takes it in
+  // again.
   const auto members = [this] { return current_view().members.size(); };
   ASSERT_TRUE(within(milliseconds(5000), [&] { return members() == 3; })) << members();
   EXPECT_EQ(current_view().term, view.term);

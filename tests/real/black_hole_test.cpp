@@ -46,7 +46,8 @@ constexpr milliseconds directory_timeout(1000);
 
 class black_holes : public survival_ring {
 protected:
-  /// Makes `calls` single calls; fails at the first one that takes longer than `bound`.
+  /// Makes `calls` calls, one after another; fails at the first call that takes longer than
+  /// `bound`.
   template <class Call>
   testing::AssertionResult each_takes_at_most(milliseconds bound, std::uint32_t calls, Call call) {
     for (std::uint32_t i = 0; i < calls; ++i) {
@@ -58,8 +59,9 @@ protected:
     return testing::AssertionSuccess();
   }
 
-  /// Whether the view of this node stays the same for `how_long`. A machine that stands still
-  /// longer than an expiry makes a cluster lose members, so the best of `rounds_max` rounds counts.
+  /// Whether the view of this node stays the same for `how_long` in one of `rounds_max` rounds. One
+  /// round would not do: a machine that stands still for longer than an expiry makes the cluster
+  /// lose members.
   bool keeps_its_view(std::size_t index, milliseconds how_long) {
     for (int round = 0; round < rounds_max; ++round) {
       const auto before = wait_for_view(index);
@@ -113,7 +115,8 @@ protected:
     return keys;
   }
 
-  /// Whether all keys are found within 400 ms, a quarter of which a silent owner may take.
+  /// Whether one `exists` finds all keys within 400 ms; waiting for a silent owner may use up a
+  /// quarter of this time.
   static bool all_exist(client::cache_client& client, const std::vector<page_key>& keys) {
     std::vector<client::page_result> results(keys.size());
     client.exists(keys, results, clock::now() + milliseconds(400));
@@ -186,11 +189,11 @@ TEST_F(black_holes, a_peer_that_never_answers_delays_nothing_among_the_others) {
   })) << "the other owner of each key was told at once";
 }
 
-/// Records that a view change moves to a silent owner wait for it; records that move to others do
-/// not.
+/// Records that a view change moves to a silent owner wait for this owner; records that move to
+/// other owners must not wait.
 TEST_F(black_holes, a_peer_that_never_answers_delays_no_record_that_moves_to_another) {
-  // At this republish rate it takes at least a quarter of a second until the records of a dead node
-  // are told to their new owners.
+  // At this republish rate, nodes need at least a quarter of a second to publish the records that a
+  // dead node owned to their new owners.
   start_ring({.count = 4,
               .heartbeat = milliseconds(500),
               .expiry = milliseconds(2000),

@@ -1,7 +1,7 @@
-// Messages in CAF's protocol that anybody who reaches a control port can send (docs/security.md),
-// sent to three nodes while a client of ours goes on working. Each test is one kind of message;
-// scripts/attack runs them all. With PEERCACHE_TEST_GUARDS_OFF=frames the nodes have no guard, and
-// break.
+// Tests of messages in CAF's protocol that anybody who reaches a control port can send
+// (docs/security.md). They are sent to three nodes while a well-behaved client works. Each test
+// sends one kind of message; scripts/attack runs all of them. With PEERCACHE_TEST_GUARDS_OFF=frames
+// nodes do not check messages, and break.
 
 #include "attack_ring.hpp"
 #include "tests/support/basp_frames.hpp"
@@ -17,8 +17,8 @@ namespace {
 
 using operation = basp_frames::operation;
 
-/// Messages are sent to the actors with the numbers 1 to this one, among which are all of a node's
-/// own actors.
+/// Tests send messages to the actors with the numbers 1 to `actors_max`. All actors of a node have
+/// such numbers.
 constexpr std::uint64_t actors_max = 60;
 constexpr std::uint64_t usual_id = caf::message_id::default_async_value;
 
@@ -39,7 +39,7 @@ protected:
       bytes.remove_prefix(sent < 0 ? 0 : static_cast<std::size_t>(sent));
     }
   }
-  /// A process that CAF has not heard of, at the control port of the node under attack.
+  /// Returns frames of a process that the node under attack does not know.
   basp_frames stranger() {
     caf::node_id::default_data::host_id_type host{};
     host[0] = 1;
@@ -51,7 +51,8 @@ protected:
     say_all(connection, stranger().handshake() + frame);
     return connection;
   }
-  /// Says this message to each actor of the node, on a connection for each.
+  /// Sends this message to each actor of the node, each time on a new connection. Returns the
+  /// connections.
   sockets say_to_all(const std::string& message, std::uint64_t id = usual_id) {
     sockets all;
     for (std::uint64_t actor = 1; actor <= actors_max; ++actor)
@@ -92,7 +93,7 @@ TEST_F(caf_attack, an_exit_message_of_a_process_that_has_not_shaken_hands) {
 TEST_F(caf_attack, down_messages_and_links) {
   expect_refused(say_to_all(message_of(caf::down_msg{{}, caf::exit_reason::kill})));
   expect_refused(say_to_all(message_of(caf::group_down_msg{})));
-  // A link to an actor of the node itself, which CAF takes for one elsewhere.
+  // Links the gateway to an actor of its own node as if that actor were in another process.
   const auto victim = caf::actor_cast<caf::strong_actor_ptr>(gateways_.front());
   expect_refused(say_to_all(message_of(caf::link_atom_v, victim)));
 }
@@ -137,7 +138,7 @@ TEST_F(caf_attack, messages_for_actors_of_caf_and_for_others_behind_the_node) {
         usual_id, caf::io::basp::header::named_receiver_flag);
     all.push_back(shake_hands_and_say(said));
   }
-  // A message from one member to another, which a third process claims to pass on.
+  // Forges a message that claims to be routed: from one member to another, by way of the sender.
   const auto nodes = stranger().written(gateways_[2].node(), gateways_[1].node());
   const auto killing = message_of(caf::exit_msg{{}, caf::exit_reason::kill});
   all.push_back(shake_hands_and_say(stranger().frame(
@@ -170,7 +171,8 @@ TEST_F(caf_attack, frames_with_changed_bytes) {
     for (auto n = 1 + random() % 4; n > 0; --n)
       frame[random() % frame.size()] = static_cast<char>(random());
     const auto connection = shake_hands_and_say(frame);
-    // The next frame comes when the node has answered this handshake, and has the frame behind it.
+    // Waits until the node has answered the handshake, so that it has received the frame, too,
+    // before the connection is closed.
     pollfd news{connection.get(), POLLIN, 0};
     ::poll(&news, 1, 1000);
   }
@@ -198,7 +200,7 @@ TEST_F(caf_attack, random_bytes_after_a_handshake) {
   expect_refused(all);
 }
 
-/// Three nodes without the guard of frames, to show what the guard prevents.
+/// Three nodes without the guard `frames`, to show what this guard prevents.
 class unguarded : public foreign_program {
 protected:
   void SetUp() override {
@@ -206,7 +208,7 @@ protected:
     prototype_.environment = {{"PEERCACHE_TEST_GUARDS_OFF", "frames"}};
     foreign_program::SetUp();
   }
-  /// Sends this message to the gateway of the first node, and expects that the node's process ends.
+  /// Sends this message to the first node's gateway, and expects that the node's process ends.
   void expect_the_end_by(const std::string& message, std::uint64_t id) {
     caf::node_id::default_data::host_id_type host{1};
     const basp_frames stranger(system_, caf::make_node_id(1, host));

@@ -33,7 +33,7 @@ inline page_key key_in(std::string_view space, std::uint32_t id) {
   return key_space{std::span{&space, 1}}.key_of(std::to_string(id));
 }
 
-/// How many of the pages [first, first + count) of a space are hits for this client with the bytes
+/// Returns how many of the pages [first, first + count) of a space this client gets with the bytes
 /// of `version`. Expects that no hit has wrong bytes.
 inline std::uint32_t hits_of(cache_client& engine, std::string_view space, std::uint32_t first,
                              std::uint32_t count, std::uint32_t version) {
@@ -84,8 +84,8 @@ inline void set(cache_client& engine, std::string_view space, std::uint32_t firs
   }
 }
 
-/// Looks all the time, on a thread of its own, whether an engine finds or reads a page that was set
-/// before the clear.
+/// A thread that checks all the time whether an engine finds or reads a page that was set before
+/// the clear.
 class watch {
 public:
   watch(cache_client& engine, std::uint32_t all_pages)
@@ -156,8 +156,8 @@ public:
   }
 
   static constexpr std::uint32_t all_pages() { return count * pages; }
-  /// Number of pages that are watched: those of `all_pages`, and behind them those that some
-  /// interleavings set right before the clear.
+  /// Number of pages that are watched: those that `all_pages` counts, and after them the pages that
+  /// some tests set right before the clear.
   static constexpr std::uint32_t watched_pages() { return all_pages() + pages; }
   cache_client& engine(std::size_t i) { return *engines_[i]; }
   cli::node_process& node(std::size_t i) { return nodes_[i]; }
@@ -254,15 +254,15 @@ public:
   client::clear_result clear(std::size_t i, milliseconds at_most = clear_time) {
     return engine(i).clear(cleared, clock::now() + at_most);
   }
-  /// Clears the space by way of this node and expects that the clear is certain. All engines are
-  /// watched from then on.
+  /// Clears the space by way of this node and expects that the clear is certain. From then on
+  /// watches all engines.
   void clear_for_certain(std::size_t i) {
     const auto said = clear(i);
     ASSERT_TRUE(said.certain) << said.why_not;
     watch_all();
   }
-  /// Clears the space by way of node `i` and expects that the clear is not certain because of node
-  /// `away`. The engines of the other nodes are watched from then on.
+  /// Clears the space by way of node `i` and expects that the clear is uncertain because of node
+  /// `away`. From then on watches the engines of all other nodes.
   void clear_but_for(std::size_t i, std::size_t away, milliseconds at_most = milliseconds(1500)) {
     const auto said = clear(i, at_most);
     EXPECT_FALSE(said.certain);
@@ -288,8 +288,8 @@ public:
                hits_of(engine(i), cleared, 0, watched_pages(), 0) !=
            0;
   }
-  /// Waits until this node, which was away, has heard of the clear. Its engine is watched from then
-  /// on.
+  /// Waits until this node, which missed the clear, has heard of it. From then on watches the
+  /// node's engine.
   void wait_until_gone(std::size_t i) {
     ASSERT_TRUE(within(patience, [&] { return !finds_any(i); })) << "engine " << i;
     watch_engine(i);
@@ -326,7 +326,7 @@ public:
       watches_[i].reset();
     }
   }
-  /// Gives node `i`'s engine a new client; to the cache it is a new process.
+  /// Gives node `i`'s engine a new client, as when the engine's process restarts.
   void restart_engine(std::size_t i) {
     stop_watching(i);
     open_engine(i);

@@ -1,4 +1,4 @@
-// The command `peercache clear`, run by a script and by a person.
+// Tests of the command `peercache clear`, run by a script and by a person at a terminal.
 
 #include "local_ring.hpp"
 

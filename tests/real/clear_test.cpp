@@ -1,5 +1,5 @@
-// Interleavings of `clear` with other events: afterwards no page that was set before the clear is a
-// hit.
+// Tests of `clear` interleaved with other events: afterwards no page that was set before the clear
+// may be a hit.
 
 #include "clear_cluster.hpp"
 
@@ -45,7 +45,9 @@ const interleaving interleavings[] = {
            set(all.engine(1), cleared, 2000 + rounds, 1, 0);
        });
        EXPECT_TRUE(within(patience, [&] { return rounds > 2; }));
-       const auto before = rounds.load(); // Pages set from here on may be hits or not.
+       // Pages of this round and later ones are set during or after the clear: they may be hits or
+       // not.
+       const auto before = rounds.load();
        all.clear_for_certain(0);
        for (std::size_t i = 0; i < cluster::count; ++i)
          EXPECT_EQ(hits_of(all.engine(i), cleared, 2000, before, 0), 0u) << "engine " << i;
@@ -217,8 +219,8 @@ const interleaving interleavings[] = {
     {"a_node_restarts_while_it_is_cleared",
      [](cluster& all) {
        all.settle_disk(1);
-       // Clears are tried until one says that it is certain, while the node restarts. From then on
-       // all engines are watched, because that answer must be true.
+       // While the node restarts, this thread clears until a clear says that it is certain. From
+       // then on all engines are watched, because that answer must be true.
        std::atomic<bool> certain{false};
        std::thread clearing([&] {
          for (auto until = clock::now() + patience; !certain && clock::now() < until;)

@@ -1,4 +1,5 @@
-// What the command line costs: processor time, libraries, and the time until a command's answer.
+// Tests of what the command line costs: processor time, libraries, and the time until a command's
+// answer.
 
 #include "local_ring.hpp"
 
@@ -18,7 +19,7 @@ using std::chrono::microseconds;
 
 constexpr const char* command_line = PEERCACHE_CLI_DIR "/peercache";
 
-/// The processor time, of user and system, that `peercache --help` takes. 0: it has failed.
+/// Returns the user and system time that `peercache --help` takes; 0 when it fails.
 microseconds cost_of_help() {
   const auto child = ::fork();
   if (child == 0) {
@@ -56,7 +57,8 @@ TEST(cli_cost, libraries_that_only_a_node_needs_are_not_loaded) {
     EXPECT_EQ(libraries.find(shed), std::string::npos) << shed << ": " << libraries;
 }
 
-/// `bench disk` goes on in peercache-node, which has RocksDB, with all its words.
+/// `peercache bench disk` needs RocksDB, so it executes peercache-node, which links RocksDB, with
+/// the same arguments.
 TEST(cli_cost, the_command_that_needs_rocksdb_goes_on_in_the_node_program) {
   const auto refused = run_cli({"-o", "json", "bench", "disk", "--store", "nothing"});
   EXPECT_EQ(refused.exit_code, 2);

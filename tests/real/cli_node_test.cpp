@@ -1,4 +1,4 @@
-// Which node the command line asks, and how long it tries to reach the node.
+// Tests of which node the command line asks, and of how long it tries to reach the node.
 
 #include "local_ring.hpp"
 
@@ -14,7 +14,7 @@ namespace peercache::real::cli_node_test {
 
 namespace {
 
-/// A port that answers no SYN: nobody accepts, and its queue is full.
+/// A port that answers no SYN, because nobody accepts its connections and its queue is full.
 class silent_port {
 public:
   silent_port() {
@@ -54,7 +54,7 @@ finished_program ask_with(const std::string& file, std::vector<std::string> word
 
 class cli_node : public local_ring {
 protected:
-  /// Writes a configuration file, behind the name of the cluster.
+  /// Writes a configuration file: the name of the cluster, followed by `text`. Returns the path.
   std::string file_of(const std::string& text) {
     const auto path = (folder_->path() / "node.toml").string();
     std::ofstream(path) << "[cluster]\nname = \"" << cluster() << "\"\n" << text;

@@ -1,4 +1,5 @@
-// The command line at a terminal: questions before what cannot be undone, and lines of its width.
+// Tests of the command line at a terminal: it asks before it does what cannot be undone, and its
+// lines fit the terminal's width.
 
 #include "disk_node.hpp"
 #include "local_ring.hpp"
@@ -11,7 +12,8 @@ namespace peercache::real::cli_terminal_test {
 
 namespace {
 
-/// Columns of the longest line of an output without control sequences.
+/// Returns the number of columns of an output's longest line. @pre the output has no control
+/// sequences
 std::size_t longest_of(const std::string& said) {
   std::size_t longest = 0;
   std::istringstream lines(said);
@@ -23,14 +25,14 @@ std::size_t longest_of(const std::string& said) {
   return longest;
 }
 
-/// What `peercache` with these words writes at a terminal of this width.
+/// Returns what `peercache` with the arguments `words` writes at a terminal of this width.
 std::string written_at(unsigned short columns, std::vector<std::string> words) {
   terminal_program program(std::move(words), columns);
   program.finish();
   return program.said();
 }
 
-/// Answers the question of a command that asks. Returns the exit status.
+/// Runs a command that asks a question, and types the answer. Returns the exit status.
 int answer(std::vector<std::string> words, const std::string& typed) {
   terminal_program program(std::move(words));
   EXPECT_TRUE(program.says("Type yes")) << program.said();
@@ -99,7 +101,7 @@ TEST_F(cli_terminal, facts_and_tables_keep_to_its_width) {
   }
   for (const unsigned short columns : {80, 40}) {
     const auto nodes = written_at(columns, words_of({"nodes", "--timeout", "300ms"}));
-    EXPECT_LE(longest_of(nodes), columns + 8u) << nodes; // The head's control characters.
+    EXPECT_LE(longest_of(nodes), columns + 8u) << nodes; // The head line has 8 control characters.
     for (const char* part : {"EVICTIONS", "RECORDS", "32.0 MiB"})
       EXPECT_NE(nodes.find(part), std::string::npos) << nodes;
   }

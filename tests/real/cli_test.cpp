@@ -112,8 +112,8 @@ TEST_F(cli_ring, status_names_the_frozen_node_and_what_it_means) {
 
 using cli_of_five = survival_ring;
 
-/// The fifth node is not a master: it speaks the membership protocol with masters only, but its
-/// links go to every member.
+/// The fifth node is not a master: it exchanges membership packets with masters only, but it has
+/// links to every member.
 TEST_F(cli_of_five, a_cluster_with_more_members_than_masters_is_well) {
   start_ring({.count = 5});
   if (HasFatalFailure())
@@ -152,7 +152,7 @@ TEST_F(cli_ring, ring_and_shards_account_for_every_key_and_record) {
   EXPECT_EQ(ask({"shard", "show", "nobody"}).exit_code, 1);
 }
 
-/// Commands that need a session are refused too, and long before their time-out of 30 s.
+/// Commands that need a session with the node are refused, too, long before their time-out of 30 s.
 TEST_F(cli_ring, another_clusters_name_is_refused_and_the_node_tells_none) {
   for (const char* command : {"status", "nodes", "ping", "get", "exists", "put", "rm"}) {
     std::vector<std::string> words{command, "-o", "json", "--node", address(0), "--cluster"};
@@ -235,8 +235,8 @@ TEST(cli, a_demo_under_tls_gives_no_wrong_bytes) {
   EXPECT_GT(report["hits"].get<int>(), 0);
 }
 
-/// A fault that is found before any node was started is all that is reported, and no folder stays
-/// behind.
+/// When the demo finds a fault before it starts a node, it reports nothing but this fault, and
+/// leaves no folder behind.
 TEST(cli, a_demo_that_cannot_begin_is_a_usage_error_and_leaves_no_folder) {
   auto folder = cli::run_folder::make("peercache-real");
   ASSERT_TRUE(folder);
@@ -306,7 +306,7 @@ TEST_F(cli_ring, a_node_that_its_seed_refuses_says_so_in_its_log) {
   }));
 }
 
-/// The first message that is shown to somebody who has mistyped a seed.
+/// The tested message is the first that somebody sees who has mistyped the address of a seed.
 TEST(cli, a_node_without_a_cluster_says_so) {
   auto folder = cli::run_folder::make("peercache-real");
   ASSERT_TRUE(folder);

@@ -22,8 +22,8 @@ constexpr milliseconds long_enough(10'000);
 /// Rounds of each measurement; the best one counts, because other programs use the processor too.
 constexpr std::uint32_t rounds = 3;
 
-/// Times calls for one batch of pages, whose 256 MiB are in this process. The pages' results are in
-/// `results_`.
+/// Measures how long calls for one batch of pages (256 MiB in this process's memory) take. The
+/// calls write the pages' results to `results_`.
 class deadlines : public survival_ring {
 protected:
   std::span<std::byte> page(std::uint32_t index) {
@@ -36,7 +36,8 @@ protected:
   }
   void clear_memory() { std::fill(memory_.begin(), memory_.end(), std::byte{0xa5}); }
 
-  /// Returns how long `call` takes with the pages of the batch, each of one part.
+  /// Returns how long `call` takes with the batch of pages from number `first` on, each in one
+  /// part.
   template <class Part, class Page, class Call>
   clock::duration time_batch(std::uint32_t first, Call&& call) {
     std::vector<Part> parts;
@@ -159,8 +160,8 @@ TEST_F(deadlines, a_large_set_ends_in_time_and_keeps_no_slot_that_it_did_not_fil
     expect_flushed(*client);
     remove_batch(*client, first);
     ASSERT_EQ(count(page_status::hit), batch_pages);
-    // Only slots that are leased for the next set stay in use; slots of removed pages are zeroed
-    // before they are free, and a set that waits for them takes longer than its own work.
+    // Waits until only the slots that the client has leased for its next set are in use. Slots of
+    // removed pages are zeroed before they are free; a set that waited for them would take longer.
     ASSERT_TRUE(uses_at_most(batch_bytes / 8));
   }
   const auto before = bytes_used();
@@ -188,8 +189,7 @@ TEST_F(deadlines, a_large_set_ends_in_time_and_keeps_no_slot_that_it_did_not_fil
   set_batch(*client, first, milliseconds(-1));
   EXPECT_EQ(count(page_status::timed_out), batch_pages);
   EXPECT_TRUE(uses_at_most(before));
-  // This set takes four fifths of the pool: slots that earlier calls had lost would leave no room
-  // for it.
+  // This set needs four fifths of the pool: if earlier calls had lost slots, it would find no room.
   set_batch(*client, first, long_enough);
   EXPECT_EQ(count(page_status::stored), batch_pages);
 }
@@ -207,7 +207,8 @@ TEST_F(deadlines, a_holder_that_does_not_answer_a_removal_holds_up_no_other) {
   while (node(silent).launch().name != frozen.name)
     ++silent;
   const auto living = (silent + 1) % 3;
-  // Records of these pages are at the two other nodes, so that looking them up takes no time.
+  // Chooses pages whose records are at the two nodes that are not frozen, so that look-ups take no
+  // time.
   const discovery::hash_ring ring{view->members};
   std::vector<std::uint32_t> ids;
   for (std::uint32_t id = 0; ids.size() < 2 && id < 1000; ++id)
@@ -236,7 +237,7 @@ TEST_F(deadlines, a_holder_that_does_not_answer_a_removal_holds_up_no_other) {
   EXPECT_EQ(call.wait_for(milliseconds(0)), std::future_status::timeout)
       << "it waited for one that is silent";
   EXPECT_TRUE(took_at_most(patience + grace, begin, call.get()));
-  // The link to the frozen node may be given up before the deadline, which makes its page
+  // The client may give up the link to the frozen node before the deadline, which makes the page
   // `unreachable`.
   EXPECT_TRUE(removed[0].status == page_status::timed_out ||
               removed[0].status == page_status::unreachable)

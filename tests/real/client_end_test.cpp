@@ -1,4 +1,4 @@
-// The end of a client's calls, and the end of a client in a forked child.
+// Tests of how a client's calls end when it closes, and of a client in a forked child.
 
 #include "client/admin_client.hpp"
 #include "local_ring.hpp"
@@ -17,7 +17,7 @@ namespace {
 class client_end : public local_ring {
 protected:
   static constexpr milliseconds far{30'000};
-  /// How long the end of a call, or of a client, may take.
+  /// Longest time that the end of a call, or of a client, may take.
   static constexpr milliseconds at_once{1000};
 
   /// Forks a child that runs `body`. Returns the child's status; -1 when it has not ended in time.
@@ -49,8 +49,8 @@ bool says_closed(const client::clear_result& outcome) {
   return outcome.why_not.find("the client is closed") != std::string::npos;
 }
 
-/// Calls everything of the client. Returns 0 when all is closed, else the number of the call that
-/// is not.
+/// Makes each call of a client that a fork has copied. Returns 0 when every call says `closed`,
+/// else the number of a call that does not.
 int open_call_in_child(client::cache_client& client, const page_key& key) {
   std::vector<std::byte> bytes(4096);
   const client::const_part from{bytes.data(), 4096};
@@ -80,7 +80,7 @@ int open_call_in_child(client::cache_client& client, const page_key& key) {
   return client.view().members.empty() && client.nodes_gone().empty() ? 0 : 6;
 }
 
-/// The status of a call as a whole: any other fault than `closed` is `refused`.
+/// Returns the status of a call as a whole; any fault other than `closed` counts as `refused`.
 template <class Outcome>
 page_status status_told(const Outcome& outcome) {
   if (outcome)
@@ -88,8 +88,8 @@ page_status status_told(const Outcome& outcome) {
   return outcome.error().code == errc::closed ? page_status::closed : page_status::refused;
 }
 
-/// Makes calls on pages that nobody has, of most kinds that take a deadline. A call with one page
-/// result returns the status of the page, any other call its own status.
+/// Returns calls of most kinds that take a deadline, for pages that nobody has. A call with one
+/// page result returns the page's status, any other call the status of the call.
 std::vector<std::function<page_status()>> calls_of_each_kind(client::cache_client& client,
                                                              clock::time_point until) {
   struct one_page {
@@ -121,7 +121,7 @@ std::vector<std::function<page_status()>> calls_of_each_kind(client::cache_clien
                   const client::get_page wanted{page.key, {&page.into, 1}};
                   by->get({&wanted, 1}, result, until);
                 }),
-      // Each set is of another page: when the slots that are leased are used up, a set waits for a
+      // Each set has a new page: when the client's leased slots are used up, a set waits for a
       // node.
       of_a_page(5,
                 [=, id = 1000](auto& page, auto result) mutable {
@@ -255,7 +255,8 @@ TEST_F(client_end, closing_ends_the_calls_that_wait_for_a_frozen_node) {
   const auto end = clock::now();
   client.reset();
   EXPECT_TRUE(took_at_most(at_once, end)) << "its end waits for no frozen node";
-  for (std::size_t index = 0; index < 3; ++index) // A frozen node would not end.
+  // Wakes all nodes, because a frozen node would not end.
+  for (std::size_t index = 0; index < 3; ++index)
     node(index).process().signal(SIGCONT);
 }
 

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 using testing::Contains;
 using testing::Not;
 
-/// The ports of 127.0.0.1 to which this process has a connection that stands.
+/// Returns the ports of 127.0.0.1 to which this process has an established connection.
 std::set<std::uint16_t> connected_ports() {
   std::set<std::string> own;
   std::error_code gone;
@@ -31,7 +31,8 @@ std::set<std::uint16_t> connected_ports() {
   std::getline(table, line);
   while (std::getline(table, line)) {
     std::istringstream words(line);
-    std::array<std::string, 10> field; // The 3rd is the remote address, then the state; inode last.
+    // The third field is the remote address, the fourth the state, the last the inode.
+    std::array<std::string, 10> field;
     for (auto& word : field)
       words >> word;
     if (field[3] == "01" && own.contains(field[9]))

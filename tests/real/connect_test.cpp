@@ -34,8 +34,8 @@ TEST_F(new_client, can_ask_every_member_at_once) {
   }
 }
 
-/// Returns how many bytes of the shared memory objects of this name are in this process's page
-/// tables.
+/// Returns how many bytes of shared memory objects whose path contains `object_name` are mapped and
+/// resident in this process.
 std::uint64_t resident(const std::string& object_name) {
   std::ifstream maps("/proc/self/smaps");
   std::uint64_t bytes = 0;

@@ -68,7 +68,7 @@ TEST(connector, addresses_that_do_not_answer_hold_up_no_other) {
   connector = nullptr;
 }
 
-/// The peer is like a stopped process: the kernel accepts its connections, and nobody reads the
+/// The peer behaves like a stopped process: the kernel accepts connections, and nobody reads CAF's
 /// greeting.
 TEST(connector, a_peer_that_is_frozen_keeps_no_client_from_ending) {
   net::unique_fd frozen;

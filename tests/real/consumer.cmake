@@ -1,4 +1,5 @@
-# Tests the installed client libraries as other projects use them: through CMake and through pkg-config.
+# Installs the client libraries and builds programs with them as other projects do: through CMake and through
+# pkg-config.
 if(NOT TARGET peercache_client_shared)
   return()
 endif()

@@ -1,4 +1,4 @@
-// Pages of a real node that come to its disk more than once, or at the last moment.
+// Tests of pages that a node writes to its disk more than once, or at the last moment.
 
 #include "disk_node.hpp"
 

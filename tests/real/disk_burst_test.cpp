@@ -1,5 +1,5 @@
-// A burst of more pages than may wait for the disk: they come to disk when it has time, and at the
-// latest when the node stops.
+// Tests of a burst of more pages than may wait for the disk: the node writes them when the disk has
+// time, and at the latest when the node stops.
 
 #include "disk_node.hpp"
 
@@ -12,7 +12,8 @@ namespace {
 
 class disk_burst : public testing::Test {
 protected:
-  /// Pages of a burst: three times what may wait for the disk. The pool holds 512.
+  /// Number of pages of a burst: three times as many as may wait for the disk, and fewer than the
+  /// 512 that the pool holds.
   static constexpr std::uint32_t pages = 400;
 
   static disk_node::options with_policy(const std::string& policy) {
@@ -87,9 +88,10 @@ class disk_burst_restart : public disk_burst, public testing::WithParamInterface
 INSTANTIATE_TEST_SUITE_P(with, disk_burst_restart, testing::Values("write_through", "on_evict"),
                          [](const auto& info) { return info.param; });
 
-/// Sets of three times as many pages as the pool holds, with time for the disk between them: each
-/// set pushes out pages that are nowhere else unless they go to disk first. How much room a set
-/// needs is known from the first one on; only the victims of that first set may be lost.
+/// Sets three times as many pages as the pool holds, with time for the disk between the sets. Each
+/// set evicts pages that are lost unless the node has written them to disk before. The node learns
+/// from the first set how much room a set needs, so only pages that the first set evicts may be
+/// lost.
 TEST_P(disk_burst_restart, pushes_out_no_page_that_is_not_on_disk) {
   constexpr std::uint32_t batch = 64, total = 1536;
   disk_node node(with_policy(GetParam()));

@@ -1,4 +1,4 @@
-// Reads of pages that are only on another node's disk.
+// Tests of reads of pages that are only on another node's disk.
 
 #include "client/admin_client.hpp"
 #include "local_ring.hpp"
@@ -73,7 +73,7 @@ protected:
   /// `index`.
   void put_to_disk(client::cache_client& client, std::size_t index, std::uint32_t first,
                    std::uint32_t count) {
-    // Half of the pages of this pool that may wait for the disk.
+    // Half as many pages as may wait for the disk of a node with this pool.
     constexpr std::uint32_t at_once = 64;
     for (std::uint32_t done = 0; done < count; done += at_once) {
       put(client, first + done, std::min(at_once, count - done));
@@ -90,7 +90,8 @@ TEST_P(disk_cold, pages_on_another_nodes_disk_come_in_one_call) {
   auto here = client_of(0);
   auto there = client_of(1);
   put_to_disk(*here, 0, 0, cold);
-  put_to_disk(*here, 0, 1000, 560); // More pages than the pool holds, so the cold pages leave it.
+  // More pages than the pool holds, so the cold pages leave memory.
+  put_to_disk(*here, 0, 1000, 560);
   const auto promoted = status_of(0).samples.count(metric::disk_promotes_total, {"promoted"});
   for (std::uint32_t id = 0; id < cold; ++id) {
     const auto read = get(*there, id, milliseconds(10'000));
@@ -110,7 +111,7 @@ TEST_P(disk_cold, pages_that_leave_memory_while_they_are_read_are_found_on_disk)
   auto there = client_of(1);
   put_to_disk(*here, 0, 0, universe);
   // The directory hears up to a beat later that a page has left memory, so some records are stale:
-  // a reader that did not ask their holder would miss three pages in a hundred.
+  // a reader that did not ask the page's holder would miss three pages in a hundred.
   const auto misses = count_misses(*there, universe, batches);
   EXPECT_LE(misses, batches * 16 / 1000);
   std::printf("[ measured ] %u of %u reads were misses\n", misses, batches * 16);
@@ -122,7 +123,8 @@ TEST_P(disk_cold, pages_that_fit_the_pool_are_in_memory_when_they_are_read_again
   auto here = client_of(0);
   auto there = client_of(1);
   put_to_disk(*here, 0, 0, universe);
-  std::uint32_t misses = 0; // The directory may not have heard yet where a page went.
+  // A few misses are allowed: the directory may not know yet that a page went to disk.
+  std::uint32_t misses = 0;
   const auto from_disk = [&] {
     std::uint32_t count = 0;
     for (std::uint32_t id = 0; id < cold; ++id) {

@@ -1,4 +1,5 @@
-// Nodes that are killed at named steps of their disk, and started again on it.
+// Tests of nodes that are killed at named steps of their disk tier and started again on the same
+// disk.
 
 #include "disk_node.hpp"
 
@@ -15,7 +16,8 @@ namespace {
 
 using storage::disk_step;
 
-/// How often a node is killed at each step: once in ctest. By hand, without ctest's time limit:
+/// Returns how often a node is killed at each step: once in ctest. More rounds are run by hand,
+/// without ctest's time limit:
 ///   PEERCACHE_DISK_CRASH_ROUNDS=20 build/release/tests/real_tests --gtest_filter='*disk_crash*'
 std::uint32_t rounds() {
   const char* wanted = std::getenv("PEERCACHE_DISK_CRASH_ROUNDS");
@@ -34,8 +36,8 @@ protected:
   static const std::string& store() { return std::get<0>(GetParam()); }
   static disk_step step() { return std::get<1>(GetParam()); }
 
-  /// Environment that kills the node at the step. Each round kills it at a later pass, except in
-  /// steps that the store `offset` passes once, when it starts.
+  /// Returns the environment that kills the node at the tested step: each round at a later pass
+  /// through the step, except for steps that the store `offset` passes only once, at its start.
   static std::vector<std::pair<std::string, std::string>> killed_at(std::uint32_t round) {
     const bool often = step() == disk_step::write_submitted || step() == disk_step::write_done;
     const bool once =
@@ -45,8 +47,8 @@ protected:
             {"PEERCACHE_TEST_DISK_KILL_COUNT", std::to_string(count)}};
   }
 
-  /// Whether the step is the making of the store `offset`'s one file, which only its first start
-  /// does.
+  /// Whether the tested step is the creation of the store `offset`'s only file, which happens at
+  /// the first start only.
   static bool made_once() { return store() == "offset" && step() == disk_step::create; }
 
   /// Whether this store ever comes to the step at which the test kills the node.
@@ -87,7 +89,7 @@ protected:
         node.get(done.put / 8 % first_pages, milliseconds(200));
       if (done.put % 64 != 63)
         continue;
-      EXPECT_TRUE(node.settled()); // The disk has kept up, or the node is dead.
+      EXPECT_TRUE(node.settled()); // Waits until the disk has kept up, or the node is dead.
       if (const auto now = node.status())
         done.on_disk = now->count(metric::disk_records);
     }

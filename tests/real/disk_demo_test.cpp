@@ -1,5 +1,5 @@
-// The demo with pools far too small for its pages and disks that hold half of them. All nodes are
-// killed before the trace is played once more.
+// Tests of `peercache demo` with pools far too small for its pages and disks that hold half of the
+// pages. The demo kills all nodes before it plays its trace a second time.
 
 #include "local_ring.hpp"
 
@@ -9,8 +9,8 @@
 namespace peercache::real {
 namespace {
 
-/// Command line of a demo whose 500 requests ask for about 7,700 pages of 16 KiB: its three pools
-/// hold a twentieth of the pages, its three disks half of them.
+/// Returns the command line of a demo whose 500 requests ask for about 7,700 pages of 16 KiB. Its
+/// three pools together hold a twentieth of the pages, its three disks half.
 std::vector<std::string> demo_of(const std::string& store) {
   return {"demo",  "--requests",   "500", "--pool-size", "2MiB", "--disk-size",
           "20MiB", "--disk-store", store, "--restart",   "-o",   "json"};
@@ -42,12 +42,14 @@ TEST(disk_demo_fails, when_the_second_life_does_not_find_the_pages) {
   ASSERT_TRUE(folder) << folder.error().message;
   const auto disks = (folder->path() / "disks").string();
   const auto program = (folder->path() / "forgetful-node").string();
-  std::ofstream(program) << "#!/bin/sh\n" // The demo calls it with --node-name NAME …
+  // The demo starts this script as its node program, with --node-name NAME and more.
+  std::ofstream(program) << "#!/bin/sh\n"
                          << "rm -rf '" << disks << "'/\"$2\"\n"
                          << "exec '" << PEERCACHE_CLI_DIR "/peercache-node"
                          << "' \"$@\"\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-  // A demo that fails leaves its nodes' logs behind: here in the folder of this test.
+  // A demo that fails leaves its nodes' logs behind: TMPDIR makes it leave them in the folder of
+  // this test.
   std::vector<std::string> words{"/usr/bin/env", "TMPDIR=" + folder->path().string(),
                                  PEERCACHE_CLI_DIR "/peercache"};
   for (const auto& word : demo_of("bucket"))

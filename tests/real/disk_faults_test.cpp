@@ -1,4 +1,5 @@
-// A node whose disk fails, stalls or is full: memory goes on, and the disk comes back by itself.
+// Tests of a node whose disk fails, stalls or is full: pages in memory are still served, and the
+// node uses the disk again once it works.
 
 #include "disk_node.hpp"
 
@@ -19,7 +20,7 @@ using metrics::metric;
 
 namespace {
 
-/// Pages that were not written to disk for this reason.
+/// Returns how many pages the node has not written to disk for this reason.
 std::uint64_t skips(disk_node& node, std::string_view reason) {
   return node.status()->samples.count(metric::disk_skips_total, {reason});
 }
@@ -84,8 +85,8 @@ INSTANTIATE_TEST_SUITE_P(with, failing_disk,
 
 class broken_disk : public testing::TestWithParam<std::string> {
 protected:
-  /// Puts pages and asks the node for its status until `says` is true of it. False when that takes
-  /// more than a second, without the time in which this process stood still.
+  /// Puts pages and asks the node for its status until `says` accepts the status. Returns false
+  /// when that takes more than a second, not counting time in which this process stood still.
   bool within_a_second(disk_node& node, std::uint32_t& next,
                        const std::function<bool(const client::node_status&)>& says) const {
     const auto begin = clock::now();
@@ -113,7 +114,8 @@ TEST_P(broken_disk, is_written_no_more_within_a_second_and_again_when_it_is_well
   options.environment = environment{{"PEERCACHE_TEST_DISK_ERROR_PERCENT", "100"},
                                     {"PEERCACHE_TEST_DISK_FAULTS_FOR_MS", "3000"}};
   disk_node node(options);
-  // The node's scan is over, so that the first write of a page is the first operation to fail.
+  // Waits until the node's scan of the disk is over, so that the first operation that fails is the
+  // write of a page.
   ASSERT_TRUE(node.settled());
   std::uint32_t next = 0;
   EXPECT_TRUE(within_a_second(node, next, [](const client::node_status& now) {
@@ -136,7 +138,7 @@ TEST_P(broken_disk, is_written_no_more_within_a_second_and_again_when_it_is_well
 }
 
 /// Puts a hundred new pages into both nodes and reads them from memory, in turns, so that other
-/// work of this machine slows both nodes. Returns the 99th percentile of the reads at `slow`,
+/// work of this machine slows both nodes alike. Returns the 99th percentile of the reads at `slow`,
 /// divided by that at `usual`.
 double p99_ratio(disk_node& slow, disk_node& usual, std::uint32_t first) {
   disk_node* const nodes[] = {&slow, &usual};
@@ -151,7 +153,7 @@ double p99_ratio(disk_node& slow, disk_node& usual, std::uint32_t first) {
       for (std::size_t i = 0; i < 2; ++i) {
         const auto read = nodes[i]->get(id);
         EXPECT_EQ(read.result.status, page_status::hit);
-        // In the first round the client learns the pages' locations, so it does not count.
+        // The first round is not measured, because the client learns the pages' locations in it.
         if (again != 0)
           took[i].push_back(read.took);
       }
@@ -195,7 +197,8 @@ protected:
     return options;
   }
 
-  /// Reads of ten pages that are on disk only: how many missed, and how many came back late.
+  /// Outcome of reading ten pages that are on disk only: how many reads missed, and how many
+  /// returned late.
   struct cold_reads {
     int missed = 0;
     int late = 0;
@@ -234,7 +237,7 @@ TEST_P(stalled_disk, leaves_hits_in_memory_alone) {
   }
   EXPECT_LE(slower, 1.2) << "p99, stalled to healthy";
   std::uint32_t next = 10'000;
-  EXPECT_TRUE(within(milliseconds(60'000), [&] { // Pages are put until the disk's queue is full.
+  EXPECT_TRUE(within(milliseconds(60'000), [&] { // Puts pages until the disk's queue is full.
     for (int i = 0; i < 64; ++i)
       EXPECT_EQ(stalled.put(next++), page_status::stored);
     return skips(stalled, "queue_full") > 0;
@@ -247,20 +250,20 @@ TEST_P(stalled_disk, has_promotes_miss_in_time) {
   disk_node node(wanted(true));
   ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, cold));
   ASSERT_EQ(node.status()->count(metric::disk_records), cold);
-  // More pages than the pool holds: the cold ones leave it.
+  // Puts more pages than the pool holds, so that the cold pages leave memory.
   for (std::uint32_t id = 1000; id < 1600; ++id)
     ASSERT_EQ(node.put(id), page_status::stored);
   ASSERT_TRUE(node.client().flush());
-  // Before the directory says that a page is on disk, a miss says nothing about the disk. A read
-  // for which the node asks its disk shows that the directory says so.
+  // Until the directory knows that a page is on disk, a miss says nothing about the disk. The
+  // directory knows it once a read makes the node ask its disk.
   const auto asked = asked_of_disk(node);
   std::string seen_as;
   ASSERT_TRUE(within(milliseconds(30'000), [&] {
     seen_as = to_string(node.get(cold - 1, milliseconds(300)).result.status);
     return asked_of_disk(node) > asked;
   })) << seen_as;
-  // The node may stand still, which makes a read late: three rounds are tried. A read that waited
-  // for the stalled disk would be late in each.
+  // Reads may be late because the machine slowed the node, so the best of three rounds counts. A
+  // read that waited for the stalled disk would be late in each.
   int late = 1;
   for (std::uint32_t first = 0; first + 10 < cold && late != 0; first += 10) {
     const auto seen = read_cold(node, first);
@@ -271,7 +274,8 @@ TEST_P(stalled_disk, has_promotes_miss_in_time) {
   EXPECT_GT(asked_of_disk(node), asked + 1);
 }
 
-/// A small ext4 file system of the test's own, where this machine allows to mount one.
+/// Tests on a small ext4 file system of their own; skipped where this machine does not allow
+/// mounting one.
 class small_disk : public testing::TestWithParam<std::string> {
 protected:
   void SetUp() override {
@@ -306,7 +310,8 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
   {
     disk_node::options options;
     options.store = GetParam();
-    // The store `offset` takes its room when it starts, so a full file system does not stop it.
+    // The store `offset` allocates its file's whole size at its start, so a file system that fills
+    // up later does not stop it.
     const bool takes_its_room = options.store == "offset";
     options.disk_bytes = takes_its_room ? 48u << 20 : 256u << 20;
     options.disk_path = mounted_;
@@ -319,7 +324,8 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
     ASSERT_EQ(std::system(command.c_str()), 0);
     const auto full_at = clock::now();
     const auto skipped_before = skips(node, "read_only");
-    // Whether pages were skipped as read-only: the state itself lasts half a second at a time.
+    // Whether pages were skipped because the tier was read-only, a state of half a second at a
+    // time.
     bool read_only = false;
     int tries = 0; // Rounds of puts since the first write that found no room.
     std::optional<clock::time_point> failed_at;
@@ -331,7 +337,7 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
       if (!failed_at && node.status()->samples.count(metric::disk_errors_total, {"write"}) != 0)
         failed_at = clock::now();
       if (failed_at) {
-        // A machine that stood still for a second has made fewer than five tries: it must try on.
+        // On a machine that stood still for the second there were fewer than five tries: goes on.
         ASSERT_TRUE(read_only || ++tries < 5 ||
                     clock::now() - *failed_at < std::chrono::seconds(1));
       }

@@ -48,7 +48,7 @@ bool disk_node::start(std::vector<std::pair<std::string, std::string>> environme
   if (!node)
     return false;
   node_ = std::make_unique<cli::node_process>(std::move(*node));
-  // A busy machine may keep the node from answering at once, so connecting is tried again.
+  // Tries to connect for up to 15 s, because on a busy machine the node may not answer at once.
   return within(milliseconds(15'000), [&] { return connect() || !alive(); }) && client_ && admin_;
 }
 
@@ -121,15 +121,15 @@ page_status disk_node::put(std::uint32_t id) {
 
 void disk_node::put_to_disk(std::uint32_t first, std::uint32_t count) {
   const auto writes = status()->count(metric::disk_writes_total);
-  // A quarter of the pool may wait for the disk; half of that is put before each wait.
+  // A quarter of the pool may wait for the disk; half of that is put at a time.
   const auto at_once = static_cast<std::uint32_t>(options_.pool_bytes / 8 / page_bytes);
   for (std::uint32_t i = 0; i < count; ++i) {
     ASSERT_EQ(put(first + i), page_status::stored) << "page " << first + i;
     if (i % at_once != at_once - 1 && i + 1 != count)
       continue;
     ASSERT_TRUE(client().flush());
-    // An empty queue proves nothing, because a report is up to a tenth of a second old; the count
-    // of writes does.
+    // Waits for the count of written pages. An empty queue would prove nothing, because the node's
+    // report may be a tenth of a second old.
     ASSERT_TRUE(within(milliseconds(60'000),
                        [&] {
                          const auto now = status();

@@ -11,7 +11,7 @@
 
 namespace peercache::real {
 
-/// One node with a small pool and a disk, whose disk may fail as the environment says (the faults
+/// One node with a small pool and a disk tier. Its environment may make the disk fail (the faults
 /// of common/guards.hpp). Pages have the same content as those of local_ring.
 class disk_node {
 public:
@@ -21,7 +21,7 @@ public:
     std::string store = "bucket";
     std::uint64_t pool_bytes = 8u << 20;
     std::uint64_t disk_bytes = 256u << 20;
-    std::string disk_path; ///< Folder of the disk tier; empty: one in the run's folder.
+    std::string disk_path; ///< Folder of the disk tier; empty: a folder in the run's folder.
     std::vector<std::pair<std::string, std::string>> environment;
     std::vector<std::string> flags;
   };
@@ -29,20 +29,21 @@ public:
   explicit disk_node(options wanted);
   ~disk_node();
 
-  /// Starts the node, or starts it again on the same disk. False when it died before it served.
-  /// @param environment for this process of the node only
+  /// Starts the node, or starts it again on the same disk. Returns false when the node ended before
+  /// it served.
+  /// @param environment environment variables of this process of the node only
   bool start(std::vector<std::pair<std::string, std::string>> environment);
   /// Whether the node's process runs.
   bool alive() { return node_ && !node_->process().wait(milliseconds(0)).has_value(); }
-  /// Waits until the node's process ends, and kills it after `at_most`. True when it ended by
+  /// Waits until the node's process ends, and kills it after `at_most`. Returns whether it ended by
   /// itself.
   bool bury(milliseconds at_most);
   /// The node's status; nothing when it does not answer.
   std::optional<client::node_status> status();
   /// Makes the node read its whole disk and compare checksums, and waits until that is done.
   void verify_and_wait();
-  /// Waits up to a minute until nothing is on its way to the disk, or the node is dead. False when
-  /// neither came true.
+  /// Waits up to a minute until no page is on its way to the disk, or the node is dead. Returns
+  /// false when neither happened.
   bool settled();
 
   client::cache_client& client() { return *client_; }

@@ -1,4 +1,5 @@
-// A node's disk as people see it: the words of the command line, and a disk that cannot be used.
+// Tests of what an operator sees of a node's disk: what the command line says, and a disk that
+// cannot be used.
 
 #include "disk_node.hpp"
 
@@ -43,8 +44,8 @@ TEST_P(disk_command, shows_verifies_and_evicts_what_a_node_has_on_disk) {
   EXPECT_GE(verified.json()["read_bytes"].get<std::uint64_t>(), pages * disk_node::page_bytes);
   EXPECT_EQ(verified.json()["checksum_failures"], 0);
 
-  // To make half of the pages go, half of `page_bytes` is added to what is free: `bytes_used`
-  // counts more than pages.
+  // To evict half of the pages, what is free plus half of `page_bytes` is asked for. Half of
+  // `bytes_used` would be wrong, because it counts more than pages.
   const auto wanted = before["bytes_capacity"].get<std::uint64_t>() -
                       before["bytes_used"].get<std::uint64_t>() +
                       before["page_bytes"].get<std::uint64_t>() / 2;
@@ -66,7 +67,7 @@ TEST_P(disk_command, verifies_nothing_that_could_not_be_read) {
   node.bury(milliseconds(0));
   ASSERT_TRUE(node.start({{"PEERCACHE_TEST_DISK_ERROR_PERCENT", "30"}}));
   ASSERT_TRUE(node.settled());
-  node.put(1000); // The injected faults begin with the first write.
+  node.put(1000); // Causes a write, because the injected faults begin with the first one.
   EXPECT_TRUE(within(milliseconds(60'000), [&] {
     const auto now = node.status();
     return now && now->count(metric::disk_writes_total) +
@@ -110,7 +111,7 @@ TEST(disk_off, a_path_that_cannot_be_used_costs_the_disk_and_nothing_else) {
   disk_node::options options;
   options.disk_path = path;
   disk_node node(options);
-  for (std::uint32_t id = 0; id < 600; ++id) // More pages are put than the pool holds.
+  for (std::uint32_t id = 0; id < 600; ++id) // Puts more pages than the pool holds.
     ASSERT_EQ(node.put(id), page_status::stored);
   ASSERT_TRUE(node.client().flush());
   EXPECT_EQ(node.count_hits(599, 1), 1u);

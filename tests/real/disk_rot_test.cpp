@@ -1,5 +1,5 @@
-// A node whose disk rotted while it was down: rotten pages are reported and dropped, all others are
-// served.
+// Tests of a node in whose files bits flipped while it was down: it reports and drops the damaged
+// pages and serves all others.
 
 #include "disk_node.hpp"
 
@@ -14,9 +14,9 @@ namespace {
 
 class disk_rot : public testing::TestWithParam<std::string> {
 protected:
-  /// Flips one bit of each file of the tier, and one more for every 64 KiB, in RocksDB's files too.
-  /// Returns the number of files. Three files are not changed: the lock is empty, and without
-  /// `disk.owner` or `disk.cleared` there would be no disk tier at all.
+  /// Flips one bit of each file of the tier, RocksDB's included, and one more for every 64 KiB.
+  /// Returns the number of changed files. The lock is left alone because it is empty; `disk.owner`
+  /// and `disk.cleared` are, because without them the node would start no disk tier.
   static std::uint32_t flip_bits(const std::filesystem::path& folder) {
     std::mt19937_64 random(1);
     std::uint32_t files = 0;
@@ -46,8 +46,8 @@ TEST_P(disk_rot, is_counted_and_no_wrong_byte_is_served) {
   constexpr std::uint32_t pages = 400;
   disk_node::options options;
   options.store = GetParam();
-  // Less than the default, because a bit is flipped for each 64 KiB of files, and the store
-  // `offset` has one file of the whole size even when it is nearly empty.
+  // Less than the default, because `flip_bits` flips a bit for each 64 KiB, and the file of the
+  // store `offset` has this size even when it is nearly empty.
   options.disk_bytes = 32u << 20;
   disk_node node(options);
   ASSERT_TRUE(node.settled());

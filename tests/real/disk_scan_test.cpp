@@ -1,5 +1,5 @@
-// A scan of pages that are only on disk, at a real node: pages that are read again and again stay
-// in memory.
+// Tests that pages which are read again and again stay in memory while a client reads many pages
+// once that are only on disk.
 
 #include "disk_node.hpp"
 
@@ -25,7 +25,7 @@ INSTANTIATE_TEST_SUITE_P(with, disk_scan, testing::Values("lru", "s3fifo", "auto
                          [](const auto& info) { return info.param; });
 
 TEST_P(disk_scan, leaves_in_memory_what_is_read_again_and_again) {
-  // More than twice as many pages as the pool holds, which is 512.
+  // More than twice as many pages as the pool holds (512).
   constexpr std::uint32_t cold = 1200;
   constexpr std::uint32_t hot_first = 5000, hot = 200;
   disk_node::options options;

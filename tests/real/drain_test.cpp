@@ -1,4 +1,4 @@
-// A node that is told to stop by SIGTERM, and what may happen while it drains.
+// Tests of a node that gets SIGTERM, and of what may happen while it drains.
 
 #include "local_ring.hpp"
 
@@ -16,7 +16,7 @@ protected:
     std::ifstream lines(node(index).launch().folder / "node.log");
     return {std::istreambuf_iterator<char>(lines), {}};
   }
-  /// Tells the node to stop, and waits until its log says that it drains.
+  /// Sends SIGTERM to the node, and waits until its log says that it drains.
   void ask_to_stop(std::size_t index) {
     node(index).ask_to_stop();
     ASSERT_TRUE(within(milliseconds(10'000), [&] {
@@ -36,7 +36,7 @@ TEST_F(node_drain, goes_on_after_the_process_was_stopped_for_a_while) {
   EXPECT_EQ(node(2).stop(milliseconds(20'000)), 0);
 }
 
-/// Both other nodes are frozen, so that the drain takes all of its time.
+/// The test freezes the two other nodes, so that the drain takes all the time that it may take.
 TEST_F(node_drain, ends_at_a_second_signal_and_says_what_it_was_at) {
   freeze(0);
   freeze(1);

@@ -1,5 +1,5 @@
-// The command `peercache key explain`: what a reader here would do with a key, and why it would
-// miss.
+// Tests of the command `peercache key explain`, which tells what a reader at a node would do with a
+// key, and why it would miss.
 
 #include "local_ring.hpp"
 

@@ -22,7 +22,8 @@ inline session_listener::behavior_type deaf(session_listener::pointer) {
   return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
 }
 
-/// A CAF program that connects to the nodes' gateways, as any program may.
+/// A program with an actor system of its own that connects to the nodes' gateways, as any CAF
+/// program could.
 class foreign_program : public local_ring {
 protected:
   void SetUp() override {

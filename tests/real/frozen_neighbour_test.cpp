@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint32_t batch = 64; ///< Number of pages in one set, together 1 MiB.
 
-/// Pages are set at one node while another node stands still for PEERCACHE_FROZEN_MS milliseconds
-/// (1500 by default, in which the other nodes do not expel it).
+/// Tests that set pages at one node while another node is frozen for PEERCACHE_FROZEN_MS
+/// milliseconds (by default 1500, too short for the other nodes to expel it).
 class frozen_neighbour : public survival_ring {
 protected:
   static milliseconds frozen_for() {
@@ -31,13 +31,13 @@ protected:
     std::uint32_t sets = 0;
     std::uint32_t refused = 0; ///< Pages that were not stored.
     std::uint64_t failed = 0, duplicates = 0;
-    /// How long the flush after a set took, and how long it took after a set until another host
-    /// found its pages; each of them for every 16th set.
+    /// For every 16th set: how long the flush after it took, and how long after it another host
+    /// found its pages.
     std::vector<clock::duration> acknowledged, visible;
   };
 
-  /// Sets batches for `how_long`, one every 4 ms, and counts the pages that are refused. `other` is
-  /// a client of another host.
+  /// Sets a batch every 4 ms for `how_long`, and counts the pages that are refused. Looks for the
+  /// pages by `other`, a client of another host.
   outcome set_for(client::cache_client& client, client::cache_client& other,
                   milliseconds how_long) {
     outcome all;
@@ -67,15 +67,18 @@ protected:
     return all;
   }
 
-  /// Number of the first page of the next round, so that no page is set twice.
+  /// Returns the number of the first page of a new round: other numbers than in earlier rounds, so
+  /// that no page is set twice.
   static std::uint32_t first_of_round() {
     static std::atomic<std::uint32_t> rounds{0};
     return (rounds++ << 20) & ((1u << 26) - 1);
   }
 
-  using tally = std::array<std::uint64_t, page_status_count>; ///< Pages by status.
+  /// For each page status: how many pages had it.
+  using tally = std::array<std::uint64_t, page_status_count>;
 
-  /// Sets batches of pages of its own without a pause. @param number below 64
+  /// Sets batches without a pause, of pages that no other client sets. @param number number of the
+  /// client, below 64
   static tally set_until(client::cache_client& client, std::uint32_t number,
                          clock::time_point until) {
     tally all{};
@@ -93,7 +96,8 @@ protected:
     return all;
   }
 
-  /// Has each client set in a thread of its own. Returns what became of the pages of all.
+  /// Has all clients set pages at the same time, each in a thread of its own. Returns the sum of
+  /// their tallies.
   static tally set_together(std::span<const std::unique_ptr<client::cache_client>> engines) {
     std::vector<std::thread> threads;
     std::vector<tally> tallies(engines.size());
@@ -178,8 +182,9 @@ TEST_F(frozen_neighbour, costs_no_set_and_no_time) {
       << "only what delays all pages may delay these";
 }
 
-/// The windows of all clients together are larger than the pool: they must empty though one of the
-/// two owners of a key does not answer, and a set waits until others' pages give way.
+/// The clients may together have more unpublished pages than the pool holds. Their pages must be
+/// published although one of the two owners of a key does not answer, and a set waits until pages
+/// of others can be evicted.
 TEST_F(frozen_neighbour, costs_no_set_of_many_clients_together) {
   constexpr std::uint64_t pool_bytes = 64u << 20;
   constexpr std::uint32_t clients = 16;

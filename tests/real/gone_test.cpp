@@ -11,7 +11,7 @@ constexpr milliseconds long_enough(30'000);
 
 class gone_node : public survival_ring {
 protected:
-  /// A long expiry, because other tests run beside this one and slow the nodes.
+  /// Three nodes with a long expiry, because other tests run beside this one and slow the nodes.
   const plan three{.count = 3, .expiry = milliseconds(2000)};
 
   finished_program ask(const std::string& command, std::vector<std::string> more = {}) {

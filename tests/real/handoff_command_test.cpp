@@ -83,7 +83,7 @@ TEST_F(handoff_command, shows_what_workers_have_done_and_why_the_last_rooms_fail
   EXPECT_GT(of_decode["p50_us"].get<std::uint64_t>(), 0u);
   EXPECT_EQ(shown["last_failures"][0]["reason"], "the client has gone");
 
-  // The totals of a worker are kept when the worker ends.
+  // Ends both workers; the node must keep their totals.
   prefill->reset();
   decode->reset();
   ASSERT_TRUE(within(milliseconds(10'000), [&] {

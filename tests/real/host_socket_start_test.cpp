@@ -17,8 +17,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A node that is to start at a port for which this process has already taken the name of the Unix
-/// socket. No folder for sockets is set.
+/// A node that starts at a port whose Unix socket this process may have bound before. The node uses
+/// the default folder for sockets.
 class host_socket_start : public testing::Test {
 protected:
   void SetUp() override {
@@ -32,7 +32,8 @@ protected:
     launch.control_port = net::local_port(*unused);
   }
 
-  /// Takes the name that the node's socket would have. @param group that of the node
+  /// Binds the Unix socket of the node's port. @param group the group of the node, which may
+  /// connect
   void take_the_name(std::optional<gid_t> group = {}) {
     auto taken =
         net::host_socket::listen({"", "127.0.0.1", "127.0.0.1", launch.control_port, group});
@@ -43,7 +44,7 @@ protected:
     std::ifstream file(launch.folder / "node.log");
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// The last words of a node that does not start.
+  /// Starts the node, which must fail. Returns the node's last words.
   std::string last_words() const {
     const auto node = cli::node_process::start(launch);
     return node ? "it has started" : node.error().message;
@@ -93,7 +94,7 @@ TEST_F(host_socket_start, a_node_that_serves_a_group_does_not_start_without_its_
   take_the_name(::getegid());
   launch.flags = {"--node-group", std::to_string(::getegid())};
   EXPECT_THAT(last_words(), HasSubstr("another node serves there"));
-  if (was_there) { // The folder was opened to this process's own group.
+  if (was_there) { // Undoes that the node's group was let into the folder.
     EXPECT_EQ(::chmod("/run/peercache", before.st_mode & 07777), 0);
   }
 }

@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint32_t readers = 16;
 constexpr std::uint32_t big_page_bytes = 1u << 20;
 
-/// A producer and sixteen other hosts, which mirror pages that they read: all of them, or (`hot`)
-/// those that they read twice.
+/// A producer and sixteen other hosts, which mirror pages that they read: each page, or, with the
+/// parameter `hot`, pages that they read twice.
 class hot_key : public testing::TestWithParam<const char*> {
 protected:
   void SetUp() override {
@@ -63,7 +63,7 @@ protected:
     return page.key;
   }
 
-  /// Reads the page, and waits until the copy that the reader's host keeps of it, if any, is
+  /// Reads the page, and waits until the mirror of the page at the reader's host, if any, is
   /// published.
   void read(client::cache_client& reader, const page_key& key) {
     std::vector<std::byte> bytes(big_page_bytes);
@@ -77,8 +77,8 @@ protected:
     over_network += result.origin == page_origin::other_host ? 1 : 0;
   }
 
-  /// Returns the bytes that the producer has sent, as soon as the metrics of the nodes include all
-  /// reads so far: metrics come later than the bytes.
+  /// Waits until the nodes' metrics, which come later than the bytes, include all reads so far.
+  /// Returns the bytes that the producer has sent.
   double bytes_sent_by_producer() {
     EXPECT_TRUE(within(milliseconds(20'000), [&] {
       double all = 0;
@@ -116,8 +116,8 @@ TEST_P(hot_key, sixteen_readers_of_a_page_cost_its_producer_no_more_than_three) 
   std::vector<std::unique_ptr<client::cache_client>> clients;
   for (std::uint32_t reader = 1; reader <= readers; ++reader)
     clients.push_back(client_of(reader));
-  // The best of a few attempts counts: a copy may be published late, or a reader may know no copy
-  // so far.
+  // The best of a few attempts counts, because a mirror may be published late, or a reader may not
+  // know of it yet.
   double sent = 4.0 * big_page_bytes;
   for (int attempt = 0; attempt < rounds_max && sent > 3.0 * big_page_bytes; ++attempt) {
     const auto before = bytes_sent_by_producer();
@@ -131,8 +131,8 @@ TEST_P(hot_key, sixteen_readers_of_a_page_cost_its_producer_no_more_than_three) 
   }
   EXPECT_LE(sent, 3.0 * big_page_bytes);
 
-  // When all readers come at once, none of their hosts has a copy yet. The directory keeps only a
-  // few of the copies that they make, and later readers read from these.
+  // When all readers read the page at once, no host has a mirror yet. The directory records only a
+  // few of the mirrors that the hosts then make, and later readers read from these.
   const auto at_once = store("at once");
   for (std::uint32_t i = 0; i < reads_until_mirrored(); ++i)
     read_at_once(clients, at_once);

@@ -30,7 +30,8 @@ protected:
         results.begin(), results.end(), [&](const auto& each) { return each.status == wanted; }));
   }
 
-  /// Makes the call three times; each has to return in time, stalls of the machine taken off.
+  /// Makes the call three times. Each must return at most `grace` after its deadline, not counting
+  /// time in which the machine stood still.
   template <class Call>
   void expect_in_time(const std::string& name, milliseconds patience, Call&& call) {
     for (int round = 0; round < 3; ++round) {
@@ -42,8 +43,8 @@ protected:
     }
   }
 
-  /// Expects that the call returns in time and says `timed_out` for pages that there was no time
-  /// for.
+  /// Makes the call three times, with too little time. Expects that it returns in time, and
+  /// `timed_out` for pages that it had no time for.
   template <class Call>
   void expect_in_time(const char* name, Call&& call) {
     for (const auto patience : patiences) {

@@ -1,4 +1,5 @@
-// A pool above half of the shared memory comes back after its node was killed or restarted.
+// Tests that a node whose pool takes more than half of the shared memory starts again after it was
+// killed or stopped.
 
 #include "survival_ring.hpp"
 
@@ -34,8 +35,9 @@ std::uint64_t shm_mib() {
 }
 
 /// A pool of three fifths of a /dev/shm of its own, of PEERCACHE_ADOPTION_SHM_MIB (by default 320).
-/// The parameter says whether the pool is kept. A node that is killed leaves even a pool that is
-/// not kept, which clients still have mapped; this pool must be freed before the next one fits.
+/// The parameter says whether the pool is kept (pool.keep). A killed node leaves even a pool that
+/// is not to be kept, and clients still have it mapped; the next process must free it, because two
+/// such pools do not fit.
 class large_pool : public survival_ring, public testing::WithParamInterface<bool> {
 protected:
   int times_taken_over() {

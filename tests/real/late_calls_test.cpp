@@ -26,12 +26,12 @@ std::uint32_t setting(const char* name, std::uint32_t otherwise) {
   return text == nullptr ? otherwise : static_cast<std::uint32_t>(std::atoi(text));
 }
 
-/// Measures by how much calls return behind their deadlines. The environment says how many calls
-/// (PEERCACHE_LATE_CALLS, 600 without it), how many nodes (PEERCACHE_LATE_NODES, 3 and at least 3)
-/// and how many threads that call (PEERCACHE_LATE_THREADS, 4).
+/// Measures how long after their deadlines calls return. Environment variables set the number of
+/// calls (PEERCACHE_LATE_CALLS, by default 600), of nodes (PEERCACHE_LATE_NODES, by default 3, the
+/// minimum) and of calling threads (PEERCACHE_LATE_THREADS, by default 4).
 class late_calls : public survival_ring {
 protected:
-  /// Upper bounds of the histogram's ranges, in milliseconds after the deadline; one more range has
+  /// Upper bounds of the histogram's ranges, in milliseconds after the deadline; the last range has
   /// no bound.
   static constexpr std::array<int, 8> bounds{0, 1, 5, 10, 20, 30, 40, 50};
 
@@ -42,9 +42,10 @@ protected:
     std::mt19937 random;
     std::vector<std::byte> memory = std::vector<std::byte>(64u * large_page);
     std::vector<client::page_result> results = std::vector<client::page_result>(200'000);
-    std::uint32_t kind = 0;                          ///< Number of the last call's kind.
-    std::optional<late_watch> watch;                 ///< Watches the last call.
-    std::unique_ptr<client::cache_client> connected; ///< The client that the last call has made.
+    std::uint32_t kind = 0;          ///< Number of the last call's kind.
+    std::optional<late_watch> watch; ///< Measures the last call.
+    /// The client that the last call has connected, if it was a `connect`.
+    std::unique_ptr<client::cache_client> connected;
 
     std::uint32_t below(std::uint32_t limit) {
       return static_cast<std::uint32_t>(random() % limit);
@@ -69,7 +70,7 @@ protected:
     return keys;
   }
 
-  /// Kinds of calls that are not made for a batch of pages of this thread.
+  /// Kinds of calls that do not take the calling thread's batch of pages.
   enum class other_kind : std::uint32_t {
     remove_everywhere,
     flush,
@@ -80,13 +81,14 @@ protected:
   };
   static constexpr std::uint32_t other_kinds = 6;
 
-  /// Begins to watch a call, whose arguments are ready, and returns its deadline.
+  /// Begins to measure a call whose arguments are ready. Returns the call's deadline, `patience`
+  /// from now.
   clock::time_point deadline_of(caller& by, milliseconds patience) {
     return by.watch.emplace(stalls).begin() + patience;
   }
 
   /// Makes a call of a random kind and returns its deadline. @param at the index of the client's
-  /// node @param patience time from the moment that its arguments are ready
+  /// node @param patience time from the call's start to its deadline
   clock::time_point call(std::size_t at, client::cache_client& client, caller& by,
                          milliseconds patience) {
     const auto kind = by.kind = by.below(8 + other_kinds);
@@ -117,7 +119,7 @@ protected:
     return until;
   }
 
-  /// Connects a client to node `at`; null when there is no answer in time.
+  /// Connects a client to node `at`; null when the node does not answer within `patience`.
   std::unique_ptr<client::cache_client> connect(std::size_t at, milliseconds patience) {
     client::client_options options;
     options.node_host = addresses.at(at).host;

@@ -8,8 +8,8 @@
 
 namespace peercache::real {
 
-/// Measures by how much one call of this thread returns behind its deadline. The call begins when
-/// this object is made. Threads: the one that made it.
+/// Measures how long after its deadline one call of this thread returns. The call begins when this
+/// object is made. Threads: only the thread that made it.
 class late_watch {
 public:
   using clock = std::chrono::steady_clock;
@@ -20,9 +20,9 @@ public:
   clock::time_point begin() const { return begin_; }
 
   /// Returns by how many milliseconds the call, which ends now, is behind `until`: negative when it
-  /// is early. From more than `grace` is taken off the time in which the thread waited for a
-  /// processor, or that in which the whole process stood still, whichever is longer: mostly they
-  /// are the same time, so not both.
+  /// is early. If it is late by more than `grace`, the longer of two times is subtracted: the time
+  /// in which the thread waited for a processor, and that in which the whole process stood still.
+  /// Not both, because they mostly coincide.
   double behind_ms(clock::time_point until, std::chrono::milliseconds grace) const {
     const auto end = clock::now();
     const clock::duration waited = stress::thread_times::now().waited - waited_before_;

@@ -1,5 +1,5 @@
-// A node that was stopped in good order starts alone, and the nodes that it left behind have
-// cleared a space since.
+// Tests of a node that was stopped in good order and starts again alone, after the other nodes have
+// cleared a space.
 
 #include "clear_cluster.hpp"
 #include "survival_ring.hpp"
@@ -11,7 +11,7 @@
 namespace peercache::real::clear_test {
 namespace {
 
-/// Pages outlive their process on a disk (parameter true) or in a kept pool (false).
+/// Nodes whose pages outlive their processes: on a disk (parameter true) or in a kept pool (false).
 class left_behind : public survival_ring, public testing::WithParamInterface<bool> {
 protected:
   static constexpr std::size_t first = 0, second = 1;
@@ -22,11 +22,11 @@ protected:
     survival_ring::TearDown();
   }
 
-  /// Stops the first node. Then the second node makes a certain clear and dies.
+  /// Stops the first node. Then the second node makes a clear that is certain, and is killed.
   void stop_clear_die() {
     plan wanted;
     wanted.count = 2;
-    wanted.expiry = milliseconds(2000); // Other tests run beside this one.
+    wanted.expiry = milliseconds(2000); // Long, because other tests run beside this one.
     wanted.disk = GetParam();
     wanted.keep_pools = !GetParam();
     start_ring(wanted);
@@ -62,8 +62,8 @@ TEST_P(left_behind, no_page_of_before_is_a_hit_at_a_node_that_starts_alone) {
   })) << "the space can be used again";
 }
 
-/// Pages are on disks here, and not in kept pools: on one host a node that starts frees the pools
-/// of all dead nodes.
+/// All nodes are down at the same time, so their pages are kept on disks: on one host, a node that
+/// starts frees the kept pools of all dead nodes.
 class left_behind_together : public left_behind {};
 
 TEST_P(left_behind_together,

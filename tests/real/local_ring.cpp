@@ -61,7 +61,7 @@ void local_ring::TearDown() {
   if (HasFailure() && folder_)
     folder_->keep();
   for (auto& each : nodes_)
-    each.process().signal(SIGCONT); // A frozen node would not end at SIGTERM.
+    each.process().signal(SIGCONT); // Wakes frozen nodes, which would not end at SIGTERM.
   cli::stop_nodes(nodes_, milliseconds(10'000));
 }
 
@@ -92,8 +92,8 @@ void freeze_process(cli::child_process& process) {
     for (const auto& task : std::filesystem::directory_iterator("/proc/" + pid + "/task")) {
       std::ifstream file(task.path() / "stat");
       std::string stat{std::istreambuf_iterator<char>(file), {}};
-      // The state stands behind the thread's name, which is in brackets and may contain brackets
-      // too.
+      // In /proc/PID/task/TID/stat, the state follows the thread's name, which is in brackets and
+      // may contain brackets.
       auto name_end = stat.rfind(')');
       if (name_end == std::string::npos || stat.compare(name_end, 3, ") T") != 0)
         return false;

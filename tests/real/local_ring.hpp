@@ -35,7 +35,8 @@ finished_program run_program(std::vector<std::string> arguments,
 /// Runs `peercache` with these words as its arguments.
 finished_program run_cli(std::vector<std::string> words);
 
-/// Rounds of a measurement; the best one counts, because other programs use the processor too.
+/// Number of rounds of a measurement; the best round counts, because other programs use the
+/// processor, too.
 constexpr int rounds_max = 3;
 
 /// Waits until `condition` is true, for `at_most`. Returns whether it became true.
@@ -80,7 +81,8 @@ protected:
   };
   static read_page get(client::cache_client& client, std::uint32_t id,
                        milliseconds deadline = milliseconds(2000));
-  /// Returns for how many of the pages [first, first + count) `exists` says `wanted`.
+  /// Returns for how many of the pages [first, first + count) the call `exists` returns the status
+  /// `wanted`.
   static std::uint32_t count_told(client::cache_client& client, std::uint32_t first,
                                   std::uint32_t count, page_status wanted);
   static std::uint32_t count_existing(client::cache_client& client, std::uint32_t first,
@@ -95,7 +97,7 @@ protected:
   testing::AssertionResult took_at_most(milliseconds bound, const read_page& read) const {
     return took_at_most(bound, read.begin, read.begin + read.took);
   }
-  /// Waits like `within`, and longer by the time in which this process stood still.
+  /// Waits like `within`, but adds the time in which this process stood still to `at_most`.
   bool within_own_time(milliseconds at_most, const std::function<bool()>& condition) const;
 
   /// Options that all nodes have. Change them before SetUp.

@@ -69,7 +69,7 @@ TEST_F(log_file, is_opened_again_at_a_hangup_and_stays_open_when_that_fails) {
 
 TEST_F(log_file, is_opened_again_before_the_node_is_ready_too) {
   std::filesystem::create_directory(at("log"));
-  launch.seeds = {"127.0.0.1:1"}; // Nobody takes it in.
+  launch.seeds = {"127.0.0.1:1"}; // No node answers there, so this node stays alone.
   auto node = cli::child_process::spawn(
       {.arguments = cli::arguments_of(launch), .without_environment = "PEERCACHE_"});
   ASSERT_TRUE(node) << node.error().message;

@@ -22,7 +22,7 @@ namespace {
 namespace frames = net::frames;
 using std::chrono::steady_clock;
 
-/// A directory shard behind its broker, and plain sockets to it.
+/// A lookup broker with a directory shard, and plain sockets that connect to the broker.
 class lookup_broker_test : public testing::Test {
 protected:
   system_config config{2};
@@ -47,7 +47,7 @@ protected:
 
   void SetUp() override { serve(directory, caf::actor_cast<gateway_actor>(gateway)); }
 
-  /// Replaces the broker by one that answers for this shard and this gateway.
+  /// Replaces the broker by a broker of this shard and this gateway.
   void serve(const directory_actor& shard, const gateway_actor& of_node) {
     if (broker)
       caf::anon_send_exit(broker, caf::exit_reason::user_shutdown);
@@ -72,7 +72,7 @@ protected:
 
   std::string greeting() const { return frames::greeting(wire_version, "test", inc); }
 
-  /// Asks on a connection for questions that are not look-ups.
+  /// Sends a question that is not a look-up, on a connection for such questions.
   void ask(int fd, std::uint32_t number, member_question kind, const std::string& body) const {
     std::string frame;
     frames::append_frame(frame, encode_question({number, kind, body}));
@@ -86,7 +86,8 @@ protected:
               static_cast<ssize_t>(hello.size()));
     return socket;
   }
-  /// The next answer: its number and body. Nothing when the connection ends first.
+  /// Waits for the next answer. Returns the number of its question and its body; nothing when the
+  /// connection ends first.
   static std::optional<std::pair<std::uint32_t, std::string>> answer(int fd) {
     std::string bytes;
     for (std::size_t wanted = frames::length_bytes; bytes.size() < wanted;) {
@@ -117,8 +118,8 @@ protected:
     return socket;
   }
 
-  /// Sends without reading. Returns how many bytes went out before the other side closed the
-  /// connection or the time had passed.
+  /// Sends without reading. Returns how many bytes went out before the broker closed the connection
+  /// or a time-out passed.
   static std::size_t send_without_reading(int fd, const std::string& bytes) {
     auto until = steady_clock::now() + std::chrono::seconds(20);
     std::size_t sent = 0;
@@ -140,8 +141,8 @@ protected:
 
 TEST_F(lookup_broker_test, a_peer_that_asks_and_does_not_read_loses_its_connection) {
   auto faulty = connect(4096);
-  // Each key is answered with a byte at least, and the kernel's buffers take up to millions of
-  // bytes, so the flood asks for two million keys.
+  // The broker answers each key with a byte at least, and the kernel's buffers take up to some
+  // million bytes, so the flood asks for two million keys.
   std::string flood = greeting();
   for (int i = 0; i < 4096; ++i)
     frames::append_frame(flood, std::string(512 * directory::wire::key_bytes, 'k'));

@@ -1,4 +1,4 @@
-// A large get whose pages lie at many nodes.
+// Tests of large gets whose pages lie at many nodes.
 
 #include "late_watch.hpp"
 #include "survival_ring.hpp"
@@ -16,10 +16,10 @@ namespace peercache::real::many_peers_test {
 namespace {
 
 constexpr std::uint32_t pages = 64;
-constexpr std::uint32_t large_page = 4u << 20; ///< All pages together are 256 MiB.
+constexpr std::uint32_t large_page = 4u << 20; ///< Bytes of a page; 64 pages together are 256 MiB.
 constexpr milliseconds grace(50);
 
-/// Pages that lie at the peers of one node, in turn, and memory for all of them.
+/// 64 pages, distributed in turn over the peers of one node, and memory to read all of them into.
 class many_peers : public survival_ring {
 protected:
   many_peers() {
@@ -35,7 +35,7 @@ protected:
   void start_peers(std::uint32_t peers) {
     start_ring({.count = peers + 1,
                 .heartbeat = milliseconds(500),
-                .expiry = milliseconds(30'000), // No frozen peer is expelled.
+                .expiry = milliseconds(30'000), // Long, so that no frozen peer is expelled.
                 .pool_bytes = std::uint64_t{pages / peers + 1} * 3 / 2 * large_page});
     if (HasFatalFailure())
       return;
@@ -53,9 +53,9 @@ protected:
     }
   }
 
-  /// Lowers the priority of every thread of the peers a little. Peers on hosts of their own would
-  /// not take the reader's processors; but their bytes are to lie ready, so that a turn of the data
-  /// plane without a budget would take many of them.
+  /// Lowers the priority of every thread of the peers a little, because real peers, on other hosts,
+  /// would not use the reader's processors. Only a little: peers must still send so fast that a
+  /// turn of the reader's data plane without a budget would find many bytes.
   void give_way(std::uint32_t peers) {
     for (std::uint32_t peer = 1; peer <= peers; ++peer) {
       const auto threads = "/proc/" + std::to_string(node(peer).process().pid()) + "/task";
@@ -78,7 +78,7 @@ protected:
       }
   }
 
-  /// Gets of all pages at once, with deadlines of 5 to 105 ms.
+  /// Outcome of gets of all pages at once, with deadlines of 5 to 105 ms.
   struct tally {
     int late = 0, cut_short = 0;
     double latest_ms = 0;
@@ -119,9 +119,9 @@ protected:
 
 } // namespace
 
-/// PEERCACHE_MANY_PEERS_CALLS is the number of gets. One get in twenty may be later on a machine
-/// that other programs use too: time in which the data plane's thread waits for a processor cannot
-/// be told from time that the thread uses.
+/// The environment variable PEERCACHE_MANY_PEERS_CALLS is the number of gets. One get in twenty may
+/// be late, because other programs use the machine, too: the test cannot tell time in which the
+/// data plane's thread waits for a processor from time in which it runs.
 TEST_F(many_peers, a_get_of_256_mebibytes_from_five_peers_ends_in_time) {
   ASSERT_NO_FATAL_FAILURE(start_peers(5));
   const auto reader = client_of(0);
@@ -135,10 +135,11 @@ TEST_F(many_peers, a_get_of_256_mebibytes_from_five_peers_ends_in_time) {
   EXPECT_LE(found.late, calls / 20);
 }
 
-/// PEERCACHE_MANY_PEERS is the number of peers, 64 at most. Gets end in time while all peers send,
-/// and while half of them are frozen, whose bytes do not come. Where 64 nodes share a few
-/// processors, the data plane's thread waits for one for longer than the grace in one get of eight;
-/// with a turn that takes all bytes that are there, four gets of ten are late or more.
+/// The environment variable PEERCACHE_MANY_PEERS is the number of peers, at most 64. Gets must end
+/// in time while all peers send, and while half of them are frozen. Where 64 nodes share a few
+/// processors, the data plane's thread waits for a processor for longer than the grace in one get
+/// of eight. If a turn of the data plane took all bytes that had arrived, at least four gets of ten
+/// would be late.
 TEST_F(many_peers, a_get_ends_in_time_while_half_of_the_peers_hang) {
   const auto peers = peers_wanted();
   ASSERT_NO_FATAL_FAILURE(start_peers(peers));

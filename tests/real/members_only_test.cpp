@@ -1,5 +1,5 @@
-// Tells which peers a node under TLS lets in: each port, asked by each kind of stranger; and the
-// Unix socket, asked by another user.
+// Tests of which peers a node under TLS lets in: each kind of stranger asks at each port, and
+// another user at the Unix socket.
 #include "client/admin_client.hpp"
 #include "link/member_question.hpp"
 #include "link/protocol/gateway.hpp"
@@ -29,17 +29,17 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Time within which peers that are not let in must be refused.
+/// Time within which a node must refuse a peer that it does not let in.
 constexpr milliseconds refused_within{2000};
 
-/// One port, and what is said there by somebody who wants an answer.
+/// A port of a node, and the bytes that a peer sends there to get an answer.
 struct asked_port {
   std::string name;
   std::uint16_t port = 0;
   std::string words;
 };
 
-/// What came of a connection.
+/// Outcome of a connection to a port.
 struct outcome {
   std::string heard; ///< Bytes that came inside TLS.
   std::string sent;  ///< Bytes that went to the port, as somebody on the way sees them.
@@ -47,7 +47,8 @@ struct outcome {
   clock::duration took{};
 };
 
-/// Moves what has come from one socket to another. False: `from` has ended.
+/// Moves bytes that have arrived at one socket to another socket. Returns false when `from` has
+/// ended.
 bool relay(int from, int to, std::string* seen) {
   char bytes[16384];
   for (;;) {
@@ -87,7 +88,7 @@ outcome ask(const asked_port& at, const net::tls_files* shown) {
   return told;
 }
 
-/// Says these bytes to a port without TLS. `heard` has the bytes that come back.
+/// Sends these bytes to a port without TLS. In the outcome, `heard` has the bytes that come back.
 outcome say(std::uint16_t port, const std::string& words) {
   outcome told;
   const auto begin = clock::now();
@@ -183,7 +184,7 @@ protected:
     EXPECT_LT(told.took, refused_within);
   }
 
-  std::string outer_; ///< Has the folder of the sockets.
+  std::string outer_; ///< The folder that contains the folder of the sockets.
   const certificates ca{"only-" + std::to_string(::getpid())};
   const certificates elsewhere{"elsewhere"};
   const net::tls_files engine = ca.client("engine");
@@ -221,7 +222,8 @@ TEST_F(members_only, what_a_member_has_said_is_worth_nothing_when_it_is_said_aga
     const auto again = say(at.port, member.sent);
     EXPECT_TRUE(again.over);
     EXPECT_LT(again.took, refused_within);
-    // The node's own hello and certificate, which anybody may have, and an alert.
+    // Few enough bytes for the node's own hello and certificate, which anybody may have, and an
+    // alert.
     EXPECT_LT(again.heard.size(), 2048u);
     const auto plain = say(at.port, at.words);
     EXPECT_TRUE(plain.over);
@@ -231,8 +233,8 @@ TEST_F(members_only, what_a_member_has_said_is_worth_nothing_when_it_is_said_aga
   EXPECT_EQ(lines_with("tls: refused a connection from 127.0.0.1"), 1u) << log();
 }
 
-/// Connects to the socket as a process of another user, once its file lets everybody do so. Returns
-/// whether anything was heard before the node hung up; nothing when it did not hang up.
+/// Connects to the node's Unix socket from a process of the user `user`; the file modes must allow
+/// that. Returns whether the node sent anything before it hung up; nothing when it did not hang up.
 std::optional<bool> hears_as(uid_t user, const std::string& folder, std::uint16_t port) {
   const auto child = ::fork();
   if (child == 0) {

@@ -42,7 +42,7 @@ bool has(const metrics::samples& said, metrics::metric id) {
          std::ranges::any_of(said.latencies(), is_its);
 }
 
-/// Metrics of nodes whose neighbours stay in the view long after they have ended.
+/// Metrics of nodes with a long expiry: a neighbour that has ended stays in their view.
 class metrics_scrape_of_gone : public metrics_scrape {
 protected:
   void SetUp() override {
@@ -70,12 +70,11 @@ bool is_of_others(const metrics::metric_info& info) {
 
 TEST(metrics_source, every_metric_of_the_table_has_a_value_from_whoever_counts_it) {
   disk_node node({});
-  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, 700)); // The node puts more pages than its memory
-                                                     // holds.
+  ASSERT_NO_FATAL_FAILURE(node.put_to_disk(0, 700)); // More pages than the pool holds.
   auto& client = node.client();
   const std::array keys{key_space{}.key_of("disk-0"), key_space{}.key_of("disk-699")};
   std::array<client::page_result, keys.size()> results;
-  client.exists(keys, results); // The first page is cold: it is warmed.
+  client.exists(keys, results); // The first page is on disk only, so this makes the node warm it.
   client.remove(std::span(keys).last(1), std::span(results).last(1));
   EXPECT_EQ(node.get(1).result.status, page_status::hit);
   EXPECT_TRUE(client.clear("of-nobody", clock::now() + milliseconds(10'000)).certain);

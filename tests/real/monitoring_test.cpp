@@ -1,4 +1,5 @@
-// The monitoring kit (config/monitoring) against what nodes really serve.
+// Tests that the dashboards and alerts in config/monitoring use only metrics that nodes really
+// serve.
 
 #include "local_ring.hpp"
 
@@ -28,7 +29,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// All metrics that a text names, without the suffixes of histograms' series.
+/// Returns all metrics that a text names, without the suffixes of a histogram's series.
 names metrics_in(const std::string& text) {
   static const std::regex metric(R"(peercache_[a-z0-9_]+)");
   static const std::regex suffix("_(bucket|sum|count)$");

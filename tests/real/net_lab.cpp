@@ -15,8 +15,8 @@ namespace peercache::real {
 
 namespace {
 
-/// Makes a network namespace. A thread makes and enters it, so that the calling thread stays in its
-/// own.
+/// Makes a network namespace, in a new thread, because the thread that makes a namespace enters it.
+/// Returns a descriptor of the namespace.
 result<int> new_network() {
   int fd = -1;
   int failure = 0;
@@ -107,8 +107,8 @@ void net_lab::enter_space(std::size_t space) const {
   PEERCACHE_ASSERT(::setns(spaces_[space], CLONE_NEWNET) == 0);
 }
 
-/// Returns the nftables rules for packets that come to this host: one table, which replaces the one
-/// before as a whole.
+/// Returns the nftables rules for packets that come to this host: one table, which replaces the
+/// host's former table.
 std::string net_lab::rules(std::uint32_t host) const {
   auto text = fmt::format("table inet faults\ndelete table inet faults\ntable inet faults {{\n"
                           "chain in {{\ntype filter hook input priority 0; policy accept;\n"

@@ -14,10 +14,10 @@ namespace peercache::real {
 /// with faults between them by nftables. The namespaces have no name outside of this process: the
 /// kernel removes them with the last process inside, however this process ends.
 ///
-/// Threads: one. Ownership: owns the namespaces' descriptors. Errors: `make` says what is missing
-/// (root, a program, a kernel without namespaces); all other functions return results. Invariant:
-/// the hub hears every host and is heard by it, whatever is cut, so that an observer in the hub
-/// sees both sides.
+/// Threads: one at a time. Ownership: owns the namespaces' descriptors. Errors: `make` says what is
+/// missing (root, a program, a kernel without namespaces); all other functions return results.
+/// Invariant: the hub hears every host and is heard by it, whatever is cut, so that an observer in
+/// the hub sees both sides.
 class net_lab {
 public:
   static result<net_lab> make(std::uint32_t hosts);
@@ -42,7 +42,7 @@ public:
   void enter(std::uint32_t host) const { enter_space(host + 1); }
   void enter_hub() const { enter_space(0); }
 
-  /// Cuts one direction: nothing from `from` reaches `to` from then on.
+  /// Cuts one direction: no packet from the host `from` reaches the host `to` from then on.
   result<void> cut(std::uint32_t from, std::uint32_t to);
   /// Cuts both directions between each of the hosts `these` and each other host.
   result<void> part(const std::set<std::uint32_t>& these);
@@ -50,9 +50,10 @@ public:
   result<void> lose(std::uint32_t host, std::uint32_t percent);
   /// Drops all packets that come to this host, without a sign to the sender.
   result<void> deafen(std::uint32_t host);
-  /// Drops what comes to this TCP port of the host, as a firewall does that knows no such port.
+  /// Drops all packets that come to this TCP port of the host, as a firewall would whose rules do
+  /// not allow the port.
   result<void> close_port(std::uint32_t host, std::uint16_t port);
-  /// Ends all cuts, losses and closed ports, of all hosts.
+  /// Ends all cuts and losses of all hosts, and opens all closed ports.
   result<void> heal();
   /// Ends all cuts from and to this host, and its losses.
   result<void> heal(std::uint32_t host);

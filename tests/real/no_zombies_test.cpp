@@ -1,4 +1,4 @@
-// A node that can no longer do its work says so, or ends: others must not wait for it.
+// Tests that a node which can no longer do its work says so, or ends, so that nobody waits for it.
 
 #include "foreign_program.hpp"
 
@@ -20,13 +20,14 @@ protected:
   std::string log_of(std::size_t index) {
     return text_of(node(index).launch().folder / "node.log");
   }
-  /// What /readyz says: its status, and its text behind it.
+  /// Returns the HTTP status and the text of the node's /readyz.
   std::pair<int, std::string> readiness(std::size_t index) {
     httplib::Client http{"127.0.0.1", node(index).ports().http_port};
     const auto answer = http.Get("/readyz");
     return answer ? std::pair{answer->status, answer->body} : std::pair{0, std::string{}};
   }
-  /// Kills an actor of node 1, which has no guard against that.
+  /// Kills an actor of node 1 by a message, and expects that the node ends. @pre the node's guard
+  /// `frames` is off
   template <class Actor>
   void kill_and_expect_the_end(const Actor& victim, const std::string& name) {
     caf::anon_send_exit(victim, caf::exit_reason::kill);
@@ -38,7 +39,7 @@ protected:
   }
 };
 
-/// Nodes that take any message, so that one can end an actor of theirs.
+/// Nodes with the guard `frames` switched off, so that tests can kill their actors by messages.
 class no_zombies_unguarded : public no_zombies {
 protected:
   void SetUp() override {
@@ -70,8 +71,8 @@ TEST_F(no_zombies, a_node_whose_pool_object_is_gone_is_not_ready_and_says_why) {
   }));
 }
 
-/// Runs a single node with `bytes` of address space, until it is ready or has ended. Returns its
-/// exit status; nothing when it became ready.
+/// Runs a single node with at most `bytes` of address space, until it is ready or has ended.
+/// Returns its exit status; nothing when it became ready.
 std::optional<int> start_with_address_space(std::uint64_t bytes, const std::filesystem::path& log) {
   cli::node_launch launch;
   launch.program = std::string(PEERCACHE_CLI_DIR) + "/peercache-node";
@@ -97,7 +98,7 @@ TEST(too_small_a_host, ends_a_node_with_an_error_line_and_exit_code_1) {
     const auto status = start_with_address_space(mib << 20, log);
     seen.insert(status);
     if (!status || status == 127)
-      continue; // The node has room enough, or not even its libraries could be loaded.
+      continue; // The node had enough address space, or too little to load its libraries.
     EXPECT_EQ(*status, 1) << mib << " MiB: " << text_of(log);
     EXPECT_NE(text_of(log).find("error"), std::string::npos) << mib << " MiB: " << text_of(log);
   }

@@ -60,8 +60,8 @@ TEST_F(node_loss, readers_of_other_nodes_are_not_slowed_by_a_stopped_one) {
     return took[took.size() / 2];
   };
   median_get();
-  // The machine is not equally fast all the time: each measurement is compared with those right
-  // before and after it, and the median of these ratios counts.
+  // The speed of the machine varies: each measurement with a frozen node is compared with the
+  // measurements right before and after it, and the median of these ratios counts.
   std::vector<double> slower;
   for (std::uint32_t round = 0; round < 9; ++round) {
     auto before = median_get();
@@ -143,8 +143,8 @@ TEST_F(node_loss, a_restarted_node_serves_fresh_pages_and_none_of_its_old_record
   ASSERT_EQ(count_existing(*reader, 0, pages), pages);
   auto restarted = restart(1);
   ASSERT_TRUE(restarted) << restarted.error().message;
-  // No page has been put since the restart, so a hit could only come by an old record, also while
-  // the old records are still there.
+  // No page was put since the holder's restart, so there must be no hit, even while the directory
+  // still has the records of the holder's former process.
   auto no_hits = [&] {
     for (std::uint32_t id = 0; id < pages; ++id)
       EXPECT_NE(get(*reader, id).result.status, page_status::hit) << "page " << id;

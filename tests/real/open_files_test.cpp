@@ -10,7 +10,8 @@ namespace peercache::real::open_files_test {
 
 namespace {
 
-/// Nodes that are started with a soft limit of open files below the hard one, as shells do.
+/// Nodes that are started with a soft limit of open files below the hard limit, as shells start
+/// programs.
 class open_files : public local_ring {
 protected:
   void SetUp() override {

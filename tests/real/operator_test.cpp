@@ -1,5 +1,5 @@
-// Tests of what an operator meets: questions before actions that cannot be undone, signals, lost
-// output.
+// Tests of commands in an operator's hands: questions before actions that cannot be undone,
+// signals, lost output.
 
 #include "local_ring.hpp"
 
@@ -78,7 +78,7 @@ TEST(operator_demo, leaves_nothing_behind_when_it_is_told_to_end) {
 
 namespace {
 
-/// Paths of the pools in shared memory that the processes started by `parent` have mapped.
+/// Returns the paths of the pools in shared memory that child processes of `parent` have mapped.
 std::set<std::string> pools_of_children(pid_t parent) {
   std::set<std::string> pools;
   const auto process = "/proc/" + std::to_string(parent);

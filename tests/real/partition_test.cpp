@@ -11,8 +11,8 @@ constexpr std::uint32_t pages = 64;
 constexpr milliseconds heartbeat(500);
 constexpr milliseconds expiry(2000);
 constexpr milliseconds noticed(3000);
-/// Time in which a healed network must have one view: three heartbeats, and what it takes to ask
-/// five nodes on a busy machine.
+/// Time from the healing of the network until all nodes must have one view: three heartbeats, and
+/// what it takes to ask five nodes on a busy machine.
 constexpr milliseconds healed_in(3 * heartbeat + milliseconds(250));
 constexpr milliseconds long_enough(15'000);
 
@@ -46,8 +46,8 @@ protected:
   }
   client::cache_client& client(std::size_t index) { return *clients_[index]; }
 
-  /// Returns how many of the pages [first, first + pages) this node reads now; expects each read in
-  /// time and the right bytes of each hit.
+  /// Returns how many of the pages [first, first + pages) a client of this node can read now;
+  /// expects that each read returns in time and each hit has the right bytes.
   std::uint32_t count_readable(std::size_t reader, std::uint32_t first) {
     auto scope = at(reader);
     std::uint32_t hits = 0;
@@ -72,8 +72,8 @@ protected:
 
   bool is_one_cluster() { return one_view({0, 1, 2, 3, 4}); }
 
-  /// Makes the fault and expects that it is noticed within `at_most`; if not, heals it and tries
-  /// again, in up to `rounds_max` rounds.
+  /// Makes the fault and expects that the cluster notices it within `at_most`; if not, heals it and
+  /// tries again, in up to `rounds_max` rounds.
   void expect_noticed(const network_fault& fault, milliseconds at_most) {
     for (int round = 1;; ++round) {
       ASSERT_TRUE(fault.make());
@@ -117,7 +117,7 @@ TEST_F(partition, a_minority_serves_as_a_fragment_while_the_majority_goes_on) {
   const auto view = wait_for_view(0);
   ASSERT_TRUE(view);
   ASSERT_FALSE(view->is_master("node-3"));
-  ASSERT_TRUE(view->is_master("node-5")); // The only master on its side of the partition.
+  ASSERT_TRUE(view->is_master("node-5")); // Node 5 is the only master on its side of the partition.
   const network_fault split{[&] {
                               return lab().part({2, 4});
                             },
@@ -129,7 +129,8 @@ TEST_F(partition, a_minority_serves_as_a_fragment_while_the_majority_goes_on) {
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(3, first_of(0)) == pages; }));
   EXPECT_EQ(put_unwatched(1, 20'000), pages);
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(3, 20'000) == pages; }));
-  // The minority finds a page if one of its two shards has the record: seven keys of ten.
+  // The two nodes of the minority find a page if one of their shards has its record, which is so
+  // for seven keys of ten.
   EXPECT_GE(count_readable(2, first_of(4)), pages / 2);
   EXPECT_EQ(put_unwatched(4, 30'000), pages);
   EXPECT_TRUE(within(long_enough, [&] { return count_readable(2, 30'000) >= pages / 2; }));

@@ -13,11 +13,12 @@
 
 namespace peercache::real {
 
-/// Tells for how long the threads of some processes waited for a processor, threads that begin
-/// later not counted. Threads: one.
+/// Measures how long the threads of some processes wait for a processor. Only threads that exist
+/// when this object is made are measured. Threads: one at a time.
 class processor_waits {
 public:
-  /// The waits of all threads so far, in nanoseconds, those of each process side by side.
+  /// For each process, for each of its threads: nanoseconds that it has waited for a processor so
+  /// far.
   using reading = std::vector<std::vector<std::int64_t>>;
 
   explicit processor_waits(const std::vector<pid_t>& processes) {
@@ -48,8 +49,8 @@ public:
     return all;
   }
 
-  /// Returns for how long a matter that goes from process to process may have waited between two
-  /// readings: the longest wait of a thread of each process, summed up.
+  /// Returns for how long work that passes through all the processes may have waited for processors
+  /// between two readings: the sum, over the processes, of the longest wait of a thread.
   static std::chrono::nanoseconds between(const reading& from, const reading& to) {
     std::int64_t sum = 0;
     for (std::size_t process = 0; process < from.size(); ++process) {
@@ -75,7 +76,8 @@ private:
     return waited;
   }
 
-  std::vector<std::vector<int>> files_; ///< Open files of the threads, by process.
+  /// For each process: the open schedstat files of its threads.
+  std::vector<std::vector<int>> files_;
 };
 
 } // namespace peercache::real

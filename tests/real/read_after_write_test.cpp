@@ -18,8 +18,8 @@ namespace {
 constexpr std::uint32_t other_length = 2 * 16384;
 constexpr std::uint64_t owners_of_a_key = 2;
 
-/// Calls for pages that were set a moment ago; PEERCACHE_WRITES is the number of pages (2000 by
-/// default).
+/// Tests of calls for pages that were set a moment ago. The environment variable PEERCACHE_WRITES
+/// is the number of pages (by default 2000).
 class read_after_write : public survival_ring {
 protected:
   static std::uint32_t writes() {
@@ -27,8 +27,8 @@ protected:
     return text == nullptr ? 2000 : static_cast<std::uint32_t>(std::atoi(text));
   }
 
-  /// Starts nodes with room for all pages: in a full pool the youngest page might be evicted, if
-  /// all others were read meanwhile.
+  /// Starts nodes with room for all pages. A full pool might evict the youngest page, if all others
+  /// were read in the meantime.
   void start() {
     start_ring(
         {.count = 3, .pool_bytes = (64u << 20) + std::uint64_t{writes()} * page_bytes * 5 / 4});
@@ -43,8 +43,8 @@ protected:
     return result.status;
   }
 
-  /// Whether the page is found now by a client that has never asked for it. A page that is found
-  /// must then be read without another message to the directory.
+  /// Whether `reader`, which must not have asked for the page before, finds it now. Expects that it
+  /// then reads the page without another message to the directory.
   static bool is_found(client::cache_client& reader, std::uint32_t id) {
     const auto before = reader.stats().directory_messages;
     if (exists(reader, id) != page_status::hit)
@@ -59,7 +59,7 @@ protected:
     return true;
   }
 
-  /// Returns the records in the shards of all nodes.
+  /// Returns the number of records in the shards of all nodes.
   std::uint64_t records() {
     std::uint64_t all = 0;
     for (std::size_t i = 0; i < nodes_.size(); ++i)
@@ -67,7 +67,7 @@ protected:
     return all;
   }
 
-  /// Puts a page of another length than the ring's pages.
+  /// Puts page `id` with another length than `put` gives to pages.
   static page_status put_long(client::cache_client& client, std::uint32_t id) {
     std::vector<std::byte> bytes(other_length);
     bench::fill_page(id, 0, bytes);
@@ -108,9 +108,10 @@ TEST_F(read_after_write, a_page_is_there_when_its_set_returns) {
   EXPECT_EQ(neighbour->stats().directory_messages, 0u) << "nobody need be asked";
 }
 
-/// Time in which threads of this process or of the nodes waited for a processor is taken off, since
-/// other programs use the processors too: 40 of 100,000 pages are found late on two processors
-/// without it. One page more than the share may be late: a few pages tell no share.
+/// Time in which threads of this process or of the nodes waited for a processor is subtracted,
+/// because other programs use the processors, too: otherwise 40 of 100,000 pages are found late on
+/// two processors. One page more than the allowed share may be late, because of few pages one may
+/// be a large share.
 TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
   start();
   if (HasFatalFailure())
@@ -158,8 +159,8 @@ TEST_F(read_after_write, another_host_finds_a_page_five_milliseconds_later) {
   EXPECT_LE(missed, writes() / 10'000 + 1) << "of " << writes();
 }
 
-/// The median is a millisecond at most on a machine that is at rest. Here other programs use the
-/// processors too, and so do the reader's looks: five times as much is taken.
+/// On a machine at rest the median is at most a millisecond. The test allows five times as much,
+/// because other programs, and the reader's own look-ups, use the processors.
 TEST_F(read_after_write, another_host_finds_a_page_within_a_millisecond_at_rest) {
   start();
   if (HasFatalFailure())
@@ -195,7 +196,7 @@ TEST_F(read_after_write, another_host_asks_once_for_a_page_that_it_gets) {
   put(*writer, 0, pages);
   // A flush waits for one owner of a key; the other owner may hear of the page a moment later.
   ASSERT_TRUE(within(milliseconds(5000), [&] { return records() == pages * owners_of_a_key; }));
-  // An owner that has not answered after 4 ms may be late, and another one is asked, too.
+  // A look-up that has no answer after 4 ms asks another owner, too, so it must end in time.
   constexpr milliseconds patience(4);
   std::uint32_t asked_in_time = 0;
   for (std::uint32_t id = 0; id < pages; ++id) {

@@ -1,4 +1,4 @@
-// What a cluster costs whose clients ask for nothing: how often its threads wake.
+// Tests of what a cluster costs whose clients ask for nothing: how often its threads wake.
 
 #include "local_ring.hpp"
 
@@ -17,7 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often each thread of a process has gone to sleep, by its id and name.
+/// Returns how often each thread of a process has gone to sleep so far, by the thread's id and
+/// name.
 std::map<std::string, std::uint64_t> sleeps_of(pid_t pid) {
   std::map<std::string, std::uint64_t> all;
   const auto tasks = std::filesystem::path("/proc") / std::to_string(pid) / "task";
@@ -34,14 +35,14 @@ std::map<std::string, std::uint64_t> sleeps_of(pid_t pid) {
   return all;
 }
 
-/// Whether a thread of this test's process is one of the product's: those that a client begins have
-/// names of their own or CAF's.
+/// Whether this thread of the test's process was started by a client: such threads have names of
+/// PeerCache or of CAF.
 bool is_of_client(const std::string& thread) {
   return thread.find(" peercache-") != thread.npos || thread.find(" caf.") != thread.npos;
 }
 
-/// How often threads have gone to sleep between two looks: their sum, and a text with the number of
-/// each thread.
+/// Returns how often the threads that `counts` accepts have gone to sleep between two results of
+/// `sleeps_of`: the sum, and a text with the number of each thread.
 std::pair<std::uint64_t, std::string> between(const std::map<std::string, std::uint64_t>& first,
                                               const std::map<std::string, std::uint64_t>& then,
                                               bool (*counts)(const std::string&)) {
@@ -60,9 +61,8 @@ std::pair<std::uint64_t, std::string> between(const std::map<std::string, std::u
 
 class rest : public local_ring {};
 
-/// The wait is the measurement itself. Load of other programs does not make these threads sleep
-/// more often, but a page on its way or a change of the view does, so the quietest of several spans
-/// counts.
+/// Load of other programs does not make threads of nodes and clients sleep more often, but a page
+/// on its way or a change of the view does. So the quietest of several measured spans counts.
 TEST_F(rest, nodes_and_clients_that_have_nothing_to_do_hardly_wake) {
   constexpr auto span = 1000ms;
   constexpr int spans = 4;
@@ -91,8 +91,8 @@ TEST_F(rest, nodes_and_clients_that_have_nothing_to_do_hardly_wake) {
   EXPECT_GT(clients_least.first, 0u);
 }
 
-/// `top -H` tells an operator what a node does. Threads of io_uring are the kernel's; CAF has two
-/// that no node uses, its printer's and its middleman actor's.
+/// Operators read the names in `top -H`. Exempt are the kernel's threads of io_uring, and two
+/// threads of CAF that no node uses: those of its printer and its middleman actor.
 TEST_F(rest, each_thread_of_a_node_has_a_name_of_ours) {
   std::vector<std::string> foreign;
   EXPECT_TRUE(within(5000ms, [&] {

@@ -14,8 +14,8 @@ namespace {
 /// Expiry of a member: so long that no node is expelled because the machine stood still.
 constexpr milliseconds patient_expiry(5000);
 
-/// Engines at all nodes, played by one thread: each access reads a page at a random node, and puts
-/// the page there when it misses.
+/// The accesses of engines at all nodes, made by one thread: each access reads a page at a random
+/// node, and puts the page there after a miss.
 class trace {
 public:
   using get_page = std::function<page_status(std::size_t node, std::uint32_t id)>;
@@ -24,9 +24,9 @@ public:
   trace(std::size_t nodes, get_page get, put_page put)
       : nodes_(nodes), get_(std::move(get)), put_(std::move(put)) {}
 
-  /// Starts the thread. It waits whenever `limit` accesses are made, until the limit is raised or,
-  /// once `stop` is set, it ends. Some pages are wanted far more often than others, as prefixes
-  /// are.
+  /// Starts the thread. After `limit` accesses the thread waits until the limit is raised; if
+  /// `stop` is set, it ends instead. Some pages are accessed far more often than others, as
+  /// prefixes of prompts are.
   std::thread start(std::uint32_t first) {
     done = 0;
     stop = false;
@@ -118,8 +118,8 @@ TEST_F(rolling, a_restart_of_all_nodes_one_after_another_costs_a_tenth_of_the_hi
   make_clients(3);
   auto engines = make_trace();
   constexpr std::uint32_t accesses = 8000;
-  // Accesses while a node is away; then the engines wait for the node. Their number is fixed,
-  // because a machine on which nodes start slowly does not make engines slower.
+  // The number of accesses while a node is away, after which the engines wait for the node. The
+  // number is fixed so that the result does not depend on how slowly nodes start on this machine.
   constexpr std::uint32_t while_away = 500;
   engines.run(0, accesses);
   auto undisturbed = engines.hit_rate();
@@ -136,13 +136,14 @@ TEST_F(rolling, a_restart_of_all_nodes_one_after_another_costs_a_tenth_of_the_hi
     std::printf("[ measured ] %u accesses while node %u was away\n", engines.done - before, i + 1);
     engines.limit = (i + 2) * accesses / 4;
   }
-  engines.stop = true; // The last quarter of the trace comes after the last restart.
+  // The thread makes the last quarter of the trace, after the last restart, and ends.
+  engines.stop = true;
   thread.join();
   EXPECT_EQ(engines.done, accesses);
   EXPECT_GE(engines.hit_rate(), 0.9 * undisturbed)
       << "undisturbed " << undisturbed << ", disturbed " << engines.hit_rate();
-  // Pages that a restarted node had in memory are on its disk and nowhere else, so some hits come
-  // from disk.
+  // Pages that a restarted node had had in memory are only on its disk, so some hits must come from
+  // disk.
   EXPECT_GT(from_disk(), 100u);
   RecordProperty("from disk", std::to_string(from_disk()));
   RecordProperty("undisturbed", std::to_string(undisturbed));
@@ -151,7 +152,7 @@ TEST_F(rolling, a_restart_of_all_nodes_one_after_another_costs_a_tenth_of_the_hi
 
 namespace {
 
-/// Five nodes whose pools are full, so that a part of the pages is on disk only.
+/// Five nodes whose pools are full, so that some pages are on disk only.
 class rolling_full : public rolling, public testing::WithParamInterface<std::string> {
 protected:
   static constexpr std::uint32_t nodes = 5;
@@ -230,7 +231,7 @@ TEST_F(rolling, a_fifth_node_that_joins_costs_a_twentieth_of_the_hits_at_most) {
     return;
   make_clients(4);
   auto engines = make_trace();
-  engines.run(0, 3000); // After this run all pages are in the cluster.
+  engines.run(0, 3000); // Puts all pages of the trace into the cluster.
   engines.run(0, 1000);
   const auto steady = engines.hit_rate();
   engines.limit = UINT32_MAX;
@@ -245,7 +246,7 @@ TEST_F(rolling, a_fifth_node_that_joins_costs_a_twentieth_of_the_hits_at_most) {
     joined_at = joined ? joined_at : so_far;
     return joined;
   }));
-  // Accesses that are judged: those while keys change their owners.
+  // Number of accesses that are judged: those right after the join, while keys change their owners.
   constexpr std::uint32_t window = 300;
   engines.limit = joined_at + window;
   engines.stop = true;

@@ -12,8 +12,8 @@ namespace {
 
 using namespace link;
 
-/// A program that greets the nodes as another node does, and so may tell a directory shard what it
-/// likes.
+/// A program that greets the nodes as a node does, so that it can publish false records in
+/// directory shards.
 class stale_record : public local_ring {
 protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ protected:
     local_ring::TearDown();
   }
 
-  /// Tells every shard that node `holder` has the page, which the node has not.
+  /// Publishes in every shard a false record: that node `holder` has the page.
   void publish_lie(std::uint32_t id, std::size_t holder) {
     auto member = discovery::decode_member(welcomes_[holder].member);
     ASSERT_TRUE(member);
@@ -67,7 +67,7 @@ private:
 } // namespace
 
 TEST_F(stale_record, is_gone_after_its_first_reader_and_the_key_can_be_cached_again) {
-  // The record is about another host's node, then about the reader's own.
+  // The false record names node 1: at first the reader is at another host, then at node 1's.
   for (std::size_t reader_host : {0u, 1u}) {
     SCOPED_TRACE(reader_host);
     auto id = static_cast<std::uint32_t>(reader_host);

@@ -21,7 +21,8 @@ TEST(start, a_port_that_is_in_use_is_told_before_any_memory_is_taken) {
   ASSERT_TRUE(folder);
   cli::node_launch launch{.program = PEERCACHE_CLI_DIR "/peercache-node", .name = "late"};
   launch.folder = folder->path();
-  // No host has this much memory, so a start without another fault ends at the pool.
+  // No host has this much memory (8 TiB), so even without another fault the start fails, at the
+  // pool.
   launch.pool_bytes = std::uint64_t{1} << 43;
   ASSERT_NE(why_it_cannot_start(launch).find("lower pool.size"), std::string::npos);
   auto taken = net::listen_on("127.0.0.1", 0, 1);
@@ -32,7 +33,9 @@ TEST(start, a_port_that_is_in_use_is_told_before_any_memory_is_taken) {
   wrong[3].flags = {"--net-lookup-port", std::to_string(port)};
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     auto& each = wrong[i];
-    each.folder /= std::to_string(i); // A node's last words are its log's, which it appends to.
+    // Each node gets a folder of its own, because its last words are the end of its log, and nodes
+    // append to their logs.
+    each.folder /= std::to_string(i);
     const auto said = why_it_cannot_start(each);
     EXPECT_NE(said.find("cannot listen on 127.0.0.1:" + std::to_string(port)), std::string::npos)
         << said;

@@ -1,12 +1,12 @@
-// Attacks by a program that speaks the protocol and is not a client of ours.
+// Tests of attacks by a program that speaks the protocol of nodes and clients.
 
 #include "foreign_program.hpp"
 #include "storage/pool_memory.hpp"
 
 namespace peercache::real::stranger_test {
 
-/// Slots hold the bytes of earlier pages: a program that could commit a slot which it has not
-/// filled would read them.
+/// Slots hold the bytes of earlier pages. A program that could commit a slot without filling it
+/// could then read such bytes.
 TEST_F(foreign_program, that_has_not_mapped_the_pool_gets_no_slot_and_commits_none) {
   put(*client_of(0), 0, 20);
   const auto& gateway = gateways_.front();
@@ -50,8 +50,8 @@ TEST_F(foreign_program, that_has_mapped_the_pool_publishes_nothing_that_it_has_n
   }
 }
 
-/// A record that the program made itself, without a checksum, must not spare readers the
-/// comparison.
+/// The program publishes a record without a checksum. Readers must still not accept the page
+/// without comparing checksums.
 TEST_F(foreign_program, whose_record_has_no_checksum_makes_no_hit_where_checksums_are_compared) {
   const auto key = key_of(1);
   put(*client_of(0), 1, 1);

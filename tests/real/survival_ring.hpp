@@ -11,17 +11,18 @@
 
 namespace peercache::real {
 
-/// A cluster that faults happen to: as many nodes as a test wants, on loopback or on hosts of their
-/// own, and functions that ask what the nodes believe. Heartbeats are five times as frequent as by
-/// default, unless a test says otherwise.
+/// A cluster in which tests cause faults: as many nodes as a test wants, on loopback or in network
+/// namespaces, and functions that ask nodes for their views. Heartbeats are five times as frequent
+/// as by default, unless a test says otherwise.
 class survival_ring : public local_ring {
 protected:
   struct plan {
     std::uint32_t count = 3;
     milliseconds heartbeat{100};
     milliseconds expiry{1000};
-    bool own_hosts = false; ///< Whether each node has a network namespace (net_lab); without them
-                            ///< the test is skipped.
+    /// Whether each node has a network namespace (net_lab); the test is skipped where the machine
+    /// allows none.
+    bool own_hosts = false;
     bool disk = false;
     std::uint64_t pool_bytes = 16u << 20;
     std::vector<std::string> flags; ///< Further flags of all nodes.
@@ -31,25 +32,25 @@ protected:
     std::vector<std::pair<std::string, std::string>> environment;
   };
 
-  void SetUp() override {} // Nothing is set up: tests call `start_ring`.
+  void SetUp() override {} // Starts no node: tests call `start_ring`.
   void TearDown() override;
 
-  /// Starts the nodes; when this returns, each is in the view of each. The test may have failed or
-  /// been skipped by then: see HasFatalFailure and IsSkipped.
+  /// Starts the nodes, and waits until all have one view with all of them. The test may have failed
+  /// or been skipped by then: see HasFatalFailure and IsSkipped.
   void start_ring(const plan& wanted);
   /// Starts one more node that knows these seeds; does not wait until the other nodes have it in
   /// their views.
   void start_node(std::vector<std::string> seeds);
-  /// Starts a node that ends with this object, and does not wait for it, because it cannot serve
-  /// before others do. @param launch made by `launch_of`
+  /// Starts a node that ends with this object. Does not wait for the node, which may need nodes
+  /// that start later. @param launch made by `launch_of`
   void spawn_node(const cli::node_launch& launch);
   /// Starts node `index`, which has ended, again where it was; does not wait for it. @param seeds
   /// empty: the addresses of all nodes
   void spawn_again(std::size_t index, std::vector<std::string> seeds = {});
   cli::node_launch launch_of(std::size_t index) const;
   std::vector<std::string> all_addresses() const;
-  /// Prefix of the names of these nodes' pools. It is the test's own, because a node that starts
-  /// frees pools of dead nodes with its prefix.
+  /// Prefix of the names of these nodes' pools, different for each test process, because a node
+  /// that starts frees the pools of dead nodes with the same prefix.
   static std::string pool_prefix();
 
   /// Returns the node's view; nothing when the node does not answer within `patience`.
@@ -57,8 +58,8 @@ protected:
   /// Returns the number of records in the node's directory shard; nothing when the node does not
   /// answer within `patience`.
   std::optional<std::uint64_t> records_of(std::size_t index);
-  /// Returns the node's view, however late the node answers: versions only grow, so no change is
-  /// missed.
+  /// Returns the node's view, however late the node answers. A late answer hides no change, because
+  /// versions of views only grow.
   std::optional<discovery::view> wait_for_view(std::size_t index);
   /// Whether the node says that it has another view than `before`. False when it does not answer in
   /// time.
@@ -69,8 +70,8 @@ protected:
   /// Whether the node's view has `members` members.
   bool sees(std::size_t index, std::size_t members);
 
-  /// While this object lives, calls of this thread come from the host of a node, if nodes have
-  /// hosts of their own.
+  /// While this object lives, the thread that made it is in the network namespace of node `index`,
+  /// if nodes have namespaces.
   class at_host {
   public:
     at_host(const survival_ring& ring, std::size_t index);
@@ -95,8 +96,8 @@ protected:
 private:
   static constexpr milliseconds patience{500};
 
-  /// Returns the connection to the node, which is made if there is none; null when the node does
-  /// not answer within `patience`.
+  /// Returns the client of the node, and connects it if there is none; null when the node does not
+  /// answer within `patience`.
   client::admin_client* admin_of(std::size_t index);
 
   plan plan_;

@@ -66,7 +66,7 @@ TEST_F(survival, members_that_restart_come_back_though_their_only_seed_is_gone_f
   ASSERT_TRUE(within(long_enough, [&] { return one_view({0, 1, 2, 3}); }));
   kill(0);
   ASSERT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3}); }));
-  kill(1); // Node 1 leads; its next process will not know the other nodes.
+  kill(1); // Kills the leader; its next process does not know the other nodes.
   ASSERT_TRUE(within(long_enough, [&] { return one_view({2, 3}); }));
   spawn_again(1, {seed});
   EXPECT_TRUE(within(long_enough, [&] { return one_view({1, 2, 3}); }));
@@ -75,9 +75,9 @@ TEST_F(survival, members_that_restart_come_back_though_their_only_seed_is_gone_f
   EXPECT_TRUE(exchange(4, 1, 1000));
 }
 
-/// The first masters of the view are lost at once, as with a rack. All keys of the other nodes can
-/// still be found and stored. These nodes make one view, which is whole again when the lost nodes
-/// are back.
+/// Tests that lose the view's first masters at once, as when a rack fails. The pages of the other
+/// nodes must still be found, and new pages stored. These nodes must get one view, and all nodes
+/// one when the lost nodes are back.
 class lost_masters : public survival_ring {
 protected:
   void lose(std::size_t count) {
@@ -158,7 +158,8 @@ TEST_F(survival, a_master_that_is_told_to_stop_leaves_a_majority_behind) {
     ++second;
   std::vector<std::size_t> rest{1, 2, 3, 4};
   std::erase(rest, second);
-  // While the second master is frozen, the third one alone cannot say that the first one left.
+  // While the second master is frozen, the third master alone cannot decide the view without the
+  // first master, which leaves.
   freeze(second);
   EXPECT_EQ(node(0).stop(long_enough), 0);
   kill(second);
@@ -187,8 +188,8 @@ TEST_F(survival, five_nodes_that_join_at_once_are_all_in_within_seconds) {
     EXPECT_TRUE(
         within(long_enough, [&] { return put_one(*writer, id, 0) == page_status::stored; }));
     EXPECT_TRUE(writer->flush());
-    // A reader that missed a view asks the owners in an older one, so the page may be a miss for a
-    // while.
+    // A reader that has not got the newest view asks the owners by an older view, so the page may
+    // be a miss for a while.
     EXPECT_TRUE(within(long_enough, [&] {
       return get(*reader, id).result.status == page_status::hit;
     })) << newcomer.name;

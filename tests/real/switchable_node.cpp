@@ -1,7 +1,7 @@
-// The program peercache-node with guards that can be switched off, a device that fails, and a page
-// server that sends wrong bytes or slowly, as the environment says (common/guards.hpp). With
-// PEERCACHE_TEST_VERSION it says that it is of that version, with PEERCACHE_TEST_SPEAKS_NEWER that
-// it speaks a wire version that is higher by this number.
+// The program peercache-node for tests: its environment may switch guards off, make its device
+// fail, and make its page server slow or send wrong bytes (common/guards.hpp).
+// PEERCACHE_TEST_VERSION replaces the version that it tells, and PEERCACHE_TEST_SPEAKS_NEWER adds a
+// number to the wire version that it tells.
 
 #include "cli/node_program.hpp"
 #include "common/guards.hpp"

@@ -10,8 +10,8 @@
 
 namespace peercache::real {
 
-/// `peercache` at a terminal of its own, where a test reads and types. Threads: one. Reads block
-/// until the program writes or ends; the time-out of the whole test bounds them.
+/// The program `peercache` at a pseudo terminal, where a test reads and types. Threads: one at a
+/// time. Reads block until the program writes or ends; only ctest's time-out bounds them.
 class terminal_program {
 public:
   /// @param columns width of the terminal
@@ -46,7 +46,7 @@ public:
   void type(const std::string& text) {
     EXPECT_EQ(::write(terminal_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
-  /// Reads the rest, and waits for the end. Returns the exit status.
+  /// Reads the program's remaining output, and waits for its end. Returns the exit status.
   int finish() {
     while (read_more()) {
     }

@@ -1,4 +1,4 @@
-// Three nodes under TLS, and which programs may talk to them.
+// Tests of which programs may talk to three nodes under TLS.
 #include "local_ring.hpp"
 #include "net/socket.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
@@ -106,9 +106,9 @@ TEST_F(tls_cluster, lets_in_nobody_else_and_says_so_once) {
   put(*still, 0, 1);
 }
 
-/// Whether the port, asked by somebody with these files (null: none), says something inside TLS.
-/// Fails the test when the port neither answers nor hangs up within 2.5 s: 2 s, and the time of a
-/// handshake.
+/// Whether the port answers inside TLS to a peer with these certificate files (null: none). Fails
+/// the test when the port neither answers nor hangs up within 2.5 s: the node's 2 s, and the time
+/// of a handshake.
 bool answers(std::uint16_t port, const net::tls_files* shown) {
   auto socket = net::start_connect("127.0.0.1", port, {});
   EXPECT_TRUE(socket);
@@ -158,7 +158,8 @@ TEST_F(tls_cluster, the_data_port_answers_members_alone_and_says_so_once) {
   EXPECT_EQ(count_of(log_of(0), "tls: refused a connection from 127.0.0.1"), 1u) << log_of(0);
 }
 
-/// The first line of what the HTTP port answers to somebody with these files (null: none).
+/// Returns the first line of what the HTTP port answers to a peer with these certificate files
+/// (null: none).
 std::string http_answer(std::uint16_t port, const std::string& path, const net::tls_files* shown) {
   auto socket = net::start_connect("127.0.0.1", port, {});
   EXPECT_TRUE(socket);
@@ -198,7 +199,8 @@ TEST_F(tls_cluster, a_node_with_another_nodes_certificate_does_not_start) {
   EXPECT_THAT(log, HasSubstr("is that of the node 'node-1', and this is 'node-4'"));
 }
 
-/// A cluster whose pages are inside TLS, because the nodes want it and the clients do not mind.
+/// A cluster whose page transfers are encrypted, because the nodes ask for that and the clients'
+/// options leave it to them.
 class tls_cluster_full : public tls_cluster {
 protected:
   void SetUp() override {
@@ -244,7 +246,8 @@ TEST_F(tls_cluster, misses_nothing_while_certificates_are_replaced_under_load) {
     EXPECT_TRUE(within(milliseconds(20'000), [&] { return got >= goal; }));
   };
   wait_for_reads();
-  // One file is missing for a moment, and then the files do not fit together.
+  // While certificates are replaced, one file may be missing for a moment, and then the files may
+  // not fit together.
   each_node([](const tls_paths& files, const auto&) { fs::remove(files.key); });
   wait_for_reads();
   each_node([](const tls_paths& files, const auto& next) {

@@ -90,8 +90,8 @@ TEST_F(view_change, a_client_that_is_behind_learns_of_the_new_view_from_a_shard)
                 .exit_code,
             0);
   put(*producer, 0, pages);
-  // The drained shard has no record of the new pages. The reader asks it for some of their keys,
-  // and it answers that a newer view gives them to other owners.
+  // The drained node's shard has no record of the new pages. The reader still asks it for some of
+  // their keys, and the shard answers that a newer view gives these keys to other owners.
   EXPECT_TRUE(within(milliseconds(10'000), [&] {
     EXPECT_EQ(count_existing(*reader, 0, pages), pages);
     return reader->stats().view_refreshes > 0;

@@ -1,4 +1,4 @@
-/* The blocking calls of the C library. */
+/* Tests of the blocking calls of the C library. */
 #define _POSIX_C_SOURCE 200809L
 #include "program.h"
 
@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int all_are(const unsigned char *bytes, size_t count, int value) {
+static int all_are(const unsigned char* bytes, size_t count, int value) {
   size_t i;
   for (i = 0; i < count; ++i)
     if (bytes[i] != value)
@@ -15,7 +15,7 @@ static int all_are(const unsigned char *bytes, size_t count, int value) {
   return 1;
 }
 
-static void test_one_page(peercache_client *client, struct one_page *page) {
+static void test_one_page(peercache_client* client, struct one_page* page) {
   peercache_flushed flushed = PEERCACHE_FLUSHED_INIT;
   CHECK(peercache_exists(client, &page->batch) == PEERCACHE_OK);
   CHECK(page->result.status == PEERCACHE_STATUS_NOT_FOUND);
@@ -43,21 +43,22 @@ static void test_one_page(peercache_client *client, struct one_page *page) {
   CHECK(all_are(page->bytes, page_bytes, 42));
 }
 
-static void test_locate(peercache_client *client, struct one_page *page) {
+static void test_locate(peercache_client* client, struct one_page* page) {
   peercache_location locations[2 * PEERCACHE_LOCATIONS_PER_KEY];
   peercache_key keys[2];
   uint32_t found[2] = {7, 7};
   keys[0] = key_named("nobody has it");
   keys[1] = page->page.key;
   CHECK(peercache_prefetch(client, keys, 2) == PEERCACHE_OK);
-  CHECK(peercache_locate(client, keys, 2, 5000, locations, sizeof locations[0], found) == PEERCACHE_OK);
+  CHECK(peercache_locate(client, keys, 2, 5000, locations, sizeof locations[0], found) ==
+        PEERCACHE_OK);
   CHECK(found[0] == 0 && found[1] == 1);
   CHECK(strcmp(locations[PEERCACHE_LOCATIONS_PER_KEY].node_name, "node-1") == 0);
   CHECK(locations[PEERCACHE_LOCATIONS_PER_KEY].length_bytes == page_bytes);
   CHECK(locations[PEERCACHE_LOCATIONS_PER_KEY].on_disk == 0);
 }
 
-static void test_withdrawals(peercache_client *client, struct one_page *page) {
+static void test_withdrawals(peercache_client* client, struct one_page* page) {
   const peercache_text space = {"c-test", 6};
   page->batch.flags = PEERCACHE_REMOVE_EVERYWHERE;
   CHECK(peercache_remove(client, &page->batch) == PEERCACHE_OK);
@@ -72,9 +73,9 @@ static void test_withdrawals(peercache_client *client, struct one_page *page) {
   CHECK(page->result.status == PEERCACHE_STATUS_NOT_FOUND);
 }
 
-void test_pages(const struct place *place) {
+void test_pages(const struct place* place) {
   static struct one_page page;
-  peercache_client *client = connect_to(place, 1);
+  peercache_client* client = connect_to(place, 1);
   peercache_statistics statistics = PEERCACHE_STATISTICS_INIT;
   begin_page(&page, "page", 42);
   CHECK(peercache_register(client, page.bytes, page_bytes) == PEERCACHE_OK);
@@ -96,7 +97,7 @@ static int is_refused(int code) {
   return refused;
 }
 
-static void test_wrong_batches(peercache_client *client) {
+static void test_wrong_batches(peercache_client* client) {
   static struct one_page page;
   begin_page(&page, "page", 1);
   CHECK(is_refused(peercache_set(client, NULL)));
@@ -123,22 +124,27 @@ static void test_wrong_batches(peercache_client *client) {
   CHECK(page.result.status == PEERCACHE_STATUS_BAD_SIZE);
 }
 
-/* Numbers that programs were built with. */
+/* Numbers that existing programs were compiled with, so they must never change. */
 static void test_numbers(void) {
-  CHECK(PEERCACHE_STATUS_HIT == 0 && PEERCACHE_STATUS_STORED == 1 && PEERCACHE_STATUS_DUPLICATE == 2);
-  CHECK(PEERCACHE_STATUS_NOT_FOUND == 3 && PEERCACHE_STATUS_TIMED_OUT == 8 && PEERCACHE_STATUS_CLOSED == 14);
-  CHECK(PEERCACHE_INVALID_ARGUMENT == 1 && PEERCACHE_TIMED_OUT == 4 && PEERCACHE_OUT_OF_SPACE == 10);
+  CHECK(PEERCACHE_STATUS_HIT == 0 && PEERCACHE_STATUS_STORED == 1 &&
+        PEERCACHE_STATUS_DUPLICATE == 2);
+  CHECK(PEERCACHE_STATUS_NOT_FOUND == 3 && PEERCACHE_STATUS_TIMED_OUT == 8 &&
+        PEERCACHE_STATUS_CLOSED == 14);
+  CHECK(PEERCACHE_INVALID_ARGUMENT == 1 && PEERCACHE_TIMED_OUT == 4 &&
+        PEERCACHE_OUT_OF_SPACE == 10);
   CHECK(PEERCACHE_UNCERTAIN == 11 && PEERCACHE_RUNNING == 12);
-  CHECK(PEERCACHE_ORIGIN_OWN_HOST == 1 && PEERCACHE_ORIGIN_DISK == 3 && PEERCACHE_ORIGIN_OTHER_HOST_RDMA == 4);
-  CHECK(PEERCACHE_OPERATION_SET == 1 && PEERCACHE_OPERATION_REMOVE == 4 && PEERCACHE_REMOVE_EVERYWHERE == 1);
+  CHECK(PEERCACHE_ORIGIN_OWN_HOST == 1 && PEERCACHE_ORIGIN_DISK == 3 &&
+        PEERCACHE_ORIGIN_OTHER_HOST_RDMA == 4);
+  CHECK(PEERCACHE_OPERATION_SET == 1 && PEERCACHE_OPERATION_REMOVE == 4 &&
+        PEERCACHE_REMOVE_EVERYWHERE == 1);
 }
 
-void test_arguments(const struct place *place) {
+void test_arguments(const struct place* place) {
   const peercache_text no_text = {NULL, 3};
   const peercache_option wrong = {"client.node_prt", "1"};
   peercache_settings settings = PEERCACHE_SETTINGS_INIT;
-  peercache_client *client = connect_to(place, 1);
-  peercache_client *none = client;
+  peercache_client* client = connect_to(place, 1);
+  peercache_client* none = client;
   peercache_key key;
   CHECK(strcmp(peercache_code_text(PEERCACHE_TIMED_OUT), "timed out") == 0);
   CHECK(strcmp(peercache_status_text(PEERCACHE_STATUS_NO_SPACE), "no_space") == 0);
@@ -163,7 +169,7 @@ void test_arguments(const struct place *place) {
   CHECK(peercache_destroy(client) == PEERCACHE_OK && peercache_destroy(NULL) == PEERCACHE_OK);
 }
 
-/* Structs as a later header may have them. */
+/* Structs with more members, as a later version of the header may have them. */
 struct later_page {
   peercache_page page;
   uint64_t more;
@@ -177,12 +183,12 @@ struct later_batch {
   uint64_t more;
 };
 
-void test_structs_that_grew(const struct place *place) {
+void test_structs_that_grew(const struct place* place) {
   static struct one_page one;
   static struct later_page pages[2];
   struct later_result results[2];
   struct later_batch later;
-  peercache_client *client = connect_to(place, 1);
+  peercache_client* client = connect_to(place, 1);
   begin_page(&one, "first", 5);
   pages[0].page = one.page;
   pages[1].page = one.page;
@@ -210,10 +216,11 @@ void test_structs_that_grew(const struct place *place) {
   CHECK(peercache_destroy(client) == PEERCACHE_OK);
 }
 
-/* Says when a get of 200 ms began and ended, for who froze the node that has the page. */
-void test_deadline(const struct place *place) {
+/* Prints when a get with 200 ms to its deadline begins and ends, for the test that freezes the
+ * page's node. */
+void test_deadline(const struct place* place) {
   static struct one_page page;
-  peercache_client *client = connect_to(place, 1);
+  peercache_client* client = connect_to(place, 1);
   double begin, end;
   begin_page(&page, "of a frozen node", 0);
   puts("connected");
@@ -228,42 +235,47 @@ void test_deadline(const struct place *place) {
   _exit(page.result.status == PEERCACHE_STATUS_HIT ? 1 : 0);
 }
 
-static void test_forked_child(peercache_client *client, struct one_page *page) {
+static void test_forked_child(peercache_client* client, struct one_page* page) {
   int ended = -1;
   const pid_t child = fork();
   if (child == 0) {
     const int closed = peercache_get(client, &page->batch) == PEERCACHE_OK &&
                        page->result.status == PEERCACHE_STATUS_CLOSED &&
-                       peercache_start(client, PEERCACHE_OPERATION_GET, &page->batch, NULL, NULL) == PEERCACHE_CLOSED &&
-                       peercache_flush(client, 100, NULL) == PEERCACHE_CLOSED && peercache_destroy(client) == PEERCACHE_OK;
+                       peercache_start(client, PEERCACHE_OPERATION_GET, &page->batch, NULL, NULL) ==
+                           PEERCACHE_CLOSED &&
+                       peercache_flush(client, 100, NULL) == PEERCACHE_CLOSED &&
+                       peercache_destroy(client) == PEERCACHE_OK;
     _exit(closed ? 0 : 1);
   }
   CHECK(child > 0 && waitpid(child, &ended, 0) == child && ended == 0);
 }
 
-void test_ends(const struct place *place) {
+void test_ends(const struct place* place) {
   static struct one_page page;
   const peercache_text space = {"c-test", 6};
-  peercache_client *client = connect_to(place, 1);
+  peercache_client* client = connect_to(place, 1);
   begin_page(&page, "page", 3);
   CHECK(peercache_set(client, &page.batch) == PEERCACHE_OK);
   test_forked_child(client, &page);
-  CHECK(peercache_get(client, &page.batch) == PEERCACHE_OK && page.result.status == PEERCACHE_STATUS_HIT);
+  CHECK(peercache_get(client, &page.batch) == PEERCACHE_OK &&
+        page.result.status == PEERCACHE_STATUS_HIT);
   peercache_close(client);
-  CHECK(peercache_get(client, &page.batch) == PEERCACHE_OK && page.result.status == PEERCACHE_STATUS_CLOSED);
+  CHECK(peercache_get(client, &page.batch) == PEERCACHE_OK &&
+        page.result.status == PEERCACHE_STATUS_CLOSED);
   CHECK(peercache_flush(client, 100, NULL) == PEERCACHE_CLOSED);
   CHECK(peercache_clear(client, space, 100) == PEERCACHE_CLOSED);
   CHECK(strlen(peercache_last_error()) > 5);
   CHECK(peercache_destroy(client) == PEERCACHE_OK);
 }
 
-void test_embedded(const struct place *place) {
+void test_embedded(const struct place* place) {
   static struct one_page page;
-  const peercache_option options[] = {{"pool.size", "16MiB"}, {"node.name", "inside"},  {"net.control_port", "0"},
-                                      {"net.data_port", "0"}, {"net.http_port", "0"},   {"log.level", "error"},
+  const peercache_option options[] = {{"pool.size", "16MiB"},        {"node.name", "inside"},
+                                      {"net.control_port", "0"},     {"net.data_port", "0"},
+                                      {"net.http_port", "0"},        {"log.level", "error"},
                                       {"cluster.name", "c-embedded"}};
   peercache_settings settings = PEERCACHE_SETTINGS_INIT;
-  peercache_client *client = NULL;
+  peercache_client* client = NULL;
   (void)place;
   settings.options = options;
   settings.option_count = sizeof options / sizeof options[0];
@@ -271,9 +283,11 @@ void test_embedded(const struct place *place) {
   if (client == NULL)
     return;
   begin_page(&page, "page", 9);
-  CHECK(peercache_set(client, &page.batch) == PEERCACHE_OK && page.result.status == PEERCACHE_STATUS_STORED);
+  CHECK(peercache_set(client, &page.batch) == PEERCACHE_OK &&
+        page.result.status == PEERCACHE_STATUS_STORED);
   memset(page.bytes, 0, page_bytes);
-  CHECK(peercache_get(client, &page.batch) == PEERCACHE_OK && page.result.status == PEERCACHE_STATUS_HIT);
+  CHECK(peercache_get(client, &page.batch) == PEERCACHE_OK &&
+        page.result.status == PEERCACHE_STATUS_HIT);
   CHECK(all_are(page.bytes, page_bytes, 9));
   CHECK(peercache_destroy(client) == PEERCACHE_OK);
 }

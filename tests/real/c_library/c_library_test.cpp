@@ -1,4 +1,4 @@
-// The C library against running nodes, by a program in C99 (program.c).
+// Tests of the C library: runs a program in C99 (program.c) against running nodes.
 #include "../local_ring.hpp"
 
 #include <csignal>
@@ -24,7 +24,7 @@ clock::time_point at_ms(double milliseconds_of_clock) {
       std::chrono::duration<double, std::milli>{milliseconds_of_clock})};
 }
 
-/// Puts the page that the case `deadline` asks for.
+/// Puts the page that the case `deadline` of program.c gets.
 void put_asked_page(client::cache_client& client) {
   const std::string_view fields[] = {"c-test", "bf16"};
   const std::vector<std::byte> bytes(16384, std::byte{1});

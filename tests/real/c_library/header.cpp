@@ -1,4 +1,5 @@
-// The header of the C library in C++: each macro begins a struct, and functions have C's names.
+// Tests the header of the C library in C++: each initializer macro initializes a struct, and
+// functions have C linkage.
 #include "client/c/peercache.h"
 
 namespace {

@@ -1,4 +1,5 @@
-/* A program in C99 as users write it: program CASE HOST PORT CLUSTER. Ends with 0 when everything was as the case says. */
+/* A program in C99 as users write it: program CASE HOST PORT CLUSTER. Exits with 0 when all checks
+ * of CASE held. */
 #define _POSIX_C_SOURCE 200809L
 #include "program.h"
 
@@ -9,7 +10,7 @@
 
 static int failures;
 
-void check(int holds, const char *what, int line) {
+void check(int holds, const char* what, int line) {
   if (holds)
     return;
   ++failures;
@@ -22,8 +23,8 @@ double now_ms(void) {
   return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-peercache_client *connect_to(const struct place *place, uint32_t calls_max) {
-  peercache_client *client = NULL;
+peercache_client* connect_to(const struct place* place, uint32_t calls_max) {
+  peercache_client* client = NULL;
   peercache_settings settings = PEERCACHE_SETTINGS_INIT;
   peercache_option options[4];
   options[0].name = "client.node_host";
@@ -44,9 +45,9 @@ peercache_client *connect_to(const struct place *place, uint32_t calls_max) {
   return client;
 }
 
-peercache_key key_named(const char *name) {
+peercache_key key_named(const char* name) {
   const peercache_text fields[2] = {{"c-test", 6}, {"bf16", 4}};
-  peercache_space *space = NULL;
+  peercache_space* space = NULL;
   peercache_key key;
   CHECK(peercache_space_create(fields, 2, &space) == PEERCACHE_OK);
   CHECK(peercache_space_key(space, name, strlen(name), &key) == PEERCACHE_OK);
@@ -54,7 +55,7 @@ peercache_key key_named(const char *name) {
   return key;
 }
 
-void begin_page(struct one_page *page, const char *name, int value) {
+void begin_page(struct one_page* page, const char* name, int value) {
   const peercache_batch batch = PEERCACHE_BATCH_INIT;
   memset(page, 0, sizeof *page);
   memset(page->bytes, value, sizeof page->bytes);
@@ -71,11 +72,11 @@ void begin_page(struct one_page *page, const char *name, int value) {
 }
 
 struct test_case {
-  const char *name;
-  void (*run)(const struct place *place);
+  const char* name;
+  void (*run)(const struct place* place);
 };
 
-int main(int count, char **words) {
+int main(int count, char** words) {
   static const struct test_case cases[] = {{"pages", test_pages},
                                            {"arguments", test_arguments},
                                            {"structs_that_grew", test_structs_that_grew},
@@ -85,7 +86,8 @@ int main(int count, char **words) {
                                            {"ends", test_ends},
                                            {"embedded", test_embedded},
                                            {"deadline", test_deadline}};
-  const struct place place = {count > 2 ? words[2] : "", count > 3 ? words[3] : "", count > 4 ? words[4] : ""};
+  const struct place place = {count > 2 ? words[2] : "", count > 3 ? words[3] : "",
+                              count > 4 ? words[4] : ""};
   size_t i;
   for (i = 0; count > 1 && i < sizeof cases / sizeof cases[0]; ++i)
     if (strcmp(cases[i].name, words[1]) == 0) {

@@ -1,4 +1,4 @@
-/* The started calls of the C library, and calls of several threads. */
+/* Tests of the C library's started (asynchronous) calls, and of calls by several threads. */
 #define _POSIX_C_SOURCE 200809L
 #include "program.h"
 
@@ -20,11 +20,12 @@ struct told {
   uint32_t status;
   int held; /* The callback waits as long as this is not 0. */
   int destroy_code;
-  peercache_client *client;
-  const peercache_result *result;
+  peercache_client* client;
+  const peercache_result* result;
 };
 
-static void begin_told(struct told *told, peercache_client *client, const peercache_result *result) {
+static void begin_told(struct told* told, peercache_client* client,
+                       const peercache_result* result) {
   memset(told, 0, sizeof *told);
   pthread_mutex_init(&told->lock, NULL);
   pthread_cond_init(&told->changed, NULL);
@@ -32,8 +33,8 @@ static void begin_told(struct told *told, peercache_client *client, const peerca
   told->result = result;
 }
 
-static void hear(int code, void *user) {
-  struct told *told = user;
+static void hear(int code, void* user) {
+  struct told* told = user;
   const int destroy_code = peercache_destroy(told->client);
   pthread_mutex_lock(&told->lock);
   ++told->calls;
@@ -46,57 +47,62 @@ static void hear(int code, void *user) {
   pthread_mutex_unlock(&told->lock);
 }
 
-static void wait_told(struct told *told) {
+static void wait_told(struct told* told) {
   pthread_mutex_lock(&told->lock);
   while (told->calls == 0)
     pthread_cond_wait(&told->changed, &told->lock);
   pthread_mutex_unlock(&told->lock);
 }
 
-static void test_callback(peercache_client *client, struct one_page *page) {
+static void test_callback(peercache_client* client, struct one_page* page) {
   static struct told told;
   peercache_completion completion = PEERCACHE_COMPLETION_INIT;
   begin_told(&told, client, &page->result);
   completion.callback = hear;
   completion.user = &told;
-  CHECK(peercache_start(client, PEERCACHE_OPERATION_SET, &page->batch, &completion, NULL) == PEERCACHE_OK);
+  CHECK(peercache_start(client, PEERCACHE_OPERATION_SET, &page->batch, &completion, NULL) ==
+        PEERCACHE_OK);
   wait_told(&told);
   CHECK(told.code == PEERCACHE_OK && told.status == PEERCACHE_STATUS_STORED);
   CHECK(told.destroy_code == PEERCACHE_INVALID_ARGUMENT);
 }
 
-static void test_descriptor(peercache_client *client, struct one_page *page) {
+static void test_descriptor(peercache_client* client, struct one_page* page) {
   peercache_completion completion = PEERCACHE_COMPLETION_INIT;
-  peercache_call *call = NULL;
+  peercache_call* call = NULL;
   struct pollfd ready;
   uint64_t told = 0;
   ready.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ready.events = POLLIN;
   completion.event_fd = ready.fd;
   memset(page->bytes, 0, page_bytes);
-  CHECK(peercache_start(client, PEERCACHE_OPERATION_GET, &page->batch, &completion, &call) == PEERCACHE_OK);
+  CHECK(peercache_start(client, PEERCACHE_OPERATION_GET, &page->batch, &completion, &call) ==
+        PEERCACHE_OK);
   CHECK(poll(&ready, 1, patience_ms) == 1);
   CHECK(peercache_call_wait(call, 0) == PEERCACHE_OK);
   CHECK(read(ready.fd, &told, sizeof told) == sizeof told && told == 1);
-  CHECK(page->result.status == PEERCACHE_STATUS_HIT && page->bytes[0] == 6 && page->bytes[page_bytes - 1] == 6);
+  CHECK(page->result.status == PEERCACHE_STATUS_HIT && page->bytes[0] == 6 &&
+        page->bytes[page_bytes - 1] == 6);
   peercache_call_free(call);
   close(ready.fd);
 }
 
-static void test_waiting(peercache_client *client, struct one_page *page) {
-  peercache_call *call = NULL;
-  CHECK(peercache_start(client, PEERCACHE_OPERATION_EXISTS, &page->batch, NULL, &call) == PEERCACHE_OK);
+static void test_waiting(peercache_client* client, struct one_page* page) {
+  peercache_call* call = NULL;
+  CHECK(peercache_start(client, PEERCACHE_OPERATION_EXISTS, &page->batch, NULL, &call) ==
+        PEERCACHE_OK);
   CHECK(peercache_call_wait(call, patience_ms) == PEERCACHE_OK);
   CHECK(page->result.status == PEERCACHE_STATUS_HIT);
   peercache_call_free(call);
-  CHECK(peercache_start(client, PEERCACHE_OPERATION_REMOVE, &page->batch, NULL, &call) == PEERCACHE_OK);
+  CHECK(peercache_start(client, PEERCACHE_OPERATION_REMOVE, &page->batch, NULL, &call) ==
+        PEERCACHE_OK);
   peercache_call_free(call);
   CHECK(page->result.status == PEERCACHE_STATUS_HIT);
 }
 
-void test_completions(const struct place *place) {
+void test_completions(const struct place* place) {
   static struct one_page page;
-  peercache_client *client = connect_to(place, 4);
+  peercache_client* client = connect_to(place, 4);
   begin_page(&page, "started", 6);
   test_callback(client, &page);
   test_descriptor(client, &page);
@@ -104,11 +110,11 @@ void test_completions(const struct place *place) {
   CHECK(peercache_destroy(client) == PEERCACHE_OK);
 }
 
-void test_limit_of_started_calls(const struct place *place) {
+void test_limit_of_started_calls(const struct place* place) {
   static struct told told;
   static struct one_page page, other;
   peercache_completion completion = PEERCACHE_COMPLETION_INIT;
-  peercache_client *client = connect_to(place, 1);
+  peercache_client* client = connect_to(place, 1);
   peercache_call *call = NULL, *refused = NULL;
   begin_page(&page, "first", 1);
   begin_page(&other, "second", 2);
@@ -116,9 +122,11 @@ void test_limit_of_started_calls(const struct place *place) {
   told.held = 1;
   completion.callback = hear;
   completion.user = &told;
-  CHECK(peercache_start(client, PEERCACHE_OPERATION_SET, &page.batch, &completion, &call) == PEERCACHE_OK);
+  CHECK(peercache_start(client, PEERCACHE_OPERATION_SET, &page.batch, &completion, &call) ==
+        PEERCACHE_OK);
   wait_told(&told);
-  CHECK(peercache_start(client, PEERCACHE_OPERATION_SET, &other.batch, NULL, &refused) == PEERCACHE_REFUSED);
+  CHECK(peercache_start(client, PEERCACHE_OPERATION_SET, &other.batch, NULL, &refused) ==
+        PEERCACHE_REFUSED);
   CHECK(refused == NULL && strstr(peercache_last_error(), "calls_max") != NULL);
   CHECK(peercache_call_wait(call, 0) == PEERCACHE_RUNNING);
   pthread_mutex_lock(&told.lock);
@@ -131,15 +139,15 @@ void test_limit_of_started_calls(const struct place *place) {
   CHECK(told.calls == 1 && other.result.status == UINT32_MAX);
 }
 
-/* One thread's work: its pages go in and come out again. */
+/* Body of a thread: sets pages of its own and gets them again. */
 struct worker {
-  peercache_client *client;
+  peercache_client* client;
   char name;
   int wrong;
 };
 
-static void *work(void *of) {
-  struct worker *worker = of;
+static void* work(void* of) {
+  struct worker* worker = of;
   struct one_page page;
   char name[8] = "x-0";
   int i, byte;
@@ -160,10 +168,10 @@ static void *work(void *of) {
   return NULL;
 }
 
-void test_threads(const struct place *place) {
+void test_threads(const struct place* place) {
   struct worker workers[2];
   pthread_t threads[2];
-  peercache_client *client = connect_to(place, 1);
+  peercache_client* client = connect_to(place, 1);
   int i;
   for (i = 0; i < 2; ++i) {
     workers[i].client = client;

@@ -27,9 +27,10 @@ constexpr int cannot_run_here = 77;
 
 /// The outcome of a run, without the totals of the workers (stress_ledger).
 struct run_outcome {
-  std::vector<std::string> faults; ///< Sentences about what happened and must not happen.
+  /// A sentence for each kind of thing that happened and must not happen.
+  std::vector<std::string> faults;
   std::vector<heal_report> heals;
-  /// Reports about the nodes that were not killed, from before the killed ones were back.
+  /// Reports about the nodes that were not killed, made before the killed nodes were started again.
   std::vector<heal_report> rests;
   std::uint64_t stale_records = 0;
   std::uint64_t nodes_died = 0;
@@ -222,14 +223,14 @@ result<void> start_all(const chaos_plan& plan, chaos_cluster& cluster, cluster_w
           "the nodes do not find each other: " + watch.views(cluster.all_running())};
 }
 
-/// Creates the history that the run records; null when the plan wants none.
+/// Creates the history in which the run's events are recorded; null when the plan wants none.
 result<std::unique_ptr<tests::history>> record_of(const chaos_plan& plan) {
   if (plan.history.empty())
     return std::unique_ptr<tests::history>();
   return tests::history::create(plan.history, clock::now());
 }
 
-/// The parts of one run that its rounds use.
+/// The objects of one run that each of its rounds uses.
 struct players {
   chaos_cluster& cluster;
   stress::stress_ledger& ledger;
@@ -239,8 +240,8 @@ struct players {
   half_loss& halves;
 };
 
-/// Plays rounds until the run's time has passed. A run that looks for a fault ends with the first
-/// find; other runs go on and report all faults at the end.
+/// Plays rounds until the run's time has passed. With `load.stop_at_wrong_bytes` the run ends as
+/// soon as it has found a fault; else it goes on and reports all faults at the end.
 result<void> play_rounds(const chaos_plan& plan, const players& with, run_outcome& outcome) {
   workers all(plan, with.cluster, with.ledger);
   const auto until = clock::now() + plan.duration;

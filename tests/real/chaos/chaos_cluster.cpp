@@ -32,7 +32,8 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-/// The folder of the nodes' Unix sockets: labs have the same addresses, and share the file system.
+/// Returns a folder for the nodes' Unix sockets, in the folder of the run: networks of several runs
+/// have the same addresses, and all runs share one file system.
 std::string sockets_in(const std::filesystem::path& folder) {
   return (folder / "sockets").string();
 }
@@ -77,7 +78,8 @@ result<chaos_cluster> chaos_cluster::make(const chaos_plan& plan, const cli::run
   auto net = real::net_lab::make(plan.hosts());
   if (!net)
     return net.error();
-  ::setenv(net::host_socket_variable, sockets_in(folder.path()).c_str(), 1); // For the clients.
+  // Tells the clients, which live in this process.
+  ::setenv(net::host_socket_variable, sockets_in(folder.path()).c_str(), 1);
   chaos_cluster cluster(std::move(*net));
   cluster.nodes_priority_ = plan.nodes_priority;
   for (std::uint32_t host = 0; host < plan.hosts(); ++host) {
@@ -123,7 +125,8 @@ chaos_cluster::~chaos_cluster() {
     }
 }
 
-/// A killed process with libfaketime leaves two objects in shared memory, which are removed here.
+/// Kills the process if it still runs, and removes the two objects in shared memory that a killed
+/// process with libfaketime leaves.
 void chaos_cluster::bury(node& dead) {
   if (!dead.process)
     return;

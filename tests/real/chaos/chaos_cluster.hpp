@@ -14,7 +14,8 @@ namespace peercache::chaos {
 /// The hosts of a run, each with a network of its own, and the nodes on them. A host's node keeps
 /// its name, address, disk and clock when it is started again.
 ///
-/// Threads: the main one only, which is the nodes' parent: they die with it. Errors: results.
+/// Threads: only the main thread, because a node dies with the thread that started its process.
+/// Errors: results.
 class chaos_cluster {
 public:
   static constexpr std::uint16_t control_port = 31998;
@@ -53,7 +54,8 @@ public:
   /// forward or back
   result<void> jump_clock(std::uint32_t host, int seconds);
 
-  /// Returns the nodes that ended although nobody ended them; each is reported once.
+  /// Returns the names of nodes that ended although this object did not end them; each is returned
+  /// once.
   std::vector<std::string> died();
   void stop();
 

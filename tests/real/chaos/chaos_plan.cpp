@@ -46,21 +46,23 @@ result<void> apply_guard(chaos_plan& plan, const std::string& guard, bool off) {
   if (guard == "view") {
     load.faults = {{"PEERCACHE_TEST_OLD_VIEWS_ONE_IN", "2"}};
     plan.kinds = {fault_kind::kill, fault_kind::drain_join};
-    // The fault shows in the views; pages that are found late on a busy machine must not end the
-    // run before it.
+    // The limit is long, because the run looks for a fault in the views: pages that are found late
+    // on a busy machine must not end the run first.
     plan.heal_limit = std::chrono::seconds(15);
   } else if (guard == "withdraw") {
-    // Few keys and many rewrites: pages come and go all the time, and pools send withdrawals again
-    // that the directory already has.
+    // With few keys and many rewrites pages come and go all the time. The fault makes pools send
+    // withdrawals again that the directory already has.
     load.faults = {{"PEERCACHE_TEST_WITHDRAWALS_UNHEARD", "1"}};
     load.keys = 2'000;
     load.rewrites_percent = 50;
-    plan.disk_bytes = 0; // No disk: an evicted page that goes to disk is not withdrawn.
+    plan.disk_bytes = 0; // No disk, because a page that is evicted to disk is not withdrawn.
     plan.kinds = {fault_kind::loss, fault_kind::freeze, fault_kind::partition};
-    plan.repairs = false; // Repairs would mend the fault that the run has to find.
+    plan.repairs = false; // No repairs, because they would mend the fault that the run has to find.
   } else if (guard == "purge") {
     plan.kinds = {fault_kind::kill};
-    plan.disk_bytes = 0; // The run counts records, and a page in memory and on disk has only one.
+    // No disk, because the run counts records, and a page that is in memory and on disk has only
+    // one.
+    plan.disk_bytes = 0;
   } else {
     return {errc::invalid_argument, "there is no guard '" + guard + "': view, purge or withdraw"};
   }

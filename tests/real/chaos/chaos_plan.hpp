@@ -30,7 +30,7 @@ struct chaos_plan {
   /// The workload; it has the seed of the run and the number of nodes that run.
   stress::stress_plan load;
   std::chrono::milliseconds duration{600'000};
-  /// Length of the first part of a round, in which faults come. Then all of them end, and the
+  /// Length of the first part of a round, in which faults happen. Then all faults end, and the
   /// cluster must heal.
   std::chrono::milliseconds round{45'000};
   /// Time in which a cluster must have healed after its faults.
@@ -44,8 +44,7 @@ struct chaos_plan {
   /// Whether nodes compare their pages with the directory's records and mend what differs.
   bool repairs = true;
   std::vector<fault_kind> kinds; ///< Kinds of faults that the run draws from.
-  /// Nice value of the nodes; the process of the clients, whose returns are timed, has a better
-  /// one.
+  /// Nice value of the nodes. The clients' process, whose calls are timed, has a higher priority.
   int nodes_priority = 0;
   std::string clock_library; ///< Path of libfaketime, which is preloaded into the nodes.
   std::string history;       ///< The file in which events are recorded; empty: none.

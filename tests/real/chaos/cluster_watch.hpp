@@ -15,7 +15,7 @@
 
 namespace peercache::chaos {
 
-/// A node's last answer to the watch about its state.
+/// A node's last answer to a `cluster_watch` about its state.
 struct seen_node {
   bool answers = false;
   std::chrono::steady_clock::time_point asked_at{};
@@ -28,8 +28,8 @@ struct seen_node {
   std::uint64_t dead_records = 0;
 };
 
-/// Asks all nodes for their state, again and again, from the hub, which no fault reaches. Counts as
-/// regressions the processes that told an older view than before.
+/// Asks all nodes for their state, again and again, from the hub, which no fault reaches. Counts a
+/// regression when a process tells an older view than before.
 ///
 /// Threads: one of its own, from construction to destruction; all methods may be called from any.
 class cluster_watch {
@@ -52,7 +52,8 @@ public:
   std::string views(const std::vector<std::uint32_t>& hosts) const;
 
   std::uint64_t view_regressions() const { return regressions_; }
-  /// Totals of all nodes' processes, including processes that are gone, each as of its last answer.
+  /// Returns the sum over all processes of nodes, including processes that are gone, as of each
+  /// one's last answer.
   std::uint64_t puts() const;
   std::uint64_t evictions() const;
 
@@ -65,8 +66,9 @@ private:
   const chaos_cluster& cluster_;
   tests::history* const record_;
   std::vector<std::atomic<bool>> expected_;
-  std::vector<std::unique_ptr<client::admin_client>> admins_; ///< Used by the watch's thread only.
-  /// Guards `seen_` and the `former_` totals: readers must not see half an answer.
+  /// One client for each node; used by the watch's thread only.
+  std::vector<std::unique_ptr<client::admin_client>> admins_;
+  /// Guards `seen_` and the `former_` totals, so that callers do not see half an answer.
   mutable std::mutex lock_;
   std::vector<seen_node> seen_;
   std::uint64_t former_puts_ = 0; ///< Puts of processes that are gone.

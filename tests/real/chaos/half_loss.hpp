@@ -15,7 +15,7 @@ namespace peercache::chaos {
 /// view in time and that all their pages can be read; then starts the killed nodes again and checks
 /// the same for all.
 ///
-/// Threads: the one that uses the cluster. Errors: only of the test's own tools (a program that
+/// Threads: the thread that uses the cluster. Errors: only of the test's own tools (a program that
 /// does not start).
 class half_loss {
 public:
@@ -27,7 +27,7 @@ public:
 
   /// Kills half of the nodes; every second time most of the masters are among them.
   void kill();
-  /// Judges the nodes that were not killed.
+  /// Waits until the nodes that were not killed have healed. Returns a report about these nodes.
   heal_report judge_rest();
   /// Starts the killed nodes again. Returns a report about all nodes.
   result<heal_report> bring_back();

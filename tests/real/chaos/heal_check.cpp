@@ -73,8 +73,8 @@ void heal_check::let_workers_rest() {
   ledger_.readers_rest = true;
   ledger_.writers_rest = true;
   auto until = clock::now() + std::chrono::seconds(3);
-  // A resting worker counts as running for a moment in each turn of its loop, so it is enough that
-  // none was counted once.
+  // A resting worker counts as running for a moment in each turn of its loop, so one look that
+  // finds no running worker suffices.
   while (ledger_.rounds_running != 0 && clock::now() < until)
     std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
@@ -103,8 +103,8 @@ heal_check::page_ids heal_check::ids_in_pools(heal_report& report) {
   return ids;
 }
 
-/// Waits until no shard has a record of a process that is not a member. The shards' own counts are
-/// used, because clients overlook records of dead processes.
+/// Waits until no shard has a record of a process that is not a member. Uses the shards' own
+/// counts, because clients ignore records of dead processes.
 void heal_check::judge_records(heal_report& report, clock::time_point until) {
   auto nodes = cluster_.all_running();
   do {
@@ -121,8 +121,8 @@ void heal_check::judge_records(heal_report& report, clock::time_point until) {
                               report.fault.empty() ? "" : "; ", report.dead_records);
 }
 
-/// Counts records that name a living process which does not have the page. They are not judged:
-/// each costs a reader one miss.
+/// Counts records that name a living process which does not have the page. Such records do not fail
+/// the run: each costs a reader one miss.
 void heal_check::count_stale_records(heal_report& report) {
   auto first = cluster_.all_running().front();
   std::vector<std::vector<directory::page_location>> told;
@@ -180,7 +180,7 @@ void heal_check::judge_pages(heal_report& report, clock::time_point until) {
       });
     for (auto& thread : threads)
       thread.join();
-    // Pages that left all pools while they were looked for need not be found.
+    // Pages that left all pools in the meantime need not be found.
     auto there = ids_in_pools(report);
     report.unreadable = 0;
     for (auto host : nodes) {

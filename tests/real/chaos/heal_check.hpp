@@ -18,9 +18,9 @@ namespace peercache::chaos {
 /// The state of a cluster after its faults had ended.
 struct heal_report {
   bool healed = false;
-  double view_seconds = 0;         ///< Time until all nodes had the same view, of all nodes.
-  double keys_seconds = 0;         ///< Time until every page of a pool could be read at every host.
-  std::uint64_t pages = 0;         ///< Pages in all pools.
+  double view_seconds = 0; ///< Time until all nodes had the same view, with all nodes as members.
+  double keys_seconds = 0; ///< Time until every page of a pool could be read at every host.
+  std::uint64_t pages = 0; ///< Pages in all pools.
   std::uint64_t unreadable = 0;    ///< Pages in pools that some host could not read at the end.
   std::uint64_t unread_pools = 0;  ///< Pools whose tables could not be read at the end.
   std::uint64_t dead_records = 0;  ///< Records of processes that were not members at the end.
@@ -31,8 +31,8 @@ struct heal_report {
 /// Waits until a cluster without faults is whole: one view, no record of a dead process, and every
 /// page that lies in a pool can be read at every host. Workers rest once the nodes have one view.
 ///
-/// Threads: the one that uses the cluster; while pages are read, one more for each host, joined
-/// before the return.
+/// Threads: the thread that uses the cluster. `run` reads pages with one more thread for each host,
+/// and joins these before it returns.
 class heal_check {
 public:
   /// @pre all arguments outlive this object

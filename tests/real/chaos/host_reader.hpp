@@ -10,8 +10,8 @@
 
 namespace peercache::chaos {
 
-/// A client of one host's node that outlives rounds, as an engine's client does. Threads: one at a
-/// time, which has entered the host's network.
+/// A client of one host's node that lives through all rounds, as an engine's client does. Threads:
+/// one at a time; the thread must have entered the host's network.
 class heal_check::host_reader {
 public:
   host_reader(const chaos_plan& plan, stress::stress_ledger& ledger, std::string host,
@@ -19,7 +19,7 @@ public:
       : plan_(plan), ledger_(ledger), host_(std::move(host)), cluster_(std::move(cluster)),
         tls_(std::move(tls)) {}
 
-  /// Returns the pages among `ids` that cannot be read now; the bytes of a hit are compared.
+  /// Returns the pages among `ids` that cannot be read now; compares the bytes of hits.
   page_ids unreadable(const page_ids& ids, const std::vector<page_key>& keys);
   /// Returns the locations of these keys in the directory; empty when the directory cannot be
   /// asked.

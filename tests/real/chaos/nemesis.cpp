@@ -11,8 +11,8 @@ namespace {
 constexpr std::array<std::string_view, fault_kinds> names = {
     "kill", "freeze",     "partition",  "one_way",   "loss",
     "wipe", "clock_jump", "black_hole", "drain_join"};
-/// Longest wait for a draining node to end. A node that drains for three seconds gives itself five
-/// more.
+/// Longest wait for a draining node to end. The nodes have a drain time of three seconds, and a
+/// draining node ends five seconds after that at the latest.
 constexpr std::chrono::seconds drain_limit{10};
 
 } // namespace
@@ -80,7 +80,7 @@ result<void> nemesis::begin(running_fault& fault, const std::vector<std::uint32_
   case fault_kind::kill:
     kill(host);
     if (draw(2) == 0)
-      fault.until = {}; // Over at once: half of the killed nodes come back as soon as possible.
+      fault.until = {}; // Half of the killed nodes start again at once.
     return {};
   case fault_kind::freeze:
     watch_.expect(host, false);

@@ -15,8 +15,8 @@ namespace peercache::chaos {
 using clock = std::chrono::steady_clock;
 
 /// Begins and ends faults, drawn by the plan's seed: at most two at a time, each on hosts of its
-/// own. Threads: the one that uses the cluster. Time is an argument. Errors: only of the test's own
-/// tools.
+/// own. Threads: the thread that uses the cluster. Methods get the time as an argument. Errors:
+/// only of the test's own tools.
 class nemesis {
 public:
   /// @pre all arguments outlive this object

@@ -14,7 +14,8 @@ result<pool_pages> scan_pool(const std::string& name_prefix, const std::string& 
   pool_pages pages;
   for (std::uint32_t i = 0; i < slots.granules(); ++i) {
     auto entry = slots.contents({i});
-    // The slot is checked once more: its owner may have been writing the entry at the first look.
+    // Checks the slot a second time, because its owner may have been writing the entry during the
+    // first read.
     if (entry.gen.readable() &&
         slots.check({i}, entry.gen, entry.key, entry.length_bytes) == page_status::hit)
       pages.emplace(entry.key, entry.gen);

@@ -1,6 +1,5 @@
-// A program of somebody else that includes every installed C++ header, and calls what each of them
-// declares: a function that the library does not export is one that this program cannot be linked
-// with.
+// A user's program that includes every installed C++ header and uses every function that the
+// headers declare, so that linking it fails if the library does not export one of them.
 #include <cstdio>
 #include <peercache/client/admin_client.hpp>
 #include <peercache/client/async_calls.hpp>
@@ -20,7 +19,8 @@ using namespace peercache;
 
 namespace {
 
-/// Functions that need a cluster: that the program links is enough, so they are compared with null.
+/// Takes functions that only work with a cluster. The program need not call them: it links only if
+/// they exist, so they are compared with null.
 template <class... Function>
 bool all_there(Function... functions) {
   return ((functions != nullptr) && ...);

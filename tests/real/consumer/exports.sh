@@ -1,7 +1,7 @@
 #!/bin/sh
-# Usage: exports.sh <libpeercache_client.so>
-# The C++ library exports what its installed headers declare (cmake/peercache_client.map), and nothing of what is inside. What they
-# declare, every_header.cpp calls. Clients carry no node along.
+# Usage: exports.sh <libpeercache_client.so> Checks that the C++ library exports what its installed headers declare
+# (cmake/peercache_client.map) and nothing internal, and contains no code of a node. every_header.cpp calls all that the
+# headers declare.
 set -eu
 names=$(nm -D --defined-only --demangle "$1" | cut -d ' ' -f 3-)
 others=$(printf '%s\n' "$names" | grep -vE '^peercache::' || true)

@@ -1,5 +1,5 @@
-// A program of somebody else, built against nothing but the installed library: names a page, talks
-// to a node that is not there, and gets a reason instead of an exception or a hang.
+// A user's program, built with nothing but the installed library: names a page, tries to connect to
+// a node that does not exist, and must get a reason instead of an exception or a hang.
 #include "common/error.hpp"
 
 #include <chrono>

@@ -28,7 +28,7 @@ constexpr std::size_t page_bytes = 4096;
 constexpr int rounds = 7;
 constexpr int calls_per_round = 400;
 
-/// The measurement at one size of the cluster; both figures are for one look-up.
+/// The measurement at one size of the cluster; its figures are for one look-up.
 struct point {
   double messages = 0;
   double cpu_us = 0; ///< CPU time of the asking thread: the median of the rounds.
@@ -94,8 +94,8 @@ result<point> measure(std::uint32_t nodes, const std::string& program) {
     wanted.node_port = node.ports().control_port;
     return client::cache_client::connect(wanted);
   };
-  // The producer is at another node than the client, which finds pages of its own host without
-  // messages.
+  // Puts pages at another node than the client's, because a client finds pages of its own host
+  // without messages.
   auto producer = connect_to(started->back());
   if (!producer)
     return producer.error();

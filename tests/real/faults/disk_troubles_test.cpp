@@ -1,4 +1,5 @@
-// Tests of what the status says of a node whose disk is in trouble, and the metric of the trouble.
+// Tests of what `peercache status` and the metric peercache_disk_incident say of a node whose disk
+// fails.
 
 #include "fault_ring.hpp"
 
@@ -11,12 +12,13 @@
 namespace peercache::real::disk_troubles_test {
 namespace {
 
-/// A disk that fails as the environment says (common/guards.hpp).
+/// One fault of a disk: the node's environment that causes it (common/guards.hpp), and what must
+/// report it.
 struct row {
   std::string name;
   std::vector<std::pair<std::string, std::string>> environment;
   const char* id;
-  std::string_view kind; ///< The label of peercache_disk_incident.
+  std::string_view kind; ///< The label of the metric peercache_disk_incident for this fault.
   std::vector<std::string> words;
 };
 
@@ -60,7 +62,7 @@ TEST_P(disk_troubles, are_said_with_since_when_and_what_to_do) {
   EXPECT_EQ(incident(GetParam().kind), 0);
   auto client = client_of(0);
   std::uint32_t next = 0;
-  // Pages go on to come: a breaker opens only after several failures.
+  // Puts page after page, because the disk's circuit breaker opens only after several failures.
   EXPECT_TRUE(within(milliseconds(15'000), [&] {
     for (int i = 0; i < 20; ++i)
       put_one(*client, next++, 0);
@@ -76,7 +78,8 @@ TEST_P(disk_troubles, are_said_with_since_when_and_what_to_do) {
 INSTANTIATE_TEST_SUITE_P(of, disk_troubles, testing::ValuesIn(rows),
                          [](const auto& info) { return info.param.name; });
 
-/// A tier that was written by another store is not read: its pages are missed.
+/// The node does not read a disk tier that another store has written, so the tier's pages are
+/// missed.
 TEST_F(fault_ring, a_folder_with_the_files_of_another_store_is_said) {
   start({.count = 1, .disk = true});
   if (HasFatalFailure())
@@ -104,7 +107,7 @@ TEST_F(fault_ring, a_folder_with_the_files_of_another_store_is_said) {
   EXPECT_NE(doctor.output.find("set disk.store back"), std::string::npos) << doctor.output;
 }
 
-/// Two nodes of different clusters have one name, and were given one folder.
+/// Two nodes of different clusters have the same name, and are configured with the same folder.
 TEST_F(fault_ring, a_folder_that_another_node_uses_is_said) {
   start({.count = 1, .disk = true});
   if (HasFatalFailure())

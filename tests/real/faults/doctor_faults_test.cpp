@@ -17,12 +17,13 @@ namespace {
 
 namespace check_ids = cli::check_ids;
 
-/// Exit status of a stage that this machine does not allow.
+/// Exit status of a staging program when this machine does not allow what it stages.
 constexpr int not_staged = 77;
 
 class doctor_faults : public fault_ring {
 protected:
-  /// Runs the command within `stage`: a program with arguments that runs the rest of its line.
+  /// Runs `peercache doctor` with these flags by the program and arguments `stage`, which executes
+  /// the rest of its command line.
   finished_program doctor(std::vector<std::string> stage, const std::vector<std::string>& flags) {
     auto line = std::move(stage);
     line.insert(line.end(),
@@ -31,8 +32,8 @@ protected:
     return run_program(std::move(line), milliseconds(15'000));
   }
 
-  /// Expects a check of this id that warns or fails, with these words in what was found and in what
-  /// to do, and an exit status that says so.
+  /// Expects that doctor's check `id` warns or fails, that its finding and advice have these words,
+  /// and that the exit status shows a warning or failure.
   void expect_check(const finished_program& done, const std::string& id,
                     const std::vector<std::string>& words) {
     expect_one_of(done, {id}, words);
@@ -67,7 +68,7 @@ protected:
   std::string in_folder(const std::string& name) const { return (folder_->path() / name).string(); }
 };
 
-/// A fault of the machine, staged around the command.
+/// A fault of the machine: how it is staged around the command, and what the command must say.
 struct machine_row {
   std::string name;
   std::vector<std::string> stage;
@@ -76,7 +77,8 @@ struct machine_row {
   std::vector<std::string> words;
 };
 
-/// A shell that runs a script whose `"$@"` is the rest of the command line.
+/// Returns the start of a command line: a shell that runs a script, to which the rest of the line
+/// is `"$@"`.
 std::vector<std::string> shell(const std::string& script) {
   return {"/bin/sh", "-c", script, "sh"};
 }
@@ -91,15 +93,15 @@ std::vector<std::string> with_mounts(const std::string& script) {
           "sh"};
 }
 
-/// A part of a script: when the shell has ended, however it has, or after 20 s, `undo` is done by a
-/// process of its own, which no signal to the shell's group reaches.
+/// Returns a part of a script: a process that runs `undo` once the shell has ended, however it
+/// ends, or after 20 s. No signal to the shell's process group reaches this process.
 std::string whatever_happens(const std::string& undo) {
   return "setsid sh -c 'n=0; while kill -0 $0 2>/dev/null && [ $n -lt 100 ]; do n=$((n+1)); sleep "
          "0.2; done; " +
          undo + "' $$ </dev/null >/dev/null 2>&1 &\n";
 }
 
-/// Puts the command into a cgroup with a limit of 48 MiB, of version 1 or 2.
+/// A script that runs its arguments in a cgroup (version 1 or 2) with a memory limit of 48 MiB.
 const std::string in_small_cgroup =
     R"(
 if [ -d /sys/fs/cgroup/memory ]; then
@@ -215,7 +217,8 @@ TEST_P(machine_faults, are_named_with_cause_and_fix) {
 INSTANTIATE_TEST_SUITE_P(of, machine_faults, testing::ValuesIn(machine_rows),
                          [](const auto& info) { return info.param.name; });
 
-/// A resolver that cannot be reached takes longer than the deadline of a look.
+/// The seed's name cannot be resolved. A resolver that does not answer would take longer than the
+/// doctor's deadline.
 TEST_F(doctor_faults, a_seed_without_an_address_is_named) {
   expect_one_of(
       doctor({}, {"--insecure-cluster", "--discovery-seeds", "no-such-host.invalid:31998"}),
@@ -249,7 +252,7 @@ TEST_F(doctor_faults, seeds_that_are_no_nodes_of_the_cluster_are_named) {
   expect_check(doctor({}, {"--insecure-cluster", "--cluster-name", "elsewhere", "--discovery-seeds",
                            address(0)}),
                check_ids::seed, {"'elsewhere'", "cluster.name"});
-  // The node's name is the one that the command asks for.
+  // A running node already has the name that this configuration gives to its node.
   expect_check(doctor({}, {"--insecure-cluster", "--cluster-name", cluster(), "--discovery-seeds",
                            address(0)}),
                check_ids::seed, {"a node of this name lives at " + address(0), "node.name"});
@@ -272,7 +275,7 @@ TEST_F(doctor_faults, a_disk_folder_of_another_process_or_node_is_named) {
                {"holds the pages of node 'another'", "disk.path"});
 }
 
-/// A file system that is frozen answers no write until it is thawed.
+/// The disk is a frozen file system, which completes no write until it is thawed.
 TEST_F(doctor_faults, a_disk_that_hangs_is_named_within_the_deadline) {
   start_folder();
   const auto at = in_folder("disk");
@@ -314,7 +317,8 @@ TEST_F(doctor_faults, what_the_running_node_holds_is_no_fault) {
       EXPECT_NE(check["verdict"], "fail") << check.dump();
 }
 
-/// Mistakes that a configuration check finds: the command ends with 2 and says the option.
+/// On mistakes that the check of the configuration finds, the command exits with 2 and names the
+/// option.
 TEST_F(doctor_faults, a_configuration_that_makes_no_sense_is_said_with_the_option) {
   start_folder();
   const std::pair<std::string, std::string> files[] = {

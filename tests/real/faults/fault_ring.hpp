@@ -14,10 +14,10 @@
 
 namespace peercache::real {
 
-/// A ring in which faults are staged, and what `peercache status` says of them.
+/// A ring of nodes in which tests stage faults, and expect what `peercache status` says of them.
 class fault_ring : public survival_ring {
 protected:
-  /// Runs the command for the node at `where`, with JSON as its output.
+  /// Runs `peercache` with these words for the node at `where`, with JSON as its output.
   finished_program ask_at(const std::string& where, std::vector<std::string> words) {
     for (const auto& word : {std::string("-o"), std::string("json"), std::string("--cluster"),
                              asked_cluster_, std::string("--node"), where})
@@ -58,9 +58,9 @@ protected:
       ASSERT_TRUE(says(where, id, words)) << id << " vanished: " << last_.output;
   }
 
-  /// Expects that the metrics of a node count a fault of this id, which fires an alert
-  /// (config/monitoring/alerts.yaml). A node whose /api/cluster is read asks all nodes for their
-  /// faults each second.
+  /// Expects that a node's metrics count a fault of this id, on which an alert fires
+  /// (config/monitoring/alerts.yaml). The node asks all nodes for their faults each second only
+  /// while somebody reads its /api/cluster.
   void expect_counted(const std::string& id) {
     const auto series = "\npeercache_cluster_faults{id=\"" + id + "\"} ";
     EXPECT_TRUE(within(milliseconds(25'000),
@@ -82,14 +82,15 @@ protected:
         << "no node counts " << id;
   }
 
-  /// A port that nobody listens at.
+  /// Returns a port of 127.0.0.1 at which nobody listens.
   static std::uint16_t free_port() {
     const auto taken = net::listen_on("127.0.0.1", 0, 1);
     return taken ? net::local_port(*taken) : std::uint16_t{0};
   }
   static std::string at_port(std::uint16_t port) { return "127.0.0.1:" + std::to_string(port); }
 
-  /// Starts one more node with these seeds, which need not let it in. Returns its address.
+  /// Starts one more node with these seeds; does not wait, because the seeds may refuse the node.
+  /// Returns its address.
   std::string spawn_outsider(std::vector<std::string> seeds, const std::string& name = "outsider",
                              const std::string& host = "127.0.0.1",
                              std::uint32_t speaks_newer = 0) {
@@ -110,16 +111,17 @@ protected:
     return host + ":" + std::to_string(launch.control_port);
   }
 
-  /// Starts nodes as `survival_ring` does, whose cluster is the one that is asked.
+  /// Starts the ring's nodes, which later calls of `peercache` ask.
   void start(plan wanted) {
-    wanted.expiry = milliseconds(2000); // Other tests run beside this one.
+    wanted.expiry = milliseconds(2000); // Long, because other tests run beside this one.
     start_ring(wanted);
     if (!HasFatalFailure() && !IsSkipped())
       asked_cluster_ = cluster();
   }
   std::size_t node_count() const { return nodes_.size(); }
 
-  /// A resolver that nobody answers gives up within a second.
+  /// An environment variable by which the C library's resolver gives up after a second without an
+  /// answer.
   static inline const std::pair<std::string, std::string> resolver_of_tests{"RES_OPTIONS",
                                                                             "timeout:1 attempts:1"};
 

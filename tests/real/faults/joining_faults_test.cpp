@@ -1,4 +1,4 @@
-// Tests of what a node that cannot come in says: the answer of each address that it asks.
+// Tests of what a node that cannot join its cluster says: the answer of each address that it asks.
 
 #include "fault_ring.hpp"
 
@@ -13,14 +13,15 @@
 namespace peercache::real::joining_faults_test {
 namespace {
 
-/// One fault of a node that starts beside a ring of two.
+/// One reason why a node that starts beside a ring of two cannot join, and what must report it.
 struct row {
   std::string name;
-  /// Returns the address of the node that cannot come in.
+  /// Causes the fault. Returns the address of the node that cannot join.
   std::function<std::string(class joining_faults&)> stage;
   const char* id;
   std::vector<std::string> words;
-  /// Words of what the members say of the node that they refuse; none: they do not know of it.
+  /// Words with which members report the node that they refuse; empty: members do not know of the
+  /// node.
   std::vector<std::string> at_members{};
 };
 
@@ -42,7 +43,8 @@ public:
   std::string head() const { return address(0); }
   static std::string nobody() { return at_port(free_port()); }
   std::string silent_listener() {
-    // Room for all connections of a minute, none of which is ever accepted.
+    // A queue for all connections that the node makes in a minute: they are established, but nobody
+    // accepts them.
     auto made = net::listen_on("127.0.0.1", 0, 1024);
     listener_ = std::move(*made);
     return at_port(net::local_port(listener_));
@@ -68,7 +70,8 @@ const std::vector<row> rows{
      {"no address for the seed no-such-host.invalid:31998", "discovery.seeds", "DNS"}},
     {"a_seed_that_is_an_http_port",
      [](auto& ring) { return ring.spawn({ring.port_of(ring.ports().http_port)}); },
-     fault_ids::seed_silent, // The HTTP server waits for the rest of a request.
+     // The seed is an HTTP port, whose server waits for the rest of a request.
+     fault_ids::seed_silent,
      {"no answer in time", "hangs", "net.control_port"}},
     {"a_seed_that_is_a_data_port",
      [](auto& ring) { return ring.spawn({ring.port_of(ring.ports().data_port)}); },
@@ -108,7 +111,7 @@ TEST_P(joining_faults, is_said_with_its_cause_and_what_to_do) {
     return;
   const auto outsider = GetParam().stage(*this);
   expect_fault(outsider, GetParam().id, GetParam().words);
-  // The reason is that of the node's readiness, and its log has it.
+  // The node's log must give the reason that its status gives for not being ready.
   const auto reason = last_.json()["unready_reason"].get<std::string>();
   EXPECT_NE(reason.find(GetParam().words.front()), std::string::npos) << reason;
   EXPECT_TRUE(within(milliseconds(15'000), [this] {
@@ -121,7 +124,8 @@ TEST_P(joining_faults, is_said_with_its_cause_and_what_to_do) {
   expect_counted(fault_ids::join_turned_away);
 }
 
-/// A name service, or whoever copied the configuration, has left the node alone.
+/// A node's only seed may be the node itself by a mistake of the name service, or in a copied
+/// configuration.
 TEST_F(fault_ring, a_node_whose_only_seed_is_itself_says_that_it_is_alone) {
   start({.count = 1});
   if (HasFatalFailure())
@@ -134,7 +138,8 @@ TEST_F(fault_ring, a_node_whose_only_seed_is_itself_says_that_it_is_alone) {
                {"names nobody but itself", "name the other nodes there"});
 }
 
-/// A name service that is not ready when a host starts, or a typo that somebody mends.
+/// The name of a seed may have no address at first, when the name service is not ready or the name
+/// has a typo that somebody mends.
 TEST_F(fault_ring, a_node_comes_in_once_the_name_of_its_seed_has_an_address) {
   if (::geteuid() != 0)
     GTEST_SKIP() << "only root can stage it";

@@ -1,4 +1,5 @@
-// Commands with which an operator looks for the cause of a fault: clients of the nodes, log levels.
+// Tests of commands with which an operator looks for the cause of a fault: they list a node's
+// clients and set log levels.
 
 #include "fault_ring.hpp"
 
@@ -68,10 +69,11 @@ TEST_F(operator_commands, slow_names_the_node_that_a_call_waited_for) {
   put(*client, 0, 3);
   auto far = client_of(1);
   get(*far, 0);
-  // A put waits for one owner of a key; the node that stays must know the page, too.
+  // A put waits for only one owner of a key; the node that stays may hear of the page later, and
+  // must know it before node 0 is frozen.
   ASSERT_TRUE(within(milliseconds(5000), [this] { return records_of(1) == 3u; }));
   freeze(0);
-  get(*far, 1); // The page's node does not answer: the call ends at its deadline.
+  get(*far, 1); // Ends at its deadline, because the page's node does not answer.
   node(0).process().signal(SIGCONT);
   const auto slowest = [this] {
     last_ = ask_at(address(1), {"slow", "node-2"});

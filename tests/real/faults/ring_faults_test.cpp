@@ -15,7 +15,7 @@ namespace {
 /// Where Debian's package faketime has its library.
 constexpr const char* fake_time = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
 
-/// One fault of a ring of three.
+/// One fault of a ring of three nodes: how it is staged, and what must report it.
 struct row {
   std::string name;
   std::function<void(class ring_faults&)> stage;
@@ -35,22 +35,23 @@ public:
     launch.flags.insert(launch.flags.end(), flags.begin(), flags.end());
     spawn_node(launch);
   }
-  /// Kills one node, and a second one when the others go on without the first.
+  /// Kills a node, and a second one once the others have expelled the first.
   void kill_one_after_the_other() {
     kill(1);
     EXPECT_TRUE(within(milliseconds(10'000), [this] { return sees(0, 2); }));
     kill(2);
   }
-  /// Starts one more node whose clock is off by this much, in words of faketime.
+  /// Starts one more node whose wall clock is off by `offset`, which is in the syntax of the
+  /// program faketime.
   void join_with_clock(const char* offset) {
     auto launch = launch_of(node_count());
     launch.seeds = {address(0)};
-    // The time of day only: nothing in a node depends on the time of day.
+    // Changes only the wall clock (time of day); the node's monotonic clock stays right.
     launch.environment = {
         {"LD_PRELOAD", fake_time}, {"FAKETIME", offset}, {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}};
     spawn_node(launch);
   }
-  /// Starts one more node that says it is of another version.
+  /// Starts one more node that says that its version is `version`.
   void join_with_version(const std::string& version) {
     auto launch = launch_of(node_count());
     launch.seeds = {address(0)};
@@ -177,7 +178,7 @@ TEST_P(ring_faults, is_said_with_its_cause_and_what_to_do) {
 INSTANTIATE_TEST_SUITE_P(of, ring_faults, testing::ValuesIn(rows),
                          [](const auto& info) { return info.param.name; });
 
-/// A firewall that drops what comes to the data port of a node.
+/// A firewall drops all packets to the data port of a node.
 TEST_F(fault_ring, a_data_port_behind_a_firewall_is_named_by_status_and_key_explain) {
   start({.count = 3, .own_hosts = true});
   if (HasFatalFailure() || IsSkipped())
@@ -196,7 +197,8 @@ TEST_F(fault_ring, a_data_port_behind_a_firewall_is_named_by_status_and_key_expl
   })) << last_.output;
 }
 
-/// Clients look pages up at the look-up port: without it they take the node for gone.
+/// A firewall drops all packets to a node's look-up port. Clients ask the directory there, and take
+/// a node that does not answer there for gone.
 TEST_F(fault_ring, a_look_up_port_behind_a_firewall_is_named_by_status) {
   start({.count = 3, .own_hosts = true});
   if (HasFatalFailure() || IsSkipped())
@@ -223,7 +225,7 @@ TEST_F(fault_ring, another_key_space_is_named_by_key_explain) {
   EXPECT_NE(last_.output.find("its namespace differs"), std::string::npos) << last_.output;
 }
 
-/// Signals of log rotation and of habit end no node.
+/// SIGHUP, SIGUSR1 and SIGUSR2, which log rotation or operators may send, end no node.
 TEST_F(fault_ring, a_hangup_and_a_user_signal_do_no_harm) {
   start({.count = 1});
   if (HasFatalFailure())
@@ -234,7 +236,7 @@ TEST_F(fault_ring, a_hangup_and_a_user_signal_do_no_harm) {
   EXPECT_EQ(ask_at(address(0), {"status"}).exit_code, 0);
 }
 
-/// A client whose node is not there says where it asked and how it is told another address.
+/// A command that finds no node says at which address it asked, and how to name another address.
 TEST_F(fault_ring, a_client_without_a_node_is_told_where_it_asked) {
   asked_cluster_ = "any";
   const auto where = at_port(free_port());

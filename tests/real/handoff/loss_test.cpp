@@ -19,26 +19,26 @@ using clock = std::chrono::steady_clock;
 using handoff::room_state;
 using std::chrono::milliseconds;
 
-/// Longest time until a worker knows that its peer has died, and that its peer is silent; and what
-/// is added because other programs use the machine too.
+/// Longest times until a worker knows that its peer has died, and that its peer is silent. `margin`
+/// is added to them because other programs use the machine, too.
 constexpr auto death_is_seen_within = milliseconds(100);
 constexpr auto silence_is_seen_within = milliseconds(2000);
 constexpr auto margin = milliseconds(900);
 
 constexpr handoff::room_id room{7};
-/// A second room, which decode joins after `room` over the same connection: a prefill that has this
-/// join has both.
+/// A second room. Decode joins it after `room` over the same connection, so a prefill that has got
+/// its join has got both joins.
 constexpr handoff::room_id room_behind{8};
 constexpr std::uint32_t page = 4;
 
 enum class side { prefill, decode };
 enum class fault { kill, freeze };
 
-/// Memory by which the test and the victim, a process of its own, tell each other their state.
+/// Shared memory by which the test's process and the victim's process tell each other their state.
 struct shared_state {
   std::atomic<std::uint16_t> prefill_port{0};
   std::atomic<room_state> victims{room_state::bootstrapping}; ///< The state of the victim's room.
-  std::atomic<bool> silent{false};                            ///< The victim sends no pages.
+  std::atomic<bool> silent{false}; ///< Set by the test: the victim shall send no pages.
 };
 
 shared_state& map_shared() {
@@ -48,7 +48,7 @@ shared_state& map_shared() {
   return *new (memory) shared_state;
 }
 
-/// A prefill that opens the room and, when decode has joined, sends the first of two pages.
+/// A prefill worker that opens the rooms, and sends pages when it is told to.
 class prefill_side {
 public:
   explicit prefill_side(std::uint32_t required = 1)
@@ -77,7 +77,7 @@ private:
   bool sent_ = false;
 };
 
-/// A decode that has pages for the room.
+/// A decode worker that joins the rooms, and allocates pages for them.
 class decode_side {
 public:
   decode_side() : worker_(std::move(*decode_worker::start(tcp_options(), memory_.layout()))) {}
@@ -97,7 +97,8 @@ public:
         handoff::allocated_pages pages;
         if (each == room)
           pages.pages = {page, page + 1};
-        (void)worker_->allocate(each, std::move(pages)); // A room that has failed says so itself.
+        // An error is ignored, because `poll` reports a failed room.
+        (void)worker_->allocate(each, std::move(pages));
       }
     return now;
   }
@@ -132,7 +133,7 @@ private:
   }
 }
 
-/// A worker in a process of its own, to which faults happen.
+/// A worker in a child process, which the test kills or freezes.
 class victim {
 public:
   victim(side which, shared_state& shared) {
@@ -153,7 +154,7 @@ private:
   pid_t pid_;
 };
 
-/// Returns how long it takes until the condition holds.
+/// Waits until `holds` returns true. Returns how long that took.
 milliseconds time_until(const std::function<bool()>& holds) {
   const auto begin = clock::now();
   EXPECT_TRUE(eventually(holds));
@@ -193,7 +194,7 @@ TEST_P(loss, of_prefill_fails_the_room_at_decode_and_the_next_one_works) {
   ASSERT_TRUE(eventually([&] { return shared.prefill_port != 0; }));
   decode_side decode;
   if (state() == room_state::bootstrapping)
-    prefill.suffer(what()); // Nobody answers decode, or nobody listens.
+    prefill.suffer(what()); // Before decode connects: nobody answers or listens.
   decode.connect(shared.prefill_port);
   if (state() != room_state::bootstrapping) {
     ASSERT_TRUE(eventually([&] { return decode.poll() == state(); }));
@@ -207,7 +208,8 @@ TEST_P(loss, of_prefill_fails_the_room_at_decode_and_the_next_one_works) {
 TEST_P(loss, of_decode_fails_the_room_at_prefill_and_one_that_wakes_has_failed) {
   auto& shared = map_shared();
   const victim decode(side::decode, shared);
-  // The room waits for a second decode that never comes, or for pages.
+  // In the state `bootstrapping` prefill's room waits for a second decode that never comes; else it
+  // waits for pages.
   prefill_side prefill(state() == room_state::bootstrapping ? 2 : 1);
   shared.prefill_port = prefill.port();
   ASSERT_TRUE(eventually([&] { return shared.victims == room_state::waiting_for_input; }));

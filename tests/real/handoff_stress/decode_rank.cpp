@@ -11,7 +11,8 @@ namespace {
 using client::decode_worker;
 using handoff::room_state;
 
-/// A rank of decode: allocates pages, and compares every byte of a room that has succeeded.
+/// A rank of the decode engine: allocates pages for rooms, and compares every byte of a room that
+/// has succeeded.
 class decode_rank final : public engine_rank {
 public:
   decode_rank(const handoff_plan& plan, handoff_board& board, std::uint32_t rank,
@@ -47,7 +48,7 @@ private:
     case room_state::waiting_for_input:
       return !mine.allocated && allocate(room, mine);
     case room_state::transferring:
-      // Decode does not see whether prefill has sent all.
+      // Decode cannot see when prefill has sent everything, so the room counts as `sent` at once.
       if (room.at < planned_abort::step::sending)
         reach(room, planned_abort::step::sent);
       return false;
@@ -95,7 +96,8 @@ private:
     end(room, cell, outcome::success, "");
   }
 
-  /// Gives the memory back as soon as the room is seen to have failed, as SGLang's scheduler does.
+  /// Gives a room's memory back as soon as this rank sees that the room has failed, as SGLang's
+  /// scheduler does.
   void fail(open_room& room, std::uint32_t cell) {
     give_back(room);
     const auto failure = worker_->end({room.serial}, "the room is not open any more");
@@ -108,7 +110,8 @@ private:
       return;
     if (room.serial % 2 == 0)
       return worker_->abort({room.serial}, reason, kind);
-    // `end` waits until nothing can still write: then the memory is the engine's.
+    // `end` returns once no transfer can write into the room's memory, so the engine may use this
+    // memory again.
     if (worker_->end({room.serial}, reason, kind))
       give_back(room);
   }

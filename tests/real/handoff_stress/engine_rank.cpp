@@ -46,8 +46,7 @@ void engine_rank::run() {
     if (finish &&
         std::all_of(rooms_.begin(), rooms_.end(), [](const open_room& room) { return room.done; }))
       break;
-    // The pause stands for a scheduler's other work, and leaves the processor to others on a shared
-    // machine.
+    // The pause stands for a scheduler's other work, and leaves processor time to the other ranks.
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   own_cell().rooms_left = rooms_left();
@@ -70,8 +69,9 @@ bool engine_rank::take_new_rooms() {
   return any;
 }
 
-/// Gives rooms their memory in the order of their serials, on every rank: otherwise two ranks could
-/// wait for each other. A rank may see a room before it sees one that was posted earlier.
+/// Gives rooms their memory in the order of their serials, although a rank may see a room before it
+/// sees one that was posted earlier. In different orders two ranks could wait for each other for
+/// ever.
 bool engine_rank::begin_rooms() {
   std::vector<std::uint32_t> waiting;
   for (std::uint32_t i = 0; i < plan_.rooms_at_a_time; ++i)

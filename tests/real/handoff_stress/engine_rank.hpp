@@ -13,15 +13,15 @@
 
 namespace peercache::handoff_stress {
 
-/// One rank of an engine: a process that takes rooms from the board, in order, and steps them as an
-/// engine's scheduler does. This class has what prefill and decode have in common; the derived
-/// classes decide how a room goes on. Threads: one, that of `run`.
+/// One rank of an engine: a process that takes rooms from the board, in order, and advances them as
+/// an engine's scheduler does. This class has what prefill and decode ranks have in common; the
+/// derived classes decide how a room goes on. Threads: only the thread that calls `run`.
 class engine_rank {
 public:
   using clock = std::chrono::steady_clock;
 
-  /// @param rank place among all ranks, prefill's first
-  /// @param begun serials up to this one belong to a process before this one
+  /// @param rank index among all ranks, prefill's ranks before decode's
+  /// @param begun rooms up to this serial were taken by an earlier process of this rank
   engine_rank(const handoff_plan& plan, handoff_board& board, std::uint32_t rank,
               std::uint64_t begun);
   virtual ~engine_rank() = default;
@@ -32,9 +32,11 @@ public:
 protected:
   struct open_room {
     std::uint64_t serial = 0;
-    bool done = true; ///< Whether the router knows the room's end, or there was never a room.
+    /// Whether there is no room here: the router has been told of the last room's end, or there was
+    /// none.
+    bool done = true;
     room_plan plan;
-    std::optional<room_items> items; ///< Memory of the room until its end is seen.
+    std::optional<room_items> items; ///< Memory of the room, until this rank sees the room's end.
     /// The last step that the room has taken, and the time of that step.
     planned_abort::step at = planned_abort::step::opened;
     clock::time_point since;
@@ -42,21 +44,21 @@ protected:
   };
 
   bool is_prefill() const noexcept { return rank_ < plan_.prefill_ranks; }
-  /// Place among the ranks of its side.
+  /// Returns the rank's index among the ranks of its engine.
   std::uint32_t own_rank() const noexcept {
     return is_prefill() ? rank_ : rank_ - plan_.prefill_ranks;
   }
   rank_cell& own_cell() noexcept { return board_.ranks[rank_]; }
 
   void reach(open_room& room, planned_abort::step step);
-  /// Gives the items back: their next user writes to them at once.
+  /// Gives the room's items back; they are overwritten at once, as by a next user.
   void give_back(open_room& room);
-  /// Tells the router how the room has ended here; `why` is the reason of a room that has failed.
+  /// Tells the router how the room has ended at this rank; `why` is the reason if it has failed.
   void tell(open_room& room, std::uint32_t cell, outcome how, const std::string& why);
 
-  /// Opens the room at the worker, now that the room has its memory.
+  /// Opens the room at the worker. @pre the room has its memory
   virtual void open(open_room& room, std::uint32_t cell) = 0;
-  /// Takes the next step, if its time has come. Returns whether something has happened.
+  /// Takes the room's next step, if its time has come. Returns whether it took a step.
   virtual bool step(open_room& room, std::uint32_t cell) = 0;
   virtual void abort(open_room& room, std::uint32_t cell, const std::string& reason,
                      handoff::failure_kind kind) = 0;
@@ -74,7 +76,7 @@ private:
   bool abort_if_wanted(open_room& room, std::uint32_t cell);
 
   const std::uint64_t begun_;
-  std::uint64_t next_; ///< The room that gets memory next.
+  std::uint64_t next_; ///< Serial of the room that gets memory next.
   std::array<open_room, cells_max> rooms_;
 };
 

@@ -32,7 +32,7 @@ result<void> choose_ranks(handoff_plan& plan, const std::string& text) {
     if (text == known) {
       plan.prefill_ranks = static_cast<std::uint32_t>(text[0] - '0');
       plan.decode_ranks = static_cast<std::uint32_t>(text[2] - '0');
-      // A model of one rank has all its heads there, and two ranks share them.
+      // `models` has all heads of this model on one rank; two ranks of a side share these heads.
       if (plan.model.name == models[0].name && plan.ranks() > 2)
         plan.model.rank_heads = 4;
       return {};
@@ -67,11 +67,11 @@ result<void> apply_guard_profile(handoff_plan& plan, const std::string& guard, b
                                          : handoff_plan::profile::prefill_aborts;
       plan.aborted_percent = 70;
       plan.rooms_at_a_time = 8;
-      // Rooms have few requests, because the lease is looked at before the first byte of each
-      // request.
+      // To test `fence` rooms are small, so that they have few requests: the lease is also checked
+      // before the first byte of each request.
       plan.tokens_max = guard == "fence" ? 4 : 40;
-      // Messages are late, because an abort that is heard at once would end the read before the
-      // lease does.
+      // To test `generation` messages are delayed: an abort that decode hears at once would end the
+      // read before the lease ends.
       plan.messages_later = std::chrono::milliseconds(guard == "generation" ? 5 : 0);
       plan.seconds_max = std::chrono::seconds(60);
       plan.rooms = UINT64_MAX;
@@ -128,8 +128,8 @@ room_plan plan_of_room(const handoff_plan& plan, std::uint64_t serial) {
   const auto page = plan.model.page_tokens;
   const auto length = (random_tokens(plan, random) + page - 1) / page;
   room_plan room;
-  // Decode has a prefix of a third of the prompts, and all pages of some, so that only states and
-  // aux row travel.
+  // For a third of the prompts decode already has a prefix, for some all pages: then only states
+  // and aux row are transferred.
   if (random() % 3 == 0)
     room.prefix_pages = static_cast<std::uint32_t>(random() % (length + 1));
   room.pages = length - room.prefix_pages;

@@ -10,16 +10,17 @@
 
 namespace peercache::handoff_stress {
 
-/// What a model's KV looks like in its engine: real numbers of layers, heads and bytes.
+/// The layout of a model's KV cache in an engine, with the numbers of layers, heads and bytes of a
+/// real model.
 struct model_geometry {
   const char* name;
   std::uint32_t layers;
   std::uint32_t rank_heads; ///< KV heads of a rank of the side with more ranks; 0: MLA.
-  std::uint32_t head_bytes; ///< Bytes of one head of a token; with MLA, of a token.
+  std::uint32_t head_bytes; ///< Bytes of one head of one token; with MLA, bytes of one token.
   std::uint32_t page_tokens;
 };
 
-/// Faults that happen to whole processes, and the mean time between two faults of a kind; 0: never.
+/// Mean times between two faults of whole processes, by kind of fault; 0: this kind never happens.
 struct process_faults {
   std::chrono::milliseconds kill_every{0};
   std::chrono::milliseconds freeze_every{0};
@@ -34,27 +35,30 @@ struct handoff_plan {
   model_geometry model;
   std::uint32_t prefill_ranks = 1, decode_ranks = 1;
   std::vector<handoff::state_type> states;
-  std::uint64_t memory_bytes = 256u << 20; ///< KV of each rank, about.
+  std::uint64_t memory_bytes = 256u << 20; ///< Approximate bytes of KV cache of each rank.
   std::uint32_t tokens_max = 8192;
-  bool verbs = false; ///< Pages travel over verbs; else over TCP.
-  /// Delay of prefill's messages on their way to decode; pages are not delayed.
+  bool verbs = false; ///< Whether pages are transferred over verbs; false: over TCP.
+  /// Time by which a relay delays prefill's messages to decode; pages are not delayed.
   std::chrono::milliseconds messages_later{0};
   process_faults faults;
   std::chrono::milliseconds seconds_max{3'600'000};
   /// A room that has not ended this long after it was posted counts as stuck, and ends the run.
   std::chrono::milliseconds patience{30'000};
   bool stop_at_wrong = false;
-  /// Rooms of a guard's profile: some MiB each, and given up while they are read, by one side.
+  /// Which rooms the plan draws. In the profile of a guard rooms have some MiB, and one side aborts
+  /// them while they are read.
   enum class profile : std::uint8_t { any_room, prefill_aborts, decode_aborts };
   profile rooms_like = profile::any_room;
-  std::string guard; ///< The guard whose profile this plan has; empty: none.
+  /// The guard for which `apply_guard_profile` has changed this plan; empty: none.
+  std::string guard;
   bool guard_off = false;
 
   std::uint32_t ranks() const noexcept { return prefill_ranks + decode_ranks; }
   std::uint32_t heads() const noexcept {
     return model.rank_heads * (prefill_ranks > decode_ranks ? prefill_ranks : decode_ranks);
   }
-  /// Pages of KV that each rank has. If one side has fewer ranks, their pages are larger.
+  /// Returns the number of KV pages of each rank, the same on both sides: where a side has fewer
+  /// ranks, their pages are larger.
   std::uint32_t pages() const noexcept;
 };
 
@@ -62,7 +66,8 @@ struct handoff_plan {
 struct planned_abort {
   enum class step : std::uint8_t { opened, joined, sending, sent };
   bool wanted = false;
-  std::uint32_t rank = 0; ///< Prefill's ranks first, then decode's.
+  /// Index of the rank that aborts, counted over prefill's ranks and then decode's.
+  std::uint32_t rank = 0;
   step when = step::opened;
   std::chrono::microseconds later{0};
 };
@@ -70,8 +75,8 @@ struct planned_abort {
 /// The shape of one request: the same in every process that computes it from the serial.
 struct room_plan {
   std::uint32_t prefix_pages = 0;
-  std::uint32_t pages = 0;  ///< Pages behind the prefix.
-  std::uint32_t window = 0; ///< Pages of the sliding window.
+  std::uint32_t pages = 0;  ///< Pages that follow the prefix.
+  std::uint32_t window = 0; ///< Pages in the sliding window.
   std::uint32_t chunk_pages = 0;
   planned_abort abort;
 };

@@ -22,7 +22,7 @@ inline client::worker_options options_of(const handoff_plan& plan) {
   return options;
 }
 
-/// Returns the worker that has started; ends the process when there is none.
+/// Returns the started worker; if starting failed, prints why and ends the process.
 template <class Worker>
 std::unique_ptr<Worker> started(result<std::unique_ptr<Worker>> made) {
   if (made)

@@ -20,9 +20,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Longest times for which one side may keep a room open after the other side has failed the room,
-/// and after a fault of a process. They are longer than the message of the failure takes, and than
-/// it takes until a dead process is missed.
+/// Longest times for which one side may keep a room open after the room has failed at the other
+/// side, and after a fault of a process. The first is longer than the failure's message takes, the
+/// second longer than workers need to notice a dead process.
 constexpr auto time_after_failure = milliseconds(200);
 constexpr auto time_after_fault = milliseconds(4000);
 
@@ -136,8 +136,8 @@ void handoff_router::post(std::uint32_t cell, clock::time_point now) {
   room.serial.store(next_serial_++, std::memory_order_release);
 }
 
-/// Ends a room that only one side knows to be over, in place of SGLang's time-outs, which are
-/// longer.
+/// Ends a room that only one side knows to be over. In production SGLang's time-outs do this, but
+/// later.
 void handoff_router::end_late(std::uint32_t cell, clock::time_point now) {
   auto& room = board_->rooms[cell];
   auto& mine = posted_[cell];
@@ -153,7 +153,7 @@ void handoff_router::end_late(std::uint32_t cell, clock::time_point now) {
     broken_ = "room " + std::to_string(mine.serial) + " does not end";
 }
 
-// -- faults that happen to the ranks
+// -- methods that make faults happen to the ranks
 
 void handoff_router::step_faults(clock::time_point now) {
   wake(now);
@@ -191,7 +191,7 @@ void handoff_router::kill_one() {
   start_rank(rank);
 }
 
-/// Freezes a random rank, every other time for longer than a worker may be silent.
+/// Freezes a random rank; every second time for so long that its peers end the connections to it.
 void handoff_router::freeze_one(clock::time_point now) {
   auto& victim = processes_[random_() % plan_.ranks()];
   ::kill(victim.pid, SIGSTOP);
@@ -217,7 +217,7 @@ void handoff_router::check_processes() {
   }
 }
 
-// -- the end of a run
+// -- methods that end a run
 
 void handoff_router::finish() {
   if (broken_.empty()) {
@@ -269,9 +269,9 @@ std::uint64_t handoff_router::found() const {
   return sum(&rank_cell::wrong_pages) + sum(&rank_cell::late_writes);
 }
 
-/// Whether the ranks have no more resources at the end of the run than soon after its beginning:
-/// descriptors, except of data connections that come and go with aborted reads, and memory, except
-/// what an allocator keeps. Always true when ranks were killed.
+/// Whether the ranks use no more file descriptors and memory at the end of the run than soon after
+/// its beginning. Allows for data connections that come and go with aborted reads, and for memory
+/// that an allocator keeps. Always true when ranks were killed.
 bool handoff_router::flat() const {
   if (kills_ != 0)
     return true;

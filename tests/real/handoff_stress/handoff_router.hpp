@@ -16,8 +16,9 @@
 namespace peercache::handoff_stress {
 
 /// Starts the ranks as processes of their own, gives them rooms, lets faults happen to them, and
-/// reports the results. Threads: one, and the process has never had others, because it forks.
-/// Ownership: owns the processes, which end with this object, or with this process however it ends.
+/// reports the results. Threads: one; the process must never have had others, because this class
+/// forks. Ownership: owns the processes, which end with this object, or with this process however
+/// it ends.
 class handoff_router {
 public:
   using clock = std::chrono::steady_clock;
@@ -35,7 +36,8 @@ public:
 private:
   struct process {
     pid_t pid = -1;
-    clock::time_point frozen_until{}; ///< The process runs when this is zero.
+    /// When a frozen rank's process is woken; zero: the process is not frozen.
+    clock::time_point frozen_until{};
   };
   /// Resources of a process, all its threads included.
   struct footprint {
@@ -44,8 +46,8 @@ private:
   struct posted_room {
     std::uint64_t serial = 0;
     clock::time_point at;
-    clock::time_point failed_at{}; ///< Time at which the room was first seen to have failed
-                                   ///< somewhere.
+    /// When the router first saw that the room had failed at a rank.
+    clock::time_point failed_at{};
   };
 
   void start_rank(std::uint32_t rank);
@@ -74,12 +76,13 @@ private:
   std::mt19937_64 random_;
   std::uint64_t next_serial_ = 1, ended_ = 0, succeeded_ = 0;
   std::uint64_t kills_ = 0, freezes_ = 0;
-  /// Serial of the first room after the last fault, and whether such a room has succeeded.
+  /// Serial of the first room that was posted after the last fault; and whether a room from there
+  /// on has succeeded.
   std::uint64_t after_fault_ = 0;
   bool works_again_ = true;
   clock::time_point begun_, next_fault_, fault_at_, ended_at_;
   std::vector<footprint> at_begin_, at_end_;
-  std::string broken_; ///< Why the run could not go on.
+  std::string broken_; ///< Why the run could not go on; empty if it could.
 };
 
 } // namespace peercache::handoff_stress

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "stress handoff: {}\n", plan.error().message);
     return 2;
   }
-  // Workers live in children of this process, which read the guards when they first ask for one.
+  // Child processes inherit this variable; a process reads it when it first asks for a guard.
   ::setenv("PEERCACHE_TEST_GUARDS_OFF", plan->guard_off ? plan->guard.c_str() : "", 1);
   init_log("stress", "off", false);
   handoff_stress::handoff_router router(*plan);

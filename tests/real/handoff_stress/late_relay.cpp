@@ -22,12 +22,12 @@ net::unique_fd listener_of() {
   return std::move(*made);
 }
 
-/// One direction of a connection, whose bytes are passed on when their delay is over.
+/// One direction of a relayed connection: holds each byte until its delay is over.
 class late_stream {
 public:
   explicit late_stream(std::chrono::milliseconds later) : later_(later) {}
 
-  /// Takes what there is. Returns whether the stream goes on.
+  /// Receives the bytes that have arrived at the socket. Returns false when the socket has ended.
   bool take(int from, clock::time_point now) {
     std::array<char, 65536> bytes;
     while (true) {
@@ -69,7 +69,7 @@ public:
   connection(net::unique_fd decode, net::unique_fd prefill, std::chrono::milliseconds later)
       : decode_(std::move(decode)), prefill_(std::move(prefill)), to_decode_(later) {}
 
-  /// Returns whether the connection goes on.
+  /// Receives and passes on bytes in both directions. Returns false when the connection has ended.
   bool step(clock::time_point now) {
     return to_decode_.take(prefill_.get(), now) && to_prefill_.take(decode_.get(), now) &&
            to_decode_.give(decode_.get(), now) && to_prefill_.give(prefill_.get(), now);
@@ -99,7 +99,8 @@ void late_relay::run() {
     std::vector<pollfd> polled{{listener_.get(), POLLIN, 0}};
     for (const auto& each : open)
       each.add_to(polled);
-    ::poll(polled.data(), polled.size(), 1); // Late bytes are looked at every millisecond.
+    // At most a millisecond, because delayed bytes may become due.
+    ::poll(polled.data(), polled.size(), 1);
     while (auto decode = net::accept_from(listener_, {}))
       if (auto prefill = net::start_connect("127.0.0.1", to_, {}))
         open.emplace_back(std::move(decode), std::move(*prefill), later_);

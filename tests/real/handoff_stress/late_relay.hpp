@@ -10,15 +10,15 @@
 
 namespace peercache::handoff_stress {
 
-/// Stands between decode's workers and a prefill worker, and brings what prefill says later than it
-/// was said: a network on which the messages take longer than the pages, which have connections of
-/// their own. An abort then comes when pages that have another owner were read.
+/// Relays the connections of decode's workers to a prefill worker, and delays what prefill sends:
+/// messages then take longer than pages, which have connections of their own. So decode hears of an
+/// abort only after it may have read pages that have a new owner.
 ///
-/// Threads: one of its own, which ends in the destructor. Errors: a connection that cannot be made
-/// or has ended ends on both sides.
+/// Threads: one of its own, which ends in the destructor. Errors: when one side of a connection
+/// cannot be made or ends, the relay ends its other side.
 class late_relay {
 public:
-  /// @param to port on loopback of the prefill worker
+  /// @param to the prefill worker's port on loopback
   late_relay(std::uint16_t to, std::chrono::milliseconds later);
   ~late_relay();
   late_relay(const late_relay&) = delete;

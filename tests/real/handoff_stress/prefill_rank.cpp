@@ -15,7 +15,7 @@ namespace {
 using client::prefill_worker;
 using handoff::room_state;
 
-/// A rank of prefill: computes pages chunk by chunk, and offers them.
+/// A rank of the prefill engine: writes pages chunk by chunk, and offers them to decode.
 class prefill_rank final : public engine_rank {
 public:
   prefill_rank(const handoff_plan& plan, handoff_board& board, std::uint32_t rank,
@@ -81,14 +81,14 @@ private:
     mine.last = mine.sent == room.plan.pages;
     if (mine.last)
       memory_.fill_last(*room.items, room.serial);
-    // A room that has failed meanwhile says so at the next `poll`.
+    // An error is ignored, because a room that has failed tells it at the next `poll`.
     (void)worker_->send(mine.room->id, chunk, mine.last,
                         mine.last ? room.items->states : std::vector<handoff::state_items>{},
                         room.items->aux_row);
     reach(room, mine.last ? planned_abort::step::sent : planned_abort::step::sending);
   }
 
-  /// Aborts the room, and gives its pages to others before the other side can have heard of the
+  /// Aborts the room, and gives its pages to others at once, before decode can have heard of the
   /// abort.
   void abort(open_room& room, std::uint32_t cell, const std::string& reason,
              handoff::failure_kind kind) override {

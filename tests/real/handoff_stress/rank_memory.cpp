@@ -18,7 +18,7 @@ using handoff::state_type;
 constexpr std::uint32_t state_layers = 8;
 constexpr std::uint32_t swa_item_bytes = 1024;
 constexpr std::uint32_t dsa_token_bytes = 132;
-/// Fields of SGLang's metadata buffers.
+/// Bytes of each field of SGLang's metadata buffers, which are sent as aux data.
 constexpr std::uint32_t aux_bytes[] = {64, 64, 64, 64, 512, 512, 64, 128, 8192, 64};
 constexpr std::uint32_t word_step = 0x9e3779b1u;
 
@@ -46,7 +46,8 @@ bool has_words(const std::byte* at, std::size_t bytes, std::uint32_t first) noex
   return differing == 0;
 }
 
-/// Room for the buffers of a rank; the kernel gives memory only to what is written to.
+/// Address space for a rank's buffers; the kernel provides memory only for pages that are written
+/// to.
 constexpr std::size_t mapped_bytes = std::size_t{16} << 30;
 
 } // namespace
@@ -147,7 +148,8 @@ void rank_memory::add_states(const handoff_plan& plan) {
       add_mamba(plan, states_[at], component);
       continue;
     }
-    // An index has an item for each page of the sequence, of all rooms.
+    // Index states have an item for each page of a sequence, prefix included, so all rooms together
+    // need more items than KV pages.
     const auto items = plan.pages() * 2;
     for (std::uint32_t layer = 0; layer < state_layers; ++layer) {
       tensor made;
@@ -204,7 +206,7 @@ std::vector<std::uint32_t> rank_memory::item_space::take(std::uint32_t count) {
   return taken;
 }
 
-/// Counts the items that something has written to while they were free.
+/// Counts a late write for each of these items that was written to while it was free.
 void rank_memory::check_taken(item_space& space, std::span<const std::uint32_t> items) {
   for (const auto item : items)
     late_writes_ += is_nobodys(space, item) ? 0 : 1;

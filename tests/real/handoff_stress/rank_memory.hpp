@@ -14,7 +14,7 @@
 
 namespace peercache::handoff_stress {
 
-/// What a room has at one rank: items of each kind.
+/// The memory items of a room at one rank, by kind.
 struct room_items {
   std::uint32_t prefix_pages = 0;
   std::vector<std::uint32_t> pages;
@@ -24,7 +24,8 @@ struct room_items {
 
 /// The memory of one rank, in which every word says whose it is: request, layer, place in the
 /// sequence, head. Items that are given back are overwritten at once with words of no request, and
-/// are the next to be taken. Threads: one owner; devices and servers read, or write, what is lent.
+/// are the next to be taken. Threads: the owner's; devices and page servers access lent items at
+/// any time.
 class rank_memory {
 public:
   rank_memory(const handoff_plan& plan, std::uint32_t rank, bool prefill);
@@ -34,35 +35,39 @@ public:
 
   const handoff::kv_layout& layout() const noexcept { return layout_; }
 
-  /// Items for this room; nothing when too few are free.
+  /// Takes items for this room; nothing when too few are free.
   std::optional<room_items> take(const room_plan& room);
-  /// Writes what the model computes: pages [first, first + count) of the room.
+  /// Writes what the model of request `serial` computes into the pages [first, first + count) of
+  /// the room.
   void fill(const room_items& items, std::uint64_t serial, std::uint32_t first,
             std::uint32_t count);
-  /// Writes what goes with the last pages: states and aux row.
+  /// Writes the states and the aux row, which the model completes with the last pages.
   void fill_last(const room_items& items, std::uint64_t serial);
-  /// Returns how many items have a wrong byte.
+  /// Returns how many items have a byte that the request `serial` did not compute.
   std::uint64_t wrong_items(const room_items& items, std::uint64_t serial) const;
   /// Overwrites the items and makes them free.
   void give_back(const room_items& items);
-  /// How many items were written to while they were nobody's, since the last call.
+  /// Returns how many items were found to have been written to while they were free, since the last
+  /// call.
   std::uint64_t take_late_writes() noexcept { return std::exchange(late_writes_, 0); }
 
 private:
-  /// One buffer, and how its items are made of pieces that belong to the model and not to a rank.
+  /// One buffer, and which rows and units of the whole model each of its items consists of.
   struct tensor {
     std::span<std::byte> bytes;
     std::uint32_t item_bytes = 0;
-    std::uint64_t name = 0;                ///< Names layer and kind, alike on both sides.
-    std::uint32_t rows = 1;                ///< Tokens of a page, or rows of a state.
-    std::uint32_t units = 1;               ///< Heads of a token, or parts of a row, at this rank.
-    std::vector<std::uint32_t> unit_names; ///< Number of each unit in the model.
+    std::uint64_t name = 0;  ///< Identifies layer and kind; equal at prefill and decode.
+    std::uint32_t rows = 1;  ///< Tokens of a page, or rows of a state.
+    std::uint32_t units = 1; ///< Heads of a token, or parts of a row, at this rank.
+    /// For each unit at this rank: its number in the whole model.
+    std::vector<std::uint32_t> unit_names;
 
     std::byte* item(std::uint32_t index) const noexcept {
       return bytes.data() + std::size_t{index} * item_bytes;
     }
   };
-  /// Items that are numbered alike: pages of KV, of one component, or aux rows.
+  /// A range of item numbers with the tensors that use it: KV pages, items of one state component,
+  /// or aux rows.
   struct item_space {
     std::vector<tensor> tensors;
     std::vector<std::uint32_t> free;       ///< Free items; the last one is taken next.

@@ -4,7 +4,7 @@
 //                   [--node-program PATH]
 //
 // Two nodes run on this host. In each round a client of the first one asks with `exists` for pages
-// in the pool of its own host, or of the other one; then a writer sets ten times as many bytes as
+// in the pool of its own host, or of the other host; then a writer sets ten times as many bytes as
 // that pool has; then the client reads the pages for which the answer was yes and held. Prints
 // counts as JSON. Exit code 1: pages were lost though they were held (with --without-hold: no more
 // than 1 % of the pages were lost). --price compares the rates of look-ups with and without holds.
@@ -50,18 +50,19 @@ struct settings {
   bool price = false;
   bool die = false;
   std::string node_program;
-  std::string holder; ///< Port of a node; not empty in the process that is the client that dies.
+  /// Port of a node; not empty in the child process that plays the dying client of --die.
+  std::string holder;
 };
 
 struct counts {
   std::uint64_t rounds = 0;
   std::uint64_t asked = 0;
-  std::uint64_t found = 0; ///< Answers that were yes.
-  std::uint64_t held = 0;  ///< Answers that were yes and held.
-  std::uint64_t late = 0;  ///< Held pages whose read began after the hold's time.
+  std::uint64_t found = 0; ///< Number of pages for which `exists` answered yes.
+  std::uint64_t held = 0;  ///< Number of pages that `exists` found and held.
+  std::uint64_t late = 0;  ///< Number of held pages whose read began after the hold had expired.
   std::uint64_t loaded = 0;
   std::uint64_t lost = 0;
-  std::uint64_t wrong = 0; ///< Pages with wrong bytes.
+  std::uint64_t wrong = 0; ///< Number of pages read with wrong bytes.
 };
 
 page_key key_of(std::uint32_t id) {
@@ -108,7 +109,7 @@ void set(client::cache_client& writer, std::uint32_t first, std::uint32_t count)
   }
 }
 
-/// Reads these pages, and adds what became of them to `to`.
+/// Reads these pages, and adds the outcomes to `to`.
 void read(client::cache_client& reader, const std::vector<std::uint32_t>& ids, counts& to) {
   std::vector<std::byte> bytes(ids.size() * page_bytes);
   std::vector<page_part> parts;
@@ -168,7 +169,7 @@ int compare(client::cache_client& reader, client::cache_client& writer, const se
   return good && all.wrong == 0 && all.held >= how.answers ? 0 : 1;
 }
 
-// -- the price of a hold, in look-ups per second
+// -- functions of --price: what a hold costs, in looked-up keys per second
 
 double keys_per_second(client::cache_client& reader, const std::vector<page_key>& keys,
                        std::size_t batch, const client::exists_hold& hold) {
@@ -184,7 +185,8 @@ double keys_per_second(client::cache_client& reader, const std::vector<page_key>
          std::chrono::duration<double>(steady_clock::now() - begin).count();
 }
 
-/// The rates with and without holds are measured in turns, so that both meet the same machine.
+/// Measures and prints the rates with and without holds, in turns, so that other load of the
+/// machine slows both alike.
 void tell_price_of(client::cache_client& reader, const std::vector<page_key>& keys,
                    const char* which, const client::exists_hold& hold) {
   for (const std::size_t batch : {32, 128, 512}) {
@@ -202,8 +204,8 @@ void tell_price_of(client::cache_client& reader, const std::vector<page_key>& ke
   }
 }
 
-/// The price for pages that are held already, and for pages whose last hold is over: the second
-/// round over all of them begins more than 1 ms after the first one.
+/// Prints the price for pages that are already held, and for pages whose last hold has expired: a
+/// second round over many pages comes to each page more than 1 ms after the first.
 int tell_price(client::cache_client& reader, client::cache_client& writer) {
   const std::uint32_t pages = price_pool_bytes / page_bytes / 5;
   set(writer, 0, pages);
@@ -213,7 +215,7 @@ int tell_price(client::cache_client& reader, client::cache_client& writer) {
   return 0;
 }
 
-// -- the end of a client that holds
+// -- functions of --die: the end of a client that holds pages
 
 constexpr std::uint32_t dying_pages = pool_pages / 5;
 
@@ -252,7 +254,7 @@ int watch_a_death(client::cache_client& writer, const char* program, std::uint16
   std::uint32_t next = 1u << 20;
   set(writer, next, pool_pages);
   const auto kept = count_found(writer);
-  // Whatever is set evicts the pages as soon as nobody holds them.
+  // Each set of a whole pool of new pages evicts the held pages as soon as nobody holds them.
   while (count_found(writer) != 0 && steady_clock::now() < held_at + 10s)
     set(writer, next += pool_pages, pool_pages);
   const auto took = std::chrono::duration<double>(steady_clock::now() - held_at).count();
@@ -269,7 +271,7 @@ int run(const settings& how, const char* program) {
   options.prototype.program = cli::node_program(how.node_program);
   options.prototype.cluster = "holds-" + std::to_string(::getpid());
   options.prototype.pool_bytes = how.price ? price_pool_bytes : pool_bytes;
-  if (how.die) // With LRU a page goes as soon as it may, once the pool was filled anew.
+  if (how.die) // With LRU, a page that may be evicted is gone once the pool was filled anew.
     options.prototype.flags = {"--pool-eviction", "lru"};
   auto nodes = cli::start_local_cluster(options);
   if (!nodes) {

@@ -1,5 +1,5 @@
-"""What `peercache` prints as JSON, against docs/cli.schema.json: of two nodes with disks, one of which is frozen in the
-end. PEERCACHE_TEST_CLI_PROGRAM and PEERCACHE_TEST_NODE_PROGRAM are the programs."""
+"""Tests that what `peercache` prints as JSON fits docs/cli.schema.json, with two nodes with disks, one of which is
+frozen in the end. PEERCACHE_TEST_CLI_PROGRAM and PEERCACHE_TEST_NODE_PROGRAM are the programs."""
 
 import json
 import os
@@ -63,7 +63,7 @@ class Schemas(unittest.TestCase):
         return json.loads(done.stdout)
 
     def fits(self, command, *words, schema=None):
-        """Runs the command, and compares its answer with the command's schema, or with another one."""
+        """Runs the command, and checks that its answer fits the command's schema, or `schema` if that is given."""
         answer = self.run_line(*command.split(), *words)
         self.assertEqual(faults(answer, schema or SCHEMA["commands"][command]), [], command)
         return answer
@@ -127,7 +127,7 @@ class Schemas(unittest.TestCase):
         self.fits("demo", "--trace", "/nowhere", schema=named("error"))
 
     def test_measurements(self):
-        """All of them print rows of one kind: those that take seconds stand for the others."""
+        """All measuring commands print rows of one kind, so the few that take only seconds stand for the others."""
         self.assertEqual({json.dumps(schema) for name, schema in SCHEMA["commands"].items() if name.startswith("bench")},
                          {json.dumps(named("bench"))})
         few = ("--rounds", "1", "--calls", "5")

@@ -24,7 +24,7 @@ bool over(const stress_plan& plan, const stress_ledger& ledger, clock::time_poin
          (plan.stop_at_wrong_bytes && ledger.wrong_bytes != 0);
 }
 
-/// Sleeps in small steps, so that the run ends soon after it is over. False when it is over.
+/// Sleeps for `duration`, or until the run is over. Returns false when the run is over.
 bool rest(const stress_plan& plan, const stress_ledger& ledger, clock::time_point begin,
           std::chrono::milliseconds duration) {
   for (auto end = clock::now() + duration; clock::now() < end;) {
@@ -59,8 +59,8 @@ result<void> play_chaos(const stress_plan& plan, stress_ledger& ledger, stress_c
     if (!rest(plan, ledger, begin, std::chrono::milliseconds(half + random() % (2 * half))))
       return {};
     auto drawn = static_cast<std::uint32_t>(random() % plan.nodes);
-    // If readers rest at kills, always the same node is killed, whose processes fill their slots
-    // alike.
+    // If readers rest at kills, the same node is killed each time, because processes of one node
+    // fill their slots in about the same order.
     auto victim = plan.readers_rest_at_kills ? 1 : drawn;
     auto restarted = plan.readers_rest_at_kills
                          ? kill_while_readers_rest(plan, ledger, cluster, victim, begin)

@@ -13,8 +13,8 @@ result<stress_cluster> stress_cluster::start(const stress_plan& plan, cli::run_f
   options.prototype.program = plan.node_program;
   options.prototype.cluster = fmt::format("stress-{}", ::getpid());
   options.prototype.pool_bytes = pool_bytes_per_node(plan);
-  // Killed nodes come back with new pools. In a kept pool, whose generations go on, no old location
-  // could lead to a wrong byte, whatever guard is off.
+  // Nodes that start again must have new pools. In a kept pool the generations continue, so an old
+  // location could not lead to a wrong byte, whatever guard is off.
   options.prototype.flags = {"--no-pool-keep", "--pool-name-prefix",
                              fmt::format("peercache-stress-{}", ::getpid())};
   options.prototype.environment = plan.faults;
@@ -59,8 +59,8 @@ result<void> stress_cluster::kill_and_restart(std::uint32_t node) {
   history_.push_back(now_[node]);
   now_[node] = {};
   kills_ += 1;
-  // The seeds are in the order that all nodes were told, the head first; a head that comes back
-  // joins the others.
+  // All nodes have the same list of seeds, with the head first; a head that starts again joins the
+  // others.
   std::vector<std::string> seeds;
   for (const auto& other : nodes_)
     seeds.push_back(other.address());

@@ -12,8 +12,8 @@
 
 namespace peercache::stress {
 
-/// The nodes of a run, which are killed and started again.
-/// Threads: the main one only, which is the nodes' parent: they die with it. Errors: results.
+/// The nodes of a stress run; can kill a node and start it again. Threads: only the main thread,
+/// because a node dies with the thread that started its process. Errors: results.
 class stress_cluster {
 public:
   static result<stress_cluster> start(const stress_plan& plan, cli::run_folder& folder);
@@ -26,16 +26,15 @@ public:
   /// Returns how many pages lie in the node's pool now; 0 when the node does not answer.
   std::uint64_t pages(std::uint32_t node) const;
 
-  /// Asks all nodes for their totals. Totals of killed processes were taken before they were
-  /// killed.
+  /// Asks all running nodes for their totals. `kill_and_restart` asks a process before it kills it.
   void count();
   void stop() { cli::stop_nodes(nodes_, std::chrono::seconds(10)); }
 
   std::uint64_t kills() const { return kills_; }
   std::uint64_t puts() const;
   std::uint64_t evictions() const;
-  /// Returns how many puts made another page go, at most: in each process the lesser of its puts
-  /// and its evictions.
+  /// Returns an upper bound for the number of puts that evicted a page: the sum, over all
+  /// processes, of the lesser of puts and evictions.
   std::uint64_t evicting_puts() const;
   /// Returns the pages and bytes in each pool when it was last counted.
   nlohmann::json pools() const;

@@ -7,8 +7,8 @@ namespace peercache::stress {
 
 namespace {
 
-/// Returns the kernel's line on the share of the last seconds in which some process waited for a
-/// processor.
+/// Returns the kernel's line (/proc/pressure/cpu) on the share of the last seconds in which a
+/// process waited for a processor.
 std::string processor_pressure() {
   std::ifstream file("/proc/pressure/cpu");
   std::string line;

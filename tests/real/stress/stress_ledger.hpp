@@ -18,8 +18,8 @@
 
 namespace peercache::stress {
 
-/// The common knowledge of all workers: which versions of a key were put so far, which keys were
-/// put last, and the totals. Threads: any, without a lock but for the examples of wrong bytes.
+/// What all workers of a run share: which versions of a key were put so far, which keys were put
+/// last, and the totals. Threads: any; only the examples of wrong bytes need the lock.
 class stress_ledger {
 public:
   explicit stress_ledger(std::uint32_t keys) : versions_(keys), recent_(recent_keys) {}
@@ -27,18 +27,18 @@ public:
   /// Returns the version of this key to put next; more than `bench::page_version_max` when there is
   /// none left.
   std::uint32_t next_version(std::uint32_t key) { return versions_[key].fetch_add(1) + 1; }
-  /// Returns the newest version of this key that anybody may have put.
+  /// Returns the newest version of this key that any worker may have put.
   std::uint32_t newest_version(std::uint32_t key) const { return versions_[key].load(); }
 
   void remember_put(std::uint32_t key) {
     recent_[next_recent_.fetch_add(1, std::memory_order_relaxed) % recent_.size()] = key;
   }
-  /// Returns a key that was put lately: its page is likely in the cluster, or was evicted a moment
-  /// ago.
+  /// Returns a key that was put lately, chosen by the random number `drawn`: its page is likely in
+  /// the cluster, or was evicted a moment ago.
   std::uint32_t recent(std::uint64_t drawn) const { return recent_[drawn % recent_.size()].load(); }
 
-  /// Notes that a call of this thread, which had to return by `until`, returned just now; time in
-  /// which this whole process stood still is not the call's fault. `what` and `before`, the
+  /// Notes that a call of this thread, which had to return by `until`, has just returned. A call is
+  /// not counted as late for time in which the whole process stood still. `what` and `before`, the
   /// thread's times when the call began, are for the report. `by` and the result, the call's
   /// number, are for the history.
   tests::history::call_number note_call(std::string_view what, std::string_view by,
@@ -62,20 +62,21 @@ public:
   std::array<std::atomic<std::uint64_t>, page_status_count> got{};
   std::array<std::atomic<std::uint64_t>, page_status_count> put{};
   std::atomic<std::uint64_t> calls{0};
-  std::atomic<std::uint64_t> deadline_overruns{0}; ///< Calls that came back later than allowed.
+  /// Calls that returned later after their deadlines than allowed.
+  std::atomic<std::uint64_t> deadline_overruns{0};
   /// The latest return of any call, in microseconds after its deadline.
   std::atomic<std::int64_t> latest_return_us{INT64_MIN};
-  /// Times that a client told an older view than before.
+  /// How often a client told an older view than before.
   std::atomic<std::uint64_t> view_regressions{0};
   std::atomic<bool> stop{false};
-  std::atomic<bool> readers_rest{false}; ///< Whether readers rest: they ask for nothing, and
-                                         ///< remember what they know.
+  /// Whether readers make no calls; their clients keep the locations that they know.
+  std::atomic<bool> readers_rest{false};
   std::atomic<bool> writers_rest{false};
-  /// Workers in the middle of a call; a resting worker counts for a moment too.
+  /// Number of workers that are in a call; a resting worker counts for a moment, too.
   std::atomic<std::uint32_t> rounds_running{0};
 
   stall_watch stalls;
-  /// Gets the calls and their results; null: no history. Set before workers run.
+  /// History in which calls and their results are recorded; null: none. Set before workers run.
   tests::history* record = nullptr;
 
 private:

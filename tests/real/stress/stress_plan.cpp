@@ -26,8 +26,9 @@ void generation_profile(stress_plan& plan) {
   plan.guards_off = {"key"};
 }
 
-/// Readers hear late of a node's death and remember where its pages were, while the restarted
-/// process fills the same slots in about the same order: only the incarnation differs.
+/// Profile of the guard `incarnation`. Readers hear late of a node's death and remember where its
+/// pages were, while the restarted process fills the same slots in about the same order. So only
+/// the incarnation tells an old location from a new one.
 void incarnation_profile(stress_plan& plan) {
   small_equal_pages(plan);
   plan.guards_off = {"key"};
@@ -36,7 +37,8 @@ void incarnation_profile(stress_plan& plan) {
   plan.keys = 1'000'000;
   plan.rewrites_percent = 0;
   plan.pool_share = 0.05;
-  plan.puts_per_flush = 1; // Each call is flushed, so that two calls are never published as one.
+  // Each put is followed by a flush, so that two puts are never published in one batch.
+  plan.puts_per_flush = 1;
   plan.pages_per_call = 8; // Pages of one call are published from last to first.
   plan.readers_rest_at_kills = true;
   plan.faults = {{"PEERCACHE_TEST_VIEWS_LATE_MS", "4000"}};
@@ -53,8 +55,9 @@ void key_profile(stress_plan& plan) {
   plan.faults = {{"PEERCACHE_TEST_SWAP_LOCATIONS_ONE_IN", "10"}};
 }
 
-/// An answer takes so long that the pool is filled anew several times before its last byte is sent:
-/// a page that was read lately is not the next to be evicted.
+/// Profile of the guard `pin`. Page servers answer slowly: the pool is filled anew several times
+/// before the last byte is sent. Less would not do, because a page that was read lately is not the
+/// next to be evicted.
 void pin_profile(stress_plan& plan) {
   small_equal_pages(plan);
   plan.page_bytes = 65536;
@@ -82,7 +85,7 @@ std::uint64_t working_set_bytes(const stress_plan& plan) {
 }
 
 std::uint64_t pool_bytes_per_node(const stress_plan& plan) {
-  constexpr std::uint64_t least = 1u << 20; // The smallest pool that a node takes.
+  constexpr std::uint64_t least = 1u << 20; // The smallest pool that a node accepts.
   auto share = static_cast<double>(working_set_bytes(plan)) * plan.pool_share / plan.nodes;
   auto granules = static_cast<std::uint64_t>(share) / limits::granule_bytes;
   return std::max(least, granules * limits::granule_bytes);

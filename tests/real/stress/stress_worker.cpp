@@ -56,8 +56,8 @@ void stress_worker::note(std::span<const client::page_result> results) {
   bool nothing = std::none_of(results.begin(), results.end(),
                               [](const auto& page) { return is_success(page.status); });
   bool no_room = nothing && results.front().status == page_status::no_space;
-  // A call without a node, or with a full pool, fails at once: asking again at full speed would
-  // only heat the machine.
+  // Pauses, because a call without a node, or with a full pool, fails at once, and calls at full
+  // speed would take processor time from others.
   if (lost || no_room)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
@@ -80,8 +80,8 @@ tests::history::call_number stress_worker::timed(std::string_view what, Call cal
 }
 
 /// Counts a regression when this client tells an older view than before. A view without any member
-/// of the last one is not a regression: the node of this host has begun a cluster of its own, cut
-/// off from all others.
+/// of the last view is not a regression: this host's node was cut off from all others and has begun
+/// a cluster of its own.
 void stress_worker::watch_view(const client::cache_client& client) {
   auto view = client.view();
   const bool goes_on =
@@ -183,7 +183,8 @@ void stress_worker::get_some(client::cache_client& client) {
   std::vector<page_part> parts;
   std::vector<client::get_page> pages;
   for (std::size_t i = 0; i < drawn_.size(); ++i) {
-    // Bytes that an earlier get has left prove nothing, so they are overwritten.
+    // Overwrites the memory, because bytes that an earlier get has left there would look like a
+    // hit's.
     std::fill_n(page(i).data(), sizes_[i], std::byte{0xa5});
     parts.push_back({page(i).data(), sizes_[i]});
   }
@@ -202,12 +203,12 @@ void stress_worker::get_some(client::cache_client& client) {
 
 template <class Round>
 void stress_worker::round(const std::atomic<bool>& rests, Round work) {
-  // A worker counts its round before it asks whether to rest: when none is counted after `rests`
-  // was set, all of them rest.
+  // A worker counts itself before it looks at `rests`. So when `rounds_running` is 0 after `rests`
+  // was set, all workers rest.
   ledger_.rounds_running += 1;
   if (rests)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  else if (auto* connected = client()) // `client` is null when `connect` itself took too long.
+  else if (auto* connected = client()) // `client` returns null when it cannot connect in time.
     work(*connected);
   ledger_.rounds_running -= 1;
   if (plan_.pause_between_calls.count() != 0)

@@ -17,7 +17,7 @@
 
 namespace peercache::stress {
 
-/// Returns the key that number `key` of the working set stands for.
+/// Returns the page key with number `key` in the working set.
 page_key key_of(std::uint32_t key);
 
 /// The node that a worker's client connects to.
@@ -25,15 +25,14 @@ struct worker_home {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;
   std::string cluster;
-  tls_paths tls; ///< What the client shows and believes; empty: no TLS.
-  /// Run by the worker's thread before all else, for example to enter the node's network; may be
-  /// empty.
+  tls_paths tls; ///< The client's certificate and key, and the CA that it trusts; empty: no TLS.
+  /// The worker's thread calls this first, for example to enter the node's network; may be empty.
   std::function<void()> enter;
 };
 
-/// One writer or reader with a client of its own, which works until the ledger says stop.
-/// Threads: one, its own. Ownership: its client and the memory of one batch; plan and ledger
-/// outlive it.
+/// One writer or reader with a client of its own, which makes calls until the ledger says stop.
+/// Threads: the worker's own. Ownership: owns its client and the memory of one batch; plan and
+/// ledger outlive the worker.
 class stress_worker {
 public:
   stress_worker(const stress_plan& plan, stress_ledger& ledger, std::uint32_t number,
@@ -51,8 +50,8 @@ private:
   void note(std::span<const client::page_result> results);
   /// Draws the deadline of the next call; nothing: the client's default.
   std::optional<client::deadline> draw_deadline();
-  /// Makes a call and notes in the ledger how it kept its deadline. Returns the call's number in
-  /// the history.
+  /// Makes a call and notes in the ledger how late it returned. Returns the call's number in the
+  /// history.
   template <class Call>
   tests::history::call_number timed(std::string_view what, Call call);
   void watch_view(const client::cache_client& client);
@@ -67,8 +66,8 @@ private:
   void record_puts();
 
   void draw_keys(std::uint32_t recent_percent);
-  /// Draws a key that was put lately or, as often, a key that this reader has read and whose
-  /// location its client knows.
+  /// Draws a key: half of the time one that was put lately, half of the time one that this reader
+  /// has read, whose location its client knows.
   std::uint32_t draw_recent();
   std::span<std::byte> page(std::size_t index) {
     return {memory_.data() + index * page_stride_, sizes_[index]};
@@ -84,7 +83,7 @@ private:
   std::string name_;          ///< Name of the current client in the history.
   std::unique_ptr<client::cache_client> client_;
   static constexpr std::size_t known_keys = 512;
-  std::vector<std::uint32_t> known_; ///< Keys that were hits of this reader.
+  std::vector<std::uint32_t> known_; ///< Keys of pages that this reader has got.
   std::uint32_t puts_since_flush_ = 0;
   std::uint32_t lost_calls_ = 0; ///< Number of calls in a row that found no node.
   discovery::view last_view_;    ///< The last view that the current client has told.

@@ -2,7 +2,8 @@
 
 namespace peercache::consumer_of_its_own {
 
-/// Tells that a program's own common/error.hpp is read, where it includes one.
+/// Declared only here: shows that `#include "common/error.hpp"` found the program's own header, and
+/// not PeerCache's of the same name.
 inline constexpr int own_error = 7;
 
 } // namespace peercache::consumer_of_its_own

@@ -16,7 +16,8 @@ struct beating_state {
   int* counted = nullptr;
 };
 
-/// An actor that beats seldom, and once soon when it is told to; counts its beats in `counted`.
+/// An actor that plans its next beat 500 ms ahead, and at a `turn_atom` one 50 ms ahead. Counts its
+/// beats in `counted`.
 beating_actor::behavior_type beating(beating_actor::stateful_pointer<beating_state> self,
                                      int* counted) {
   self->state.counted = counted;
@@ -56,7 +57,7 @@ TEST_F(beats_test, a_beat_is_brought_forward_and_the_one_before_does_nothing) {
   settle();
   pass(50ms);
   EXPECT_EQ(count, 1);
-  // After the early beat, the next beat was planned for the time of the one that was planned first.
+  // The beat after the early one comes at the time that was planned first.
   pass(350ms);
   EXPECT_EQ(count, 2);
   pass(499ms);

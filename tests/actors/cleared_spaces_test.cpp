@@ -73,8 +73,8 @@ TEST(cleared_spaces, a_node_that_joins_has_caught_up_when_a_member_has_told_it) 
   EXPECT_EQ(fresh.spaces.epoch_of(llama), 1u);
 }
 
-/// A member whose older view lacks the joining node may take part in a clear that does not ask the
-/// joining node, so its answer does not let that node catch up.
+/// By an older view, which lacks the joining node, a member may take part in a clear that does not
+/// ask this node. So the answer of a member with such a view does not let the node catch up.
 TEST(cleared_spaces, a_member_that_does_not_know_the_new_view_does_not_count) {
   knowing old("old"), fresh("fresh");
   old.spaces.adopt(view_of(1, {old.self}));
@@ -90,7 +90,7 @@ TEST(cleared_spaces, a_member_that_does_not_know_the_new_view_does_not_count) {
 
 TEST(cleared_spaces, those_who_all_start_have_caught_up_when_all_have_told) {
   knowing a("a"), b("b"), c("c");
-  c.spaces.raise(llama, 2); // c's disk remembered this epoch.
+  c.spaces.raise(llama, 2); // Node c has this epoch from its own disk.
   const auto all = view_of(1, {a.self, b.self, c.self});
   for (auto* node : {&a, &b, &c})
     node->spaces.adopt(all);
@@ -115,8 +115,8 @@ TEST(cleared_spaces, who_left_is_missing_until_it_is_back) {
   EXPECT_EQ(a.spaces.missing(), strings{}) << "its process was replaced";
 }
 
-/// A lost process may run on, frozen or cut off, with engines that read the pool of its node; a new
-/// process of its name at another address does not change that.
+/// A lost process may still run, frozen or cut off, with engines that read its pool. A new process
+/// of the same name at another address does not prove that the lost one has ended.
 TEST(cleared_spaces, the_name_elsewhere_says_nothing_of_the_process_that_was_lost) {
   auto lost = named("b");
   lost.host = "10.0.0.1";
@@ -188,7 +188,7 @@ TEST(cleared_spaces, members_are_unaware_until_they_have_said_the_epoch) {
   EXPECT_EQ(a.spaces.unaware(qwen, 1).size(), 2u) << "of another space they have said nothing";
 }
 
-/// A member that answers by another view may, by that view, have let in a node that this node does
+/// A member that answers by another view may know a node of that view which the asking node does
 /// not know yet.
 TEST(cleared_spaces, what_a_member_said_by_another_view_does_not_count) {
   knowing a("a"), b("b"), joins("joins");
@@ -229,7 +229,8 @@ TEST(cleared_spaces, who_takes_its_leave_is_not_missing) {
   EXPECT_EQ(a.spaces.missing(), strings{"b"}) << "another process, which was lost";
 }
 
-/// A leaving node serves its readers to the end, also when it is no longer in a view.
+/// A leaving node serves its readers to the end, even when the view lacks it. So clears miss it
+/// until it says that it leaves.
 TEST(cleared_spaces, who_says_that_it_leaves_after_it_left_the_view_is_missing_until_then) {
   knowing a("a"), b("b");
   meet(1, {&a, &b});
@@ -250,8 +251,8 @@ TEST(cleared_spaces, after_a_restart_the_members_of_before_are_missing_until_the
   EXPECT_EQ(after.spaces.missing(), strings{"c"});
 }
 
-/// Two halves clear the same space: pages set since in one half must be older than the clear of the
-/// other half.
+/// When two halves of a cluster clear the same space, pages that one half has set since its clear
+/// must count as older than a later clear of the other half.
 TEST(cleared_spaces, a_later_clear_has_a_higher_epoch_also_where_nobody_told_of_the_earlier_one) {
   knowing a("a"), b("b");
   const std::uint64_t now = 1'800'000'000;

@@ -1,5 +1,5 @@
-// Clears among several nodes, on the test's own thread. Each node has a clearing actor and a
-// gateway only.
+// Tests of clears among several nodes, on the test's own thread. A node has only a clearing actor
+// and a gateway.
 
 #include "clearing_rig.hpp"
 
@@ -37,8 +37,8 @@ TEST_F(clearing_test, a_node_confirms_when_its_pool_has_withdrawn_what_is_older)
   EXPECT_TRUE(report->certain);
 }
 
-/// What node b tells of its own clear must not confirm a's clear as long as b's pool has not
-/// withdrawn the pages of a's clear.
+/// While b's pool has not withdrawn the pages of a's clear, a message of b about its own clear must
+/// not confirm a's.
 TEST_F(clearing_test, what_a_node_tells_before_its_pool_has_withdrawn_confirms_nothing) {
   start("a");
   start("b");
@@ -49,7 +49,7 @@ TEST_F(clearing_test, what_a_node_tells_before_its_pool_has_withdrawn_confirms_n
   caf::anon_send(nodes["b"].gateway, clear_atom_v, space_named("qwen").value, std::uint32_t{5000},
                  std::string{});
   settle();
-  show("b", view_of(1, {"a", "b"})); // Only now b can tell others.
+  show("b", view_of(1, {"a", "b"})); // Only with a view b knows whom to tell.
   settle();
   for (int beats = 0; beats < 5; ++beats)
     pass(100ms);
@@ -80,7 +80,8 @@ TEST_F(clearing_test, a_member_that_is_silent_is_named) {
   for (const auto* name : {"a", "b", "c"})
     start(name);
   show_all(view_of(1, {"a", "b", "c"}));
-  nodes["c"].withdrawals.waits = true; // c's pool never withdraws, so c does not answer.
+  // Node c does not answer clears, because its pool never withdraws.
+  nodes["c"].withdrawals.waits = true;
   const auto report = clear("a");
   EXPECT_FALSE(report.certain);
   EXPECT_EQ(report.unaware, strings{"c"});
@@ -161,8 +162,8 @@ TEST_F(clearing_test, a_node_that_starts_has_caught_up_when_a_member_has_told_it
   EXPECT_EQ(nodes["b"].epoch(), nodes["a"].epoch());
 }
 
-/// Node b has caught up with c before c heard of the clear: a clear that did not wait for b would
-/// look certain while b serves old pages.
+/// Node b, which joins, has caught up by node c before c heard of the clear. A clear that did not
+/// wait for b would look certain while b serves old pages.
 TEST_F(clearing_test, a_clear_during_a_join_waits_for_the_one_that_joins) {
   for (const auto* name : {"a", "b", "c"})
     start(name);
@@ -214,8 +215,8 @@ TEST_F(clearing_test, a_node_that_cannot_remember_it_makes_it_uncertain) {
   EXPECT_TRUE(clear("a").certain);
 }
 
-/// Catching up must not wait for a node's disk: nodes that start would hang with the disk, whatever
-/// the node knows.
+/// A joining node must catch up even if the disk of the node that it asks hangs: else nodes could
+/// not start while one disk hangs.
 TEST_F(clearing_test, a_disk_that_hangs_keeps_nobody_from_catching_up) {
   start("a");
   show_all(view_of(1, {"a"}));
@@ -243,7 +244,8 @@ TEST_F(clearing_test, a_page_that_a_cut_off_half_has_set_is_older_than_a_later_c
   show("a", view_of(2, {"a"}));
   show("b", view_of(2, {"b"}));
   settle();
-  // Pages that are set in b's half have this epoch from now on.
+  // Raises the epoch of the space in b's half: pages that are set there have this epoch from now
+  // on.
   const auto there = clear("b").epoch;
   ++clock_s;
   const auto here = clear("a").epoch;
@@ -302,7 +304,7 @@ TEST_F(clearing_test, a_table_is_closed_until_its_node_knows_what_was_cleared) {
 
 class left_behind_clearing_test : public clearing_test {
 protected:
-  /// Two members, of which "a" leaves in good order and "b" goes on.
+  /// Starts two nodes, of which "a" leaves in good order while "b" goes on.
   void leave_b_behind() {
     start("a");
     start("b");

@@ -15,11 +15,11 @@
 
 namespace peercache::actors {
 
-/// A pool that withdraws when the test says so.
+/// A fake pool, which answers requests to withdraw cleared pages when the test lets it.
 struct played_pool {
   bool waits = false;
   std::uint32_t asked = 0;
-  std::uint32_t views = 0; ///< Topologies that the pool was shown.
+  std::uint32_t views = 0; ///< Number of topologies that the pool has got.
   std::vector<caf::typed_response_promise<std::uint64_t>> held;
 };
 
@@ -39,8 +39,7 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
           [](restore_atom, const std::string&, from_here) { return std::string{}; },
           [](stored_atom, const std::string&, from_here) {},
           [](gone_atom, std::uint64_t, const std::string&, from_here) {},
-          [](walk_atom, from_here) {},
-          [](hello_atom, const disk_actor&, from_here) {},
+          [](walk_atom, from_here) {}, [](hello_atom, const disk_actor&, from_here) {},
           [](publish_atom, from_here) {},
           [](write_atom, std::uint32_t, from_here) -> caf::result<std::uint64_t, std::uint64_t> {
             return {std::uint64_t{0}, std::uint64_t{0}};
@@ -52,15 +51,14 @@ inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool
             pool->held.push_back(self->make_response_promise<std::uint64_t>());
             return pool->held.back();
           },
-          [](clear_atom, std::uint32_t, from_here) {},
-          [](drain_atom, from_here) { return true; },
+          [](clear_atom, std::uint32_t, from_here) {}, [](drain_atom, from_here) { return true; },
           [](lost_atom, const std::string&, from_here) { return lost_report{}; },
           [](census_atom, from_here) { return page_census{}; },
           [](stats_atom) { return metrics::samples{}; },
           [pool](topology_atom, const topology_ptr&) { ++pool->views; },
-          [](adopt_atom, const std::string&, from_here) {},
-          [](scrub_atom, from_here) {},
-          [pool](beat_atom, from_here) { // The test has the pool answer the held requests.
+          [](adopt_atom, const std::string&, from_here) {}, [](scrub_atom, from_here) {},
+          // The test sends a beat to have the held requests answered.
+          [pool](beat_atom, from_here) {
             for (auto& each : std::exchange(pool->held, {}))
               each.deliver(std::uint64_t{0});
           }};
@@ -80,10 +78,10 @@ protected:
     bool caught_up = false;
     played_disk_ptr store = std::make_shared<played_disk>();
     disk_actor disk;
-    std::string kept;         ///< Bytes that the node kept on disk at its end.
-    std::string why_not_kept; ///< If not empty: the error with which the node fails to keep bytes,
-                              ///< while `kept` stays as it is.
-    life_record noted;        ///< Record that the node kept in its pool at its end.
+    std::string kept; ///< Bytes that the clearing actor last had the node keep on disk.
+    /// If not empty: the error with which the node fails to keep bytes; `kept` stays as it is.
+    std::string why_not_kept;
+    life_record noted; ///< Record that the clearing actor last had the node keep in its pool.
 
     epoch_number epoch() const {
       return storage::epoch_table(*memory).epoch_of(space_named("llama"));
@@ -146,7 +144,7 @@ protected:
       stop(gone.disk);
   }
 
-  /// A view of these members, with connections between those that are not `cut` off.
+  /// Returns a topology of these members, with connections to all but those in `cut`.
   topology_ptr view_of(std::uint64_t version, std::vector<std::string> names,
                        const std::vector<std::string>& cut = {}) {
     auto made = std::make_shared<topology>();
@@ -175,8 +173,8 @@ protected:
     settle();
   }
 
-  /// Begins a clear by way of this node's gateway. The result returns the clear's answer, once
-  /// there is one.
+  /// Begins a clear by way of this node's gateway. Returns a function that returns the clear's
+  /// answer, once there is one.
   std::function<std::optional<clear_report>()>
   begin_clear(const std::string& name,
               std::chrono::milliseconds within = std::chrono::milliseconds(1000),

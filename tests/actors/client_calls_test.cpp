@@ -38,7 +38,7 @@ TEST(client_calls, keep_those_of_ended_clients_for_the_window) {
   client_calls calls;
   calls.take(1, "client-1", report_of(1), start);
   calls.end(1, start + 1s);
-  calls.end(7, start + 1s); // A session that told nothing.
+  calls.end(7, start + 1s); // This session has made no report.
   ASSERT_EQ(calls.all(start + 4min).clients.size(), 1u);
   EXPECT_TRUE(calls.all(start + 4min).clients[0].ended);
   EXPECT_TRUE(calls.all(start + 6min).clients.empty());
@@ -70,7 +70,7 @@ TEST(client_calls, of_clients_without_key_spaces_push_no_engines_out) {
   EXPECT_EQ(all.front().client, "engine");
 }
 
-/// A report that takes about this share of what one client may tell.
+/// Returns a report whose size is about this share of the limit for one client.
 call_report large_report(double share) {
   auto made = report_of(0);
   made.spaces[0].fields.emplace_back(

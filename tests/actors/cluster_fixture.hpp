@@ -21,13 +21,12 @@ inline page_key key_named(const std::string& name) {
   return key_space{}.key_of(name);
 }
 
-/// The answer of a membership that stands in for the real one, to a question about its state.
+/// Returns the answer of a fake membership actor to a question about its state: nothing.
 inline caf::result<metrics::samples, membership_report> nothing_of_membership() {
   return {metrics::samples{}, membership_report{}};
 }
 
-/// A membership actor that stands in for the real one, and notes in `drains` whether its node
-/// should drain.
+/// A fake membership actor, which writes into `drains` whether its node was told to drain.
 inline membership_actor::behavior_type fake_membership(membership_actor::pointer, bool* drains) {
   return {[](packet_atom, const std::string&) {},
           [](beat_atom, from_here) {},
@@ -41,7 +40,8 @@ inline membership_actor::behavior_type fake_membership(membership_actor::pointer
           [](view_atom) { return std::string{}; }};
 }
 
-/// One node's pool and two nodes' directory shards, on the test's own thread.
+/// The pool of one node (`here`) and the directory shards of two nodes (`here` and `there`), as
+/// actors on the test's own thread.
 class cluster_fixture : public test::actor_fixture {
 protected:
   discovery::member here = member_named("here", 1);
@@ -96,7 +96,8 @@ protected:
     settle();
   }
 
-  /// Tells the shard that its cluster goes on without the shard's node, in the view of `without`.
+  /// Tells the shard that its node was expelled: the cluster goes on in the view of the topology
+  /// `without`.
   void expel(const directory_actor& shard, const topology_ptr& without) {
     caf::anon_send(shard, leave_atom_v, discovery::encode_view(without->view), from_here{});
     settle();
@@ -113,7 +114,8 @@ protected:
     return record_at<slot_id>(*slots, 0);
   }
 
-  /// Fills a leased slot as a client of this host does. Returns the record for its commit.
+  /// Fills a leased slot as a client of this host does. Returns the packed filled_slot for the
+  /// commit.
   std::string fill_slot(const page_key& key, slot_id slot, std::uint32_t length_bytes = 4096) {
     memory.slots().fill(slot, key, length_bytes, /*checksum=*/0);
     std::string filled;

@@ -1,4 +1,4 @@
-// Tests of what a node knows of all nodes of its cluster, and what /api/cluster says of it.
+// Tests of what a node knows of all nodes of its cluster, and of what /api/cluster says of them.
 
 #include "actors/cluster_overview.hpp"
 #include "actors/http_board.hpp"
@@ -26,7 +26,7 @@ class cluster_overview_test : public testing::Test {
 protected:
   static constexpr std::uint64_t today = 1'800'000'000'000;
 
-  /// A topology in which no member has a connection, although each was tried.
+  /// Returns a topology in which no member has a connection, although connecting to each was tried.
   topology_ptr topology(const std::vector<discovery::member>& all, std::uint64_t version = 1) {
     std::vector<std::pair<discovery::member, directory_actor>> nodes;
     for (const auto& member : all)
@@ -37,7 +37,7 @@ protected:
     return made;
   }
 
-  /// A topology in which all members have connections.
+  /// Returns a topology in which all members have connections.
   topology_ptr linked(const std::vector<discovery::member>& all, std::uint64_t version = 1) {
     auto made = std::make_shared<link::topology>(*topology(all, version));
     for (auto& peer : made->peers)
@@ -65,7 +65,7 @@ protected:
 
   test::actor_config config;
   caf::actor_system system{config};
-  caf::scoped_actor stranger{system, true}; ///< Stands for any actor of another node.
+  caf::scoped_actor stranger{system, true}; ///< Stands for actors of other nodes.
   const discovery::member a = member_named("a", 1), b = member_named("b", 2);
   cluster_overview::time_point now{1h};
   cluster_overview seen{"prod", a};
@@ -103,7 +103,7 @@ TEST_F(cluster_overview_test, each_node_is_asked_once_a_second_and_never_twice_a
   EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
 }
 
-/// The cluster has more nodes than one second has turns.
+/// The cluster has more nodes than the overview asks one by one within a second.
 TEST_F(cluster_overview_test, of_many_nodes_each_is_asked_in_its_turn) {
   std::vector<discovery::member> many{a};
   for (std::uint64_t i = 2; i <= 300; ++i)
@@ -118,8 +118,9 @@ TEST_F(cluster_overview_test, of_many_nodes_each_is_asked_in_its_turn) {
   EXPECT_TRUE(seen.complete());
 }
 
-/// The next question is under way while the answer to the previous one is judged: judged by the
-/// time of the next question, the answering node's clock would seem to run ahead.
+/// The overview may already have sent its next question when the answer to the previous one comes.
+/// If it compared the answer's clock with the time of the next question, this clock would seem
+/// wrong.
 TEST_F(cluster_overview_test, an_answer_keeps_the_time_of_its_own_question) {
   seen.take(topology({a}));
   seen.due(now, today);
@@ -135,7 +136,7 @@ TEST_F(cluster_overview_test, a_member_without_a_connection_is_a_fault_and_keeps
   seen.take(topology({a, b}));
   EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc)) << "there is no connection to b";
   answer(a);
-  answer(b); // There was a connection a moment ago.
+  answer(b); // Node b answers by a connection that has just been lost.
   now += 7s;
   EXPECT_THAT(seen.due(now, today), ElementsAre(a.inc));
   answer(a);
@@ -195,7 +196,7 @@ TEST_F(cluster_overview_test, who_is_gone_is_named_and_forgotten_answers_do_not_
   auto next = std::make_shared<link::topology>(*topology({a}, 2));
   next->view.gone.push_back({"b", "10.0.0.2", 31998, today, discovery::departure::silent});
   seen.take(next);
-  answer(b); // An answer to a question that was asked before b was gone.
+  answer(b); // A late answer, to a question that was asked before b was gone.
   EXPECT_EQ(seen.find(b.inc), nullptr);
   auto said = status_of_node(a);
   said.samples.set(metric::view_version, 2);

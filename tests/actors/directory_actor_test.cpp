@@ -7,7 +7,7 @@ namespace {
 
 using directory_actor_test = cluster_fixture;
 
-/// A shard that answers nothing, and counts the bytes of the withdrawals that it gets.
+/// A fake shard that answers nothing, and counts the bytes of the withdrawals that it gets.
 caf::behavior answers_nothing(caf::event_based_actor* self, std::uint64_t* withdrawn_bytes) {
   return {[self](publish_atom, const std::string&) { return self->make_response_promise(); },
           [self, withdrawn_bytes](withdraw_atom, const std::string& batch) {
@@ -59,8 +59,8 @@ TEST_F(directory_actor_test, forgets_the_records_of_a_member_that_is_gone) {
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
 }
 
-/// Two views may come one after another, each of a part of the cluster; the holder, which is in the
-/// views before and after, does not publish its pages again.
+/// A shard may see a view without a member between two views with it. The member, which was always
+/// in its own view, does not publish its pages again, so the shard must still have their records.
 TEST_F(directory_actor_test, has_the_records_again_of_a_member_that_one_view_lacked) {
   tell_everyone(both(1));
   ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
@@ -103,7 +103,7 @@ TEST_F(directory_actor_test, knows_nothing_while_the_cluster_goes_on_without_it)
   expel(shard_here, topology_of({{there, shard_there}}, 2));
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
   EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_holder);
-  tell_everyone(both(1)); // View 1 again, with another connection.
+  tell_everyone(both(1)); // The topology of view 1 again, after a change of connections only.
   EXPECT_EQ(outcome_of_publish(), publish_outcome::unknown_holder);
   tell_everyone(both(3));
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
@@ -118,7 +118,7 @@ TEST_F(directory_actor_test, records_nothing_of_one_that_knows_a_later_view) {
     return static_cast<publish_outcome>(outcome->at(0));
   };
   tell_everyone(both(1));
-  // The view without `there` comes late, when `there` is back and has published again.
+  // The shard gets the view without `there` late, when `there` is already back and publishes again.
   EXPECT_EQ(outcome_by_view(1, 3), publish_outcome::behind);
   EXPECT_EQ(outcome_by_view(2, 1), publish_outcome::behind);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
@@ -268,7 +268,8 @@ TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_
   stop(shard);
 }
 
-/// A shard that is the only owner of some keys; its neighbour owns the others.
+/// A shard of a cluster with one owner for each key: of some keys this shard, of the others its
+/// neighbour.
 class lone_owner : public cluster_fixture {
 protected:
   lone_owner() {
@@ -354,8 +355,8 @@ TEST_F(cleared_directory_test, nothing_is_found_at_a_node_that_has_left) {
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());
 }
 
-/// The shard has a record, and its node is in the view. But the node has not heard yet which spaces
-/// were cleared, so the shard names nothing.
+/// The shard has a record, and the shard's node is in the view. But the node has not heard yet
+/// which spaces were cleared, so the shard must not name any location.
 TEST_F(cleared_directory_test, nothing_is_found_before_its_node_knows_what_was_cleared) {
   cleared_spaces known(epochs, here.inc);
   EXPECT_TRUE(locations(shard_here, key_named("a")).empty());

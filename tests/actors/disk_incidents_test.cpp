@@ -13,7 +13,8 @@ using storage::disk_tier_stats;
 
 constexpr disk_incidents::time_point long_ago{100s};
 
-/// Returns the lines of one call of `look`, with '+' before a line that tells the end of a trouble.
+/// Returns the log lines of one call of `look`, with '+' before a line that reports the end of an
+/// incident.
 std::string said(disk_incidents& all, disk_incidents::time_point now, const disk_tier_stats& stats,
                  int error = 0) {
   std::string text;
@@ -63,7 +64,7 @@ TEST(disk_incidents, a_full_disk_has_room_when_a_write_ends_well) {
   stats.writes = 5;
   stats.read_only = true;
   EXPECT_TRUE(has(said(all, long_ago, stats), "-the file system of /disk is full"));
-  stats.read_only = false; // The device is tried again.
+  stats.read_only = false; // The tier tries the device again.
   EXPECT_EQ(said(all, long_ago + 1s, stats), "");
   stats.read_only = true;
   EXPECT_EQ(said(all, long_ago + 2s, stats), "");
@@ -191,7 +192,8 @@ TEST(disk_incidents, a_thread_that_does_not_come_back_hangs) {
   EXPECT_TRUE(all.open().empty());
 }
 
-/// The watching thread stood still as well as the disk's thread.
+/// When the whole process was stopped, the watching thread stood still as well as the disk's
+/// thread.
 TEST(disk_incidents, a_process_that_was_stopped_blames_no_disk) {
   disk_incidents all("/disk");
   all.look_at_thread(long_ago, long_ago, 5);

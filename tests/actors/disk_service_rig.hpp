@@ -20,8 +20,8 @@
 
 namespace peercache::actors {
 
-/// A disk's service over the device itself, and a pool of pages of one length; page i lies in the
-/// pool at a place that follows from i. The test's thread is the disk's thread.
+/// A disk service on a real folder, and a pool of pages of one length. Page i lies in the pool at
+/// an offset computed from i. The test's thread plays the disk's thread.
 class disk_service_rig : public testing::TestWithParam<config::disk_store_mode> {
 protected:
   disk_service_rig(const std::string& name, std::uint32_t page_bytes, std::uint64_t pool_bytes)
@@ -60,8 +60,8 @@ protected:
     return memory->slots().bytes(slot_of(number), page_bytes_);
   }
 
-  /// Fills a page, pins it and lets it through the gate, as the pool does; returns its kept_page
-  /// record.
+  /// Fills a page, pins it and reserves its bytes at the gate, as the pool does before it gives the
+  /// page to the disk. Returns the page's kept_page record.
   std::string kept(std::uint32_t number) {
     auto slots = memory->slots();
     std::fill(bytes_of(number).begin(), bytes_of(number).end(), std::byte(number + 1));

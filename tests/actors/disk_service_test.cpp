@@ -1,5 +1,5 @@
-// The disk's thread without its actor: commands, turns and the report, over the device itself. The
-// test's thread is the disk's thread.
+// Tests of the disk's thread without its actor: commands, turns and the report, on a real folder.
+// The test's thread plays the disk's thread.
 
 #include "tests/actors/disk_service_rig.hpp"
 
@@ -25,7 +25,7 @@ protected:
     config.disk.queue_bytes = 1u << 20;
   }
 
-  /// Opens the service again, as in a node's next life on the same folder.
+  /// Opens the service again on the same folder, as the node's next process does.
   disk_service& open() {
     disk.reset();
     told.clear();
@@ -33,7 +33,7 @@ protected:
     return *disk;
   }
 
-  /// Runs the thread's loop until `enough` is true after some turn.
+  /// Runs the loop of the disk's thread until `enough` returns true after a turn.
   template <class Enough>
   void run_until(Enough&& enough) {
     disk->run([&](const disk_turn_ptr& turn) {
@@ -162,7 +162,7 @@ TEST_P(disk_service_test, a_stop_with_loads_and_writes_open_ends_and_gives_all_m
   disk->load(1, wanted({0, 1}));
   disk->write(kept(2));
   EXPECT_EQ(disk->gate().bytes(), page_bytes);
-  disk->stop(); // The service stops before any command is begun.
+  disk->stop(); // The service is told to stop before it has begun any command.
   run_until([] { return true; });
   const auto all = answers();
   ASSERT_EQ(all.count(1), 1u) << "who waits hears of it";
@@ -202,7 +202,7 @@ TEST_P(disk_service_test, a_page_of_a_space_that_was_cleared_is_not_read) {
   ASSERT_NO_FATAL_FAILURE(store_pages(2));
   open();
   run_until([&] {
-    // The epoch rises after the scan, which would have forgotten the page.
+    // The epoch is raised only after the scan, which would otherwise have forgotten the page.
     if (memory->epochs().raise(space_of(key_of(0)), 1))
       disk->load(1, wanted({0}));
     return !answers().empty();
@@ -252,8 +252,8 @@ TEST_P(disk_service_test, what_was_cleared_is_remembered_in_the_folder) {
   EXPECT_EQ(after.epoch_of(space_named("a")), 3u);
 }
 
-/// The disk is off when its file of cleared spaces is damaged, because it is unknown which of the
-/// pages were cleared.
+/// When the disk's file of cleared spaces is damaged, nobody knows which of its pages were cleared,
+/// so the disk must stay off.
 TEST_P(disk_service_test, is_off_where_what_was_cleared_cannot_be_read) {
   open();
   disk->keep_cleared(1, "of another version");
@@ -275,7 +275,7 @@ TEST_P(disk_service_test, one_that_is_off_says_why_and_does_nothing) {
   EXPECT_EQ(off->scanned(), 1);
   EXPECT_FALSE(off->gate().enter(page_bytes));
   off->verify();
-  // The `run` of a service that is off returns at once.
+  // `run` returns at once, because the service is off.
   off->run([](const disk_turn_ptr&) { ADD_FAILURE(); });
 }
 

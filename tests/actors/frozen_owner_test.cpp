@@ -1,4 +1,4 @@
-// A pool one of whose directory owners stands still.
+// Tests of a pool when one of its directory owners is frozen.
 
 #include "common/beat_time.hpp"
 #include "link/beats.hpp"
@@ -7,7 +7,7 @@
 namespace peercache::actors {
 namespace {
 
-/// The node `there` stands still, and its connections do not show it yet.
+/// The shard of the node `there` is frozen, and connections to it still stand.
 class frozen_owner_test : public cluster_fixture {
 protected:
   void SetUp() override {
@@ -47,7 +47,7 @@ protected:
   caf::actor stopped;
 };
 
-/// After the answer the owners no longer name the page to anybody, except an owner that is frozen.
+/// Once a removal is answered, no owner names the page to anybody, except an owner that is frozen.
 TEST_F(frozen_owner_test,
        a_removal_is_answered_when_the_others_have_withdrawn_and_time_has_passed) {
   auto stored = begin_commit(key_named("a"));
@@ -96,7 +96,7 @@ TEST_F(frozen_owner_test, a_commit_is_done_when_one_owner_has_it) {
   EXPECT_EQ(locations(shard_here, key_named("a")).size(), 1u);
   pass(std::chrono::milliseconds(1000)); // The request to the frozen owner times out.
   tell_everyone(both(1));
-  pass(std::chrono::milliseconds(50)); // The owner is told again.
+  pass(std::chrono::milliseconds(50)); // The pool tells the owner again.
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
 }
 

@@ -56,7 +56,7 @@ protected:
     return *ask<session_welcome>(gateway, session_atom_v, std::string{"client"}, client);
   }
 
-  /// Opens a session of a process that has mapped the pool.
+  /// Opens the session of a process that has mapped the pool. Returns the session's id.
   std::uint64_t open() {
     const auto session = welcome();
     locks_held.insert(session.lock_index);
@@ -110,7 +110,7 @@ TEST_F(gateway_actor_test, welcomes_the_same_version_and_cluster_only) {
                                  std::string{"me"}));
 }
 
-/// People read the text of a refusal: it must say what they should do.
+/// Operators read the text of a refusal, so it must say what they should do.
 TEST_F(gateway_actor_test, a_refusal_says_what_differs) {
   auto refusal = [this](std::uint32_t version, const char* cluster) {
     auto answer =
@@ -142,8 +142,8 @@ TEST_F(gateway_actor_test, a_session_reserves_fills_and_commits) {
   EXPECT_EQ(locations(shard_here, key_named("a")).size(), 1u);
 }
 
-/// A process without the pool could publish the bytes that an earlier page left in a slot, under
-/// any key.
+/// A process that has not mapped the pool cannot fill slots. With slots it could publish, under any
+/// key, the bytes that an earlier page has left there.
 TEST_F(gateway_actor_test, a_session_of_a_process_that_has_not_mapped_the_pool_gets_no_slots) {
   tell_everyone(both());
   const auto stranger = welcome();
@@ -242,7 +242,7 @@ TEST_F(gateway_actor_test, is_ready_while_it_is_in_the_view_and_not_draining) {
   EXPECT_FALSE(reserve_pages(open(), 1));
 }
 
-/// While the disk is read at the start, `/readyz` says that the node is not ready.
+/// While a starting node reads its disk, its /readyz must say that it is not ready.
 TEST_F(gateway_actor_test, is_not_ready_before_the_disk_was_scanned) {
   disk_scanned = 0.5;
   tell_everyone(both(2));
@@ -323,8 +323,8 @@ TEST_F(gateway_actor_test, adds_up_what_its_clients_report) {
   EXPECT_EQ(sum().count(metric::sessions), 1u);
 }
 
-/// One-sided READs leave no trace at the holder: their readers report them, and the holder believes
-/// reports that are possible.
+/// The holder does not notice one-sided READs. So readers report them, and the holder counts
+/// reports that can be true.
 TEST_F(gateway_actor_test, pages_that_others_read_outlive_those_that_nobody_reads) {
   tell_everyone(both());
   for (const auto* name : {"read", "misread", "unread"})
@@ -360,7 +360,7 @@ TEST_F(gateway_actor_test, lets_no_client_in_before_it_has_caught_up) {
     return self->request(gateway, caf::infinite, session_atom_v, std::string{"client"}, client);
   };
   auto first = ask_in();
-  auto again = ask_in(); // The first request has timed out at the client.
+  auto again = ask_in(); // The client asks again, because its first request has timed out.
   settle();
   int let_in = 0;
   first.receive([&](const session_welcome&) { ++let_in; }, [](const caf::error&) {});

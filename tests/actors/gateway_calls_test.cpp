@@ -7,8 +7,8 @@
 namespace peercache::actors::gateway_calls_test {
 namespace {
 
-/// A client that ignores all that it hears. Its argument is not used: for a function without
-/// arguments CAF 0.17 binds a reference to a null pointer.
+/// A client that ignores all messages. The second argument is not used: CAF 0.17 needs one, because
+/// without it it binds a reference to a null pointer.
 session_listener::behavior_type deaf_client(session_listener::pointer, const int*) {
   return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
 }
@@ -17,7 +17,7 @@ class gateway_with_clients : public cluster_fixture {
 protected:
   int unused = 0;
   session_listener client = system.spawn(deaf_client, &unused);
-  bool held = true; ///< Whether the clients have the pool mapped.
+  bool held = true; ///< Whether session locks are held, as by clients that have the pool mapped.
   gateway_actor gateway = spawn_gateway();
 
   ~gateway_with_clients() override {
@@ -37,7 +37,7 @@ protected:
     return system.spawn(run_gateway, std::move(options));
   }
 
-  /// Opens a session, for which nobody may hold its lock yet.
+  /// Opens a session while nobody holds its lock, as a new session requires.
   std::uint64_t open() {
     const bool held_later = std::exchange(held, false);
     const auto welcome =
@@ -86,7 +86,7 @@ TEST_F(gateway_with_clients, asks_pool_and_shard_how_pages_left) {
   put(key_named("a"));
   ask<std::string>(shard_here, publish_atom_v, publication(key_named("b"), there));
   tell_everyone(topology_of({{here, shard_here}}, 2));
-  pass(directory_options{}.grace); // After this time the shard forgets members that are gone.
+  pass(directory_options{}.grace); // After this grace the shard forgets members that are gone.
   std::string removed, prefixes;
   append_record(removed, key_named("a"));
   ask<std::string>(pool, remove_atom_v, removed, from_here{});
@@ -106,9 +106,9 @@ TEST_F(gateway_with_clients, lists_their_key_spaces_also_those_that_no_door_has_
   described.door = "sglang";
   described.fields = {"llama", "bf16"};
   described.pages.assign(call_kinds * page_status_count, 0);
-  described.pages[0] = 3;                     // exists
-  described.pages[page_status_count] = 4;     // get
-  described.pages[2 * page_status_count] = 5; // set
+  described.pages[0] = 3;                     // Pages of the call `exists`.
+  described.pages[page_status_count] = 4;     // Pages of the call `get`.
+  described.pages[2 * page_status_count] = 5; // Pages of the call `set`.
   report.uses.resize(2);
   report.uses[0].space = 7;
   report.uses[0].pages = {3, 4, 5};

@@ -4,7 +4,7 @@
 namespace peercache::actors::gateway_insecure_test {
 namespace {
 
-/// A gateway on loopback, with TLS or without it.
+/// A gateway that is bound to loopback, with TLS or without (the parameter).
 class gateway_insecure : public cluster_fixture, public testing::WithParamInterface<bool> {
 protected:
   bool drains = false;
@@ -31,7 +31,7 @@ protected:
     options.ready = [](bool, const std::string&) {};
     return system.spawn(run_gateway, std::move(options));
   }
-  /// The value of the metric `insecure` while the cluster has these members.
+  /// Returns the value of the metric `insecure` when the gateway has this topology.
   double with(const topology_ptr& cluster) {
     caf::anon_send(gateway, topology_atom_v, cluster);
     settle();

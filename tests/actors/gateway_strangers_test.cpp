@@ -4,7 +4,7 @@
 namespace peercache::actors::gateway_strangers_test {
 namespace {
 
-/// A gateway, and a stranger that speaks CAF's protocol to it.
+/// A gateway, and an actor of a stranger that sends it messages by CAF's protocol.
 class gateway_strangers : public cluster_fixture {
 protected:
   gateway_actor gateway = spawn_gateway();

@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A client that ignores all that it hears. Its argument is not used: for a function without
-/// arguments CAF 0.17 binds a reference to a null pointer.
+/// A client that ignores all messages. The second argument is not used: CAF 0.17 needs one, because
+/// without it it binds a reference to a null pointer.
 session_listener::behavior_type silent_client(session_listener::pointer, const bool*) {
   return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
 }
@@ -50,7 +50,8 @@ protected:
   }
 };
 
-/// The operator of this node may be the one who waits for the caller.
+/// A node reports callers that it refuses for long, because its own operator may be waiting for the
+/// caller to join.
 TEST_F(gateway_welcome, the_report_names_whose_hello_is_refused_for_long) {
   const auto greet = [this](const std::string& cluster, const std::string& who) {
     EXPECT_FALSE(ask<peer_welcome>(gateway, hello_atom_v, wire_version, cluster, who));
@@ -81,7 +82,7 @@ TEST_F(gateway_welcome, lets_no_client_in_whose_name_people_cannot_be_shown) {
     EXPECT_FALSE(lets_in(name)) << name;
 }
 
-/// Returns what is logged when the log level changes from `from` to `to`.
+/// Changes the log level from `from` to `to`. Returns what is logged about the change.
 std::string trace_of(const std::string& from, const std::string& to) {
   const auto previous = spdlog::default_logger();
   testing::internal::CaptureStderr();

@@ -1,4 +1,4 @@
-// The blocks that engines of a host hold on their GPUs, as a node is told of them.
+// Tests of what a node knows of the blocks that engines of its host hold on their GPUs.
 
 #include "actors/gpu_window.hpp"
 

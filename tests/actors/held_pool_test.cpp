@@ -1,4 +1,5 @@
-// Pages that clients of other hosts hold in a node's pool, without a way through its actors.
+// Tests of how clients of other hosts hold pages in a node's pool without a message to the node's
+// actors.
 
 #include "actors/held_pool.hpp"
 #include "link/protocol/pool_wire.hpp"

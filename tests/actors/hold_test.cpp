@@ -1,4 +1,4 @@
-// Pages that somebody holds, from the message at the gateway to the eviction that passes them over.
+// Tests of held pages, from the request at the gateway to the eviction that passes them over.
 
 #include "actors/gateway_actor.hpp"
 #include "tests/actors/cluster_fixture.hpp"
@@ -59,7 +59,8 @@ TEST_F(hold_test, a_held_page_outlives_ten_times_the_pool_for_as_long_as_it_is_h
   hold(released, 5, 0);
   hold(held, 6, 0);
   set_many(0, 640);
-  pass(std::chrono::milliseconds(200)); // Withdrawals leave with the beats.
+  // Lets the pool beat, because it sends withdrawals at its beats.
+  pass(std::chrono::milliseconds(200));
   EXPECT_EQ(place_of("held"), held);
   EXPECT_TRUE(place_of("released").empty());
   EXPECT_TRUE(place_of("not held").empty());

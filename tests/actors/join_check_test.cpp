@@ -16,12 +16,12 @@ namespace {
 using discovery::join_packet;
 using discovery::refused_packet;
 
-/// The member that answers a hello, by its port.
+/// For each port: the member that answers a hello there.
 using listeners = std::map<std::uint16_t, discovery::member>;
 
 struct network {
   listeners there;
-  bool silent = false; ///< Nobody answers, and nobody refuses.
+  bool silent = false; ///< Whether dials get neither an answer nor a refusal.
   std::string shown;   ///< Name in the certificate that all listeners show; empty: there is no TLS.
   int dials = 0;
 };
@@ -52,8 +52,8 @@ connector_actor::behavior_type dials_in(connector_actor::pointer self, network* 
           [](beat_atom, from_here) {}};
 }
 
-/// A links actor that does nothing. Its argument is not used: for a function without arguments CAF
-/// 0.17 binds a reference to a null pointer.
+/// A links actor that does nothing. The second argument is not used: CAF 0.17 needs one, because
+/// without it it binds a reference to a null pointer.
 links_actor::behavior_type no_links(links_actor::pointer, const network*) {
   return {[](view_atom, const std::string&, from_here) {},
           [](tell_atom, const std::string&, from_here) {},
@@ -76,7 +76,8 @@ caf::behavior sends_joins(caf::event_based_actor* self, const membership_actor& 
       }};
 }
 
-/// One membership actor, which has founded a cluster of its own, and another node's.
+/// The membership actor of a node that has founded a cluster, and a fake membership actor of a node
+/// that asks to join.
 class join_check : public test::actor_fixture {
 protected:
   discovery::member here = member_at("here", 1);
@@ -122,7 +123,7 @@ protected:
                    discovery::encode_packet(join_packet{who, {}, false, false}, "test"));
     settle();
   }
-  /// What membership says of its own faults.
+  /// Returns the faults that the membership actor reports.
   std::vector<node_fault> faults() {
     std::vector<node_fault> said;
     auto pending = self->request(membership, caf::infinite, stats_atom_v);

@@ -31,7 +31,7 @@ inline discovery::view view_of(std::uint64_t version, std::vector<discovery::mem
   return view;
 }
 
-/// The knowledge of one node, with the memory of its epochs.
+/// What one node knows of cleared spaces, with the shared memory of its epochs.
 struct knowing {
   discovery::member self;
   std::unique_ptr<storage::epoch_block> memory = std::make_unique<storage::epoch_block>();
@@ -41,7 +41,7 @@ struct knowing {
       : self(named(name, life)), spaces(storage::epoch_table(*memory), self.inc) {}
 };
 
-/// `asker` asks `other`, and both tell what they know of cleared spaces, as two gateways do.
+/// Exchanges what two nodes know of cleared spaces, as their gateways do when `asker` asks `other`.
 inline void tell(knowing& asker, knowing& other) {
   auto question = cleared_spaces::decode_telling(asker.spaces.tell(other.self.inc));
   ASSERT_TRUE(question);

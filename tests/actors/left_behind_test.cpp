@@ -1,5 +1,5 @@
 // Tests of nodes that left in good order while other nodes went on and may have cleared spaces:
-// what the former must hear before they have caught up.
+// what such a node must hear at its next start before it has caught up.
 
 #include "tests/actors/knowing.hpp"
 
@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint64_t now_s = 1'800'000'000;
 
-/// Makes the node leave in good order, heard by `others`. Returns the bytes that it keeps on disk.
+/// Makes the node leave in good order; only `others` hear its goodbye. Returns the bytes that the
+/// node keeps on disk.
 std::string leave(knowing& who, std::initializer_list<knowing*> others = {}) {
   who.spaces.leave();
   for (auto* other : others)
@@ -21,14 +22,14 @@ std::string leave(knowing& who, std::initializer_list<knowing*> others = {}) {
   return who.spaces.encode_for_disk();
 }
 
-/// Returns the next process of this name, with the bytes that the previous process kept.
+/// Returns the node's next process, which has read the bytes that the previous process kept.
 knowing next(const knowing& before, const std::string& kept) {
   knowing made(before.self.name, before.self.inc.low + 1);
   EXPECT_TRUE(made.spaces.recall(kept));
   return made;
 }
 
-/// Two members that have caught up; b has cleared llama, and a may have heard of it.
+/// Two nodes that are members of one cluster and have caught up.
 struct pair {
   knowing a{"a"}, b{"b"};
   pair() {
@@ -77,7 +78,7 @@ TEST(left_behind, the_last_one_left_nobody_behind_and_the_first_one_waits_for_it
 
 TEST(left_behind, those_who_left_at_once_have_caught_up_when_they_have_told_each_other) {
   pair both;
-  auto a = next(both.a, leave(both.a)); // Neither node heard the other's goodbye.
+  auto a = next(both.a, leave(both.a)); // Node b did not hear a's goodbye.
   auto b = next(both.b, leave(both.b));
   meet(2, {&a, &b});
   tell(a, b);
@@ -106,14 +107,14 @@ TEST(left_behind, whom_those_left_behind_is_waited_for_as_well) {
   EXPECT_EQ(a.spaces.epoch_of(llama), 7u);
 }
 
-/// A node that crashed has nobody to wait for: clears without it are not certain, because the
-/// others miss it.
+/// A node that crashed need not wait for other nodes at its next start: clears without it were not
+/// certain, because the other nodes knew that it was missing.
 TEST(left_behind, who_crashed_starts_as_ever) {
   pair both;
   auto a = next(both.a, both.a.spaces.encode_for_disk());
   meet(2, {&a});
   EXPECT_TRUE(a.spaces.caught_up());
-  knowing b("b", 2); // Node b has lost its memory and joins anew.
+  knowing b("b", 2); // A new process of node b, which has crashed, too.
   EXPECT_TRUE(b.spaces.recall(both.b.spaces.encode_for_disk()));
   meet(2, {&b});
   EXPECT_TRUE(b.spaces.caught_up());
@@ -127,8 +128,8 @@ TEST(left_behind, a_node_that_was_ever_alone_leaves_nobody_behind) {
   EXPECT_TRUE(after.spaces.caught_up());
 }
 
-/// The stranger's cluster was founded when all nodes that knew of the clears were gone: that it has
-/// caught up says nothing.
+/// A node of the awaited name may have founded a new cluster when all nodes that knew of the clears
+/// were gone. Though it has caught up there, it cannot tell of the clears.
 TEST(left_behind, a_stranger_of_the_same_name_does_not_count) {
   pair both;
   const auto page = space_named("llama");
@@ -151,7 +152,7 @@ TEST(left_behind, who_waits_no_longer_has_no_page_of_before) {
   pair both;
   both.a.spaces.raise(qwen, 5);
   both.a.spaces.raise(llama,
-                      3'000'000'000u / 2); // A node whose clock was fast has made this epoch.
+                      3'000'000'000u / 2); // An epoch of a node whose clock was fast.
   auto a = next(both.a, leave(both.a, {&both.b}));
   meet(2, {&a});
   a.spaces.wait_no_longer(now_s);
@@ -185,7 +186,7 @@ TEST(left_behind, two_memories_of_one_node_count_together) {
   auto a = next(here.a, leave(here.a, {&here.b}));
   life_record other;
   other.lineage = here.a.spaces.life().lineage;
-  a.spaces.recall(other); // A pool's record of the same lineage changes nothing.
+  a.spaces.recall(other); // The record in the node's pool, of the same lineage, adds nothing.
   EXPECT_EQ(a.spaces.life().lineage, here.a.spaces.life().lineage);
   other.lineage = incarnation{1, 99};
   other.left_behind[incarnation{1, 98}] = "c";
@@ -212,7 +213,7 @@ TEST(left_behind, what_cannot_be_read_stands_for_nodes_that_are_not_known) {
   EXPECT_FALSE(a.spaces.caught_up());
 }
 
-/// After a node has left, members may clear without it, so its tellings let nobody catch up.
+/// Members may clear without a node that has left, so what this node tells lets nobody catch up.
 TEST(left_behind, what_a_node_tells_that_leaves_lets_nobody_catch_up) {
   pair both;
   knowing c("c");

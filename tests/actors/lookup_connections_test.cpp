@@ -100,7 +100,7 @@ TEST_F(lookup_connections_test, nothing_is_taken_from_a_connection_that_was_remo
   EXPECT_FALSE(receive(greeting));
 }
 
-/// Returns the largest question that a client asks.
+/// Returns a question with as many keys as a client asks for at once.
 std::string long_question() {
   return std::string(limits::batch_pages_max * directory::wire::key_bytes, 'k');
 }

@@ -1,4 +1,5 @@
-// The connections on which clients ask a member all questions except the look-ups of calls.
+// Tests of the connections on which clients ask a member all questions except the look-ups of their
+// calls.
 
 #include "actors/lookup_broker.hpp"
 

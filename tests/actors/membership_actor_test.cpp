@@ -26,14 +26,15 @@ links_actor::behavior_type no_links(links_actor::pointer, int* views) {
           [](beat_atom, from_here) {}};
 }
 
-/// One membership actor that founds a cluster of its own; the fixture notes, in order, what the
-/// actor tells its node.
+/// A membership actor that founds a cluster. The fixture records, in order, what the actor tells
+/// its node.
 class membership_actor_test : public test::actor_fixture {
 protected:
   discovery::member here = member_named("here", 1);
   discovery::member there = member_named("there", 2);
   std::vector<std::string> told;
-  /// Reasons why the node is out of the view, in the order in which it was told; "" when it is in.
+  /// Reasons that the actor has given, in order, why the node is not in the view; "" when the node
+  /// is in it.
   std::vector<std::string> outside;
   connector_actor connector =
       system.spawn(unreachable_everywhere, caf::sec::cannot_connect_to_node);
@@ -167,7 +168,7 @@ TEST_F(membership_actor_test, a_node_that_is_not_in_says_what_each_seed_answers)
   settle();
   ASSERT_EQ(report().faults.size(), 1u);
   EXPECT_EQ(report().faults[0].id, fault_ids::seed_unreachable);
-  pass(std::chrono::milliseconds(200)); // The next beat tells the node.
+  pass(std::chrono::milliseconds(200)); // Lets the actor beat: then it tells its node.
   ASSERT_FALSE(outside.empty());
   EXPECT_NE(outside.back().find("10.9.9.9:7: no connection"), std::string::npos) << outside.back();
   hear(view_of({here, there}, 10));
@@ -189,7 +190,7 @@ TEST_F(membership_actor_test, a_seed_without_an_address_is_a_fault_and_not_diale
   settle();
   ASSERT_EQ(report().faults.size(), 1u) << "a dial would have added another one";
   EXPECT_EQ(report().faults[0].id, fault_ids::seed_no_address);
-  pass(std::chrono::milliseconds(200)); // The next beat tells the node.
+  pass(std::chrono::milliseconds(200)); // Lets the actor beat: then it tells its node.
   ASSERT_FALSE(outside.empty());
   EXPECT_NE(outside.back().find("no address for the seed no.such.host:7 (unknown)"),
             std::string::npos)

@@ -116,7 +116,8 @@ TEST_F(metrics_state_test, a_node_without_a_disk_tier_says_so_and_has_no_open_br
   EXPECT_EQ(state.registry.text().find("peercache_disk_info{"), std::string::npos);
 }
 
-/// `metrics/` does not see storage/, so each of the two has a copy of the reasons' words.
+/// The folder metrics/ may not include storage/, so both have a list of the reasons why pages are
+/// not written to disk; the lists must be equal.
 TEST(disk_skip_words, are_those_of_the_reasons_not_to_write_a_page) {
   static_assert(static_cast<std::size_t>(storage::write_skip::none) == 0);
   ASSERT_EQ(metrics::disk_skip_words.size(), storage::write_skips - 1);

@@ -1,4 +1,4 @@
-// Tests of what a node remembers of its last hour, and what others learn of it.
+// Tests of what a node remembers of its last hour, and of what other nodes learn of that.
 
 #include "actors/cluster_history.hpp"
 #include "actors/event_log.hpp"
@@ -87,7 +87,7 @@ TEST(node_history, it_has_an_hour_at_most_and_others_get_what_they_lack) {
   EXPECT_TRUE(remembered_after(memory, newest, 0).points.empty());
 }
 
-/// Members in the order of a view.
+/// Returns these members sorted by id, as in a view.
 std::vector<discovery::member> by_id(std::vector<discovery::member> members) {
   std::sort(members.begin(), members.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });

@@ -1,4 +1,4 @@
-// A router's query at a node of two, whose shards answer, stand still or say no.
+// Tests of a router's query at one of two nodes, whose shards answer, are frozen, or refuse.
 
 #include "actors/overlap_actor.hpp"
 
@@ -31,7 +31,7 @@ protected:
     settle();
   }
 
-  /// Sends the query; the answer comes into `answers`.
+  /// Sends the query to the actor; its answer will be added to `answers`.
   void ask(const std::string& body, bool by_hash = true, std::chrono::milliseconds ago = {}) {
     auto call = std::make_shared<overlap_call>();
     call->body = body;
@@ -49,7 +49,7 @@ protected:
   nlohmann::json tiers(const std::string& node) {
     return nlohmann::json::parse(answers.back().json)["default"][node];
   }
-  /// Tells both shards that the node of `holder` has the page.
+  /// Publishes to both shards that the member `holder` has the page.
   void publish(const std::string& name, const discovery::member& holder) {
     for (const auto& shard : {shard_here, shard_there})
       caf::anon_send(shard, publish_atom_v, publication(key_named(name), holder), std::uint64_t{0},
@@ -89,7 +89,7 @@ TEST_F(overlap_actor_test, what_cannot_be_read_is_refused_with_the_reason) {
   EXPECT_NE(answers[0].json.find("block_size"), std::string::npos) << answers[0].json;
 }
 
-/// A query that has waited in the mailbox for all of its time is not even parsed.
+/// A query whose deadline passed while it waited in the mailbox is not even parsed.
 TEST_F(overlap_actor_test, a_query_that_is_looked_at_too_late_is_told_to_come_again) {
   tell_all(both());
   ask("{}", true, overlap_options{}.patience);
@@ -108,8 +108,8 @@ TEST_F(overlap_actor_test, a_frozen_owner_costs_half_of_the_time_and_no_more) {
   auto cluster =
       topology_of({{here, shard_here}, {there, caf::actor_cast<directory_actor>(frozen)}}, 1);
   overlap_options options;
-  options.own = node_id_of("nobody"); // No node has this id, so owners are asked in the order of
-                                      // the ring.
+  // An id that no node has, so that owners are asked in the order of the ring.
+  options.own = node_id_of("nobody");
   options.directory = shard_here;
   stop(overlap);
   overlap = system.spawn(run_overlap, options);
@@ -128,7 +128,7 @@ TEST_F(overlap_actor_test, a_frozen_owner_costs_half_of_the_time_and_no_more) {
 
 class busy_overlap_test : public overlap_actor_test {
 protected:
-  /// The one shard stands still, so that every query stays open until its deadline.
+  /// Freezes the only shard, so that every query stays open until its deadline.
   void SetUp() override {
     const auto freeze = [](caf::event_based_actor* actor, const std::string&) -> caf::behavior {
       actor->set_default_handler(caf::skip);

@@ -1,5 +1,5 @@
-// What a router is told of blocks on GPUs: by sessions of this host and of another one, until they
-// end; and the query in its binary form.
+// Tests of what a router learns of blocks on GPUs, which sessions of this host and of another host
+// report until they end; and of the query in its binary form.
 
 #include "actors/gateway_actor.hpp"
 #include "actors/overlap_actor.hpp"
@@ -14,12 +14,12 @@
 namespace peercache::actors::overlap_gpu_test {
 namespace {
 
-/// A client that ignores all that it hears; its argument is not used.
+/// A client that ignores all messages; the second argument is not used.
 session_listener::behavior_type engine_client(session_listener::pointer, const int*) {
   return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
 }
 
-/// An actor that reads no message.
+/// An actor that handles no message, like one in a frozen process.
 caf::behavior freeze(caf::event_based_actor* actor, const std::string&) {
   actor->set_default_handler(caf::skip);
   return {[](caf::ok_atom) {}};
@@ -30,7 +30,7 @@ protected:
   static constexpr std::size_t gpu_keys = 4;
   int unused = 0;
   session_listener client = system.spawn(engine_client, &unused);
-  bool held = false; ///< Whether clients have the pool mapped.
+  bool held = false; ///< Whether session locks are held, as by clients that have the pool mapped.
   overlap_actor overlap_here = spawn_overlap(here, shard_here);
   overlap_actor overlap_there = spawn_overlap(there, shard_there);
   gateway_actor gateway_here = spawn_gateway(here, overlap_here);
@@ -79,7 +79,7 @@ protected:
     EXPECT_TRUE(welcome);
     return welcome ? welcome->session : 0;
   }
-  /// Tells the blocks of these names as stored.
+  /// Reports to the gateway that the blocks of these names are stored on the session's GPU.
   caf::expected<bool> store(const gateway_actor& gateway, std::uint64_t session,
                             const std::vector<std::string>& names,
                             std::uint32_t rank = gpu_report::no_rank) {
@@ -97,7 +97,7 @@ protected:
     asked.hashes = hashes;
     return asked;
   }
-  /// The answer of the node here to a query in its binary form.
+  /// Returns the answer of the node `here` to a query in its binary form.
   std::vector<overlap_match> matches(const overlap_query& asked) {
     const auto answer = ask<std::string>(gateway_here, locate_atom_v, encode(asked));
     EXPECT_TRUE(answer);
@@ -156,11 +156,12 @@ TEST_F(overlap_gpu_test, a_session_that_ends_takes_its_blocks_along) {
   EXPECT_FALSE(store(gateway_there, session, {"a"}));
 }
 
-/// Nobody tells what an engine evicts whose connection is lost, though its process may live.
+/// After a session's connection is lost, nobody reports what its engine evicts, even if the engine
+/// lives. So the node must forget the blocks that the session reported.
 TEST_F(overlap_gpu_test, a_lost_connection_ends_what_was_told) {
   held = false;
   const auto session = open(gateway_there);
-  held = true; // The process holds its lock: it may still write to its slots.
+  held = true; // The client's process lives and holds its session's lock.
   store(gateway_there, session, {"a"});
   EXPECT_EQ(gpu_at("there", {"a"}), 16u);
   stop(client);

@@ -1,4 +1,4 @@
-// The text of a router's query, and of its answer.
+// Tests of the JSON of a router's query and of its answer.
 
 #include "actors/link_names.hpp"
 #include "actors/overlap_json.hpp"

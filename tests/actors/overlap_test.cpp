@@ -1,4 +1,5 @@
-// Tests of what a router is told of a prompt, without actors: the count, and whom to ask.
+// Tests, without actors, of the answer to a router's query for a prompt: how many pages each node
+// has, and which owners are asked.
 
 #include "actors/link_names.hpp"
 #include "actors/overlap_search.hpp"
@@ -113,7 +114,8 @@ TEST(overlap, a_query_in_its_binary_form_has_the_keys_of_the_one_in_json) {
   EXPECT_FALSE(question_of(query));
 }
 
-/// The digests are Python's: hashlib.sha256 of the digest before and four bytes for each token.
+/// The expected digests were computed in Python: hashlib.sha256 of the previous page's digest and
+/// of four bytes for each token.
 TEST(overlap, pages_are_hashed_as_sglang_does) {
   const std::vector<std::uint32_t> tokens{1, 2, 3, 4, 5, 6, 7, 8, 9};
   EXPECT_EQ(sglang_page_hashes(tokens, 4),

@@ -1,5 +1,5 @@
-// Tests of when the overview asks the nodes of its cluster, and what faults it tells those who
-// collect metrics.
+// Tests of when the overview actor asks the nodes of its cluster, and of the faults that it reports
+// to collectors of metrics.
 
 #include "actors/overview_actor.hpp"
 
@@ -16,7 +16,7 @@ namespace overview_actor_test {
 using namespace std::chrono_literals;
 using fault_counts = std::map<std::string, std::size_t>;
 
-/// The overview of node `a`. Node `b` is in the view, and there is no connection to it.
+/// The overview actor of node `a`. Node `b` is in the view, but there is no connection to it.
 class overview_actor_test : public test::actor_fixture {
 protected:
   overview_actor_test() {
@@ -34,7 +34,7 @@ protected:
     settle();
   }
 
-  /// The gateway of node `a`.
+  /// Plays the gateway of node `a`.
   static caf::behavior play_gateway(caf::event_based_actor*, overview_actor_test* test) {
     return {[test](status_atom) {
               ++test->asked;
@@ -51,7 +51,7 @@ protected:
     said.samples.set(metric::view_version, 1);
     return said;
   }
-  /// Puts both nodes in a view that `leader` leads.
+  /// Gives the overview a view of both nodes that `leader` leads.
   void lead(const discovery::member& leader) {
     auto made = std::make_shared<link::topology>(
         *topology_of({{a, directory_actor{}}, {b, directory_actor{}}}, 1));
@@ -63,7 +63,7 @@ protected:
   }
   void scrape() { board->scraped.store(system.clock().now()); }
   void look() { board->looked.store(system.clock().now()); }
-  /// Lets time pass in turns of the overview.
+  /// Lets `time` pass, in steps of 250 ms, the overview's turns.
   void wait(std::chrono::milliseconds time) {
     for (auto left = time; left > 0ms; left -= 250ms)
       pass(250ms);
@@ -72,7 +72,7 @@ protected:
   const discovery::member a = member_named("a", 1), b = member_named("b", 2);
   std::shared_ptr<http_board> board = std::make_shared<http_board>();
   bool ready = true;
-  int asked = 0; ///< How often node `a` was asked for its status.
+  int asked = 0; ///< How often the overview has asked node `a` for its status.
   caf::actor gateway = system.spawn(play_gateway, this);
   overview_actor overview;
 };
@@ -102,7 +102,7 @@ TEST_F(overview_actor_test, what_nodes_remember_is_shared_once_a_turn_and_only_w
   wait(250ms);
   look();
   const auto before = board->history.load();
-  pass(250ms); // `a` answers, and `b` cannot be asked.
+  pass(250ms); // In this turn node `a` answers; `b` cannot be asked.
   EXPECT_EQ(board->history.load(), before);
   pass(250ms);
   const auto shared = board->history.load();

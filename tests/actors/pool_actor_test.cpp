@@ -41,8 +41,8 @@ TEST_F(pool_actor_test, puts_of_one_key_at_once_lose_no_page_whoever_is_heard_fi
     if_absent[if_absent.size() - 4] = static_cast<char>(directory::publish_mode::if_absent);
     ask<std::string>(heard_there_first, publish_atom_v, if_absent);
     EXPECT_EQ(put(key), page_status::stored) << "one owner has recorded this copy";
-    // The other producer's message to the second owner comes too late, so that producer is told to
-    // drop its copy.
+    // At the second owner the other producer's message comes second, so this owner tells the other
+    // producer to drop its copy.
     const auto& other = heard_there_first == shard_here ? shard_there : shard_here;
     auto outcome = ask<std::string>(other, publish_atom_v, if_absent);
     EXPECT_EQ(static_cast<directory::publish_outcome>(outcome->at(0)),
@@ -97,7 +97,7 @@ TEST_F(pool_actor_test, the_newest_page_of_a_key_is_the_one_that_is_known) {
   };
   for (const std::uint32_t length_bytes : {4096u, 8192u}) {
     EXPECT_EQ(set(length_bytes), page_status::stored);
-    pass(std::chrono::milliseconds(200)); // The displaced page is withdrawn.
+    pass(std::chrono::milliseconds(200)); // Time in which the displaced page is withdrawn.
     for (const auto& shard : {shard_here, shard_there}) {
       const auto found = locations(shard, key_named("a"));
       ASSERT_EQ(found.size(), 1u);
@@ -152,12 +152,13 @@ TEST_F(pool_actor_test, only_new_owners_are_told_and_no_faster_than_the_budget_a
   EXPECT_EQ(count_of(pool, metric::directory_republished_total), 60u);
 }
 
-/// A process stands still, and its connection does not show it yet.
+/// The process of one owner is frozen, and the connection to it still stands.
 TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
   republish_rate = 100;
   restart_pool();
   auto mute = member_named("mute", 3);
-  for (int number = 0; mute.id > there.id; ++number) // The queue of the mute owner comes first.
+  // Finds a name whose id is below `there`'s, so that the pool serves the mute owner's queue first.
+  for (int number = 0; mute.id > there.id; ++number)
     mute = member_named("mute-" + std::to_string(number), 3);
   const auto freeze = [](caf::event_based_actor* frozen, const std::string&) -> caf::behavior {
     frozen->set_default_handler(caf::skip);
@@ -173,7 +174,7 @@ TEST_F(pool_actor_test, an_owner_that_does_not_answer_holds_up_no_other) {
       2);
   tell_everyone(three);
   for (int i = 0; i < 18; ++i)
-    pass(std::chrono::milliseconds(50)); // Less time than the wait for an answer.
+    pass(std::chrono::milliseconds(50)); // In total 900 ms, too short for a time-out.
   for (int i = 0; i < 60; ++i) {
     const auto key = key_named(std::to_string(i));
     if (three->ring.owns(there.id, key, 2)) {
@@ -198,7 +199,8 @@ TEST_F(pool_actor_test, a_removed_page_is_gone_everywhere) {
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
 }
 
-/// Four more members; the topology has the handles of both shards, or of one.
+/// Tests with four more members, which have no shards; the topology has the handles of both real
+/// shards, or of one.
 class crowded_key_test : public pool_actor_test {
 protected:
   topology_ptr crowd(const directory_actor& there_or_null, std::uint64_t version) {
@@ -209,7 +211,7 @@ protected:
     return topology_of(nodes, version);
   }
 
-  /// Returns a key that `here` and `there` own, and that all others have in memory.
+  /// Returns a key that `here` and `there` own, and whose page all other members have in memory.
   page_key key_of_the_others() {
     const auto ring = crowd(shard_there, 1)->ring;
     page_key key;
@@ -261,7 +263,8 @@ TEST_F(pool_actor_test, what_was_withdrawn_stays_so_while_the_node_waits_to_leav
   tell_everyone(both());
   put(key_named("before"));
   EXPECT_TRUE(ask<bool>(pool, drain_atom_v, from_here{}));
-  tell_everyone(both(5)); // The node missed some views, and is a member in view 5, too.
+  // The node gets view 5, in which it is a member, without the views between.
+  tell_everyone(both(5));
   put(key_named("after"));
   pass(std::chrono::seconds(1));
   EXPECT_EQ(count_of(shard_here, metric::directory_records), 0u);
@@ -290,19 +293,19 @@ TEST_F(pool_actor_test, after_a_view_that_was_missed_everything_is_published_aga
   tell_everyone(both(1));
   put(key_named("a"));
   expel(shard_there, topology_of({{here, shard_here}}, 2));
-  tell_everyone(both(3)); // The pool was not told of view 2.
+  tell_everyone(both(3)); // The pool gets view 3 without having got view 2.
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
 }
 
 TEST_F(pool_actor_test, a_shard_that_learns_late_that_the_node_was_out_is_told_again) {
   tell_everyone(both(1));
   put(key_named("a"));
-  // The node was out in view 2 and is back: its pool publishes again.
+  // View 2 lacked the node. In view 3 the node is a member again, so its pool publishes its pages
+  // again.
   caf::anon_send(pool, topology_atom_v, both(3));
   settle();
   caf::anon_send(shard_there, topology_atom_v, topology_of({{there, shard_there}}, 2));
-  pass(directory_options{}.grace); // After this time the shard has forgotten what it knew of the
-                                   // node.
+  pass(directory_options{}.grace); // After this grace the shard forgets a member that is gone.
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
   caf::anon_send(shard_there, topology_atom_v, both(3));
   settle();
@@ -357,7 +360,8 @@ TEST_F(pool_actor_test, tells_what_lies_in_it_and_what_is_read_most) {
   const auto slot = reserve(8192);
   commit(key_named("b"), slot, commit_mode::skip, 8192);
   memory.slots().count_use(slot);
-  for (int beat = 0; beat < 3; ++beat) // In each beat the walk goes round the small pool once.
+  // In each beat the pool's walk passes all pages of this small pool.
+  for (int beat = 0; beat < 3; ++beat)
     pass(std::chrono::milliseconds(50));
   const auto census = ask<page_census>(pool, census_atom_v, from_here{});
   ASSERT_TRUE(census);

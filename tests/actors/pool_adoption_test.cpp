@@ -12,7 +12,8 @@ namespace {
 using storage::key_of;
 constexpr std::uint32_t length = 4096;
 
-/// A pool whose process has ended, and the next process, which adopts the pool's pages.
+/// A pool that an ended process has left, and the pool actor of the next process, which adopts its
+/// pages.
 class pool_adoption : public pool_disk_test {
 protected:
   pool_adoption() { stop(pool); }
@@ -88,7 +89,7 @@ TEST_F(pool_adoption, pages_that_were_there_before_the_node_was_in_a_view_are_pu
   put_before(1, 20);
   take_over();
   compare();
-  tell_everyone(topology_of({{there, shard_there}}, 2)); // In view 2 the node is not a member yet.
+  tell_everyone(topology_of({{there, shard_there}}, 2)); // View 2 does not have the node yet.
   tell_everyone(both(3));
   pass(std::chrono::milliseconds(100));
   EXPECT_EQ(known_at(shard_here, 1, 20), 20u);

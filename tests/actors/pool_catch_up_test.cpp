@@ -1,5 +1,5 @@
-// Tests that pages that are in memory only are written when the disk has time, and before the node
-// leaves.
+// Tests that pages which are only in memory are written to disk when the disk has time, and before
+// the node leaves.
 
 #include "actors/gateway_actor.hpp"
 #include "link/beats.hpp"
@@ -17,7 +17,7 @@ protected:
       ASSERT_EQ(put(key_named("page " + std::to_string(i))), page_status::stored);
   }
 
-  /// Puts pages that find no room on their way to the disk.
+  /// Puts pages while the gate to the disk is full, so that they are not written at once.
   void put_past_the_gate(int count) {
     ASSERT_TRUE(gate.enter(1u << 20));
     put_some(count);
@@ -31,7 +31,8 @@ protected:
     bool answered() const { return written != UINT64_MAX; }
   };
 
-  /// Asks the pool to write all pages out, and calls `meanwhile` before the pool's answer.
+  /// Asks the pool to write all pages to disk, calls `meanwhile` before the pool answers, and
+  /// returns the answer.
   outcome write_out(std::uint32_t within_ms, const std::function<void()>& meanwhile) {
     auto pending = self->request(pool, caf::infinite, write_atom_v, within_ms, from_here{});
     settle();
@@ -77,7 +78,7 @@ TEST_F(pool_catch_up_test, what_a_full_device_refused_is_written_when_it_takes_p
     pass(60ms);
   EXPECT_EQ(kept(), 0u);
   gate.set_open(true);
-  pass(link::rest_period); // A pool that had nothing to do beats as seldom.
+  pass(link::rest_period); // The time between two beats of a pool that has nothing to do.
   EXPECT_EQ(kept(), 20u);
 }
 
@@ -124,7 +125,8 @@ TEST_F(pool_catch_up_test, with_on_evict_pages_stay_in_memory_until_somebody_ask
 TEST_F(pool_catch_up_test, whoever_waits_hears_what_is_left_when_the_time_is_over) {
   for (const auto* name : {"a", "b", "c"})
     ASSERT_EQ(put(key_named(name)), page_status::stored);
-  // The way to the disk has room for three pages, which the disk takes; then the disk hangs.
+  // Leaves room for three pages at the gate to the disk. The disk takes these pages, and then
+  // hangs.
   ASSERT_TRUE(gate.enter((1u << 20) - 3 * 4096));
   put_some(20);
   const auto said = write_out(500, [&] {
@@ -162,7 +164,7 @@ TEST_F(pool_catch_up_test, a_pool_without_a_disk_has_nothing_to_write) {
   EXPECT_EQ(write_out(60'000, [] {}).left, 0u);
 }
 
-// -- tests of a node that leaves
+// -- tests of pools of a node that leaves
 
 membership_actor::behavior_type membership_of_one(membership_actor::pointer, bool* left) {
   return {[](packet_atom, const std::string&) {},

@@ -113,8 +113,8 @@ TEST_F(pool_clear_test, a_page_that_is_pinned_by_its_reader_is_given_up_all_the_
   slots.unpin(page.slot);
 }
 
-/// A caller that asks during a walk waits for one more walk, because an epoch that rises during a
-/// walk may concern pages that the walk has passed.
+/// The pool clears by a walk over its pages. A caller that asks during a walk is answered after one
+/// more walk, because the walk may already have passed pages of the space that the caller means.
 TEST_F(pool_clear_test, who_asks_during_a_walk_is_answered_after_another_one) {
   ASSERT_EQ(put(key_in("a", 1)), page_status::stored);
   epochs.raise(space_named("a"), 1);

@@ -7,22 +7,23 @@
 
 namespace peercache::actors {
 
-/// The pages of the test's disk, and the requests to it.
+/// A fake disk: its pages, and the requests that it has got.
 struct played_disk {
   std::map<page_key, stored_page> pages;
-  std::string kept; ///< kept_page records that wait for `write_all`.
+  std::string kept; ///< Packed kept_page records of pages that wait for `write_all`.
   std::vector<std::uint64_t> acknowledged;
   std::uint32_t loads = 0;
-  std::uint32_t clears = 0; ///< Requests to forget old pages.
-  std::string cleared;      ///< The bytes that the disk was told to remember.
-  std::string why_not_kept; ///< If not empty: the answer to requests to remember bytes.
+  std::uint32_t clears = 0; ///< Number of requests to forget pages of cleared spaces.
+  std::string cleared; ///< The bytes of the cleared spaces that the disk was last told to remember.
+  /// If not empty: the error with which the disk answers requests to remember bytes.
+  std::string why_not_kept;
   bool holds_clears = false;
   std::vector<caf::typed_response_promise<std::string>> held_clears;
   bool holds_loads = false;
   std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held;
   bool holds_removals = false;
   std::size_t kept_at_removal = 0;
-  bool ends = false; ///< Held removals are answered with an error.
+  bool ends = false; ///< Whether held removals are answered with an error.
   std::vector<std::pair<std::string, caf::typed_response_promise<std::string>>> held_removals;
 };
 using played_disk_ptr = std::shared_ptr<played_disk>;
@@ -92,7 +93,7 @@ inline disk_actor::behavior_type play_disk(disk_actor::pointer self, const playe
         return {metrics::samples{}, disk_report{}};
       },
       [](beat_atom, from_here) {},
-      // The test has the disk answer the held requests.
+      // The test sends this to have the held requests answered.
       [disk](turn_atom, const disk_turn_ptr&) {
         for (auto& [wanted, promise] : std::exchange(disk->held, {}))
           promise.deliver(load_answer(*disk, wanted));
@@ -118,7 +119,7 @@ protected:
     stop(actor);
   }
 
-  /// Makes the pool again, with a disk, and a promoter for it.
+  /// Makes the pool actor again, with the fake disk and a promoter.
   void use(bool write_through, const storage::page_pool_options& pool_options = {}) {
     stop(pool);
     pool_actor_options options;
@@ -139,7 +140,7 @@ protected:
     settle();
   }
 
-  /// Writes the pages that wait for the disk, and tells the pool that they are stored.
+  /// Moves the pages that wait for the disk to the disk, and tells the pool that they are stored.
   void write_all() {
     std::string stored;
     for (std::size_t i = 0; i < kept(); ++i) {
@@ -160,7 +161,7 @@ protected:
     settle();
   }
 
-  /// Unpins the pages that wait for the disk, without writing them.
+  /// Drops the pages that wait for the disk: unpins them without writing them.
   void lose_all() {
     for (std::size_t i = 0; i < kept(); ++i) {
       memory.slots().unpin(record_at<kept_page>(disk->kept, i).slot);
@@ -171,7 +172,7 @@ protected:
 
   std::size_t kept() const { return record_count<kept_page>(disk->kept).value_or(0); }
 
-  /// Puts `count` other pages, each of which is on disk at once.
+  /// Puts `count` new pages, each of which is written to disk at once.
   void fill(int count) {
     for (int i = 0; i < count; ++i) {
       ASSERT_EQ(put(key_named("filler " + std::to_string(next_filler++))), page_status::stored);

@@ -1,4 +1,4 @@
-// The pool, the promoter and the directory around a disk that the test plays.
+// Tests of the pool, the promoter and the directory with a fake disk.
 
 #include "tests/actors/pool_disk_fixture.hpp"
 
@@ -68,7 +68,7 @@ TEST_F(pool_disk_test, a_page_that_is_durable_after_its_eviction_is_known_then) 
   put(key_named("a"));
   const auto kept = record_at<kept_page>(disk->kept, 0);
   for (int i = 0; i < 70; ++i) {
-    lose_all(); // The disk has read the pages, which are not durable yet.
+    lose_all(); // The disk has copied the waiting pages, but they are not durable yet.
     put(key_named("other " + std::to_string(i)));
     pass(std::chrono::milliseconds(60));
   }
@@ -135,9 +135,9 @@ TEST_F(pool_disk_test, a_promoted_page_is_in_memory_and_published) {
   EXPECT_EQ(tier_of("a"), directory::tier::disk) << "and still known to be";
 }
 
-/// A promote takes memory, so it may begin an eviction. The promoted page is the only page on
-/// probation, and every eighth victim is a page on probation. In each round the pool is a page
-/// nearer to the start of an eviction.
+/// A promote takes memory, so it may begin an eviction, of which every eighth victim is a page on
+/// probation. The promoted page is the only one on probation, and must not be evicted for the next
+/// ones. From round to round the pool is a page nearer to the start of an eviction.
 TEST_F(pool_disk_test, a_promoted_page_does_not_make_room_for_the_next_ones) {
   storage::page_pool_options options;
   options.free_low_bytes = 4u << 12;
@@ -266,7 +266,7 @@ TEST_F(pool_disk_test, what_is_to_be_written_is_handed_over_before_anything_is_r
   tell_everyone(both(2));
   for (int i = 0; i < 80; ++i) {
     const auto filled = fill_slot(key_named("a" + std::to_string(i)), reserve());
-    // This commit makes room in the pool, and waits for the directory's answer.
+    // The commit makes the pool evict, and stays open until the directory answers.
     self->send(pool, commit_atom_v, filled, static_cast<std::uint8_t>(commit_mode::skip),
                std::string{}, from_here{});
     self->send(pool, remove_atom_v, keys_of({"unknown"}), from_here{});
@@ -282,11 +282,12 @@ TEST_F(pool_disk_test, a_removed_page_is_not_published_by_what_waits) {
   disk->holds_removals = true;
   self->send(pool, remove_atom_v, keys_of({"a"}), from_here{});
   settle();
-  tell_everyone(topology_of({{here, {}}, {there, {}}}, 2)); // No owner can be told.
+  // A topology without handles: the pool can tell no owner.
+  tell_everyone(topology_of({{here, {}}, {there, {}}}, 2));
   std::string stored;
   append_record(stored, stored_page{key_named("a"), 5, 4096, 0});
   caf::anon_send(pool, stored_atom_v, stored,
-                 from_here{}); // A late message that the disk had sent before the expulsion.
+                 from_here{}); // A message that the disk sent before the node was expelled.
   settle();
   answer_held();
   tell_everyone(both(3));

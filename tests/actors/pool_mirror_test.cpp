@@ -74,7 +74,7 @@ TEST_F(pool_mirror_test, a_copy_that_no_owner_takes_is_dropped_again) {
     nodes.push_back({member_named("other" + std::to_string(i), i), {}});
   auto cluster = topology_of(nodes, 2);
   tell_everyone(cluster);
-  // Searches for a key that both of these shards own, so that only they know it.
+  // Searches for a key whose two owners are these shards, so that only they record its pages.
   for (int i = 0; !cluster->ring.owns(here.id, key, 2) || !cluster->ring.owns(there.id, key, 2);
        ++i)
     key = key_named(std::to_string(i));

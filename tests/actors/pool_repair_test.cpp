@@ -3,7 +3,7 @@
 namespace peercache::actors {
 namespace {
 
-/// A pool that compares itself with two real shards.
+/// A pool that compares its pages with the records of two real shards.
 class pool_repair_test : public cluster_fixture {
 protected:
   void SetUp() override {
@@ -48,7 +48,7 @@ TEST_F(pool_repair_test, publishes_what_a_shard_has_lost) {
 }
 
 TEST_F(pool_repair_test, withdraws_what_it_does_not_hold_any_more) {
-  // Records of pages that nobody holds, as if their withdrawals had been lost.
+  // Publishes records of pages that nobody holds, as if their withdrawals had been lost.
   for (int i = 100; i < 105; ++i)
     ask<std::string>(shard_here, publish_atom_v, publication(key_named(std::to_string(i)), here));
   ASSERT_EQ(records(shard_here), 25u);

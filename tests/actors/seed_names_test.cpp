@@ -25,7 +25,8 @@ error unknown() {
   return {errc::invalid_argument, "unknown"};
 }
 
-/// Takes answers until the one for `seed` is an address; nothing when none comes within 10 s.
+/// Takes answers for up to 10 s, until one is an address of `seed`. Returns the address, or an
+/// empty text.
 std::string address_of(seed_names& names, const endpoint& seed) {
   for (const auto until = steady_clock::now() + std::chrono::seconds(10);
        steady_clock::now() < until; std::this_thread::yield()) {
@@ -49,7 +50,8 @@ TEST(seed_names, a_name_is_looked_up_until_it_has_an_address_and_the_others_furt
     std::atomic<int> late{0}, never{0};
     std::atomic<bool> may_answer{false};
   };
-  const auto asked = std::make_shared<counters>(); // The thread may outlive this test.
+  // Shared, because the resolving thread may outlive this test.
+  const auto asked = std::make_shared<counters>();
   const auto resolve = [asked](const std::string& name) -> result<std::string> {
     if (name == "never") {
       ++asked->never;

@@ -84,13 +84,13 @@ TEST(session_table, a_lock_that_somebody_holds_yet_is_given_to_nobody) {
   EXPECT_FALSE(table.open("b", {}, [](std::uint32_t) { return true; }));
 }
 
-/// Session ids are random: a client that could guess another session's id could give that session's
-/// slots back.
+/// Session ids must be random: a client that guessed the id of another session could give back that
+/// session's slots.
 TEST(session_table, ids_tell_nothing_of_other_ids) {
   std::set<std::uint64_t> ids;
   std::uint64_t any_bits = 0;
   for (int i = 0; i < 64; ++i) {
-    session_table table; // Each table stands for one process.
+    session_table table; // Each table stands for a new process.
     const auto first = *table.open("a", {}), second = *table.open("b", {});
     EXPECT_NE(second, first + 1);
     any_bits |= first;
@@ -127,8 +127,8 @@ TEST(session_table, totals_include_sessions_that_ended) {
   EXPECT_EQ(table.totals().count(metric::breakers_open), 5u);
 }
 
-/// Workers name what happened to them in words of their own. The series of such words must end with
-/// their session, or ever more of them would be added.
+/// Workers of sessions report samples with label values of their own choice. Such series must end
+/// with the session, or their number would grow without limit.
 TEST(session_table, what_sessions_named_in_their_own_words_ends_with_them) {
   using metrics::metric;
   session_table table;

@@ -1,5 +1,6 @@
-// Tests of what a program that speaks CAF's protocol can say to actors whose handles it has got: a
-// message that only this process may send ends in an element (`from_here`) that cannot be received.
+// Tests of what a program that speaks CAF's protocol can send to actors whose handles it has got.
+// Messages that only the node's own process may send have an element of type `from_here`, which
+// cannot be decoded from bytes.
 
 #include "cluster_fixture.hpp"
 
@@ -16,7 +17,8 @@ protected:
     ASSERT_EQ(put(key_named("a")), page_status::stored);
   }
 
-  /// Says to an actor what no type of ours allows, as bytes from elsewhere can.
+  /// Sends an actor a message that its typed handle would not allow, as bytes of another process
+  /// can.
   template <class Handle, class... Args>
   void say(const Handle& whom, Args... args) {
     caf::anon_send(caf::actor_cast<caf::actor>(whom), std::move(args)...);
@@ -61,7 +63,8 @@ TEST_F(stranger_messages, take_nothing_out_of_a_pool_and_put_nothing_into_it) {
   EXPECT_EQ(pages(), before - 1) << "the gateway can say so";
 }
 
-/// A stranger could send internal messages if bytes could be decoded to the element `from_here`.
+/// If bytes could be decoded to the element `from_here`, a stranger could send a node's internal
+/// messages.
 TEST_F(stranger_messages, cannot_have_the_element_of_internal_ones) {
   const auto there_and_back = [this](const caf::message& said) {
     std::vector<char> bytes;

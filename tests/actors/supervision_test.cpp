@@ -12,7 +12,8 @@ namespace {
 
 class supervision_test : public test::actor_fixture {
 protected:
-  /// Spawns an actor that throws whatever exception it is sent.
+  /// Spawns a supervised actor of this kind. It throws an exception with the text that it is sent,
+  /// and quits at an empty text.
   caf::actor spawn_one(supervision::kind how = supervision::kind::lasting) {
     auto one = system.spawn(
         [](caf::event_based_actor* body, int) {

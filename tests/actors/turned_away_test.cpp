@@ -44,7 +44,8 @@ TEST(turned_away, who_has_come_in_is_not_named_longer) {
   EXPECT_TRUE(callers.faults(begin + seconds(5)).empty());
 }
 
-/// Strangers with ever new names neither fill the memory nor hide whoever is named already.
+/// Many strangers with different names must neither fill the memory nor push out callers that
+/// faults name already.
 TEST(turned_away, many_callers_take_the_places_of_those_that_are_not_named) {
   turned_away callers;
   for (const int after : {0, 5})

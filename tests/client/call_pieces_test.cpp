@@ -9,7 +9,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A million pages; each takes a microsecond of a clock that moves only with the work.
+/// Work on a million pages. Each page takes a microsecond of a fake clock, which nothing else
+/// moves.
 class call_pieces : public testing::Test {
 protected:
   static constexpr std::size_t pages = 1'000'000;

@@ -21,7 +21,7 @@ class call_watch_with : public testing::Test {
 protected:
   call_watch watch;
 
-  /// Ends a call that took this long, as cache_client does.
+  /// Notes the end of a call that took this long, as cache_client does.
   void end(std::chrono::microseconds took, call_watch::time_point now = start,
            const std::string& peer = "") {
     watch.count(call_kind::get, key_of("a"), 2);

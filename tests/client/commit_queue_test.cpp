@@ -86,8 +86,7 @@ TEST(commit_queue, sends_sets_of_another_pool_on_their_own) {
     job.pool = pool;
     queue.push(std::move(job));
   }
-  for (const auto& pool : {one, other, one}) // Sets are sent in their order, because a later set of
-                                             // a key counts.
+  for (const auto& pool : {one, other, one}) // Order matters: the last set of a key counts.
     EXPECT_EQ(queue.next()->pool, pool);
   EXPECT_EQ(queue.next(), nullptr);
 }

@@ -1,4 +1,5 @@
-// What a client knows of the blocks on its engine's GPU, and what its node is told of them.
+// Tests of what a client knows of the blocks on its engine's GPU, and of what it reports to its
+// node.
 
 #include "client/gpu_ledger.hpp"
 
@@ -26,7 +27,7 @@ bool evict(gpu_ledger& to, const std::vector<page_key>& some) {
   return to.note({.evicted = some});
 }
 
-/// A node that is told all reports there are.
+/// A node that takes all reports, and so knows which blocks the GPU holds.
 struct told_node {
   std::set<std::uint64_t> held;
   std::size_t reports = 0;
@@ -137,7 +138,7 @@ TEST(gpu_ledger, keeps_to_its_bounds_and_stays_true) {
   EXPECT_EQ(ledger.left_out(), 5u);
   node.hear_all(ledger);
   EXPECT_EQ(node.held.size(), 10u);
-  // Nobody is told while the engine stores and evicts more than the ledger keeps changes.
+  // Makes more changes without a report than the ledger keeps.
   for (std::size_t i = 0; i < 100; ++i) {
     evict(ledger, keys(i, 1));
     store(ledger, keys(i + 10, 1));

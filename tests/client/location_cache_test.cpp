@@ -20,7 +20,7 @@ directory::page_location location(std::uint64_t gen, std::uint64_t holder = 1) {
   return made;
 }
 
-/// Page faults of this thread so far.
+/// Returns the number of page faults of this thread so far.
 long page_faults() {
   rusage used{};
   ::getrusage(RUSAGE_THREAD, &used);
@@ -65,7 +65,7 @@ TEST(location_cache, holds_the_keys_that_it_was_made_for_as_far_as_their_buckets
     EXPECT_TRUE(cache.find(key_named(std::to_string(i)))) << i;
 }
 
-/// One bucket, which is full.
+/// A location cache of one bucket, which is full.
 class full_bucket : public testing::Test {
 protected:
   void SetUp() override {
@@ -111,7 +111,8 @@ TEST(location_cache, looks_at_keys_that_it_does_not_keep_touch_no_memory) {
     cache.erase(key);
     cache.erase(key, location(2));
   }
-  // If looks touched the bucket of each key, there would be one page fault for nearly every key.
+  // The cache's memory is untouched. If finding an absent key read the key's bucket, nearly every
+  // key would cost a page fault.
   EXPECT_LT(page_faults() - before, keys / 10);
 }
 

@@ -9,7 +9,7 @@
 namespace peercache::client {
 namespace {
 
-/// A member of the view whose directory port listens in this test.
+/// A member whose look-up port is a listening socket of this test.
 struct listening {
   listening(const std::string& name, std::uint64_t inc)
       : socket(*net::listen_on("127.0.0.1", 0, 8)) {
@@ -30,7 +30,7 @@ discovery::view view_of(std::uint64_t version, std::vector<const listening*> mem
 
 class lookup_channels_test : public testing::Test {
 protected:
-  /// Leases a connection and gives it back; returns its descriptor.
+  /// Leases a connection to the member and gives it back. Returns the connection's descriptor.
   int used(const listening& member) {
     auto channel = channels.lease(member.handles);
     EXPECT_NE(channel, nullptr);

@@ -16,7 +16,7 @@ namespace peercache::client {
 
 using namespace std::chrono_literals;
 
-/// The look-ups of one call among three nodes, whose answers the test gives.
+/// The look-ups of one call at three nodes; the test gives the nodes' answers and moves the time.
 class lookup_course_test : public testing::Test {
 protected:
   static constexpr std::size_t nodes_count = 3;
@@ -72,8 +72,8 @@ protected:
   void fail(lookup_course::question* asked, page_status why = page_status::timed_out) {
     course->failed(*asked, why, now);
   }
-  /// Makes `calls` calls, in each of which the owner that is asked first for key 0 fails. Returns
-  /// that owner.
+  /// Makes `calls` calls, in each of which the first owner that is asked for key 0 fails. Returns
+  /// this owner.
   node_id first_owner_fails(int calls) {
     node_id owner;
     for (int i = 0; i < calls; ++i) {

@@ -107,7 +107,7 @@ TEST_F(lookup_course_test, the_call_that_tries_an_owner_asks_it_for_all_its_keys
   begin_call();
   begin(1);
   EXPECT_EQ(next().at(0)->share.owner, failed);
-  begin(1); // This call's probe of the owner is not answered yet.
+  begin(1); // One more look-up of the call, whose probe of the owner is still unanswered.
   EXPECT_EQ(next().at(0)->share.owner, failed) << "it is this call that tries it";
   begin_call();
   begin(1);
@@ -296,7 +296,7 @@ TEST_F(lookup_course_test, owners_that_are_only_slow_are_asked_for_the_next_piec
     EXPECT_TRUE(next().empty());
     now = course->is_over() ? now : late();
   }
-  begin(64); // Keys of all owners, of which two were slow.
+  begin(64); // Enough keys for all owners, two of which were slow.
   std::size_t keys_asked = 0;
   for (auto* asked : next())
     keys_asked += asked->share.indices.size();
@@ -309,7 +309,8 @@ TEST_F(lookup_course_test, an_owner_whom_another_one_outran_is_not_doubted_for_e
   now = course->next_look();
   EXPECT_TRUE(answer(next().at(0), true));
   EXPECT_TRUE(next().empty());
-  for (int calls = 0; calls < 1000; ++calls) { // The owner takes 5 ms, others 1 ms.
+  // In each call the owner takes 5 ms, other owners 1 ms.
+  for (int calls = 0; calls < 1000; ++calls) {
     begin_call();
     begin(1);
     auto* asked = next().at(0);

@@ -10,7 +10,7 @@
 namespace peercache::client {
 namespace {
 
-/// The status of each key when a look-up's rounds end with the deadline.
+/// Tests of the status that each key gets when the deadline ends a look-up.
 class lookup_deadline : public testing::Test {
 protected:
   void SetUp() override {

@@ -14,7 +14,7 @@
 namespace peercache::client {
 namespace {
 
-/// Members with sorted ids, as a view has them.
+/// Returns `count` members, sorted by id as in a view.
 std::vector<discovery::member> members_of(std::size_t count) {
   std::vector<discovery::member> members(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -31,8 +31,8 @@ lookup_plan::use anyone(node_id) {
   return lookup_plan::use::yes;
 }
 
-/// Expected number of nodes that get at least one of `keys` keys, each thrown at one of `nodes` at
-/// random.
+/// Returns the expected number of nodes that get at least one key, when each of `keys` keys is
+/// given to one of `nodes` nodes at random.
 double met_at_random(std::size_t nodes, double keys) {
   const auto count = static_cast<double>(nodes);
   return count * (1 - std::pow(1 - 1 / count, keys));

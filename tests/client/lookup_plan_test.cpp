@@ -26,7 +26,7 @@ protected:
   struct node {
     discovery::member self;
     directory::shard shard;
-    discovery::hash_ring ring; ///< The ring of the node's view.
+    discovery::hash_ring ring; ///< The hash ring of the view that the node has.
     directory::view_number view{1, 1};
     bool dead = false;
     std::uint64_t asked = 0;
@@ -56,7 +56,7 @@ protected:
     return discovery::hash_ring(list);
   }
 
-  /// Makes these nodes the cluster, in a view of this version, and tells it to all of them.
+  /// Makes a view of this version whose members are these nodes, and gives it to each of them.
   void tell(const std::vector<std::size_t>& members, std::uint64_t version) {
     std::vector<incarnation> living;
     for (auto i : members)
@@ -68,7 +68,7 @@ protected:
     }
   }
 
-  /// Has node 0 publish all keys to their owners by its ring.
+  /// Publishes all keys, as pages of node 0, to their owners by node 0's ring.
   void publish_all() {
     for (const auto& key : keys) {
       std::array<node_id, replicas> owners;
@@ -107,7 +107,8 @@ protected:
     return *directory::lookup_batch(whom.shard, request, ownership, foreign);
   }
 
-  /// Asks in rounds until no owner is left; returns the number of rounds.
+  /// Asks the owners that the plan names, round by round, until it names none. Returns the number
+  /// of rounds.
   std::size_t run(lookup_plan& plan) {
     std::set<node_id> given_up;
     for (std::size_t rounds = 0;; ++rounds) {
@@ -183,7 +184,7 @@ TEST_F(lookup_plan_test, a_key_that_one_replica_lost_is_found_at_the_other) {
   std::vector<incarnation> living;
   for (std::size_t i = 0; i < 3; ++i)
     living.push_back(nodes[i].self.inc);
-  nodes[1].shard.set_members({}); // Node 1's shard forgets all records here.
+  nodes[1].shard.set_members({}); // Makes node 1's shard forget all records.
   nodes[1].shard.set_members(living);
   lookup_plan plan{keys, answers};
   plan.follow(known(nodes[0].ring, 1));
@@ -196,7 +197,7 @@ TEST_F(lookup_plan_test, owners_of_before_are_asked_while_the_new_ones_know_noth
   tell({0, 1}, 1);
   publish_all();
   auto before = nodes[0].ring;
-  tell({0, 1, 2, 3, 4, 5}, 2); // Nothing has been published to the new owners.
+  tell({0, 1, 2, 3, 4, 5}, 2); // The new owners in this view have got no records.
   auto now = nodes[0].ring;
   lookup_plan without{keys, answers};
   without.follow(known(now, 2));

@@ -24,7 +24,7 @@ protected:
     page.checksum = 1;
     return page;
   }
-  /// A page that this process has filled, and shown.
+  /// Fills a page as this client does, so that processes of the host find it.
   void fill(const link::filled_slot& page) {
     pool->slots.begin_fill(page.slot, limits::granules_of(page.length_bytes));
     ASSERT_TRUE(pool->make_readable(page));
@@ -34,8 +34,8 @@ protected:
   std::shared_ptr<own_pool> pool = std::make_shared<own_pool>(make_small_pool());
 };
 
-/// A clear walks over published pages only. A page that is filled and not yet published must not be
-/// found after the clear, either.
+/// A clear withdraws published pages. A page that was filled before the clear and is not yet
+/// published must not be found after it, either.
 TEST_F(own_pool_test, finds_no_filled_page_of_before_a_clear) {
   const key_space llama{std::array<std::string_view, 1>{"llama"}};
   const auto page = page_in(4, llama.key_of("page"));

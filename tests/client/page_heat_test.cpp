@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 class page_heat_test : public testing::Test {
 protected:
-  /// Returns two keys that share a cell.
+  /// Returns two keys that share a cell of the table.
   std::pair<page_key, page_key> neighbours() const {
     for (int i = 1;; ++i) {
       const auto other = key_space{}.key_of(std::to_string(i));

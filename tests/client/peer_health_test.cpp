@@ -16,7 +16,7 @@ protected:
       health.on_failure(peer, now);
   }
 
-  /// The peer leaves a question unanswered for 10 ms.
+  /// Notes that the peer has left a question unanswered for 10 ms.
   void be_silent() {
     const auto asked_at = now;
     now += 10ms;
@@ -138,7 +138,7 @@ TEST_F(peer_health_test, a_peer_that_is_slow_when_it_is_tried_is_tried_again_soo
   for (int longer = 0; longer < 4; ++longer) {
     now += 8s;
     ASSERT_TRUE(health.allow(peer, now));
-    fail(1); // The pause is 8 s now.
+    fail(1); // After these failures the pause has its longest length, 8 s.
   }
   now += 8s;
   ASSERT_TRUE(health.allow(peer, now));

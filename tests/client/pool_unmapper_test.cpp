@@ -10,7 +10,7 @@
 namespace peercache::client {
 namespace {
 
-/// A pool whose end can be seen: the lock of its session is released.
+/// A pool whose unmapping a test can observe, because it releases the lock of the pool's session.
 struct watched_pool {
   storage::pool_memory memory = make_small_pool();
 

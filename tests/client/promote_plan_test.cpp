@@ -25,7 +25,7 @@ protected:
     place.length_bytes = length_bytes;
     return place;
   }
-  /// Packs a node's answer: one place or none for each page.
+  /// Packs a node's answer: one location or none for each page.
   static std::string answer(const std::vector<std::optional<directory::page_location>>& places) {
     std::string said;
     for (const auto& place : places)

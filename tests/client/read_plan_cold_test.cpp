@@ -1,4 +1,4 @@
-// Tests of pages that are not where the directory says: they are on a disk, or in another place of
+// Tests of pages that are not where the directory says: they are on a disk, or in another slot of
 // the same holder.
 
 #include "tests/client/read_plan_fixture.hpp"
@@ -27,7 +27,7 @@ protected:
     begin(1);
     look_up({found({place})});
   }
-  /// Brings the plan to its second look at page 0, in which the page's holder is asked too.
+  /// Brings the plan to its second look at page 0, in which it also asks the page's holder.
   void look_twice_asking(std::uint64_t gen) {
     look_twice(at(near, gen), stale);
     expect_asked(plan->ask_holders(), near, {key(0)});

@@ -16,7 +16,8 @@ namespace peercache::client {
 
 inline constexpr std::uint32_t page_bytes = 4096;
 
-/// One get of some pages, whose answers the test gives; `own` is the holder whose pool is mapped.
+/// One get of some pages; the test gives the answers of directory and holders. `own` is the process
+/// of this host's node, whose pool the client has mapped.
 class read_plan_test : public testing::Test {
 protected:
   using status = page_status;
@@ -72,7 +73,7 @@ protected:
     return place;
   }
 
-  /// Returns the directory's answer about one key that is found at these places.
+  /// Returns the directory's answer for one key that is at these locations.
   static lookup_answer found(const std::vector<directory::page_location>& places) {
     lookup_answer answer;
     answer.status = status::hit;

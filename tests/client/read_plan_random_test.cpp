@@ -1,5 +1,5 @@
-// Calls of many pages in many places: one by hand, then thousands at random. The test notes all
-// answers and checks the plan's rules against them by itself.
+// Tests of gets of many pages at many holders: one by hand, then thousands at random. The random
+// test notes all answers, and checks by them that the plan keeps its rules.
 
 #include "tests/client/read_plan_fixture.hpp"
 
@@ -180,9 +180,10 @@ protected:
 
   static constexpr std::size_t keys = 12;
   std::mt19937_64 random;
-  /// Places that the directory or the holder has named.
+  /// Locations that the directory or a holder has named in the current look.
   std::set<std::pair<page_key, incarnation>> named;
-  std::set<std::pair<page_key, incarnation>> denied; ///< Places denied by a holder in this call.
+  /// Locations that a holder has denied in this call.
+  std::set<std::pair<page_key, incarnation>> denied;
   std::map<std::uint32_t, incarnation> asked_of;
   std::map<std::uint32_t, page_status> last_read;
   std::uint64_t hits = 0;

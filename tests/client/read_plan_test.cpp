@@ -7,13 +7,13 @@ namespace {
 
 using enum page_status;
 
-/// Statuses of a read after which the page is looked for once more.
+/// Statuses of a read after which the plan looks for the page once more.
 constexpr std::array stale_statuses{stale, wrong_key, holder_gone};
 /// Statuses of a read that say nothing against the directory's record.
 constexpr std::array final_statuses{
     corrupt, timed_out, unreachable, breaker_open, page_status::refused, bad_size, closed};
 
-// -- tests of the first look
+// -- tests of the plan's first look
 
 TEST_F(read_plan_test, a_page_of_no_length_or_too_many_parts_is_refused_and_not_looked_for) {
   begin({0, page_bytes, limits::page_bytes_max + 1});
@@ -128,7 +128,7 @@ TEST_F(read_plan_test, of_several_places_the_one_of_the_wanted_length_is_read) {
   EXPECT_EQ(only_read().location, at(far, 6));
 }
 
-// -- tests of the outcomes of a read
+// -- tests of how a read may end
 
 TEST_F(read_plan_test, a_hit_says_what_it_came_over) {
   constexpr std::array ways{page_origin::other_host, page_origin::other_host_rdma};
@@ -222,7 +222,7 @@ TEST_F(read_plan_test, where_the_directory_names_the_own_host_the_page_is_read_w
 
 TEST_F(read_plan_test, a_page_that_the_own_host_drops_each_time_is_read_at_the_other_host) {
   drop_an_own_page_while_it_is_read();
-  // The next copy is published, but its owners may still say that it is a duplicate.
+  // A later copy of the page is published, but the directory may still call this copy a duplicate.
   plan->looked_at_own_host(0, at(own, 8));
   look_up({found({at(own, 8), at(far, 6)})});
   EXPECT_EQ(only_read().location, at(far, 6));

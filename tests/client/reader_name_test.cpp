@@ -11,7 +11,7 @@ TEST(reader_name, clients_that_live_at_once_have_different_names) {
   std::set<std::string> names;
   for (const auto* host : {"gpu-1", "gpu-2", ""})
     for (const std::uint64_t pid_namespace : {4026531836u, 4026532001u})
-      for (const std::uint64_t pid : {1u, 7u}) // Two containers may have processes of equal pids.
+      for (const std::uint64_t pid : {1u, 7u}) // Equal pids occur in different containers.
         for (const std::uint32_t number : {0u, 1u})
           names.insert(reader_name({host, pid_namespace, pid}, number));
   EXPECT_EQ(names.size(), 3u * 2 * 2 * 2);

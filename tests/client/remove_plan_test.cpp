@@ -28,7 +28,7 @@ TEST(join_removals, a_holder_that_could_not_be_asked_may_still_have_the_page) {
   EXPECT_EQ(join_removals(timed_out, unreachable), timed_out);
 }
 
-/// A remove of some keys, whose answers the test gives.
+/// A remove of some keys; the test gives the nodes' answers.
 class remove_plan_test : public testing::Test {
 protected:
   using share = remove_plan::share;

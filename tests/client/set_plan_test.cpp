@@ -18,7 +18,7 @@ using enum page_status;
 
 constexpr std::uint32_t page_bytes = 4096;
 
-/// A set of some pages; the test plays the node, and does the copies.
+/// A set of some pages; the test plays the node and makes the copies.
 class set_plan_test : public testing::Test {
 protected:
   set_plan& begin(std::size_t count) {
@@ -42,7 +42,7 @@ protected:
       link::append_record(bytes, slot);
     return bytes;
   }
-  /// Lets the node answer the question for slots with these.
+  /// Answers the plan's request for slots, as the node, with these slots.
   void give(const std::vector<slot_id>& slots, page_status why_not = pending) {
     plan->ask();
     plan->take_slots(packed(slots), why_not);
@@ -77,7 +77,7 @@ protected:
   std::vector<set_page> pages;
   std::vector<page_result> results;
   std::optional<set_plan> plan;
-  /// Slots that the node has taken back: `make_readable` returns false for them.
+  /// Slots that the node has taken back; for them the test's `make_readable` returns false.
   std::set<slot_id> taken_back;
   std::vector<slot_id> shown;
 };

@@ -79,7 +79,7 @@ TEST(set_window, whoever_waits_for_its_end_is_told_at_the_last_acknowledgement) 
     window.enter(10, now());
   std::thread node([&] {
     window.leave(10, 1, {.failed = 1});
-    window.leave(20, 2, {.failed = 2}); // Two sets that shared a message.
+    window.leave(20, 2, {.failed = 2}); // One message acknowledges two sets.
   });
   EXPECT_EQ(window.wait_empty(never())->failed, 3u);
   node.join();

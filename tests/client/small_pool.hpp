@@ -11,7 +11,8 @@
 
 namespace peercache::client {
 
-/// A pool of 256 granules whose owner is a process that no other test names.
+/// Makes a pool of 256 granules with a random incarnation as its owner, so that no other test has
+/// the same pool.
 inline storage::pool_memory make_small_pool() {
   static std::uint64_t made = 0;
   storage::pool_memory_options options;

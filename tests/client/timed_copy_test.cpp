@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 deadline fake_now;
 milliseconds per_look;
 
-/// A clock that goes on by `per_look` at each look.
+/// A fake clock, which advances by `per_look` each time it is read.
 deadline look() {
   return fake_now += per_look;
 }
@@ -28,8 +28,8 @@ protected:
       from[i] = static_cast<std::byte>(i / 4096);
   }
 
-  /// Copies parts of this size, one after another; `copied` counts the bytes. False: not all were
-  /// copied.
+  /// Copies the page in parts of this size; `copied` counts the bytes. Returns false when the copy
+  /// ended before the last part.
   bool copy(timed_copy& by, std::size_t part_bytes) {
     for (copied = 0; copied < page_bytes;) {
       const auto bytes = std::min(part_bytes, page_bytes - copied);
@@ -59,7 +59,8 @@ TEST_F(timed_copy_test, gives_up_within_a_part_when_the_deadline_passes) {
   per_look = milliseconds(2);
   timed_copy whole{fake_now + milliseconds(5), false, &look};
   EXPECT_FALSE(copy(whole, page_bytes));
-  const auto reached = 3 * timed_copy::look_bytes; // The third look at the clock is after 6 ms.
+  // The copier reads the clock for the third time after 6 ms.
+  const auto reached = 3 * timed_copy::look_bytes;
   EXPECT_TRUE(std::equal(to.begin(), to.begin() + reached, from.begin()));
   EXPECT_EQ(to[reached], std::byte{0xa5}) << "no byte after it";
 }

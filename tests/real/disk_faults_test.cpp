@@ -324,8 +324,7 @@ TEST_P(small_disk, when_full_is_read_only_within_a_second_and_comes_back_with_ro
     ASSERT_EQ(std::system(command.c_str()), 0);
     const auto full_at = clock::now();
     const auto skipped_before = skips(node, "read_only");
-    // Whether pages were skipped because the tier was read-only, a state of half a second at a
-    // time.
+    // Whether pages were skipped because the tier was read-only, if only for a moment.
     bool read_only = false;
     int tries = 0; // Rounds of puts since the first write that found no room.
     std::optional<clock::time_point> failed_at;

@@ -12,9 +12,8 @@ namespace {
 
 constexpr std::uint64_t capacity_pages = 1000;
 
-/// References of which three in ten go to 300 hot pages and the others to pages that are seen one
-/// time. LRU keeps the pages that were seen one time and evicts many hot ones, so S3-FIFO is
-/// better.
+/// A workload: three in ten references go to 300 hot pages, the others to pages that are used only
+/// once. LRU keeps pages that are used once and evicts many hot pages, so S3-FIFO is better.
 class scan_heavy {
 public:
   std::uint64_t next() { return random_() % 10 < 3 ? random_() % 300 : 1'000'000 + once_++; }
@@ -24,8 +23,8 @@ private:
   std::uint64_t once_ = 0;
 };
 
-/// References in which every page is seen again after half a capacity of other references, and then
-/// never. The small queue of S3-FIFO has lost the page by then, so LRU is better.
+/// A workload: each page is used twice, with references to half a pool of other pages between.
+/// S3-FIFO's small queue has evicted the page before its second use, so LRU is better.
 class recency_heavy {
 public:
   std::uint64_t next() {
@@ -95,7 +94,7 @@ TEST(adaptive_policy, a_switch_loses_no_page_and_invents_none) {
     ASSERT_EQ(pool.size(), capacity_pages);
   }
   for (std::uint64_t left = capacity_pages; left > 0; --left) {
-    pool.evict(); // `evict` asserts that the victim is a page of the pool.
+    pool.evict(); // The test pool's `evict` asserts that the victim is one of its pages.
   }
   EXPECT_EQ(policy.victim(), std::nullopt);
 }
@@ -143,7 +142,7 @@ TEST(adaptive_policy, the_sample_follows_the_number_of_pages_that_fit) {
 }
 
 TEST(adaptive_policy, a_sample_tells_the_same_as_all_keys) {
-  // The pool has 40 times the pages of the other tests, so that one key in 32 is sampled.
+  // In a pool of this size the policy samples one key in 32; smaller pools sample more.
   constexpr std::uint64_t pages = 40'000;
   adaptive_policy policy(pages);
   tested_pool pool(policy, pages);

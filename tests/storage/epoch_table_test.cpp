@@ -101,7 +101,7 @@ TEST_F(epoch_table_test, a_reader_beside_changes_never_sees_an_epoch_fall) {
     for (epoch_number last = 0; !stop.load();) {
       const auto now = table.epoch_of(a);
       if (now == epoch_table::no_epoch)
-        continue; // The thread that changes the table has been kept waiting within a change.
+        continue; // The writing thread has been suspended in the middle of a change.
       fell = fell || now < last;
       last = now;
     }

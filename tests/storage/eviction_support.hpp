@@ -9,7 +9,7 @@
 
 namespace peercache::storage {
 
-/// A key for a number, with a digest as uniform as that of real keys.
+/// Returns the key with this number; its bits are as uniform as those of real keys' digests.
 inline page_key key_number(std::uint64_t number) {
   page_key key;
   const std::uint64_t digest = mixed(number + 1);
@@ -17,8 +17,8 @@ inline page_key key_number(std::uint64_t number) {
   return key;
 }
 
-/// Does what the pool does with a policy: gives pages slots, makes room by the policy's victims,
-/// touches pages that are resident.
+/// Drives an eviction policy as the pool does: gives pages slots, evicts the policy's victims to
+/// make room, touches pages that are resident.
 class tested_pool {
 public:
   tested_pool(eviction_policy& policy, std::uint64_t capacity_bytes)
@@ -26,7 +26,7 @@ public:
 
   bool contains(std::uint64_t page) const { return slots_.count(page) != 0; }
 
-  /// Refers to a page; returns whether it was resident.
+  /// Uses a page, which becomes resident. Returns whether it was resident before.
   bool use(std::uint64_t page, std::uint32_t length_bytes = 1) {
     if (const auto found = slots_.find(page); found != slots_.end()) {
       policy_.touch(found->second.slot);
@@ -35,8 +35,8 @@ public:
     while (used_bytes_ + length_bytes > capacity_bytes_) {
       evict();
     }
-    // Slots are sparse and never the same twice, so that a policy can tell pages by nothing but
-    // what it was told.
+    // Slot numbers are sparse and never repeat, so that a policy cannot rely on them being dense or
+    // reused.
     const slot_id slot{next_slot_ += 512};
     policy_.insert(slot, key_number(page), length_bytes);
     slots_[page] = {slot, length_bytes};
@@ -45,7 +45,7 @@ public:
     return false;
   }
 
-  /// Refers to the pages of a prefix chain, from last to first as `eviction_policy` asks for.
+  /// Uses the pages of a prefix chain, from last to first as `eviction_policy` requires.
   void use_chain(const std::vector<std::uint64_t>& pages) {
     for (auto page = pages.rbegin(); page != pages.rend(); ++page) {
       use(*page);
@@ -93,8 +93,8 @@ private:
   std::map<slot_id, std::uint64_t> pages_;
 };
 
-/// How many resident pages are without the page before them in their chain. Page numbers of a chain
-/// follow each other, and its head's number is a multiple of `chain_length`.
+/// Returns how many resident pages lack the page before them in their chain. Pages of a chain have
+/// consecutive numbers, from a multiple of `chain_length` on.
 inline std::size_t stranded_pages(const tested_pool& pool, std::uint64_t chain_length) {
   std::size_t count = 0;
   for (const std::uint64_t page : pool.pages()) {
@@ -103,7 +103,7 @@ inline std::size_t stranded_pages(const tested_pool& pool, std::uint64_t chain_l
   return count;
 }
 
-/// The numbers of the first `length` pages of a chain.
+/// Returns the numbers of the first `length` pages of a chain.
 inline std::vector<std::uint64_t> chain_of(std::uint64_t chain, std::uint64_t chain_length,
                                            std::uint64_t length) {
   std::vector<std::uint64_t> pages;

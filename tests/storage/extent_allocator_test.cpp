@@ -80,7 +80,7 @@ TEST(extent_allocator_death, freeing_what_is_free_is_our_bug) {
   EXPECT_DEATH(pool.free(*first, 4), "notes_");
 }
 
-/// A plain map of pages, with which the allocator has to agree.
+/// A plain map of pages, with which the tests compare the allocator.
 class model {
 public:
   explicit model(std::uint32_t granules) : granules_(granules) {}
@@ -92,7 +92,7 @@ public:
     return after != pages_.begin() && std::prev(after)->first + std::prev(after)->second > first;
   }
 
-  /// The length of the longest gap between pages, and the number of gaps.
+  /// Returns the length of the longest gap between pages, and the number of gaps.
   std::pair<std::uint32_t, std::uint32_t> gaps() const {
     std::uint32_t at = 0, longest = 0, number = 0;
     auto gap = [&](std::uint32_t end) {

@@ -51,8 +51,8 @@ TEST(ghost_keys, growing_forgets_nothing) {
   }
 }
 
-/// Gaps in its ring may make ghost_keys forget old keys early, but never a key that is among the
-/// last `limit` remembered.
+/// `ghost_keys` may forget old keys early, because taken keys leave gaps in its ring. But it must
+/// know the last `limit` keys that were remembered.
 TEST(ghost_keys, random_takes_cost_only_the_oldest) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -14,8 +14,8 @@
 
 namespace peercache::storage {
 
-/// The memory of a pool on the heap, for tests that need no shared memory. Without `with_pages`
-/// there are no bytes of pages, for tests that look at entries only.
+/// The memory of a pool, on the heap, for tests that need no shared memory. Without `with_pages` it
+/// has no memory for the bytes of pages, for tests that look at entries only.
 class heap_pool {
 public:
   explicit heap_pool(std::uint32_t granules, bool with_pages = true)
@@ -42,7 +42,7 @@ private:
   std::size_t claimed_bytes_;
 };
 
-/// A key for a number; its bits are as uniform as those of a digest.
+/// Returns the key with this number; its bits are as uniform as those of a digest.
 inline page_key key_of(std::uint64_t number) {
   page_key key;
   auto word = number;

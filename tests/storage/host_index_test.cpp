@@ -87,7 +87,7 @@ TEST_F(host_index_test, a_slot_that_is_being_filled_anew_is_not_found_by_a_cell_
   put(7, 1);
   slots.publish({7}, key_of(1), length, 1);
   slots.give_up({7});
-  // The slot is filled anew with other bytes while its entry still has the old page's key.
+  // Begins to fill the slot anew, while its entry still has the old page's key.
   slots.begin_fill({7});
   EXPECT_FALSE(index.find(key_of(1)));
   guard_switched_off off(guard::filled);
@@ -129,7 +129,7 @@ TEST_F(host_index_test, what_killed_fillers_left_makes_room) {
 }
 
 TEST_F(host_index_test, full_buckets_take_no_more_and_lose_nothing) {
-  make(1); // The index of this pool has two buckets with 16 cells together.
+  make(1); // Makes a small pool; `small` below is an index of two buckets, which have 16 cells.
   heap_pool many(64, false);
   const auto buckets = std::make_unique<std::array<host_index::bucket, 2>>();
   host_index small({buckets->data(), buckets->size()}, many.slots());

@@ -20,7 +20,8 @@
 
 namespace peercache::storage {
 
-/// Helpers for tests of taking over a pool whose process was killed.
+/// Returns options of a pool that only the test of this name uses, which leaves the pool behind and
+/// takes it over.
 
 inline pool_memory_options pool_options_for(const std::string& test) {
   return {.name_prefix = "peercache-test-" + test + "-" + std::to_string(::getpid()),
@@ -68,7 +69,7 @@ inline slot_id put(page_pool& pool, slot_table slots, std::uint64_t number,
   return outcome.slot;
 }
 
-/// Whether the pool has the page of this number and length, with its right bytes.
+/// Whether the pool has the page of this number and length, with the right bytes.
 inline bool holds(const page_pool& pool, const slot_table& slots, std::uint64_t number,
                   std::uint32_t length_bytes) {
   const auto page = pool.find(key_of(number));
@@ -112,7 +113,7 @@ inline void leave_pool(const pool_memory_options& options,
   })));
 }
 
-/// A pool that is taken over as a node does it: all its intact pages are adopted.
+/// Takes over a pool as a node does: surveys it, and adopts all its intact pages.
 struct adopted_pool {
   explicit adopted_pool(slot_table of) : slots(of), remains(survey(of)), pool(pool_of(of)) {
     pool->claim(remains);

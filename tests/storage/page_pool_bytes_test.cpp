@@ -7,7 +7,7 @@ namespace {
 constexpr std::uint32_t granules = 8;
 constexpr std::uint32_t length = 2 * limits::granule_bytes;
 
-/// A pool that four pages fill, for tests that look at the bytes that a page leaves behind.
+/// A pool that four pages fill, for tests of the bytes that a removed page leaves in its slot.
 class page_pool_bytes : public testing::Test {
 protected:
   bool is_zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) {
@@ -21,8 +21,8 @@ protected:
     pool->commit({&page, 1}, {&outcome, 1});
     return outcome;
   }
-  /// The fill of somebody who got the slot of a removed page and wrote nothing to the slot: the
-  /// fill names the removed page's checksum.
+  /// Returns the commit record of a writer that got the slot of a removed page, wrote nothing to
+  /// the slot, and claims the removed page's checksum.
   fill leftover_of(std::uint64_t number) {
     const auto left = put(*pool, slots, number, length);
     const auto checksum = pool->find(key_of(number))->checksum;

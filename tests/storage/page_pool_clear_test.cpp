@@ -63,7 +63,7 @@ TEST_F(cleared_pool_test, a_page_that_a_process_before_has_left_is_not_adopted_a
   ASSERT_EQ(commit(false), page_status::stored);
   const auto slot = pool->find(key)->slot;
   epochs.raise(space_of(key), 1);
-  make_pool(); // Makes a new pool over the same memory, as a successor does.
+  make_pool(); // Makes a new pool on the same memory, as the next process of a node does.
   pool->claim(survey(memory->slots()));
   EXPECT_TRUE(pool->adopt({&slot, 1}).empty());
   EXPECT_FALSE(pool->find(key));

@@ -1,5 +1,5 @@
-// Tests of how the processes of a host find pages of a page_pool by themselves, and what happens to
-// pages of one key that differ in length.
+// Tests of how the processes of a host find pages of a page_pool by the host index, and of pages of
+// one key that differ in length.
 
 #include "heap_pool.hpp"
 #include "storage/page_pool.hpp"
@@ -47,14 +47,14 @@ protected:
 
   bool has(std::uint64_t number) const { return pool->find(key_of(number)).has_value(); }
 
-  /// The page of this key and length that the host's processes find; `length` 0 stands for any
+  /// Returns the page of this key and length that the host index finds; `length` 0 stands for any
   /// length.
   std::optional<host_index::page> on_host(std::uint64_t number, std::uint32_t length = 0) const {
     return memory->index().find(key_of(number), length);
   }
 
-  /// Fills a page as a process of the host does: it is in the host index, and the pool does not
-  /// know it yet.
+  /// Fills a page as a client of the host does: the page is in the host index, but the pool does
+  /// not know it yet.
   fill filled(std::uint64_t number, std::uint32_t length = granule) {
     const auto page = unnamed(number, length);
     EXPECT_TRUE(memory->index().insert(page.key, page.slot));

@@ -1,5 +1,5 @@
-// Compares a page_pool with a plain map of pages, and measures how much of a pool pages of a new
-// size win back.
+// Compares a page_pool with a plain map of pages. Measures how much of a pool that is full of pages
+// of one size pages of a new size get.
 
 #include "storage/page_pool.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t granule = limits::granule_bytes;
 
-/// Makes random calls of a pool and compares the pool with a map of its pages.
+/// Makes random calls of a pool, and compares the pool with a map of its pages.
 class pool_against_model {
 public:
   pool_against_model(std::uint64_t seed, std::uint32_t granules, eviction_kind kind)
@@ -226,8 +226,8 @@ void put(page_pool& pool, slot_table slots, slot_id slot, std::uint64_t number,
   pool.commit({&page, 1}, {&outcome, 1});
 }
 
-/// Offers a pool pages of one length, twice as many as fit; returns the share of the pool's bytes
-/// that such pages have at the end.
+/// Puts pages of one length into a pool, twice as many as fit. Returns the share of the pool's
+/// bytes that pages of this length have at the end.
 double held_share(page_pool& pool, slot_table slots, std::uint64_t& number, std::uint32_t length) {
   std::vector<evicted> victims;
   auto offered = 2 * pool.capacity_bytes() / length + 1;
@@ -255,8 +255,8 @@ TEST(page_pool, a_change_of_page_size_wins_back_the_whole_pool) {
          {4096u, 1u << 20, 12288u, 65536u, 36864u, 4u << 20, 32769u, 8192u}) {
       auto share = held_share(pool, memory.slots(), number, length);
       std::printf("page %8u bytes: %.2f %% of the pool lost\n", length, 100 * (1 - share));
-      // The largest share that pages of this length can have, after rounding to granules and to the
-      // pool's size.
+      // Pages take whole granules, and only whole pages fit into the pool: with these losses this
+      // share is the largest possible.
       auto per_page = (length + granule - 1) / granule;
       auto possible = static_cast<double>(granules / per_page) * length / (granules * 4096.0);
       EXPECT_GE(share, possible - 0.005) << length;

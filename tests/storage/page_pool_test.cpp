@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t granule = limits::granule_bytes;
 
-/// A fixture with a pool in LRU order.
+/// A fixture with a pool that evicts by LRU.
 class page_pool_test : public testing::Test {
 protected:
   void make(std::uint32_t granules, std::uint64_t low = 1, std::uint64_t high = 1) {
@@ -46,14 +46,14 @@ protected:
     return commit(filled(number, length));
   }
 
-  /// Stores a page as one promoted from disk.
+  /// Stores a page as one that was promoted from disk. Returns its slot.
   slot_id promote(std::uint64_t number) {
     const auto outcome = commit(filled(number), /*promoted=*/true);
     EXPECT_EQ(outcome.status, page_status::stored);
     return outcome.slot;
   }
 
-  /// Puts a whole prefix chain in one commit, head first.
+  /// Puts the pages of a prefix chain in one commit, the head first.
   void put_chain(std::uint64_t first, std::uint64_t count) {
     std::vector<fill> fills;
     for (auto number = first; number < first + count; ++number)
@@ -75,7 +75,7 @@ TEST_F(page_pool_test, a_scan_of_promoted_pages_flushes_an_eighth_of_the_pool) {
     put(hot);
   for (std::uint64_t cold = 1000; cold < 2000; ++cold) {
     const auto slot = promote(cold);
-    memory->slots().count_use(slot); // Counts the read for which the page was promoted.
+    memory->slots().count_use(slot); // Counts a use: the read for which the page was promoted.
     pool->fold_uses(8);
     pool->evict_ahead(victims);
   }
@@ -128,7 +128,7 @@ TEST_F(page_pool_test, a_reserved_page_is_not_found_before_its_commit) {
 
 TEST_F(page_pool_test, a_later_put_of_a_key_has_a_higher_generation_whatever_its_slot) {
   make(16);
-  // Uses one slot again and again, so that its generation is high while the other slots are fresh.
+  // Uses one slot again and again, so that its generation is much higher than those of other slots.
   for (int i = 0; i < 10; ++i) {
     ASSERT_EQ(put(1).status, page_status::stored);
     pool->remove(key_of(1));

@@ -1,4 +1,5 @@
-// Which pages a page_pool evicts when some pages are kept elsewhere, too, and how early it evicts.
+// Tests of which pages a page_pool evicts when some pages are also on disk or at another node, and
+// of how early it evicts.
 
 #include "storage/page_pool.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t granule = limits::granule_bytes;
 
-/// A pool of 64 pages in LRU order, some of which are kept elsewhere, too.
+/// A pool of 64 pages that evicts by LRU; a test says which pages are kept elsewhere, too.
 class page_pool_victims : public testing::Test {
 protected:
   page_pool_victims() {
@@ -32,7 +33,8 @@ protected:
     numbers[outcome.slot.value] = number;
     return outcome.slot;
   }
-  /// Promotes pages from 1000 on, and counts the read of each for which it was promoted.
+  /// Promotes `count` pages, from number 1000 on, and counts for each the read for which it was
+  /// promoted.
   void promote(std::uint64_t count) {
     for (std::uint64_t cold = 1000; cold < 1000 + count; ++cold) {
       memory.slots().count_use(put(cold, true));
@@ -47,7 +49,7 @@ protected:
   page_pool pool{memory.slots(),
                  make_eviction_policy(eviction_kind::lru, 64ull * granule),
                  {.free_low_bytes = 1, .free_high_bytes = 1}};
-  std::map<std::uint32_t, std::uint64_t> numbers; ///< The number of the page in each slot.
+  std::map<std::uint32_t, std::uint64_t> numbers; ///< For each slot: the number of its page.
   std::set<std::uint64_t> elsewhere;
   std::vector<evicted> victims;
 };

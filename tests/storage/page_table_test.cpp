@@ -22,8 +22,7 @@ TEST(page_table, agrees_with_a_map_under_random_operations) {
     page_table table;
     std::map<std::uint32_t, std::uint32_t> model; // The length of the page in each slot.
     for (int step = 0; step < 5000; ++step) {
-      // The test uses few slots, so that they repeat: multiples of a page's granules, and the
-      // largest slot that there can be.
+      // Few different slots, so that they repeat; one time in a hundred the largest possible slot.
       const std::uint32_t slot =
           random() % 100 == 0 ? 0xffffffff : static_cast<std::uint32_t>(random() % 600) * 256;
       const node_index node = table.find(slot_id{slot});

@@ -20,8 +20,8 @@ pool_memory_options options_for(const std::string& test) {
           .size_bytes = 1u << 20};
 }
 
-/// A pipe through which a process sends one byte to another; reading nothing means that the sender
-/// has failed.
+/// A pipe by which one process tells another that it has reached a point. When the sender ends
+/// first, `heard` returns false.
 class told {
 public:
   told() { EXPECT_EQ(::pipe(ends_), 0); }

@@ -29,8 +29,8 @@ protected:
     ASSERT_TRUE(pool->check_object());
   }
 
-  /// The fault that the check finds now, or nothing. Expects that a client can map the pool exactly
-  /// when the check finds no fault.
+  /// Runs the check and returns the fault that it finds; empty: none. Expects that a client can map
+  /// the pool exactly when there is no fault.
   std::string fault() const {
     const auto checked = pool->check_object();
     EXPECT_EQ(static_cast<bool>(checked),

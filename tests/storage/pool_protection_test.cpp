@@ -1,4 +1,4 @@
-// Which parts of a pool a client can write to.
+// Tests of which parts of a pool a client can write to.
 
 #include "storage/pool_layout.hpp"
 #include "storage/pool_memory.hpp"
@@ -43,15 +43,16 @@ std::vector<int> descriptors_of(const pool_memory& pool) {
   return found;
 }
 
-/// What becomes of a process that maps the pool as a client does and then calls `write`: the signal
-/// that ends it, 0 when none does, or -1 when it cannot map the pool.
+/// Forks a process that maps the pool as a client does and calls `write`. Returns the signal that
+/// ends the process, 0 when none does, -1 when it cannot map the pool.
 int signal_after(const pool_memory& owner, const std::function<void(pool_memory&)>& write) {
   const auto process = ::fork();
   if (process == 0) {
     auto client = pool_memory::attach(owner.name(), owner.owner());
     if (!client)
       std::_Exit(1);
-    std::signal(SIGSEGV, SIG_DFL); // A sanitizer would end the process in its own way.
+    // A sanitizer's handler would end the process by other means than the signal.
+    std::signal(SIGSEGV, SIG_DFL);
     write(*client);
     std::_Exit(0);
   }
@@ -85,7 +86,7 @@ protected:
   int signal_after(const std::function<void(pool_memory&)>& write) const {
     return storage::pool_protection_test::signal_after(*owner_, write);
   }
-  /// The byte at `offset` in a client's mapping.
+  /// Returns the byte at `offset` of a client's mapping.
   static std::byte& byte_at(pool_memory& client, std::uint64_t offset) {
     const auto behind = plan_layout(size_bytes, *GetParam() != '\0')->table_offset;
     return *(client.readable_region().data() - behind + offset);

@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint32_t granules = 256;
 constexpr std::uint32_t large = 3 * limits::granule_bytes - 100;
 
-/// A pool on the heap whose first process has ended: its memory is left, but not the state that the
-/// process kept of it.
+/// A pool on the heap after the death of its first process: the pool's memory is left, but not the
+/// process's own state of the pool.
 class pool_remains_test : public testing::Test {
 protected:
   slot_id put(std::uint64_t number, std::uint32_t length_bytes = large) {
@@ -63,13 +63,15 @@ TEST_F(pool_remains_test, an_adopted_pool_takes_new_pages_and_gives_old_ones_up_
   EXPECT_GT(after.pool->newest(), before->newest());
 }
 
-/// A reader of the host that found a page by the host index may copy it long after its owner died.
+/// A client that found a page by the host index may still copy it after the pool's process has
+/// died. If that process died while it published or dropped the page, the copy must not count as
+/// complete.
 TEST_F(pool_remains_test, what_was_being_published_or_dropped_is_complete_for_nobody_any_more) {
   std::vector<evicted> victims;
   const auto slot = *before->reserve(large, victims);
   const auto filling = slots.fill(slot, key_of(7), large, 1);
   ASSERT_TRUE(filling);
-  // `publish` and `drop` leave the entry like this between two of their stores.
+  // Between two of their stores, `publish` and `drop` leave an entry in this state.
   entry(slot).filling = 0;
   ASSERT_EQ(slots.check(slot, *filling, key_of(7), large), page_status::hit);
   adopted_pool after(slots);
@@ -109,7 +111,7 @@ TEST_F(pool_remains_test, flipped_bytes_are_not_adopted_and_without_the_guard_th
   EXPECT_EQ(after.pool->stats().filling, 0u);
   after.pool->scrub(UINT64_MAX);
   EXPECT_TRUE(is_all_zero(slots.bytes(torn, large))) << "whosever they are";
-  // All 84 pages fit into the pool, because the room of the torn page can be used again.
+  // All 84 pages fit into the pool only if the room of the torn page is used again.
   for (std::uint64_t number = 10; number < 94; ++number)
     storage::put(*after.pool, slots, number, large);
   EXPECT_EQ(after.pool->stats().evictions, 0u);
@@ -139,7 +141,7 @@ TEST_F(pool_remains_test, entries_that_can_be_no_page_are_taken_back) {
 TEST_F(pool_remains_test, of_two_pages_in_one_place_the_second_is_none) {
   const auto first = put(1);
   put(2);
-  // The entry of a page that is complete in itself and lies in the middle of another page.
+  // Makes an entry of a page that looks complete, but lies in the middle of another page.
   const slot_id within{first.value + 1};
   auto& stray = entry(within);
   const auto bytes = slots.bytes(within, 100);
@@ -180,7 +182,7 @@ TEST_F(pool_remains_test, pins_of_dead_readers_hold_nothing) {
 
 TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
   put(1);
-  // The engine that fills this slot lives on, and has not told the pool that the page is complete.
+  // An engine fills this slot. It outlives the pool's process, and has not committed the page.
   const auto half = filled(*before, slots, 2, large);
   put(3);
   const auto remains = survey(slots);
@@ -192,8 +194,8 @@ TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
   pool->claim(remains);
   for (std::uint64_t number = 10; number < 92; ++number)
     EXPECT_NE(storage::put(*pool, slots, number, large), half.slot);
-  // A filler that goes on is not believed, because its memory may be other memory than the pool's
-  // by now.
+  // The next process does not trust an engine that goes on filling, because the engine may have
+  // other memory mapped.
   EXPECT_FALSE(slots.fill(half.slot, half.key, half.length_bytes, half.checksum));
   EXPECT_FALSE(slots.page_in(half.slot));
   pool->give_back(half.slot);
@@ -204,7 +206,7 @@ TEST_F(pool_remains_test, what_is_being_filled_is_kept_until_it_is_given_back) {
 TEST_F(pool_remains_test, what_is_being_filled_is_known_to_the_next_one_too) {
   const auto half = filled(*before, slots, 2, large);
   EXPECT_EQ(survey(slots).extents.size(), 1u);
-  // Surveys the pool again, as the process after one that was killed does.
+  // Surveys the pool again, as a further process does when the next one was killed, too.
   const auto again = survey(slots);
   ASSERT_EQ(again.extents.size(), 1u);
   EXPECT_EQ(again.extents[0].slot, half.slot);
@@ -220,7 +222,7 @@ TEST_F(pool_remains_test, what_was_removed_is_zeroed_by_whoever_comes_to_it) {
   const auto removed = put(2);
   put(3);
   ASSERT_TRUE(before->remove(key_of(2), bytes_after::zeroed));
-  // Zeroes a part of the page only, as a process that is killed in the middle does.
+  // Zeroes only a part of the removed page, as a process does that is killed while it scrubs.
   before->scrub(5000);
   std::optional<adopted_pool> after;
   // The first of the two successors is killed, too, before it zeroes anything.

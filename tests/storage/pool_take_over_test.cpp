@@ -23,7 +23,7 @@ protected:
         put(pool, slots, number, length);
     });
   }
-  /// The names of all objects with the test's prefix.
+  /// Returns the names of all shared memory objects with the test's prefix.
   std::vector<std::string> objects() const {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
@@ -62,7 +62,7 @@ TEST_F(pool_take_over, no_byte_of_a_removed_page_outlives_its_process_in_a_slot_
       put(pool, slots, number, length);
     for (std::uint64_t number = 1; number <= pages; number += 2)
       ASSERT_TRUE(pool.remove(key_of(number), bytes_after::zeroed));
-    // The process zeroes some of the removed pages and is then killed.
+    // Zeroes only some of the removed pages before the process is killed.
     ASSERT_TRUE(pool.scrub(10 * length));
   });
   auto memory = pool_memory::take_over(options);
@@ -188,7 +188,8 @@ TEST_F(pool_take_over, clients_of_the_dead_process_are_known_until_they_let_go) 
     guard_switched_off off(guard::session_lock);
     EXPECT_TRUE(memory->former_clients_are_dead());
   }
-  // The lock of our session 3 is free, and says nothing about the former client's session 3.
+  // In the new pool nobody has locked session 3. The former process's session 3 may still be
+  // locked.
   EXPECT_TRUE(memory->session_is_dead(3));
   auto own = pool_memory::attach(memory->name(), options.owner);
   ASSERT_TRUE(own);
@@ -236,8 +237,7 @@ TEST_P(killed_take_over, leaves_a_pool_that_the_next_one_takes_over) {
         adopted_pool after(memory->slots());
     }))) << "a step that nobody reaches";
     if (GetParam() >= take_over_step::entry_withdrawn)
-      // The killed process has done the step of this test, so the next process would not reach the
-      // step again.
+      // One process has died after this step, so the next one does not come to the step again.
       break;
   }
   auto memory = pool_memory::take_over(options);

@@ -8,15 +8,17 @@
 namespace peercache::storage {
 namespace {
 
-/// An order for a pool of 80 bytes whose pages have one byte each: ten pages may be on probation.
+/// The eviction order of a pool of 80 bytes with pages of one byte, of which ten may be on
+/// probation.
 class probation_test : public testing::Test {
 protected:
-  static constexpr std::uint32_t cold = 1000; ///< The first slot of promoted pages.
+  /// Slots from this number on are those of promoted pages.
+  static constexpr std::uint32_t cold = 1000;
 
   void insert(std::uint32_t slot) { order.insert(slot_id{slot}, key_number(slot), 1); }
   void promote(std::uint32_t slot) {
     order.insert_promoted(slot_id{slot}, key_number(slot), 1);
-    order.touch(slot_id{slot}); // Counts the read for which the page was promoted.
+    order.touch(slot_id{slot}); // Counts a use: the read for which the page was promoted.
   }
   void promote_many(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i)
@@ -28,13 +30,14 @@ protected:
     EXPECT_TRUE(chosen);
     return chosen ? chosen->slot.value : 0;
   }
-  /// Does what the pool does with a victim that was read since it was last looked at.
+  /// Inserts the page again and touches it, as the pool does with a victim that was read since the
+  /// pool last counted uses.
   void bring_back(std::uint32_t slot) {
     insert(slot);
     order.touch(slot_id{slot});
   }
 
-  std::set<std::uint32_t> only_copies; ///< Pages that are not kept elsewhere.
+  std::set<std::uint32_t> only_copies; ///< Slots of pages that are kept nowhere else.
   probation order{make_eviction_policy(eviction_kind::lru, 80), 80};
 };
 

@@ -12,8 +12,8 @@
 namespace peercache::storage::s3fifo_test {
 namespace {
 
-/// S3-FIFO as its paper describes it, made of deques. Its ghosts are those of our ghost_keys, which
-/// have tests of their own.
+/// A simple S3-FIFO after its paper, with deques. Its ghost queue is the product's `ghost_keys`,
+/// which has tests of its own.
 class s3fifo_model {
 public:
   explicit s3fifo_model(std::uint64_t capacity_bytes) : small_bytes_max_(capacity_bytes / 10) {}
@@ -92,7 +92,7 @@ TEST(s3fifo, agrees_with_its_model_under_random_operations) {
     s3fifo policy(20'000);
     s3fifo_model model(20'000);
     for (int step = 0; step < 10'000; ++step) {
-      // A slot always gets the same key here, so that evicted keys come back as ghosts.
+      // Each slot always has the same key, so that evicted keys come back while they are ghosts.
       const slot_id slot{static_cast<std::uint32_t>(random() % 300) * 16};
       if (random() % 4 == 0) {
         const auto victim = model.victim();

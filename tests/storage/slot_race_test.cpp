@@ -1,6 +1,6 @@
-// Readers in threads run against an owner that evicts and refills all the time. Every page's bytes
-// say which page it is, so that a wrong byte is seen. Each guard, when it is switched off, must let
-// wrong bytes through.
+// Tests with reading threads and a pool's owner that evicts and refills slots all the time. The
+// bytes of a page tell which page it is, so readers notice a wrong byte. With any guard switched
+// off there must be wrong bytes.
 
 #include "common/copy.hpp"
 #include "common/test_guards.hpp"
@@ -21,14 +21,15 @@ constexpr std::uint32_t length = 8 * limits::granule_bytes;
 constexpr std::uint64_t keys = 16;
 constexpr std::uint32_t slots_in_pool = 4;
 
-/// The owner's publication of a key for readers, as in a directory: where its page is, or was.
+/// Where the page of a key is, or was: the owner writes this for readers, as a directory would
+/// record it.
 struct bulletin {
   std::atomic<std::uint64_t> gen{0};
   std::atomic<std::uint32_t> slot{0};
 };
 
-/// Runs the owner on this thread and two readers on others. Ends after `hits_wanted` hits or, when
-/// wrong bytes are wanted, at the first of them; in any case after 100 s.
+/// Runs the owner on this thread and two readers on other threads. Ends after `hits_wanted` hits
+/// or, if the test wants wrong bytes, at the first wrong byte; after 100 s at the latest.
 class race {
 public:
   /// How readers read a page: as a copy, under a pin, or (`found`) as a copy of what the host index
@@ -55,8 +56,8 @@ public:
   std::uint64_t filling_hits() const { return filling_hits_; }
 
 private:
-  /// Writes the page's number into each word. The stores are plain, as memcpy's are: the protocol,
-  /// not the accesses, has to keep readers from using what they saw.
+  /// Writes the page's number into each word. The stores are not atomic, like those of memcpy: the
+  /// protocol must keep readers from using bytes that they read during a write.
   void write(std::span<std::byte> bytes, std::uint64_t number) {
     auto* words = reinterpret_cast<volatile std::uint64_t*>(bytes.data());
     for (std::size_t i = 0; i < bytes.size() / 8; ++i)
@@ -68,7 +69,8 @@ private:
     auto slot = pool_.reserve(length, victims_);
     victims_.clear();
     if (!slot)
-      return; // The pool has no room: both readers hold a pin, and the other slots are in limbo.
+      return; // The pool has no room for now: readers have two slots pinned, and the other slots
+              // must not be reused yet.
     write(slots_.bytes(*slot, length), number);
     fill page{*slot, key_of(number), length, 0};
     copy_fence();
@@ -156,7 +158,7 @@ private:
   std::atomic<std::uint64_t> hits_{0};
   std::atomic<std::uint64_t> wrong_{0};
   std::atomic<std::uint64_t> misses_{0};
-  /// Hits of pages that were filled and not published yet.
+  /// Hits of pages that were filled but not yet published.
   std::atomic<std::uint64_t> filling_hits_{0};
   std::atomic<bool> stop_{false};
 };

@@ -1,7 +1,7 @@
-// A reader's last look at a slot (`still_readable`), instruction by instruction: the reader goes in
-// single steps, and after one of them, each in turn, the owner does all that it has to do. This
-// tests the order of the loads in the code that the compiler has made; it does not show what a
-// weakly ordered CPU would make of them.
+// Tests a reader's final check of a slot (`still_readable`) instruction by instruction. The reader
+// is single-stepped; in each run the owner acts after one more instruction than in the run before.
+// This tests the order of the loads in the compiled code, but not how a weakly ordered CPU would
+// reorder them.
 
 #include "heap_pool.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr slot_id slot{3};
 constexpr std::uint32_t length = 2 * limits::granule_bytes;
 
-/// A slot with a fill that a reader of the host has found before it was published.
+/// A slot that is filled but not yet published, which a reader of the host has found.
 struct scene {
   heap_pool memory{16};
   slot_table slots = memory.slots();
@@ -44,17 +44,17 @@ struct scene {
 };
 using act = void (scene::*)();
 
-/// The state of the trap handler, for the one thread that goes in steps.
+/// The state of the trap handler, for the only thread that is single-stepped.
 struct stepping {
   scene* at = nullptr;
-  act turn = nullptr; ///< What the owner does in its turn.
-  /// The number of steps after which the owner has its turn; 0: never.
+  act turn = nullptr; ///< What the owner does after `turn_after` steps.
+  /// The number of the reader's steps after which the owner acts; 0: never.
   std::uint64_t turn_after = 0;
   std::uint64_t steps = 0;
 };
 stepping now;
 
-/// The bit of the CPU's flags that makes it trap after each instruction.
+/// The bit of the x86 flags register that makes the CPU trap after each instruction.
 constexpr std::uint64_t trap_flag = 1u << 8;
 
 void on_step(int, siginfo_t*, void* context) {
@@ -62,11 +62,11 @@ void on_step(int, siginfo_t*, void* context) {
     return;
   (now.at->*now.turn)();
   auto& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
-  // The reader goes on at full speed when the owner has had its turn.
+  // Ends single-stepping, because the owner has acted.
   flags &= ~static_cast<greg_t>(trap_flag);
 }
 
-/// Runs `still_readable` in single steps: whether the reader may use what it has copied.
+/// Runs `still_readable` in single steps. Returns its result: whether the reader may use its copy.
 bool last_look(scene& at, act turn, std::uint64_t turn_after) {
   now = {&at, turn, turn_after, 0};
   __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | trap_flag);
@@ -75,8 +75,8 @@ bool last_look(scene& at, act turn, std::uint64_t turn_after) {
   return may;
 }
 
-/// Runs the last look many times, each time on a new slot on which `before` was done, and with the
-/// owner's turn one step later; returns whether the reader might use its copy, for each turn.
+/// Runs `last_look` many times, each time on a new slot after `before`, and with `turn` one step
+/// later. Returns the result of each run.
 std::vector<bool> last_looks(act before, act turn) {
   struct sigaction action {};
   struct sigaction of_others {};
@@ -100,8 +100,8 @@ std::vector<bool> last_looks(act before, act turn) {
   return answers;
 }
 
-/// `remove` has overwritten the bytes that the reader copied. Until the next fill begins, only the
-/// generation tells the reader so.
+/// `remove` has overwritten the bytes that the reader copied. Before the next fill begins, only the
+/// slot's generation shows this.
 TEST(slot_step, bytes_that_were_overwritten_are_good_at_no_step_of_the_next_filling) {
   for (const act before : {&scene::remove, &scene::drop}) {
     const auto answers = last_looks(before, &scene::fill_with_another_page);

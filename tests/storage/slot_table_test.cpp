@@ -147,7 +147,8 @@ TEST_F(slot_table_with_a_page, a_filling_is_read_once_its_filler_says_that_it_is
   EXPECT_EQ(page->key, key_of(2));
   EXPECT_EQ(page->gen, filling);
   EXPECT_EQ(page->checksum, 78u);
-  // A reader that pins comes from another host, which knows published pages only.
+  // A page server pins for readers of other hosts, which know published pages only, so it must not
+  // pin this page.
   EXPECT_EQ(slots.pin_if(slot, filling, key_of(2), length), page_status::stale);
 }
 

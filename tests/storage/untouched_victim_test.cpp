@@ -1,4 +1,5 @@
-// Tests of which page each policy would evict first, provided that nobody has read it.
+// Tests of `untouched_victim`: the page that a policy would evict first, if nobody has read this
+// page.
 
 #include "storage/eviction_policy.hpp"
 #include "storage/lru.hpp"

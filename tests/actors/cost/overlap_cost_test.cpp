@@ -1,7 +1,7 @@
-// How many blocks of routers' queries one core answers in a second, as a part of what the JSON
-// reader alone would allow. Sanitizers and unoptimized builds change it, so this test runs in the
-// build that users have. Times are processor times of the thread, which leave out what else the
-// machine does.
+// Measures how many blocks of routers' queries one core answers in a second, compared with what the
+// JSON reader alone allows. Sanitizers and unoptimized builds change this ratio, so this test runs
+// in the build that users have. Times are processor times of the thread, so that other programs do
+// not count.
 
 #include "actors/overlap_json.hpp"
 #include "actors/overlap_search.hpp"
@@ -25,7 +25,8 @@ namespace overlap_cost {
 constexpr std::size_t records = 1'000'000;
 constexpr std::size_t query_blocks = 4096;
 constexpr std::size_t rounds = 100;
-/// Least part of the rate at which text is read and forgotten that answering questions must reach.
+/// Answering queries must reach at least this part of the rate at which the JSON reader alone reads
+/// their text.
 constexpr double part_of_limit_min = 1.0 / 3;
 
 double thread_seconds() {
@@ -34,14 +35,14 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// A page hash as an engine names it: 64 hex digits.
+/// Returns a page hash as engines send it: 64 hex digits.
 std::string hash_of(std::size_t index) {
   std::array<char, 65> text{};
   std::snprintf(text.data(), text.size(), "%064zx", index * 0x9e3779b97f4a7c15u);
   return text.data();
 }
 
-/// Reads JSON and keeps nothing of it.
+/// A JSON reader that parses everything and stores nothing.
 class forgetful_reader : public nlohmann::json_sax<nlohmann::json> {
 public:
   bool null() override { return true; }
@@ -90,7 +91,7 @@ protected:
     return text + "]}";
   }
 
-  /// What a node does with a question whose keys are all its own shard's.
+  /// Answers a question as a node does whose own shard owns all keys.
   std::string answer(overlap_question question) {
     overlap_search search(std::move(question), member.id);
     for (const auto& share : search.next(ring, 2, [](node_id) { return true; })) {
@@ -101,9 +102,9 @@ protected:
     return overlap_json(search.question(), search.overlaps(), view);
   }
 
-  /// Answers all questions, and prints the rates. Returns for the median question which part of the
-  /// time of its answer the JSON reader alone takes for the same text. Each round measures both,
-  /// since the machine's speed changes between one round and the next.
+  /// Answers all questions, and prints the rates. Returns the median, over the questions, of the
+  /// JSON reader's time for the text divided by the time of the answer. Each round measures both
+  /// times, because the machine's speed changes between rounds.
   double median_part() {
     std::vector<double> parts;
     double limit = 0, reading = 0, answering = 0;
@@ -144,7 +145,7 @@ protected:
 };
 
 TEST_F(overlap_cost_test, questions_are_answered_at_a_third_of_the_rate_of_reading_their_text) {
-  // A busy machine has slow seconds, in which memory costs more: the best of three passes counts.
+  // The best of three passes counts, because a busy machine has seconds in which memory is slow.
   double best = 0;
   for (int pass = 0; pass < 3 && best < part_of_limit_min; ++pass)
     best = std::max(best, median_part());

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The command line's client and a node that is a fake gateway, published on loopback.
+/// An `admin_client` and a node for it: a fake gateway that is published on loopback.
 class admin_client_test : public testing::Test {
 protected:
   void SetUp() override {
@@ -31,8 +31,8 @@ protected:
     gateway = nullptr;
     link::leave_actor_system();
   }
-  /// Connects, and tries again after a time-out: a busy machine may take longer than the second
-  /// that a dial has.
+  /// Connects, and tries again after a time-out, because on a busy machine a dial may take longer
+  /// than its limit of a second.
   result<std::unique_ptr<admin_client>> try_to_connect(const std::string& cluster,
                                                        std::chrono::milliseconds timeout) const {
     for (;;) {
@@ -159,7 +159,7 @@ TEST_F(admin_client_test, a_node_of_another_cluster_says_so_itself) {
 }
 
 TEST_F(admin_client_test, a_name_that_cannot_be_resolved_is_out_of_reach) {
-  const std::string name(300, 'a'); // Longer than any: no server is asked.
+  const std::string name(300, 'a'); // Longer than any host name may be, so no DNS server is asked.
   const auto made = admin_client::connect(name, port, "test", 60s);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, errc::unreachable);

@@ -1,4 +1,5 @@
-// Tests of what the methods of a client say while there is no node, and after its end.
+// Tests of what the methods of a client return while there is no node, and after the client was
+// closed.
 
 #include "client/cache_client.hpp"
 

@@ -19,9 +19,9 @@
 
 namespace peercache::client {
 
-/// The calls of a client with all that they meet on loopback: `near` is the node of this host, and
-/// its shard owns every key; `far` is another node, whose pages come over TCP. Nobody listens where
-/// the client looks for its node; the test tells the client what it knows of the cluster.
+/// A client's calls, with the nodes that they ask on loopback: `near` is the node of this host, and
+/// its shard owns every key; `far` is another node, whose pages come over TCP. The client's session
+/// finds no node at its port; instead the test sets what the client knows of the cluster.
 class call_rig : public testing::Test {
 protected:
   using status = page_status;
@@ -65,7 +65,7 @@ protected:
     return pool;
   }
 
-  /// Publishes a topology: `members` are the cluster's members, and all of them are connected.
+  /// Gives the client a topology with these members, all of which are connected.
   void show(const std::vector<const played_node*>& members, std::uint64_t version = 1) {
     auto cluster = std::make_shared<link::topology>();
     cluster->view.term = 1;
@@ -83,8 +83,8 @@ protected:
     board().set_topology(cluster);
   }
 
-  /// Runs `action` in the thread of a gateway, after everything that was sent to the gateway until
-  /// now. Answers can be given only in that thread.
+  /// Runs `action` in the thread of a node's gateway, after all messages that were sent to the
+  /// gateway before. Only that thread can keep the gateway's promises of answers.
   void in_gateway(played_node& node, std::function<void()> action) {
     node.says.at_beat = std::move(action);
     caf::anon_send(node.gateway, link::beat_atom_v, link::from_here{});
@@ -98,13 +98,13 @@ protected:
   void settle(played_node& node) {
     in_gateway(node, [] {});
   }
-  /// Waits until `holds()` is true, which is called in the gateway's thread.
+  /// Waits until `holds()` is true; calls it in the thread of the node's gateway.
   void await(played_node& node, const std::function<bool()>& holds) {
     for (bool held = false; !held;)
       in_gateway(node, [&] { held = holds(); });
   }
 
-  // -- calls of the client under test
+  // -- methods that make calls of the client
 
   static deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(60); }
   static deadline at_once() { return std::chrono::steady_clock::now(); }
@@ -148,21 +148,22 @@ protected:
     client->settle_closed(results);
     return results;
   }
-  /// A get of one page that is a hit, with its own bytes.
+  /// Gets page `i`, and expects a hit with the page's bytes that came from `origin`.
   void expect_hit(std::size_t i, page_origin origin) {
     const auto result = get({i})[0];
     EXPECT_EQ(result.status, status::hit) << to_string(result.status);
     EXPECT_EQ(result.origin, origin);
     EXPECT_EQ(got[0], bytes_of(i));
   }
-  /// A get of one page that misses.
+  /// Gets page `i`, and expects a miss with the status `why`.
   void expect_miss(std::size_t i, page_status why, deadline until = soon()) {
     const auto result = get({i}, until)[0];
     EXPECT_EQ(result.status, why) << to_string(result.status);
     EXPECT_EQ(result.origin, page_origin::none);
   }
 
-  /// Returns the fate of the pages that were set; nothing while some of them are under way.
+  /// Flushes the client. Returns what became of the pages that were set; nothing when some are
+  /// still unpublished at `until`.
   std::optional<flush_result> flush(deadline until = soon()) {
     return board().window.wait_empty(until);
   }
@@ -180,7 +181,8 @@ protected:
   link::directory_actor directory;
   std::vector<caf::actor> brokers; ///< Brokers of nodes; they end before the gateways.
   std::unique_ptr<cache_client::impl> client;
-  std::vector<std::vector<std::byte>> got; ///< Bytes of the last get, by page.
+  /// For each page of the last get: the memory that it was read into.
+  std::vector<std::vector<std::byte>> got;
 
 private:
   std::unique_ptr<actors::page_server> listen() {
@@ -190,8 +192,8 @@ private:
     return std::move(*actors::page_server::listen(options, far.memory.slots()));
   }
 
-  /// Lets the node's gateway answer at a port of its own, by the broker that nodes have. Look-ups
-  /// go to the port of `shard`.
+  /// Opens a port at which a lookup broker passes questions to the node's gateway. Look-ups go to
+  /// the port of `shard` instead.
   void listen_for_questions(played_node& node) {
     auto& middleman = client->session.system().middleman();
     auto doorman = middleman.backend().new_tcp_doorman(0, "127.0.0.1", true);

@@ -36,8 +36,8 @@ inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointe
           [](link::beat_atom, link::from_here) {}};
 }
 
-/// A session's actor with everything around it, on the test's own thread: the node is a fake
-/// gateway with a real, small pool.
+/// The session actor of a client, on the test's own thread. The client's node is a fake gateway
+/// with a real, small pool.
 class client_fixture : public test::actor_fixture {
 protected:
   storage::pool_memory memory = make_small_pool();
@@ -48,13 +48,13 @@ protected:
   link::links_actor links = system.spawn(run_fake_links, &views_seen);
   std::shared_ptr<session_board> board = std::make_shared<session_board>(1u << 20);
   std::vector<page_key> remembered;
-  /// Questions that members were asked; a test answers those that it needs answered.
+  /// Questions that the client has asked members; they stay open until the test answers them.
   std::vector<std::pair<incarnation, member_request>> asked;
   call_log calls;
-  metrics::samples totals; ///< What the client has counted.
+  metrics::samples totals; ///< Counts of the client, which its session reports to the node.
   session_actor actor = spawn_session_actor();
 
-  /// All bytes of questions of this kind, one after the other.
+  /// Returns the bodies of all questions of this kind, one after the other.
   std::string told(link::member_question kind) const {
     std::string bytes;
     for (const auto& [whom, request] : asked)
@@ -62,7 +62,7 @@ protected:
         bytes += request.body;
     return bytes;
   }
-  /// Answers all questions of this kind that are open; nothing: no answer will come.
+  /// Ends all open questions of this kind with this answer; nothing: without an answer.
   void answer_asked(link::member_question kind, const std::optional<std::string>& body) {
     for (auto& [whom, request] : std::exchange(asked, {}))
       if (request.kind == kind)
@@ -103,13 +103,13 @@ protected:
     return system.spawn(run_session_actor, std::move(options));
   }
 
-  /// Answers the newest commit.
+  /// Answers the newest commit with these page statuses and newly leased slots.
   void answer_commit(const std::string& statuses, const std::string& slots = {}) {
     node.at_beat = [&] { node.commits.back().deliver(statuses, slots); };
     caf::anon_send(gateway, link::beat_atom_v, link::from_here{});
     settle();
   }
-  /// Answers the newest commit: all its pages are stored.
+  /// Answers the newest commit with the status `stored` for all its pages.
   void accept_commit() {
     auto pages = node.committed.back().size() / sizeof(link::filled_slot);
     answer_commit(std::string(pages, static_cast<char>(page_status::stored)));
@@ -121,7 +121,7 @@ protected:
     settle();
   }
 
-  /// Makes the node the only member, and reaches it.
+  /// Makes the node the only member of the cluster, and connects the client to it.
   void link() {
     auto cluster = std::make_shared<link::topology>();
     cluster->view.members.push_back(*discovery::decode_member(node.welcome.member));
@@ -132,8 +132,8 @@ protected:
   }
   void unlink() { board->set_topology(std::make_shared<link::topology>()); }
 
-  /// Breaks the connection to the node. The gateway goes on living and says nothing, as that of
-  /// another host would.
+  /// Breaks the connection to the node. The fake gateway lives on silently, as one on another host
+  /// would.
   void lose_node() {
     caf::anon_send(caf::actor_cast<caf::actor>(actor),
                    caf::down_msg{gateway.address(), caf::exit_reason::remote_link_unreachable});
@@ -151,7 +151,7 @@ protected:
       filled.length_bytes = 4096;
       link::append_record(job.filled, filled);
     }
-    // Alternating modes give each set a message of its own: sets of one mode would share it.
+    // Consecutive sets of one mode would share a message, so modes alternate.
     job.mode = first % 2 == 0 ? link::commit_mode::skip : link::commit_mode::store;
     ASSERT_TRUE(board->window.enter(job.bytes, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))

@@ -1,5 +1,5 @@
-// A client, used only by its public methods, connected over loopback to a node that is a fake
-// gateway with a real, small pool, and to that node's shard.
+// Tests of a client by its public methods only. It is connected over loopback to a node, which is a
+// fake gateway with a real, small pool, and to the node's shard.
 
 #include "client/async_calls.hpp"
 #include "client/cache_client.hpp"
@@ -190,7 +190,7 @@ TEST_F(connected_client_test, a_view_outlives_its_client) {
   EXPECT_TRUE(moved.intact());
 }
 
-/// A get ends holds of its client's look-ups, and the hold of a view is not one of these.
+/// A get ends the holds that look-ups of its client have made, but not the hold of a `page_view`.
 TEST_F(connected_client_test, a_get_leaves_the_hold_of_a_view_alone) {
   connect();
   node.memory.holds().limit(16);

@@ -1,4 +1,4 @@
-// The calls that move no bytes: exists and remove.
+// Tests of the calls that transfer no pages: exists and remove.
 
 #include "tests/client/actors/call_rig.hpp"
 
@@ -26,7 +26,7 @@ protected:
       link::append_record(bytes, each);
     return bytes;
   }
-  /// Makes the node answer with `said` for each page that it should remove.
+  /// Makes the node answer removals with the status `said` for each page.
   static void say_of_removed(played_node& node, page_status said) {
     node.says.removes = [said](const std::string& keys) {
       return std::string(*link::record_count<page_key>(keys), static_cast<char>(said));

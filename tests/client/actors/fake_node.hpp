@@ -16,36 +16,35 @@
 
 namespace peercache::client {
 
-/// What a fake gateway has heard, and what it will answer. A question for which it has nothing to
-/// say stays open until the test answers it, as it does at a node that is gone. Threads: the
-/// gateway's; the test's while the gateway has nothing to do, and before the first message.
+/// What a fake gateway has been asked and told, and what it answers. A question whose function
+/// (such as `removes`) is empty stays open until the test answers it, as at a frozen node. Threads:
+/// the gateway's; the test's while the gateway has nothing to do, and before the first message.
 struct fake_node {
   link::peer_welcome hello;
   link::session_welcome welcome;
   std::string refuses; ///< The error with which the node refuses every hello; empty: it accepts
                        ///< them.
   std::vector<caf::typed_response_promise<std::string, std::string>> commits;
-  std::vector<std::string> committed;   ///< Packed filled_slot of each commit.
-  std::vector<link::commit_mode> modes; ///< The mode of each commit.
+  std::vector<std::string> committed;   ///< For each commit: its packed filled_slot records.
+  std::vector<link::commit_mode> modes; ///< For each commit: its mode.
   std::vector<caf::typed_response_promise<std::string>> reservations;
-  std::vector<caf::typed_response_promise<std::string>> answers; ///< Answers to removes and
-                                                                 ///< promotes.
-  std::string abandoned;                                         ///< Packed slot_id of the slots
-                                                                 ///< that were given back.
-  std::string used;                                              ///< Packed used_page of all
-                                                                 ///< reports of reads.
-  std::vector<std::uint64_t> cleared;                            ///< Spaces that were cleared.
-  std::vector<std::string> removed;     ///< Packed page_key of each question.
-  std::vector<std::string> promoted;    ///< Packed promoted_page of each question.
-  std::vector<link::call_report> calls; ///< What clients told of their calls.
-  std::vector<metrics::samples> totals; ///< What clients told of their totals.
-  std::vector<link::gpu_report> on_gpu; ///< What clients told of the blocks on their GPUs.
-  std::string warmed;                   ///< Packed promoted_page of all prefetches.
-  std::string gone;                     ///< Names of gone nodes in all clears, a line each.
-  std::uint64_t evicted_bytes = 0;      ///< Bytes that the node was asked to evict from its disk.
+  /// Promises of answers to removes and promotes.
+  std::vector<caf::typed_response_promise<std::string>> answers;
+  std::string abandoned;                ///< Packed slot_ids that clients gave back.
+  std::string used;                     ///< Packed used_page records of all reports of reads.
+  std::vector<std::uint64_t> cleared;   ///< Spaces that the node was asked to clear.
+  std::vector<std::string> removed;     ///< For each removal: its packed page_keys.
+  std::vector<std::string> promoted;    ///< For each promote: its packed promoted_page records.
+  std::vector<link::call_report> calls; ///< Reports of clients on their calls.
+  std::vector<metrics::samples> totals; ///< Reports of clients on their totals.
+  std::vector<link::gpu_report> on_gpu; ///< Reports of clients on the blocks on their GPUs.
+  std::string warmed;                   ///< Packed promoted_page records of all prefetches.
+  std::string gone;                ///< Names of gone nodes that came with clears, one per line.
+  std::uint64_t evicted_bytes = 0; ///< Bytes that the node was asked to evict from its disk.
   bool has_disk = false;
-  bool loses_gpu = false;   ///< Reports of blocks on GPUs are answered with an error.
-  bool refuses_gpu = false; ///< Reports of blocks on GPUs are answered, and not taken.
+  bool loses_gpu = false; ///< Whether reports of blocks on GPUs are answered with an error.
+  /// Whether reports of blocks on GPUs are answered with false: not taken.
+  bool refuses_gpu = false;
   caf::result<bool> take_gpu(const std::string& told) {
     if (loses_gpu)
       return caf::make_error(caf::sec::runtime_error);
@@ -63,17 +62,19 @@ struct fake_node {
   std::function<std::string(const std::string& filled)> statuses_of;
   std::function<std::string(const std::string& keys)> removes;
   std::function<std::string(const std::string& pages)> promotes;
-  std::vector<std::string> held; ///< Packed used_page of each question.
-  std::string released;          ///< Packed used_page of the holds that `holder` has ended.
-  std::uint32_t holder = 0;      ///< Tag of the client that asked last for pages to be held.
-  std::uint32_t held_ms = 0;     ///< Time for which the last question asked to hold pages.
+  std::vector<std::string> held; ///< For each request to hold pages: its packed used_page records.
+  /// Packed used_page records of the holds that the client `holder` has ended.
+  std::string released;
+  std::uint32_t holder = 0;  ///< Tag of the client that last asked to hold pages.
+  std::uint32_t held_ms = 0; ///< Time in ms for which the last such request wants pages held.
   std::function<std::string(const std::string& pages)> holds;
   std::function<std::string()> view;
-  /// Called by the gateway at its next beat: a promise may be kept only in the actor that made it.
+  /// The gateway calls this at its next beat. Tests keep promises in it, because only the actor
+  /// that made a promise may keep it.
   std::function<void()> at_beat;
 };
 
-/// The node that has this pool.
+/// Returns the member of the cluster whose pool this is.
 inline discovery::member member_of(const storage::pool_memory& memory, const std::string& name) {
   discovery::member member;
   member.name = name;
@@ -93,7 +94,8 @@ inline fake_node fake_node_of(const storage::pool_memory& memory) {
 
 using answers_of_a_node = std::vector<caf::typed_response_promise<std::string>>;
 
-/// The answer to this question; it stays open where the node has nothing to say.
+/// Returns the promise of an answer to this question: kept by `says` at once, or left open if
+/// `says` is empty.
 inline caf::typed_response_promise<std::string>
 answer_to(link::gateway_actor::pointer self, answers_of_a_node& all,
           const std::function<std::string(const std::string&)>& says, const std::string& question) {

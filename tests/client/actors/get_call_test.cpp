@@ -9,13 +9,14 @@ using manner = lookup_server::manner;
 
 class get_call_test : public call_rig {
 protected:
-  /// Puts page `i` into the pool of `far`, and its place into the directory; returns the place.
+  /// Puts page `i` into the pool of `far`, and its location into the directory. Returns the
+  /// location.
   directory::page_location publish_far(std::size_t i) {
     const auto place = far.hold(key(i), bytes_of(i));
     shard.record(key(i), {place});
     return place;
   }
-  /// Records in the directory that page `i` is on the disk of `far`; returns the place.
+  /// Records in the directory that page `i` is on the disk of `far`. Returns the location.
   directory::page_location record_on_disk(std::size_t i) {
     directory::page_location place;
     place.node = far.self.id;
@@ -26,7 +27,7 @@ protected:
     shard.record(key(i), {place});
     return place;
   }
-  /// Makes `far` bring page `i` into its pool when it is asked for the page.
+  /// Makes `far` promote page `i` into its pool when a client asks it to.
   void bring(std::size_t i) {
     far.says.promotes = [this, i](const std::string&) {
       const auto place = far.hold(key(i), bytes_of(i));
@@ -42,7 +43,7 @@ protected:
       return said;
     };
   }
-  /// Waits until the condition holds; false when it does not within 20 s.
+  /// Waits up to 20 s until the condition holds. Returns whether it holds.
   static bool comes_true(const std::function<bool()>& condition) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!condition() && std::chrono::steady_clock::now() < end)
@@ -52,7 +53,7 @@ protected:
   void spoil(const played_node& holder, const directory::page_location& page) {
     holder.memory.slots().bytes(page.slot, page_bytes)[page_bytes / 2] ^= std::byte{1};
   }
-  /// What the client counted of its reads from `far`.
+  /// Returns what the client has counted in this metric for its reads from `far`.
   double counted(metrics::metric id) const {
     metrics::samples said;
     client->reads->add_to(said);
@@ -214,7 +215,7 @@ TEST_F(get_call_test, a_node_that_answers_for_some_pages_only_costs_the_others_a
   far.says.promotes = [this](const std::string& asked) {
     std::string said;
     if (link::record_at<link::promoted_page>(asked, 0).key != key(1))
-      return said; // Malformed: as if the node had not brought the page.
+      return said; // A malformed answer counts as if the node had not promoted the page.
     const auto place = far.hold(key(1), bytes_of(1));
     directory::append_answer(said, {&place, 1});
     return said;

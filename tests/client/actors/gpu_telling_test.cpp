@@ -1,4 +1,4 @@
-// What a session tells its node of the blocks on its engine's GPU, and when.
+// Tests of what a session tells its node of the blocks on its engine's GPU, and when.
 
 #include "tests/client/actors/client_fixture.hpp"
 
@@ -20,7 +20,7 @@ protected:
       caf::anon_send(actor, link::gpu_atom_v, link::from_here{});
     settle();
   }
-  /// Waits until this news has been told and the session has found that there is no more.
+  /// Waits until the session has told the node all that `news` has.
   void tell(const gpu_news& news) {
     note(news);
     pass(gpu_pause);

@@ -1,4 +1,4 @@
-// An exists that holds what it finds, and the reads that end its holds.
+// Tests of an `exists` that holds the pages that it finds, and of the reads that end its holds.
 
 #include "storage/page_holds.hpp"
 #include "tests/client/actors/call_rig.hpp"

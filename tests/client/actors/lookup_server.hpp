@@ -23,18 +23,19 @@
 
 namespace peercache::client {
 
-/// Where a node answers the look-ups and the other questions of clients, as the test says. Threads:
-/// its own; every method any.
+/// Plays the look-up port of a node: answers look-ups and other questions of clients as the test
+/// says. Threads: one of its own; every method may be called from any thread.
 class lookup_server {
 public:
   enum class manner {
     answers,
-    silent, ///< Takes the question, and does not answer.
-    breaks, ///< Closes the connection.
+    silent, ///< Takes questions, and does not answer.
+    breaks, ///< Closes a connection on which a question comes.
     raves,  ///< Sends bytes that are not an answer.
   };
 
-  /// What the node says to a question that is not a look-up; nothing: no answer.
+  /// Returns the node's answer to a question that is not a look-up; nothing: the node does not
+  /// answer.
   using speaker = std::function<std::optional<std::string>(const link::numbered_question&)>;
 
   explicit lookup_server(const incarnation& owner)
@@ -60,13 +61,14 @@ public:
     std::lock_guard hold(lock_);
     members_manner_ = how;
   }
-  /// Sets what is said to questions that are not look-ups. Without a speaker only hellos are
+  /// Sets the function that answers questions which are not look-ups. Without one, only hellos are
   /// answered.
   void say(speaker says) {
     std::lock_guard hold(lock_);
     says_ = std::move(says);
   }
-  /// Makes the node follow this view, by which other nodes own each key without a record.
+  /// Makes the node answer by this view, in which other nodes own all keys that it has no record
+  /// of.
   void follow(const directory::view_number& view) {
     std::lock_guard hold(lock_);
     view_ = view;
@@ -102,7 +104,8 @@ private:
     }
   }
 
-  /// Serves what has arrived on a connection. False: the connection has to be closed.
+  /// Serves the questions that have arrived on a connection. Returns false when the connection must
+  /// be closed.
   bool serve(connection& from) {
     char some[4096];
     const auto count = ::recv(from.socket.get(), some, sizeof some, MSG_DONTWAIT);

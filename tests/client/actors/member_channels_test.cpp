@@ -40,13 +40,13 @@ protected:
     thread.join();
   }
 
-  /// Waits until the listener has heard this.
+  /// Waits until the listener of the channels has been told `wanted`, event by event.
   void await_heard(const std::vector<bool>& wanted) {
     std::unique_lock guard{lock};
     EXPECT_TRUE(changed.wait_for(guard, 20s, [&] { return heard == wanted; }))
         << testing::PrintToString(heard);
   }
-  /// Asks one question, and waits for its end.
+  /// Asks one question, and waits until it is answered or ended.
   member_answers::outcome ask(member_question kind, const std::string& body,
                               steady_clock::duration within = 20s) {
     member_answers answers(channels, closing);
@@ -124,7 +124,7 @@ TEST_F(member_channels_test, a_wait_ends_with_its_deadline_with_the_client_and_n
   await_heard({true});
   const auto begun = steady_clock::now();
   const auto said =
-      ask(member_question::view, "", 50ms); // The server has no speaker, so it does not answer.
+      ask(member_question::view, "", 50ms); // Unanswered, because the server has no speaker.
   EXPECT_FALSE(said.body);
   EXPECT_EQ(said.how, question_end::late);
   EXPECT_GE(steady_clock::now() - begun, 50ms);
@@ -166,8 +166,8 @@ TEST_F(member_channels_test, no_more_questions_are_open_than_a_member_lets_be) {
     answers.ask(member.inc, member_question::view, "", until);
   answers.wait(until);
   EXPECT_GT(asked, 0u);
-  // Questions for views share only a few of the places at a member, so fewer of them are open than
-  // its limit.
+  // Only a few of a member's open questions may be questions for views, so fewer are open than its
+  // limit.
   EXPECT_LT(asked, link::member_questions_open_max);
   server.say({});
 }
@@ -184,7 +184,7 @@ TEST_F(member_channels_test, a_question_ends_with_its_time_and_keeps_its_place_a
   member_answers answers(channels, closing);
   for (std::size_t i = 0; i < 2 * link::member_questions_open_max; ++i)
     answers.ask(member.inc, member_question::remove, "", until);
-  // The channel must end these questions at `until`, because this wait is longer.
+  // Waits much longer than until `until`, because the channel itself must end the questions then.
   answers.wait(steady_clock::now() + 60s);
   EXPECT_GE(steady_clock::now(), until);
   std::size_t late = 0;
@@ -201,7 +201,7 @@ TEST_F(member_channels_test, a_question_ends_with_its_time_and_keeps_its_place_a
   server.say({});
 }
 
-/// Moves the channel on by its events until `is_done`.
+/// Hands the channel its socket's events until `is_done` returns true.
 void advance(member_channel& channel, steady_clock::time_point now,
              const std::function<bool()>& is_done) {
   while (!is_done()) {
@@ -220,10 +220,11 @@ TEST_F(member_channels_test, who_stood_still_hears_what_came_meanwhile_before_it
       net::frames::greeting(link::wire_version, "test", member.inc, link::member_question_magic),
       begun);
   advance(channel, begun, [&] { return channel.stands(); });
-  ASSERT_TRUE(channel.step(begun + member_channel::hello_every)); // Says the next hello.
+  ASSERT_TRUE(channel.step(begun + member_channel::hello_every)); // Sends the next hello.
   pollfd answered{channel.fd(), POLLIN, 0};
   ASSERT_EQ(::poll(&answered, 1, 20'000), 1);
-  // The event of the answer is not handed to the channel, as if those of other channels came first.
+  // The channel is not told that the answer has arrived, as if the loop were busy with events of
+  // other channels.
   EXPECT_TRUE(channel.step(begun + 10s));
   server.behave_to_members(manner::silent);
   ASSERT_TRUE(channel.step(begun + 10s + member_channel::hello_every));

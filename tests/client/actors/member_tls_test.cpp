@@ -1,4 +1,4 @@
-// Connections to members under TLS, and whose certificate is shown there.
+// Tests of a client's connections to members under TLS, by the certificate that a member shows.
 
 #include "actors/lookup_broker.hpp"
 #include "client/member_channels.hpp"
@@ -14,10 +14,11 @@
 namespace peercache::client {
 namespace {
 
-/// A node whose broker shows this certificate, and the way of a client to the member `there`.
+/// A node whose lookup broker has a certificate, and the channels of a client to the member
+/// `there`.
 class member_tls_test : public testing::Test {
 protected:
-  /// Whether the member is there, by what the connection says first.
+  /// Whether a client with the certificate `own` accepts a member that shows `shown`.
   bool is_reached(const net::tls_files& shown, const net::tls_files& own) {
     fake_node says;
     fake_shard unasked;

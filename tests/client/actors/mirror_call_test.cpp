@@ -7,7 +7,7 @@ namespace {
 
 using config::mirror_mode;
 
-/// Pages of `far` that this host may get a copy of.
+/// Tests of gets of pages of `far` that make a mirror of the page in this host's pool.
 class mirror_call_test : public call_rig {
 protected:
   void start_mirroring(mirror_mode mode, client_options options = {}) {
@@ -16,14 +16,14 @@ protected:
     for (std::size_t i = 1; i <= 2; ++i)
       shard.record(key(i), {far.hold(key(i), bytes_of(i))});
   }
-  /// Gives the pool leases of these slots, so that a get need not wait for slots: it waits some
-  /// milliseconds at most.
+  /// Leases these slots to the client, because a get waits only a few milliseconds for a slot to
+  /// mirror a page into.
   void lease(const std::vector<slot_id>& slots) {
     pool->leases.ask_for(1, slots.size());
     pool->leases.add(1, static_cast<std::uint32_t>(slots.size()), slots);
   }
   void lease() { lease({near.new_slot(page_bytes), near.new_slot(page_bytes)}); }
-  /// Number of pages that the node was told of, all of them as mirrors.
+  /// Returns the number of pages that the node was told of; expects that all are mirrors.
   std::size_t mirrored() {
     EXPECT_TRUE(flush());
     for (const auto mode : near.says.modes)
@@ -99,7 +99,7 @@ TEST_F(mirror_call_test, a_page_without_a_checksum_is_not_copied) {
   start_mirroring(mirror_mode::all, options);
   lease();
   auto place = far.hold(key(3), bytes_of(3));
-  place.checksum = 0; // Without a checksum nobody could say that the copy is the page.
+  place.checksum = 0; // Without a checksum nobody could tell whether a mirror has the page's bytes.
   shard.record(key(3), {place});
   expect_hit(3, page_origin::other_host);
   EXPECT_EQ(mirrored(), 0u);
@@ -107,7 +107,7 @@ TEST_F(mirror_call_test, a_page_without_a_checksum_is_not_copied) {
 
 TEST_F(mirror_call_test, a_slot_that_the_node_took_back_is_not_shown_and_goes_back) {
   start_mirroring(mirror_mode::all);
-  lease({slot_id{100}}); // No page should be put into this slot.
+  lease({slot_id{100}}); // The slot must stay empty.
   expect_hit(1, page_origin::other_host);
   EXPECT_EQ(mirrored(), 0u);
   settle(near);

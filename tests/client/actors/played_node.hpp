@@ -9,8 +9,8 @@
 
 namespace peercache::client {
 
-/// A node as a client's calls meet it: a pool that is real and small, and a gateway that says what
-/// the test tells it; at first it takes everything and has room for it.
+/// A node for a client's calls: a real, small pool, and a fake gateway that answers as the test
+/// says. By default it accepts every commit, and always has slots.
 struct played_node {
   explicit played_node(const std::string& name)
       : memory(make_small_pool()), says(fake_node_of(memory)), self(member_of(memory, name)) {
@@ -40,8 +40,8 @@ struct played_node {
     }
     return statuses;
   }
-  /// Puts this page into the pool, and returns its place. @param indexed processes of the host find
-  /// the page there
+  /// Puts this page into the pool, and returns its location. @param indexed whether the page is in
+  /// the host index, too, where processes of the host find it
   directory::page_location hold(const page_key& key, std::span<const std::byte> bytes,
                                 bool indexed = true) {
     const auto length_bytes = static_cast<std::uint32_t>(bytes.size());

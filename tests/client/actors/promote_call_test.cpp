@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-/// A call that asks one node, which answers when the test says so.
+/// A promote call that asks one node, which answers when the test lets it.
 class promote_call_test : public testing::Test {
 protected:
   promote_call_test() {
@@ -59,8 +59,8 @@ protected:
       plan.add(i, key(i), place());
     return plan;
   }
-  /// The answer of the node, which has each page that it is asked for, and answers all other
-  /// questions with nothing.
+  /// Returns the node's answer: to a promote, that it has each page; to any other question,
+  /// nothing.
   std::string answer(const link::numbered_question& asked) const {
     if (asked.kind != link::member_question::promote)
       return {};
@@ -70,7 +70,8 @@ protected:
       directory::append_answer(said, std::array{place()});
     return said;
   }
-  /// Waits until all that was asked before has ended: answers come in the order of the questions.
+  /// Waits until all earlier questions have ended: asks one more, because answers come in the order
+  /// of the questions.
   void await_earlier_answers() {
     close_signal open;
     member_answers after(channels, open);

@@ -179,7 +179,7 @@ TEST_F(session_actor_test, nothing_that_a_node_that_is_gone_was_asked_keeps_its_
 }
 
 TEST_F(session_actor_test, a_pool_that_goes_is_not_unmapped_by_who_lets_go_of_it) {
-  // The lock of the session is released with the pool's mapping.
+  // The session's lock is released when the client unmaps the pool.
   const auto session = node.welcome.lock_index;
   std::weak_ptr<own_pool> lost = board->pool();
   lose_node();
@@ -233,7 +233,7 @@ TEST_F(session_actor_test, owners_are_told_which_of_their_pages_were_read_twice_
   unlink();
 }
 
-/// A prefetch of one page, whose question is under way.
+/// A prefetch of one page, whose question the member has not answered yet.
 class prefetch_test : public client_fixture {
 protected:
   void begin() {

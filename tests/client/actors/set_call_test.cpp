@@ -12,7 +12,7 @@ protected:
     for (const auto& result : results)
       EXPECT_EQ(result.status, wanted) << to_string(result.status);
   }
-  /// The node answers no commit until the test does.
+  /// Leaves commits unanswered until the test answers them.
   void hold_commits() { near.says.statuses_of = nullptr; }
   static slot_id slot_of(const std::string& packed) { return link::record_at<slot_id>(packed, 0); }
 };
@@ -131,7 +131,7 @@ TEST_F(set_call_test, a_node_without_room_refuses_some_pages_and_takes_the_other
     link::append_record(slots, link::no_slot);
     if (lengths.size() == 3 * sizeof(std::uint32_t))
       link::append_record(slots, near.new_slot(page_bytes));
-    return slots; // The third page gets no slot.
+    return slots; // Only two slots, so the third page gets none.
   };
   const auto results = set({1, 2, 3});
   EXPECT_EQ(results[0].status, status::no_space);
@@ -158,7 +158,7 @@ TEST_F(set_call_test, a_slot_that_the_node_took_back_is_not_shown_and_goes_back)
   start();
   near.says.slots_for = [](const std::string&) {
     std::string slots;
-    link::append_record(slots, slot_id{9}); // No page should be put into this slot.
+    link::append_record(slots, slot_id{9}); // The slot must stay empty.
     return slots;
   };
   expect_all(set({1}), status::refused);

@@ -8,8 +8,8 @@
 
 namespace peercache::client::test {
 
-/// The functions of the fake libcuda (tests/support/fake_cuda) that tests call. The fake library is
-/// loaded in the way in which the product loads the driver's.
+/// The functions of the fake CUDA driver (tests/support/fake_cuda) that tests call, looked up in
+/// the library as the product looks up the driver's functions.
 struct fake_gpu {
   void* (*allocate)(std::size_t bytes);
   void (*release)(void* device);
@@ -21,7 +21,7 @@ const fake_gpu& gpu();
 
 handoff::test::tensor_memory fake_gpu_memory(std::size_t bytes);
 
-/// Options of a worker over TCP that finds the fake GPU.
+/// Returns options of a worker over TCP that uses the fake CUDA driver.
 worker_options gpu_options();
 
 } // namespace peercache::client::test

@@ -10,7 +10,7 @@ namespace {
 
 using handoff::room_state;
 
-/// A worker's layout with one page in each of K and V.
+/// Returns a worker's layout with one page, whose K and V lie in `k` and `v`.
 handoff::kv_layout layout_on(const handoff::test::tensor_memory& k,
                              const handoff::test::tensor_memory& v, const worker_memory& with_aux) {
   auto layout = with_aux.layout();

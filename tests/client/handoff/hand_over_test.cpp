@@ -107,8 +107,8 @@ TEST(hand_over, fails_when_the_other_worker_ends_and_says_which_one_it_was) {
   pair.meet(1, {2});
   pair.decode.reset();
   ASSERT_TRUE(eventually([&] { return pair.sending->state.poll() == room_state::failed; }));
-  // A worker that ends in order may have said that it gives its memory back before its connection
-  // ended.
+  // A worker that ends in order announces that it gives its memory back; its peer may hear of that
+  // before the connection ends.
   EXPECT_THAT(pair.prefill->failure(pair.sending->id)->reason,
               testing::AnyOf(HasSubstr("ended"), HasSubstr("gives its memory back")));
 }
@@ -193,7 +193,8 @@ TEST(worker, listens_for_other_hosts_only_when_it_is_told_to) {
   auto options = tcp_options();
   options.host = "0.0.0.0";
   EXPECT_EQ(prefill_worker::start(options, memory.layout()).error().code, errc::refused);
-  options.host = "192.0.2.1"; // No address of this machine: refused before a port is opened.
+  // Not an address of this machine, so the worker must refuse it before it opens a port.
+  options.host = "192.0.2.1";
   EXPECT_EQ(prefill_worker::start(options, memory.layout()).error().code, errc::refused);
   options.host = "0.0.0.0";
   options.insecure_cluster = true;
@@ -225,7 +226,7 @@ TEST(worker, of_an_impossible_layout_does_not_start) {
   EXPECT_EQ(decode_worker::start(tcp_options(), layout).error().code, errc::invalid_argument);
 }
 
-/// The descriptors that a process may watch are bounded (fs.epoll.max_user_watches).
+/// The kernel limits how many descriptors a user may watch by epoll (fs.epoll.max_user_watches).
 TEST(decode_worker, that_the_kernel_lets_watch_nothing_more_does_not_start) {
   const worker_memory memory;
   std::size_t refused = 0;

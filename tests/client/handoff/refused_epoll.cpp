@@ -9,7 +9,8 @@ namespace {
 
 thread_local std::optional<std::size_t> adds_left;
 
-/// Counts a descriptor that is added; returns whether it is the one to refuse.
+/// Counts one more descriptor that is added to an epoll. Returns whether the test wants this one
+/// refused.
 bool is_refused() noexcept {
   if (!adds_left)
     return false;
@@ -25,8 +26,8 @@ bool is_refused() noexcept {
 
 extern "C" int epoll_ctl(int poll, int what, int descriptor, epoll_event* event) noexcept {
   static const auto libcs = reinterpret_cast<decltype(&epoll_ctl)>(::dlsym(RTLD_NEXT, "epoll_ctl"));
-  // Only descriptors of ours are refused. CAF's, which are not edge-triggered, end the process if
-  // they are refused.
+  // Only PeerCache's descriptors, which are edge-triggered, are refused: CAF would end the process
+  // if one of its own were.
   const bool ours = what == EPOLL_CTL_ADD && (event->events & EPOLLET) != 0;
   if (ours && is_refused()) {
     errno = ENOSPC;

@@ -4,8 +4,8 @@
 
 namespace peercache::client::test {
 
-/// While this lives, the kernel refuses one descriptor of those that this thread adds to epolls of
-/// `net::event_poll`: the one after `first` others, as if the user had no watch left.
+/// While this object lives, one epoll_ctl by which this thread adds a descriptor to a
+/// `net::event_poll` fails, after `first` that succeed, as if the user had no watch left.
 class refused_epoll {
 public:
   explicit refused_epoll(std::size_t first);

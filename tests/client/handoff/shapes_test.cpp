@@ -27,7 +27,7 @@ struct rank_of {
     worker = std::move(*started);
   }
   fake_worker memory;
-  std::unique_ptr<Worker> worker; ///< The worker, which ends before its memory does.
+  std::unique_ptr<Worker> worker; ///< Declared after the memory, so that the worker ends first.
 };
 using prefill_rank = rank_of<prefill_worker>;
 using decode_rank = rank_of<decode_worker>;
@@ -56,7 +56,8 @@ struct two_engines {
   std::vector<std::unique_ptr<decode_rank>> decode;
 };
 
-/// Hands one room over from all ranks of prefill to all of decode; returns what was wrong.
+/// Hands one room over from all ranks of prefill to all ranks of decode. Returns what went wrong;
+/// empty if nothing did.
 std::string hand_over(two_engines& engines, const room_items& from, const room_items& to) {
   const handoff::room_id room{99};
   std::vector<room_watch> receiving;

@@ -43,7 +43,7 @@ mute_engine::mute_engine() {
   self.side = handoff::engine_side::transfer;
   self.process = incarnation::random();
   self.cluster = tcp_options().cluster;
-  self.data_port = 1; // Nobody reads from this port.
+  self.data_port = 1; // Nobody connects to this port.
   self.data_host = "127.0.0.1";
   auto listening = handoff::worker_links::listen({}, self);
   EXPECT_TRUE(listening) << listening.error().message;

@@ -15,14 +15,14 @@
 
 namespace peercache::client::test {
 
-/// A transfer worker over TCP, with memory that it has registered.
+/// A transfer worker over TCP, and memory that is registered with it.
 struct transfer_engine {
   explicit transfer_engine(std::size_t bytes, const worker_options& options = tcp_options());
 
   std::uint64_t at(std::size_t offset) const;
   handoff::memory_range all() const { return {at(0), memory.size()}; }
   handoff::worker_address address() const { return {"127.0.0.1", worker->port()}; }
-  /// Calls the other engine, and waits.
+  /// Transfers these pieces to or from the engine `with`, and waits for the outcome.
   transfer_outcome call(handoff::transfer_direction direction, const transfer_engine& with,
                         std::vector<handoff::transfer_piece> pieces,
                         std::chrono::nanoseconds timeout = std::chrono::seconds(30));
@@ -30,10 +30,11 @@ struct transfer_engine {
   bool is_filled_with(std::byte value) const;
 
   std::vector<std::byte> memory;
-  std::unique_ptr<transfer_worker> worker; ///< The worker, which ends before its memory does.
+  /// Declared after the memory, so that the worker ends first.
+  std::unique_ptr<transfer_worker> worker;
 };
 
-/// A transfer engine that stays connected with everybody, and answers nobody.
+/// A transfer engine that accepts connections, and answers no request.
 class mute_engine {
 public:
   mute_engine();
@@ -42,7 +43,7 @@ public:
   mute_engine& operator=(const mute_engine&) = delete;
 
   handoff::worker_address address() const { return {"127.0.0.1", links_->port()}; }
-  /// How often this engine was asked to read.
+  /// Returns how many writes this engine was asked to carry out, by reading from the caller.
   std::size_t writes() const noexcept { return writes_.load(); }
 
 private:

@@ -67,7 +67,8 @@ TEST(transfer_worker, of_many_threads_keeps_their_calls_apart) {
         const auto outcome = from.call(i % 2 == 0 ? write : read, to,
                                        {{one.at(i * bytes), two.at(i * bytes), bytes}});
         const bool local_is_one = &from == &one;
-        // A call whose own memory is the other engine's is refused before anything is sent.
+        // If the pieces' local memory belongs to the other engine, the call must be refused before
+        // anything is sent.
         const bool possible = (i % 2 == 0) == local_is_one;
         EXPECT_EQ(outcome.state == call_state::done, possible) << outcome.reason;
       }
@@ -133,7 +134,8 @@ TEST(transfer_worker, writes_nothing_after_a_call_has_returned) {
                  std::chrono::milliseconds(round));
     std::fill(destination.memory.begin(), destination.memory.end(), std::byte{0xaa});
     cut_short += outcome.state == call_state::done ? 0 : 1;
-    // Another call passes everything that the first one may have left on its way.
+    // One more call: when it is done, everything that the first call may have left on its way has
+    // arrived.
     std::vector<std::byte> small(64);
     ASSERT_EQ(one.call(write, two, {}).state, call_state::done);
     ASSERT_TRUE(destination.is_filled_with(std::byte{0xaa})) << "round " << round;
@@ -159,7 +161,7 @@ TEST(transfer_worker, gives_memory_back_in_the_middle_of_a_call) {
   }
 }
 
-/// A peer whose links live and whose reads stand still.
+/// The peer's connections live, but it never finishes a read.
 TEST(transfer_worker, drops_a_peer_that_never_says_that_it_has_stopped_reading) {
   mute_engine mute;
   auto options = tcp_options();

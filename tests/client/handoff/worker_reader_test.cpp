@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Reads a page from a peer whose port takes connections and answers nothing.
+/// Reads a page from a peer whose port accepts connections and never answers.
 /// @param patience until the read's deadline @return how the read ended
 page_status read_from_a_mute_peer(const worker_options& options, milliseconds patience) {
   const auto mute = net::listen_on("127.0.0.1", 0, 8);
@@ -44,7 +44,7 @@ worker_options options_with(milliseconds connect_timeout) {
 TEST(worker_reader, waits_for_a_peer_that_is_slow_to_connect_as_long_as_its_worker_says) {
   EXPECT_EQ(read_from_a_mute_peer(options_with(milliseconds(20)), milliseconds(60'000)),
             page_status::unreachable);
-  // Longer than a client waits for a connection.
+  // The read's 700 ms are longer than the default wait for a connection, which must not end it.
   EXPECT_EQ(read_from_a_mute_peer(options_with(milliseconds(60'000)), milliseconds(700)),
             page_status::timed_out);
 }

@@ -12,11 +12,11 @@
 
 namespace peercache::client::test {
 
-/// Waits until the condition holds; false when it does not for a long time.
+/// Waits until the condition holds. Returns false when it still does not after a long time.
 bool eventually(const std::function<bool()>& holds);
 
-/// Memory of a worker with one K and one V buffer and one aux field. Each byte of a page says which
-/// room and which place in it the page was filled for.
+/// Memory of a worker with one K and one V buffer and one aux field. `fill` gives all bytes of a
+/// page one value (in V with the top bit flipped), by which `has` recognizes it.
 class worker_memory {
 public:
   static constexpr std::uint32_t pages = 64;
@@ -47,7 +47,7 @@ struct worker_pair {
   /// Opens the room on both sides and waits until prefill may send.
   void meet(std::uint64_t room, std::vector<std::uint32_t> decode_pages,
             std::uint32_t prefix_pages = 0);
-  /// Ends the room on both sides.
+  /// Ends the room of `meet` on both sides.
   void part();
 
   worker_memory prefill_memory, decode_memory;

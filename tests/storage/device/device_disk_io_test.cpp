@@ -38,7 +38,7 @@ std::vector<std::unique_ptr<disk_io>> versions(const std::string& folder) {
   return made;
 }
 
-/// Runs `what` in a child process and returns its answer, a text without line breaks.
+/// Runs `what` in a child process. Returns what `what` returned: a text without line breaks.
 std::string said_by_child(const std::function<std::string()>& what) {
   int pipe_ends[2];
   EXPECT_EQ(::pipe(pipe_ends), 0);
@@ -59,7 +59,8 @@ std::string said_by_child(const std::function<std::string()>& what) {
   return text;
 }
 
-/// Makes io_uring_setup fail with this errno from now on, as it does in a container.
+/// Makes io_uring_setup fail with this errno for the rest of this process, as a container's seccomp
+/// filter does.
 bool forbid_io_uring(int error_number) {
   sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), // Loads the number of the system call.
@@ -71,8 +72,8 @@ bool forbid_io_uring(int error_number) {
          ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/// Writes a block through `open_disk` and reads it back. Returns "posix: works (<why it is not
-/// io_uring>)", or an error.
+/// Writes a block through `open_disk` and reads it back. Returns a text such as "posix: works (<why
+/// io_uring is not used>)", or an error.
 std::string opened_and_tried(const std::string& folder) {
   auto opened = open_disk(folder, 8);
   if (!opened)
@@ -180,8 +181,8 @@ TEST(device_disk_io, files_are_their_owners_only_and_have_their_room_at_once) {
   }
 }
 
-/// A write that crosses the limit of a file's length is done by the kernel only in part; the
-/// disk_io has to ask for the rest to learn the error.
+/// The kernel writes only a part of a write that crosses the limit of a file's length, without an
+/// error; only a write of the rest returns the error.
 TEST(device_disk_io, the_rest_of_a_short_write_is_asked_for) {
   const device_folder folder;
   for (const auto& io : versions(folder.path())) {
@@ -247,8 +248,7 @@ TEST(device_disk_io, more_files_than_the_rings_table_has_places_are_kept_apart) 
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
-/// A file system of one MiB for tests that fill it; skips them where this process may not mount
-/// one.
+/// Tests that fill a file system of one MiB; skipped where this process may not mount one.
 class full_device : public testing::Test {
 protected:
   void SetUp() override {
@@ -298,7 +298,7 @@ TEST(uring_disk_io, memory_beyond_the_limit_of_locked_memory_is_used_unregistere
     GTEST_SKIP() << "no io_uring";
   const auto said = said_by_child([&]() -> std::string {
     const rlimit none{0, 0};
-    // Root may lock any amount of memory, so the child becomes the user nobody.
+    // The child becomes the user nobody, because root may lock any amount of memory.
     if (::chown(folder.path().c_str(), 65534, 65534) != 0 ||
         ::setrlimit(RLIMIT_MEMLOCK, &none) != 0 || (::getuid() == 0 && ::setuid(65534) != 0))
       return "cannot become nobody";

@@ -7,8 +7,8 @@
 
 namespace peercache::storage {
 
-/// A new folder beside the test program, hence on a disk and not in memory; the destructor removes
-/// it.
+/// A new folder beside the test program, because /tmp may be in memory and not on a disk. The
+/// destructor removes the folder.
 class device_folder {
 public:
   device_folder() {

@@ -33,14 +33,14 @@ void expect_refused(const std::string& folder, const folder_owner& owner, errc c
   for (const auto& word : words)
     EXPECT_THAT(claim.error().message, HasSubstr(word));
   if (code == errc::invalid_argument)
-    return; // A name or a path that `look` does not judge.
+    return; // Invalid names and paths are for `take` only; `look` does not check them.
   const auto looked = folder_claim::look(folder, owner);
   ASSERT_FALSE(looked);
   EXPECT_EQ(looked.error().code, code);
   EXPECT_EQ(looked.error().message, claim.error().message);
 }
 
-/// A process that holds a claim of the folder until it is killed.
+/// A child process that has claimed the folder until it is killed.
 class holder {
 public:
   explicit holder(const std::string& folder) {

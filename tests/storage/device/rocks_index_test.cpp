@@ -35,7 +35,8 @@ record_header record(std::uint64_t number, std::uint64_t sequence) {
 
 using sequences = std::map<page_key, std::uint64_t>;
 
-/// The records that `load` finds in an index. `next_sequence`: nothing when records may be missing.
+/// What `load` finds in an index: its records, and the next sequence, which is nothing when records
+/// may be missing.
 struct found {
   std::optional<std::uint64_t> next_sequence;
   sequences records;
@@ -65,7 +66,7 @@ std::unique_ptr<offset_index> open(const device_folder& folder) {
   return index ? std::move(*index) : nullptr;
 }
 
-/// Commits a batch as a store does, and waits for the wake and the result.
+/// Commits a batch as a store does: waits until the index wakes the owner, and returns the result.
 result<void> commit(offset_index& index, offset_index_batch batch) {
   std::mutex mutex;
   std::condition_variable woken;
@@ -157,9 +158,9 @@ TEST(rocks_index, a_folder_has_one_process) {
   EXPECT_EQ(load(*first).records.size(), 1u);
 }
 
-/// A bit is flipped in one file of RocksDB after the other. The index has to be complete then, or
-/// `load` fails, or opening throws it away; it never has a record that was not committed (`load` of
-/// this file checks each).
+/// Flips a bit in one file of RocksDB after the other. Each time either the index is complete, or
+/// `load` fails, or opening discards the index. An index must never have a record that was not
+/// committed; the `load` of this file checks that.
 TEST(rocks_index, flipped_bits_are_told) {
   std::mt19937_64 random(1);
   sequences model;
@@ -180,7 +181,7 @@ TEST(rocks_index, flipped_bits_are_told) {
         ASSERT_TRUE(index->commit_now(batch));
         if (i == 101)
           index = nullptr;
-        if (!index) // Opening again moves the records from the log to a file of their own.
+        if (!index) // RocksDB moves records from its log to a table file when it opens.
           index = open(folder);
       }
     }

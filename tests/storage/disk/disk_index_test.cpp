@@ -19,7 +19,8 @@ disk_index::entry page(std::uint32_t number) {
   return made;
 }
 
-/// Walks in steps of three pages and calls `between` after each; returns the pages that were met.
+/// Walks over the index in steps of three pages, and calls `between` after each step. Returns the
+/// keys that the walk has met.
 std::multiset<page_key> walk(disk_index& index, const std::function<void()>& between) {
   std::multiset<page_key> met;
   std::uint64_t at = 0;

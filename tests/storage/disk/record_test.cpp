@@ -89,8 +89,7 @@ TEST(record, every_torn_one_is_found) {
     record_header torn{};
     std::memset(static_cast<void*>(&torn), 0, sizeof torn);
     std::memcpy(static_cast<void*>(&torn), &sealed, there);
-    // The bytes that are missing from a torn header may have been zeros, and then the header is
-    // whole.
+    // If the bytes that are missing from a torn header were zeros, the header is whole.
     if (std::memcmp(&torn, &sealed, sizeof torn) != 0) {
       ASSERT_EQ(fault_of(torn), record_fault::torn) << there << " bytes";
     }

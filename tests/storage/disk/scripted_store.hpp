@@ -8,7 +8,7 @@
 
 namespace peercache::storage {
 
-/// A store without files: at the poll after a request its device answers what the test says.
+/// A disk_store without files: at the poll after a request it ends the request as the test says.
 class scripted_store final : public disk_store {
 public:
   std::string_view name() const noexcept override { return "scripted"; }
@@ -84,9 +84,9 @@ public:
 
   disk_index index;
   disk_status device = disk_status::ok;
-  bool busy = false;    ///< The store turns all requests away.
-  bool stalled = false; ///< The store ends no request.
-  bool lru = false;     ///< A read moves its page to the end of the order of eviction.
+  bool busy = false;    ///< Whether the store refuses all requests for now.
+  bool stalled = false; ///< Whether the store ends no request.
+  bool lru = false;     ///< Whether a read makes its page the last to be evicted.
   std::map<page_key, bool> rotten;
   std::uint64_t own_bytes = 0; ///< Bytes that the store uses in addition to its pages.
   /// Whether the store has another record of the page by the time that a read ends as `corrupt`.

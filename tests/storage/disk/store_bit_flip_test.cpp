@@ -28,8 +28,8 @@ disk_store_options tiny_store(std::uint64_t node = 22) {
 
 constexpr std::uint32_t pages = 24;
 
-/// The disk of a store that was closed, or that lost its power and kept all that it had written;
-/// and the pages that were written.
+/// What a store has left: its disk, after a close or after a power cut that lost no write; and the
+/// pages that were written.
 struct lived {
   std::unique_ptr<memory_disk_io> disk;
   std::map<std::uint32_t, std::vector<test_page>> tried;
@@ -53,10 +53,10 @@ struct place {
   std::uint64_t offset_bytes = 0;
 };
 
-/// The places of all blocks, in all files, that hold data; or only of those blocks that hold no
-/// page.
+/// Returns the places of all blocks with data in all files; with `metadata_only`, only of blocks
+/// that hold no part of a page.
 std::vector<place> blocks_of(const memory_disk_io& disk, bool metadata_only) {
-  // The magics of all header blocks and trailers begin with these letters.
+  // All magic numbers of header blocks and trailers begin with these letters.
   constexpr std::string_view ours = "PC";
   std::vector<place> found;
   for (const auto& file : disk.files()) {
@@ -79,12 +79,12 @@ struct seen {
   std::uint64_t ok = 0;
   std::uint64_t lost = 0;
   std::uint64_t wrong = 0;
-  std::uint64_t counted = 0; ///< Losses that the store has counted, under whatever name.
+  std::uint64_t counted = 0; ///< All losses that the store has counted: the sum over its counters.
 
   bool all_told() const noexcept { return lost == 0 || counted != 0; }
 };
 
-/// Opens a store over a damaged disk and reads every page.
+/// Opens a store on a damaged disk, and reads every page that was written before.
 seen look(const store_kind& kind, memory_disk_io& disk, const lived& before) {
   store_harness again(kind, disk, tiny_store());
   again.know(before.tried);
@@ -107,8 +107,8 @@ void flip_somewhere(memory_disk_io& disk, const std::vector<place>& blocks,
                 static_cast<unsigned>(random() % 8));
 }
 
-/// Flips a bit in the part of a header block or trailer that is used: at the beginning of the
-/// block, or in its last 64 bytes.
+/// Flips a bit in the used part of a header block or trailer: near the beginning of the block, or
+/// in its last 64 bytes.
 void flip_metadata(memory_disk_io& disk, const std::vector<place>& blocks,
                    std::mt19937_64& random) {
   const auto& block = blocks[random() % blocks.size()];
@@ -144,7 +144,7 @@ TEST_P(disk_store_damage, flipped_bits_give_no_wrong_byte) {
       damaged_rounds += now.lost != 0 ? 1 : 0;
     }
   }
-  // The flips did harm, and pages that they did not hit were served.
+  // The test is worth something only if flips damaged pages in many rounds.
   EXPECT_GT(damaged_rounds, static_cast<std::uint64_t>(rounds / 2));
   EXPECT_GT(all.ok, static_cast<std::uint64_t>(rounds) * pages / 3);
 }
@@ -180,8 +180,8 @@ TEST_P(disk_store_damage, with_the_checksum_switched_off_flipped_bits_give_wrong
   EXPECT_GT(wrong, 0u);
 }
 
-/// A bucket that ends behind a record looks like one that was never longer, so not every loss is
-/// told.
+/// A bucket that was cut right after a record looks as if it was never longer, so the store cannot
+/// report every loss.
 TEST_P(disk_store_damage, files_that_were_cut_short_give_no_wrong_byte) {
   std::mt19937_64 random(4);
   std::uint64_t lost = 0;
@@ -305,8 +305,7 @@ TEST_P(disk_store_damage, another_nodes_folder_has_nothing_for_us) {
   }
 }
 
-/// Puts another node's file under its name among ours, in place of a file of ours that has this
-/// name.
+/// Copies a file of another node's store into this disk; replaces a file of the same name.
 void plant(memory_disk_io& into, const std::string& name, const std::vector<std::byte>& bytes) {
   for (auto end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1))
     EXPECT_TRUE(into.make_folder(name.substr(0, end)));
@@ -326,7 +325,7 @@ TEST_P(disk_store_damage, files_of_another_node_among_ours_are_not_served) {
     std::uint64_t planted = 0;
     for (const auto& name : theirs.disk->files()) {
       const auto bytes = theirs.disk->contents(name);
-      if (bytes.empty() || planted == 3) // Three files are planted; our other files stay.
+      if (bytes.empty() || planted == 3) // Plants three files; this store's other files stay.
         continue;
       ASSERT_NO_FATAL_FAILURE(plant(*disk, name, bytes));
       ++planted;

@@ -243,7 +243,7 @@ TEST_P(disk_store_conformance, an_eviction_takes_pages_first_and_their_room_when
   for (int i = 0; i < 20; ++i)
     there.step();
   EXPECT_LE(there.store().stats().used_bytes, before.used_bytes - 500'000);
-  // The pages that were evicted are those that were written first.
+  // Expects that the store has evicted the pages that were written first.
   std::set<page_key> gone;
   for (const auto& page : eviction.pages)
     gone.insert(page.key);

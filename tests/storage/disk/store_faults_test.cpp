@@ -84,8 +84,8 @@ void busy_life(store_harness& there) {
   there.settle();
 }
 
-/// Expects that a store whose device has healed serves pages, takes pages, and finds those again
-/// that it called durable.
+/// Expects that a store whose device works again serves pages, accepts new pages, and after a
+/// restart finds all pages that it called durable.
 void expect_healthy(const store_kind& kind, store_harness& there) {
   EXPECT_EQ(there.wrong_pages(), 0u);
   ASSERT_EQ(there.write_and_settle({.number = 500}), disk_status::ok);
@@ -111,7 +111,8 @@ TEST_P(disk_store_faults, any_operation_may_fail_once) {
                           disk_operation::metadata})
     for (const int error : {EIO, ENOSPC}) {
       std::uint64_t nth = 0;
-      // A busy life has fewer operations of some kinds: it ends with the first that never came.
+      // Ends when `busy_life` has fewer than `nth` operations of this kind, so that none has
+      // failed.
       for (bool has_failed = true; has_failed && nth < 90; ++nth) {
         SCOPED_TRACE("operation " + std::to_string(static_cast<int>(what)) + " number " +
                      std::to_string(nth) + " error " + std::to_string(error));

@@ -110,7 +110,8 @@ store_harness::store_harness(const store_kind& kind, memory_disk_io& io,
     : io_(io), store_(kind.make(io, options)) {}
 
 store_harness::~store_harness() {
-  // The store waits for requests on their way, which use the memory that is freed next.
+  // The store's destructor waits for requests on their way, which use the memory that is freed
+  // next.
   store_.reset();
   for (auto& [tag, left] : on_way_)
     std::free(left.memory);
@@ -145,7 +146,7 @@ std::byte* store_harness::make_memory(std::uint32_t length_bytes) {
 
 void store_harness::drop_memory(std::byte* memory, std::uint32_t length_bytes) {
   const auto bytes = static_cast<std::uint32_t>(in_blocks(std::max(length_bytes, 1u)));
-  // The memory is overwritten, so that a late use of it by the store is found out.
+  // Overwrites the memory, so that the test notices if the store still uses it.
   std::memset(memory, 0xEE, bytes);
   memory_[bytes].push_back(memory);
 }

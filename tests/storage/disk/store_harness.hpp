@@ -16,7 +16,7 @@
 
 namespace peercache::storage {
 
-/// A kind of store that the suites of this folder run with.
+/// A kind of store (bucket, file_per_key or offset) with which the tests of this folder run.
 struct store_kind {
   const char* name = nullptr;
   std::unique_ptr<disk_store> (*make)(disk_io& io, const disk_store_options& options) = nullptr;
@@ -43,9 +43,8 @@ std::uint64_t checksum_of(const test_page& page);
 /// Options of a store with small buckets, so that a test fills several.
 disk_store_options small_store(std::uint64_t size_bytes = 64u << 20);
 
-/// Drives a store over a memory disk as the disk tier does, with a clock of its own, and checks the
-/// store's contract: each write and read has one event, and a page that was read was written under
-/// its key.
+/// Drives a store on a memory disk as the disk tier does, with a simulated clock. Checks that each
+/// write and read gets exactly one event, and that a page that was read was written under its key.
 class store_harness {
 public:
   store_harness(const store_kind& kind, memory_disk_io& io, const disk_store_options& options);
@@ -57,7 +56,7 @@ public:
   /// Recovers the store and checks that `find` knows each page that was reported.
   result<recovery_report> recover(const recovery_options& options = {.waiting_threads = 2});
 
-  /// Steps until the store takes the write or read, and does not wait for its event.
+  /// Steps until the store accepts the write or read; does not wait for its event.
   void write(const test_page& page);
   void read(std::uint32_t number);
   /// Runs the store until every write and read has its event. The clock moves to the times at which
@@ -73,17 +72,17 @@ public:
   disk_status read_and_settle(std::uint32_t number);
 
   std::size_t on_way() const noexcept { return on_way_.size(); }
-  /// The status with which the last write, or the last read, of this page ended; nothing when there
-  /// was none.
+  /// Return the status with which the last write, or the last read, of this page ended; nothing
+  /// when there was none.
   std::optional<disk_status> written(std::uint32_t number) const;
   std::optional<disk_status> was_read(std::uint32_t number) const;
   std::uint64_t events(disk_event::kind what, disk_status status) const;
 
-  /// How many reads brought bytes that were never written under their key.
+  /// Returns how many reads returned bytes that were never written under their key.
   std::uint64_t wrong_pages() const noexcept { return wrong_pages_; }
-  /// The page of each key that must be found: the last of its writes whose event was `ok`.
+  /// For each key that must be found: the page of its last write whose event was `ok`.
   const std::map<std::uint32_t, test_page>& durable() const noexcept { return durable_; }
-  /// For each key, every page that may be found, also when its write failed or was cut off.
+  /// For each key: all pages that may be found, including those whose write failed or was cut off.
   const std::map<std::uint32_t, std::vector<test_page>>& tried() const noexcept { return tried_; }
   /// Adds pages that may be found, because an earlier store on this disk wrote them.
   void know(const std::map<std::uint32_t, std::vector<test_page>>& pages);
@@ -106,13 +105,13 @@ private:
   disk_clock::time_point now_{std::chrono::hours(1)};
   std::uint64_t tags_ = 0;
   std::map<std::uint64_t, transfer> on_way_;
-  /// Memory that is not in use, by its size in bytes.
+  /// Memory for pages that is not in use, by its size in bytes.
   std::map<std::uint32_t, std::vector<std::byte*>> memory_;
   std::map<std::uint32_t, disk_status> written_;
   std::map<std::uint32_t, disk_status> read_;
   std::map<std::pair<disk_event::kind, disk_status>, std::uint64_t> events_;
   std::map<std::uint32_t, test_page> durable_;
-  /// The tag of the write that is in `durable_`, for each key.
+  /// For each key: the tag of the write whose page is in `durable_`.
   std::map<std::uint32_t, std::uint64_t> newest_;
   std::map<std::uint32_t, std::vector<test_page>> tried_;
   std::uint64_t wrong_pages_ = 0;

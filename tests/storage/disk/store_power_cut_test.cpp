@@ -15,7 +15,7 @@ class disk_store_power_cut : public disk_stores {};
 INSTANTIATE_TEST_SUITE_P(kinds, disk_store_power_cut, testing::ValuesIn(all_store_kinds()),
                          name_of);
 
-/// What a store had done when the power went away.
+/// What a store had done when its power was cut.
 struct life {
   std::map<std::uint32_t, test_page> durable; ///< Pages that must be found afterwards.
   std::map<std::uint32_t, std::vector<test_page>> tried;
@@ -28,10 +28,10 @@ disk_store_options three_buckets() {
   return options;
 }
 
-/// One run of the store until the power cut, or until `recover` fails. It fills three buckets and
-/// more: pages have many sizes, several are on their way together, some are replaced, one is
-/// erased, some are evicted. One bucket is closed because it is full, one because of its age (the
-/// clock passes 11 s), and one is still open at the end.
+/// Runs the store until the power cut, or until `recover` fails. The run fills more than three
+/// buckets: pages have many sizes, several are written at a time, some are replaced, one is erased,
+/// some are evicted. One bucket is closed because it is full, one because of its age (the clock
+/// passes 11 s), and one is still open at the end.
 life live(const store_kind& kind, memory_disk_io& io) {
   store_harness there(kind, io, three_buckets());
   std::set<std::uint32_t> gone;
@@ -74,8 +74,8 @@ life live(const store_kind& kind, memory_disk_io& io) {
   return state();
 }
 
-/// Expects that every durable page is found, in its version or one that was written later, and that
-/// no byte is wrong.
+/// Expects that every durable page is found, in the durable version or one that was written later,
+/// and that no byte is wrong.
 void expect_found(const store_kind& kind, memory_disk_io& left, const life& before) {
   store_harness again(kind, left, three_buckets());
   again.know(before.tried);

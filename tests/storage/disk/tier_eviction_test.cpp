@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t page_bytes = 4 * disk_block_bytes;
 constexpr std::uint64_t size_bytes = 64u << 20;
-/// How much more than necessary may be evicted, because buckets go as a whole.
+/// Bytes that may be evicted beyond what is necessary, because a bucket is evicted as a whole.
 constexpr std::uint64_t slack_bytes = size_bytes / 8;
 
 class tier_eviction : public disk_stores {
@@ -105,7 +105,7 @@ TEST_P(tier_eviction, files_that_cannot_be_removed_cost_no_more_pages) {
   EXPECT_GT(tier->stats().evicted, 0u);
   EXPECT_GE(tier->stats().store.pages * (page_bytes + disk_block_bytes) + slack_bytes, keep_bytes)
       << "more went than had to";
-  // The offset store removes no files, so failing removals do not keep its room.
+  // The store `offset` removes no files, so failing removals cannot occupy its room.
   if (std::string_view(GetParam().name) != "offset") {
     EXPECT_GE(used(), size_bytes / 5 * 4 - slack_bytes) << "what is there takes room";
   }

@@ -1,5 +1,6 @@
-// Tests of how the disk tier, over each of the stores, behaves on a device that fails: how soon it
-// takes no more writes, what it still serves, and that it comes back by itself. Time is simulated.
+// Tests of how the disk tier, with each of the stores, behaves on a device that fails: how soon it
+// refuses writes, what it still serves, and that it recovers by itself once the device works. Time
+// is simulated.
 
 #include "storage/disk/bucket/bucket_format.hpp"
 #include "storage/disk/disk_tier.hpp"
@@ -116,11 +117,11 @@ protected:
     }
   }
 
-  /// How many writes the tier has taken.
+  /// Returns how many writes the tier has accepted.
   std::uint64_t taken() { return skipped[write_skip::none]; }
 
-  /// Expects of a device that has healed that each page that was called durable is read back right,
-  /// unless the tier has reported it as gone.
+  /// Expects that each page that was called durable is read back right, unless the tier has
+  /// reported it as gone. @pre the device works again
   void expect_all_served() {
     for (int i = 0; i < 1000 && !on_way.empty(); ++i) {
       io.advance(1ms);
@@ -156,8 +157,8 @@ protected:
   std::uint64_t tags = 0;
   std::map<std::uint64_t, transfer> on_way;
   std::map<write_skip, std::uint64_t> skipped;
-  write_skip last = write_skip::none; ///< What the tier answered to the last write.
-  std::vector<std::uint32_t> durable; ///< The numbers of the pages that were called durable.
+  write_skip last = write_skip::none; ///< Why the tier skipped the last write; `none`: accepted.
+  std::vector<std::uint32_t> durable; ///< Numbers of the pages that the tier has called durable.
   std::set<page_key> gone;
   std::uint64_t written = 0, failed = 0, read_well = 0, read_badly = 0, wrong = 0;
 };
@@ -200,7 +201,7 @@ TEST_P(tier_faults, a_device_that_takes_no_write_is_left_alone_with_writes_and_s
 TEST_P(tier_faults, a_full_device_is_read_only_within_a_second_until_there_is_room) {
   run(500ms);
   io.set_capacity(0);
-  // Writes into files that have their length already find no room, either.
+  // Makes writes fail, too, because files that already have their final length need no more room.
   io.fail_share(disk_operation::write, 1, ENOSPC);
   ASSERT_TRUE(within(1s, [&] { return last == write_skip::read_only; }));
   const auto before = taken();

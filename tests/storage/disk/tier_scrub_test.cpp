@@ -1,5 +1,5 @@
-// The scrub of a disk tier, which reads all pages in the background, or at once when an operator
-// asks for it.
+// Tests of a disk tier's scrub, which reads all pages in the background, or at once when an
+// operator asks for it.
 
 #include "tests/storage/disk/tier_rig.hpp"
 

@@ -1,4 +1,4 @@
-// Measures how long a start takes to find a million pages again.
+// Measures how long a disk store takes at its start to find a million pages again.
 //
 //   recovery_time STORE FOLDER [PAGES]
 //
@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::uint32_t page_bytes = 4096;
 constexpr std::uint32_t device_depth = 64;
-/// How many writes are handed in together, to share their syncs.
+/// How many writes are given to the store at a time, so that they share syncs.
 constexpr std::size_t at_a_time = 4096;
 
 page_key key_of(std::uint64_t number) {
@@ -67,7 +67,8 @@ opened_store open(const std::string& kind, const std::string& folder) {
   return opened;
 }
 
-/// Runs one round of the owner's loop; returns how many writes became durable.
+/// Runs one round of a store owner's loop: reaps, refills and polls. Returns how many writes became
+/// durable.
 std::size_t turn(opened_store& disk) {
   std::array<disk_completion, 256> completions;
   const auto reaped = disk.io->reap(completions);
@@ -101,7 +102,7 @@ void write_all(opened_store& disk, std::uint64_t pages) {
   disk.store->close(std::chrono::minutes(5), events);
 }
 
-/// Drops the kernel's page cache. False: this process may not.
+/// Drops the kernel's page cache. Returns false when this process is not allowed to.
 bool forget_what_is_cached() {
   ::sync();
   std::ofstream caches("/proc/sys/vm/drop_caches");

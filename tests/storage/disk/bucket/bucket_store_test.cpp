@@ -60,8 +60,8 @@ TEST(bucket_store, a_start_reads_the_footers_only) {
     write_pages(there, 0, 100);
     there.close();
   }
-  // Damages every page and every header before a page: a start that reads the footers does not look
-  // there.
+  // Damages every page and every header before a page. A start that reads footers must not notice,
+  // because it does not read these blocks.
   for (const auto& file : io.files())
     for (std::uint64_t at = 0; at < 21 * disk_block_bytes; at += disk_block_bytes)
       io.flip_bit(file, at, 1);
@@ -170,8 +170,8 @@ TEST(bucket_store, groups_are_written_while_others_are_made_durable) {
   const auto syncs = there.store().stats().syncs;
   write_pages(there, 0, 1);
   const auto one = io.now();
-  // Each page is written after the transfers of the previous page: if each waited for the sync,
-  // too, 50 pages would take 5 s.
+  // Writes each page once the previous page's transfer is done. If a page also waited for the
+  // previous page's sync, 50 pages would take 5 s.
   for (std::uint32_t i = 1; i <= 50; ++i) {
     there.write({.number = i});
     there.step();
@@ -248,7 +248,7 @@ TEST(bucket_store, files_that_are_not_buckets_stay_and_empty_ones_go) {
   ASSERT_TRUE(there.recover());
   EXPECT_EQ(io.files(), std::vector<std::string>{"buckets/notes.txt"});
   write_pages(there, 0, 1);
-  // The id 5 of the file that was removed is not used again.
+  // A bucket's id is never used again: the file 5 was removed, and the next one is 6.
   EXPECT_EQ(io.files().front(), bucket_path(6));
 }
 

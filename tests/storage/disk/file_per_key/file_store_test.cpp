@@ -69,7 +69,8 @@ TEST(file_store, a_start_removes_what_was_on_its_way_and_leaves_what_is_not_ours
   EXPECT_EQ(io.files(), (std::vector<std::string>{folder + "/README", page_file(key_of(1))}));
 }
 
-/// Few folders may all be read at the same time, so progress has to be told within a folder.
+/// With few folders all are read at the same time, so a start must also report progress within a
+/// folder.
 TEST(file_store, a_start_tells_how_far_it_is_within_a_folder) {
   memory_disk_io io;
   constexpr std::uint32_t pages = page_folders * 320;
@@ -138,7 +139,7 @@ TEST(file_store, writes_that_come_together_share_a_round_of_syncs) {
     there.pass(1ms);
     there.step();
   }
-  // Each of the 30 files has its own sync, and all syncs are on the device together.
+  // Each of the 30 files has a sync of its own; the device gets all of them at once.
   EXPECT_EQ(there.store().stats().syncs, 30u);
   EXPECT_EQ(there.on_way(), 30u);
   there.settle();
@@ -153,7 +154,7 @@ TEST(file_store, the_device_begins_with_the_first_files_while_others_are_made) {
   for (std::uint32_t i = 0; i < file_store::writes_at_once; ++i)
     there.write({.number = i});
   EXPECT_EQ(io.in_flight(), 0u);
-  // The store turns this write away until it has begun some of the earlier writes.
+  // The store refuses this write until it has begun some of the earlier writes.
   there.write({.number = file_store::writes_at_once});
   EXPECT_EQ(io.in_flight(), file_store::writes_at_once);
   EXPECT_EQ(there.on_way(), file_store::writes_at_once + 1);
@@ -161,8 +162,8 @@ TEST(file_store, the_device_begins_with_the_first_files_while_others_are_made) {
   EXPECT_EQ(there.events(event_kind::written, disk_status::ok), file_store::writes_at_once + 1);
 }
 
-/// Writes a page and steps until only the sync of its folder is missing: its file has the page's
-/// name.
+/// Writes a page and steps until its file has been renamed to the page's name, and only the sync of
+/// the folder is missing.
 void step_until_named(store_harness& there, memory_disk_io& io, const test_page& page) {
   const auto contents = [&] {
     const auto names = io.files();
@@ -173,7 +174,7 @@ void step_until_named(store_harness& there, memory_disk_io& io, const test_page&
   io.set_delay(disk_operation::sync, 1h);
   there.write(page);
   for (int i = 0; i < 3; ++i)
-    there.step(); // Each step moves the write on: the page's transfers, then the sync of its file.
+    there.step(); // The steps: the page's transfers, then the sync of the file.
   there.pass(1h);
   there.step();
   ASSERT_NE(contents(), before);
@@ -184,7 +185,7 @@ TEST(file_store, folders_of_a_round_are_synced_together_beside_the_next_rounds_f
   memory_disk_io io;
   auto there = open(io);
   ASSERT_TRUE(there.recover());
-  // These writes make the folders, which are durable afterwards.
+  // Makes the folders, and makes them durable, before the writes whose syncs the test counts.
   for (std::uint32_t i = 1; i < 12; ++i)
     there.write({.number = i});
   there.settle();
@@ -205,7 +206,7 @@ TEST(file_store, a_page_whose_folder_cannot_be_synced_is_no_page) {
   memory_disk_io io;
   auto there = open(io);
   ASSERT_TRUE(there.recover());
-  // The sync that fails is the folder's; the file's sync comes before it.
+  // Lets the file's sync succeed and the folder's, which comes after it, fail.
   io.fail_once(disk_operation::sync, 1, EIO);
   EXPECT_EQ(there.write_and_settle({.number = 1}), disk_status::io_failed);
   EXPECT_EQ(there.store().find(key_of(1)), nullptr);

@@ -1,6 +1,7 @@
 #pragma once
 
-// The conformance suite of disk_io for transfers; the tests of waits and wakes come with it.
+// The tests of transfers that every version of disk_io must pass; includes those of waits and
+// wakes.
 
 #include "tests/storage/disk/io/disk_io_conformance_fixture.hpp"
 #include "tests/storage/disk/io/disk_io_wait_conformance.hpp"
@@ -272,7 +273,7 @@ TEST_P(disk_io_conformance, transfers_that_are_not_whole_blocks_at_block_borders
   bad.bytes = 0;
   EXPECT_DEATH(io->submit(bad), "");
   bad = good;
-  bad.head = memory.data() + block; // A read may have no head.
+  bad.head = memory.data() + block; // Invalid, because a read must have no head.
   EXPECT_DEATH(io->submit(bad), "");
   bad.what = kind::write;
   bad.head += 512;
@@ -306,13 +307,14 @@ TEST_P(disk_io_conformance, after_its_end_the_memory_of_requests_on_their_way_is
   for (std::uint32_t i = 0; i < depth; ++i)
     ASSERT_TRUE(io->submit(
         disk_io_driver::request(kind::read, a, i * each, memory.part(i * each, each), i)));
-  io->wait(std::chrono::nanoseconds(0)); // This wait starts the requests that were submitted.
+  io->wait(std::chrono::nanoseconds(0)); // Hands the submitted requests to the kernel.
   io.reset();
   std::memcpy(memory.data(), nines.data(), nines.size());
   const auto other = rig->open(depth);
   const auto file = other->create("b", block);
   ASSERT_TRUE(file);
-  // The write and the sync below give a transfer that outlived its disk_io time to do harm.
+  // The write and the sync below take time, in which a read that outlived its disk_io would
+  // overwrite `memory`.
   const block_memory some(block);
   EXPECT_EQ(disk_io_driver(*other).write(*file, 0, some.all()), 0);
   EXPECT_EQ(disk_io_driver(*other).sync(*file), 0);

@@ -7,8 +7,9 @@
 
 namespace peercache::storage {
 
-/// The fixture of the conformance suite of disk_io. A test program includes disk_io_conformance.hpp
-/// and disk_io_folder_conformance.hpp in one source, which says over which versions the suite runs.
+/// The fixture of the tests that every version of disk_io must pass. A test program includes
+/// disk_io_conformance.hpp and disk_io_folder_conformance.hpp in one source file, which
+/// instantiates them with the versions to test.
 class disk_io_conformance : public testing::TestWithParam<disk_io_version> {
 protected:
   using kind = disk_request::kind;

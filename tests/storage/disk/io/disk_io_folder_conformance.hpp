@@ -1,6 +1,6 @@
 #pragma once
 
-// The conformance suite of disk_io for files and folders.
+// The tests of files and folders that every version of disk_io must pass.
 
 #include "tests/storage/disk/io/disk_io_conformance_fixture.hpp"
 

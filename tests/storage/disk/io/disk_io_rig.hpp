@@ -14,7 +14,7 @@
 
 namespace peercache::storage {
 
-/// Memory that begins at a block border.
+/// Memory that is aligned to disk blocks.
 class block_memory {
 public:
   explicit block_memory(std::size_t bytes)
@@ -62,7 +62,8 @@ public:
 
 struct disk_io_version {
   const char* name;
-  /// Makes the rig of a version. Null: this computer cannot run the version, and `why` says why.
+  /// Makes the rig of this version. Returns null when this machine cannot run the version, and sets
+  /// `why`.
   std::unique_ptr<disk_io_rig> (*make)(std::string& why);
 };
 

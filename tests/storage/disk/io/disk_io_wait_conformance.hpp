@@ -1,6 +1,6 @@
 #pragma once
 
-// The conformance suite of disk_io for waits and wakes.
+// The tests of waits and wakes that every version of disk_io must pass.
 
 #include "tests/storage/disk/io/disk_io_conformance_fixture.hpp"
 
@@ -37,7 +37,7 @@ TEST_P(disk_io_conformance, a_wake_ends_the_next_wait_even_when_it_came_before) 
     io->wake();
     std::vector<disk_completion> done;
     if (i % 2 == 0)
-      driver->reap(done); // The reap must not swallow the wake.
+      driver->reap(done); // A reap must not use up the wake.
     io->wait(std::chrono::minutes(10));
     EXPECT_TRUE(done.empty());
   }

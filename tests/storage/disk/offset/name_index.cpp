@@ -113,8 +113,8 @@ result<void> name_index::remove_but(const std::string& group, const std::string&
   return {};
 }
 
-/// Adds the names of a batch before old names are taken away: a record keeps its old name until the
-/// new one is durable.
+/// Creates the files of a batch and syncs their folder. `take_away` removes old names only
+/// afterwards, so that a record has its old name until the new one is durable.
 result<void> name_index::add(const offset_index_batch& batch) {
   for (const auto& header : batch.put)
     if (auto made = create(to_string(header.key), hex_of(header)); !made)

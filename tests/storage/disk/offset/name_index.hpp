@@ -9,11 +9,10 @@
 
 namespace peercache::storage {
 
-/// An `offset_index` on the disk of a test, so that it fails and loses power together with the
-/// pages: each record is the name of an empty file. A batch is on its way until the second call of
-/// `committed`. Any part of the names that the folder's sync has not made durable survives a loss
-/// of power.
-/// Threads: one.
+/// An `offset_index` on the memory disk of a test, so that it fails and loses power together with
+/// the pages. Each record is the name of an empty file. A batch is committed at the second call of
+/// `committed`. After a loss of power, of the names that no sync of the folder has made durable
+/// some may be there and some not. Threads: one.
 class name_index final : public offset_index {
 public:
   explicit name_index(disk_io& io) : io_(io) {}
@@ -32,7 +31,7 @@ private:
   result<void> remove_but(const std::string& group, const std::string& kept);
 
   disk_io& io_;
-  /// Names of files by group: a group is a key, or the next sequence.
+  /// Names of the index's files by what they record: a key, or the next sequence.
   std::map<std::string, std::set<std::string>> names_;
   std::optional<offset_index_batch> batch_;
   std::optional<result<void>> added_;

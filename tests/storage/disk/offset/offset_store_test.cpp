@@ -67,7 +67,7 @@ TEST(offset_store, is_as_large_as_the_options_say_after_a_restart) {
   const auto report = smaller.recover();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->pages, 64u);
-  // The records that lay behind the end of the smaller file count as torn.
+  // The records of pages beyond the end of the smaller file count as torn.
   EXPECT_EQ(report->torn, 65u);
   for (std::uint32_t i = 0; i < 128; ++i)
     smaller.read_and_settle(i);
@@ -82,7 +82,7 @@ TEST(offset_store, without_its_index_it_finds_every_page_in_the_file) {
   {
     auto there = open(io, 4u << 20);
     ASSERT_TRUE(there.recover());
-    // Every page is written over and over, so that headers of former pages lie everywhere in the
+    // Rewrites every page again and again, so that headers of former pages lie everywhere in the
     // file.
     for (std::uint32_t i = 0; i < 900; ++i) {
       there.write({.number = i % 60, .version = i / 60, .length_bytes = 1 + i * 7919 % 60'000});
@@ -190,7 +190,7 @@ TEST(offset_store, records_outside_of_the_file_are_dropped) {
   memory_disk_io io;
   recovery_report report;
   auto before = page_at(4, 4, 0, 4096);
-  // The page would begin at the start of the file, where its header has no room before it.
+  // Invalid: a page at the start of the file has no room for the header before it.
   before.offset_bytes = 0;
   seal(before);
   const auto keys = recovered(io,
@@ -201,7 +201,7 @@ TEST(offset_store, records_outside_of_the_file_are_dropped) {
   EXPECT_EQ(report.torn, 3u);
 }
 
-/// An index that returns each of two keys with the header of the other.
+/// A false index, which returns two records with their headers exchanged.
 class swapped_index final : public offset_index {
 public:
   explicit swapped_index(disk_io& io) : index_(io) {}

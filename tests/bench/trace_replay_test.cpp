@@ -103,7 +103,7 @@ TEST(trace_replay, a_hit_is_a_present_page_of_the_leading_run) {
 }
 
 TEST(trace_replay, a_full_cache_loses_the_tail_of_a_chain_first) {
-  // Page 3 is evicted for page 7, so pages 1 and 2 are still there.
+  // Page 7 evicts page 3, so pages 1 and 2 are hits in the last request.
   EXPECT_EQ(simulate_global_lru(requests_of({{1, 2, 3}, {7}, {1, 2, 3}}), 3).hits, 2u);
 }
 
@@ -163,7 +163,8 @@ TEST(trace_generator, has_the_statistics_of_the_real_trace) {
     EXPECT_NEAR(references / requests.size(), 24, 2);
     EXPECT_NEAR(static_cast<double>(distinct_pages_in(requests)), 182'790, 15'000);
     EXPECT_NEAR(simulate_unlimited(requests).rate(), 0.366, 0.02);
-    // A tenth of the pages holds most of what can be hit: conversations come back within minutes.
+    // A cache of a tenth of the pages gets most of the possible hits, because conversations
+    // continue within minutes.
     EXPECT_NEAR(simulate_global_lru(requests, distinct_pages_in(requests) / 10).rate(), 0.28, 0.03);
   }
 }

@@ -1,4 +1,4 @@
-// The page at `/` in a real browser, of three real nodes: npm ci --ignore-scripts in this folder first.
+// Tests of the web page of three real nodes in a real browser. Run `npm ci --ignore-scripts` in this folder first.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -42,7 +42,7 @@ after(async () => {
   cluster.end();
 });
 
-/// A page that notes what it asks and what it complains of.
+/// Opens a node's page, and records its requests and its errors.
 async function open(node, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
@@ -69,7 +69,7 @@ async function picture(page, name) {
   await page.screenshot({ path: join(PICTURES, `${name}.png`), fullPage: true });
 }
 
-/// Faults that axe finds and calls serious or critical.
+/// Returns the faults of accessibility that axe calls serious or critical.
 async function serious_faults(page) {
   await page.evaluate(readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8"));
   const found = await page.evaluate(() => axe.run());
@@ -103,7 +103,7 @@ untimed("the last hour, events, and a key that is looked up by the keyboard alon
   await page.selectOption("#whose", "node-2");
   await until("the history of another node", async () => /nothing|0 B/.test(await page.textContent("figure:nth-of-type(3) .note")));
   assert.match(await page.textContent("#events"), /joined node-3/);
-  // The command line shows the same.
+  // Checks that the command line shows the event, too.
   assert.match(await cluster.cli(first, "events"), /node-3 +joined/);
   const top = JSON.parse(await cluster.cli(first, "top", "--once", "-o", "json"));
   assert.deepEqual(top.nodes.map((node) => node.state), ["ready", "ready", "ready"]);
@@ -142,7 +142,7 @@ timed("nothing is asked of anybody but the node, and the page is small and quick
 const until_charts = (page) => until("charts", async () => (await page.$$("figure canvas")).length === 7);
 const histories = (page) => page.asked.filter((url) => url.includes("/api/history")).length;
 
-/// Holds requests of this address until `release` is called, which ends them by `end(route)`.
+/// Holds the page's requests to this address. Returns `release`, which ends them by `end(route)`.
 async function hold(page, address, end) {
   const held = [];
   await page.route(address, (route) => held.push(route));
@@ -162,7 +162,7 @@ untimed("windows that are resized ask for nothing more", async () => {
   const before = histories(page);
   await page.evaluate(() => { for (let i = 0; i < 20; ++i) dispatchEvent(new Event("resize")); });
   await until("the next question", () => histories(page) > before);
-  await page.evaluate(() => null); // What was asked until now is noted.
+  await page.evaluate(() => null); // Waits until the requests that the page has made so far are recorded.
   assert.ok(histories(page) <= before + 2, `${histories(page) - before} questions`);
   await page.context().close();
 });

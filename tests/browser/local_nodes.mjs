@@ -1,4 +1,4 @@
-// Real nodes on loopback for the test of the page, and the command line of the same build.
+// Starts real nodes on loopback for tests of the web page, and runs the command line of the same build.
 
 import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -10,7 +10,7 @@ const NODE = process.env.PEERCACHE_TEST_NODE_PROGRAM;
 const CLI = process.env.PEERCACHE_TEST_CLI_PROGRAM;
 const READY = /ready control=(\d+) data=(\d+) http=(\d+)/;
 
-/// Waits until `condition` gives something true, and returns it; throws when it has not within `ms`.
+/// Waits until `condition` returns a true value, and returns this value; throws when it does not within `ms`.
 export async function until(what, condition, ms = 30000) {
   const end = performance.now() + ms;
   for (;;) {
@@ -50,7 +50,7 @@ export class LocalCluster {
     return node;
   }
 
-  /// Runs `peercache` at a node; returns its output.
+  /// Runs `peercache` with these words for a node. Returns its output.
   cli(node, ...words) {
     const all = [...words, "--cluster", this.name, "--node", `127.0.0.1:${node.control}`];
     return new Promise((resolve, reject) => execFile(CLI, all, (fault, out, err) => (fault ? reject(new Error(`${words}: ${out}${err}`)) : resolve(out))));

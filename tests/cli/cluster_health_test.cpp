@@ -18,7 +18,7 @@ void set(node_answer& answer, metric id, double value) {
   answer.status->samples.set(id, value);
 }
 
-/// A cluster of three masters without any fault; a test changes what it needs.
+/// What is known of a healthy cluster of three masters; tests change single facts.
 struct cluster {
   cluster() {
     for (std::uint64_t i = 1; i <= 3; ++i) {
@@ -40,7 +40,7 @@ struct cluster {
     answers[node].status.reset();
     answers[node].fault = {errc::timed_out, "no answer"};
   }
-  /// The sentences of the faults.
+  /// Returns the sentences of the faults that are found.
   std::vector<std::string> faults() const {
     std::vector<std::string> texts;
     for (const auto& fault : faults_of(asked, view, answers))
@@ -147,7 +147,8 @@ TEST(cluster_health, a_seed_that_is_in_no_view_is_named_by_its_address_once) {
   EXPECT_THAT(c.ids(), ElementsAre(fault_ids::seed_missing));
 }
 
-/// A live node also has no connection to the dead one; only the dead node is a fault.
+/// Live nodes have no connection to a dead node. Only the dead node must be reported, and not these
+/// connections.
 TEST(cluster_health, the_network_is_not_blamed_for_a_node_that_is_dead) {
   cluster c;
   c.silence(2);
@@ -191,7 +192,8 @@ TEST(cluster_health, a_clock_is_a_fault_only_when_it_is_surely_a_second_off) {
     c.answers[node].answered_ms = answered;
   };
   clock(0, 1'000'000, 1'000'000, 1'000'010);
-  clock(1, 1'003'000, 1'000'000, 1'002'500); // The answer may have waited for two seconds.
+  // Within bounds: the answer may have taken two seconds.
+  clock(1, 1'003'000, 1'000'000, 1'002'500);
   clock(2, 1'001'000, 1'000'000, 1'000'010);
   EXPECT_THAT(c.faults(), IsEmpty());
   clock(1, 996'000, 1'000'000, 1'000'010);

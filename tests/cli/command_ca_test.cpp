@@ -29,7 +29,7 @@ outcome peercache(std::vector<std::string> words) {
   return {code, std::move(said), testing::internal::GetCapturedStderr()};
 }
 
-/// A folder that ends with the test; the CA in it is not the one that is tested.
+/// Tests that make a CA in a temporary folder; the CA that `folder` itself makes is not used.
 class command_ca_test : public testing::Test {
 protected:
   outcome issue(const std::string& role, const std::string& name) const {

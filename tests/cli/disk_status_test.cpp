@@ -140,7 +140,8 @@ TEST(disk_status, an_eviction_ends_though_other_pages_come_as_fast) {
     evict_progress progress(disk, wanted);
     auto state = evict_progress::state::going_on;
     for (int i = 0; i < 20 && state == evict_progress::state::going_on; ++i) {
-      disk.samples.add(metric::disk_evictions_total, 1); // One page went, and another one has come.
+      // The disk has evicted one page and written another one.
+      disk.samples.add(metric::disk_evictions_total, 1);
       disk.samples.set(metric::disk_bytes, 600 + i % 2);
       state = progress.take(disk);
     }

@@ -1,4 +1,4 @@
-// Help, examples, completion and documents, which come from the commands themselves.
+// Tests of help, examples, completion and documents, which are generated from the commands.
 
 #include "cli/command.hpp"
 #include "cli/completion.hpp"
@@ -28,7 +28,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Calls `visit` for each command that the help shows, with its words.
+/// Calls `visit` for each command that the help shows, with the words that call the command.
 void visit_all(const CLI::App& app, const std::string& above,
                const std::function<void(const CLI::App&, const std::string&)>& visit) {
   for (const auto* command : shown_commands(app)) {
@@ -38,7 +38,7 @@ void visit_all(const CLI::App& app, const std::string& above,
   }
 }
 
-/// The output of a shell's line, with what it said on stderr.
+/// Runs a line in a shell. Returns its output on stdout and stderr.
 std::string shell(const std::string& line) {
   auto* pipe = ::popen(("exec 2>&1; " + line).c_str(), "r");
   std::string text;
@@ -65,7 +65,7 @@ std::string run_and_capture(std::vector<const char*> words, exit_code expected) 
   return testing::internal::GetCapturedStdout();
 }
 
-/// The words that bash would complete at the end of `line`.
+/// Returns the words that bash offers to complete the end of `line`.
 std::string completed(const std::string& line) {
   command_line all;
   add_commands(all);

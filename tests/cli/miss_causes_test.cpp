@@ -23,7 +23,7 @@ key_space space_of(const fields& of) {
   return key_space{std::vector<std::string_view>(of.begin(), of.end())};
 }
 
-/// One client's calls, as they are told.
+/// Builds the report of one client's calls.
 class client {
 public:
   explicit client(std::uint64_t told_ago_ms = 0) { told_.report.age_ms = told_ago_ms; }
@@ -90,7 +90,8 @@ public:
   std::map<std::uint64_t, page_fate> all;
 };
 
-/// The causes of misses that these reports give, each as "cause pages".
+/// Returns the causes of misses that follow from these reports, each as a text of cause and number
+/// of pages.
 std::vector<std::string> causes_of(std::vector<told_calls> told, const fates& known = {}) {
   const miss_search search(std::move(told));
   std::vector<std::string> all;

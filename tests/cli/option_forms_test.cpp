@@ -13,8 +13,8 @@ namespace {
 enum class colour : std::uint8_t { red, green };
 constexpr std::array<std::string_view, 2> colour_words{"red", "green"};
 
-/// A command line with one option of each form; tests parse words with it and look at values and
-/// errors.
+/// A command line with one option of each form (such as sizes and durations). Tests parse words
+/// with it, and check values and errors.
 struct forms {
   forms() {
     add_number(app, "-n,--number", number, {2, 200}, "How many");
@@ -25,7 +25,7 @@ struct forms {
   }
 
   std::string fault_of(std::vector<std::string> words) {
-    // CLI11 takes words from the end of the vector, so they are reversed.
+    // CLI11 expects the words in reverse order.
     std::reverse(words.begin(), words.end());
     try {
       app.parse(words);

@@ -73,7 +73,7 @@ TEST(output, progress_says_nothing_when_nobody_looks) {
 
 namespace {
 
-/// Columns of the longest line.
+/// Returns the number of columns of the longest line.
 std::size_t longest_of(const std::string& text) {
   std::size_t longest = 0;
   std::istringstream lines(text);

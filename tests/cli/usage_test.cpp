@@ -10,7 +10,7 @@ namespace peercache::cli::usage_test {
 
 namespace {
 
-/// What `peercache` prints on stderr about this command line; checks that the exit code is `usage`.
+/// Returns what `peercache` prints on stderr for this command line; expects the exit code `usage`.
 std::string refusal_of(std::vector<const char*> words) {
   words.insert(words.begin(), "peercache");
   testing::internal::CaptureStdout();
@@ -22,7 +22,7 @@ std::string refusal_of(std::vector<const char*> words) {
   return said;
 }
 
-/// The message of `peercache-node` about this command line; checks that its error is
+/// Returns the error message of `peercache-node` for this command line; expects the error
 /// `invalid_argument`.
 std::string node_refusal_of(std::vector<const char*> words) {
   words.insert(words.begin(), "peercache-node");

@@ -39,7 +39,8 @@ TEST_P(checksum, equals_the_librarys_for_every_length_up_to_five_blocks) {
   }
 }
 
-/// The input was found by inverting XXH3, which takes 8 bytes one to one.
+/// The tested input has the XXH3 digest 0. It was found by inverting XXH3, which is bijective on
+/// inputs of 8 bytes.
 TEST_P(checksum, whose_digest_is_0_is_1_because_0_says_that_there_is_none) {
   constexpr std::array<unsigned char, 8> digest_0{0x42, 0xd5, 0x68, 0xe1, 0x38, 0xd7, 0x27, 0xff};
   const auto bytes = std::as_bytes(std::span(digest_0));
@@ -67,7 +68,8 @@ TEST_P(checksum, of_a_stream_equals_the_one_of_the_whole_for_random_splits) {
   checksum_stream stream(*GetParam());
   for (int round = 0; round < 300; ++round) {
     auto bytes = random_bytes(random() % 20000, random());
-    // Rounds have small pieces or whole blocks, since these take different ways through the code.
+    // Rounds have small pieces or pieces of whole blocks, because the code handles these
+    // differently.
     const std::size_t piece_max = round % 3 == 0 ? 300 : round % 3 == 1 ? 5000 : 3;
     stream.reset();
     std::span<const std::byte> rest(bytes);

@@ -15,7 +15,7 @@ protected:
       subject.on_failure(now);
   }
 
-  /// Expects that the next probe goes out exactly after `pause`, not a moment earlier.
+  /// Expects that the breaker allows the next probe after `pause`, and not a moment earlier.
   void expect_probe_after(circuit_breaker::duration pause) {
     now += pause - 1ns;
     EXPECT_FALSE(subject.allow(now));
@@ -119,7 +119,7 @@ TEST_F(breaker, knows_nothing_of_the_past_after_a_reset) {
 
 class slow_breaker : public breaker {
 protected:
-  /// Calls that may go out at once, while none of them ends.
+  /// Returns how many calls the breaker allows now, while none of them ends.
   int allowed() {
     int calls = 0;
     while (calls < 100 && subject.allow(now))

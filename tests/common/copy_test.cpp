@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t margin_bytes = 128;
 constexpr auto untouched = std::byte{0xa5};
 
-/// A source, and a destination with room around it that must stay untouched.
+/// Tests of copies from a source to a destination, around which bytes must stay untouched.
 class copy : public testing::TestWithParam<const detail::copy_kernels*> {
 protected:
   copy() {

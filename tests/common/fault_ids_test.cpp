@@ -13,7 +13,7 @@
 
 namespace peercache::fault_ids_test {
 
-/// The rows of docs/errors.md begin with the id in backticks.
+/// Compares the ids with the rows of docs/errors.md, each of which begins with an id in backticks.
 TEST(fault_ids, each_has_a_row_in_the_documents_and_each_row_an_id) {
   std::ifstream page(PEERCACHE_SOURCE_DIR "/docs/errors.md");
   ASSERT_TRUE(page);
@@ -32,7 +32,7 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The names by which a header's ids are used: `prefix` and the name of each constant.
+/// Returns the names of a header's constants as code uses them: with `prefix` before each.
 std::vector<std::string> names_in(const char* header, const std::string& prefix) {
   const auto text = text_of(PEERCACHE_SOURCE_DIR + std::string(header));
   const std::regex constant("inline constexpr name ([a-z_]+) =");

@@ -9,7 +9,7 @@
 namespace peercache::forks_test {
 namespace {
 
-/// Runs `body` in a forked child and returns its answer.
+/// Runs `body` in a forked child process. Returns what `body` returned.
 template <class Body>
 bool in_child(Body body) {
   const auto child = ::fork();

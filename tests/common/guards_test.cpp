@@ -36,8 +36,8 @@ TEST(guards, stay_off_when_an_inner_scope_ends) {
   EXPECT_FALSE(guard_on(guard::key));
 }
 
-/// Exits with a status that has a bit for each guard that is off. Death tests give each case a
-/// process of its own, so that the environment is read anew.
+/// Exits with a status that has a bit for each guard that is off. Called in death tests, each of
+/// which has a process of its own that reads the environment anew.
 [[noreturn]] void exit_with_guards_off(const char* environment) {
   setenv("PEERCACHE_TEST_GUARDS_OFF", environment, 1);
   int bits = 0;

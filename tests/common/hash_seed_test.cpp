@@ -18,8 +18,8 @@ page_key key_of_words(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::ui
   return key;
 }
 
-/// Number of different hashes of 10,000 keys that somebody chose because a simpler hash makes them
-/// equal.
+/// Returns the number of different hashes of 10,000 keys, which an attacker might choose because a
+/// simpler hash gives them equal values.
 template <class Make>
 std::size_t different_hashes(Make make) {
   std::set<std::size_t> hashes;

@@ -115,7 +115,7 @@ TEST(log, goes_to_a_file_that_is_opened_again_under_its_path) {
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
   EXPECT_FALSE(reopen_log()) << "a folder is no file";
-  log::info("unseen"); // In the file that was removed.
+  log::info("unseen"); // Goes into the removed file.
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   std::filesystem::remove(path);
   EXPECT_TRUE(*reopen_log());
@@ -138,8 +138,8 @@ TEST(log, a_line_that_the_file_does_not_take_goes_to_stderr) {
               MatchesRegex("\\{.*\"node\":\"node-1\",\"message\":\"kept\"\\}\n"));
 }
 
-/// Lets files of this process grow to this many bytes while the object lives: a write that would
-/// take one further is cut short, or fails, as on a full disk.
+/// While the object lives, files that this process writes can grow to this many bytes only. A write
+/// beyond that is cut short or fails, as on a full disk.
 class file_size_limit {
 public:
   explicit file_size_limit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -179,7 +179,8 @@ TEST(log, a_line_that_was_cut_short_ends_where_the_next_one_begins) {
   }
   log::info("third");
   spdlog::set_default_logger(previous);
-  testing::internal::GetCapturedStderr(); // A file, which the limit cuts as well.
+  // Ended before the limit, which would apply to its file, too.
+  testing::internal::GetCapturedStderr();
   EXPECT_THAT(text_of(path), MatchesRegex("[^\n]*first\n[^\n]*second\n[^\n]{5}\n[^\n]*third\n"));
   std::filesystem::remove(path);
 }

@@ -33,7 +33,7 @@ std::string raw(const page_key& key) {
   return {key.bytes.begin(), key.bytes.end()};
 }
 
-/// The input of BLAKE3's test vectors: 0, 1, .. 250, 0, 1, ..
+/// Returns the input of BLAKE3's published test vectors: bytes 0, 1, … 250, 0, 1, …
 std::string published_input(std::size_t length) {
   std::string bytes;
   for (std::size_t i = 0; i < length; ++i)

@@ -16,7 +16,7 @@ struct command_line {
 
   /// Parses the words. Returns the flags that were given, or nothing when CLI11 refused the line.
   std::optional<std::vector<given_flag>> parse(std::vector<std::string> words) {
-    // CLI11 takes words from the end of the vector, so they are reversed.
+    // CLI11 expects the words in reverse order.
     std::reverse(words.begin(), words.end());
     try {
       app.parse(words);

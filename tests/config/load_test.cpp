@@ -25,8 +25,8 @@ std::string fault_of_variable(const std::string& name, const std::string& text) 
   return loaded ? "accepted" : loaded.error().message;
 }
 
-/// Sources that set `opt` in each origin whose bit is set in `mask` (1 file, 2 environment, 4
-/// flag), in each to another of the values `samples`.
+/// Returns sources that set `opt` in each origin whose bit is set in `mask` (1: file, 2:
+/// environment, 4: flag), each time to a different value of `samples`.
 sources sources_with(const option& opt, unsigned mask, const std::vector<option_value>& samples) {
   sources from{.host_name = "here"};
   const auto sample = [&](std::size_t i) { return samples[i % samples.size()]; };
@@ -147,7 +147,7 @@ TEST(load, a_value_of_the_wrong_type_is_refused_with_its_place_and_the_right_for
   EXPECT_NE(fault_of("[pool]\nsize = 1e9\n"), "accepted");
 }
 
-/// Each option of the file, with a value of another type than its own.
+/// Sets each option in a file to a value of a wrong type.
 TEST(load, a_value_of_the_wrong_type_is_refused_for_every_option) {
   for (const auto& opt : options()) {
     const auto fault = fault_of(std::string(opt.name) + " = 1979-05-27\n");

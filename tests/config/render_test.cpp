@@ -30,7 +30,7 @@ TEST(render, the_documentation_in_the_tree_is_what_the_table_says) {
   EXPECT_EQ(content_of("docs/configuration.md"), render_documentation()) << how_to_renew;
 }
 
-/// The text with the leading # removed from every line that sets an option.
+/// Returns the text without the leading # of lines that set options.
 std::string uncommented(const std::string& text) {
   std::istringstream lines(text);
   std::string out;
@@ -75,8 +75,8 @@ TEST(render, help_tells_meaning_bounds_and_default) {
 
 void expect_round_trip(const loaded_config& loaded) {
   const auto text = render_effective(loaded);
-  // The printed text is read under another host name than it was printed under: the values must not
-  // depend on that.
+  // Reads the printed text under another host name than that under which it was printed: the values
+  // must be the same.
   auto again = merge_sources({.file = file_source{"printed.toml", text}, .host_name = "elsewhere"});
   ASSERT_TRUE(again) << again.error().message << '\n' << text;
   EXPECT_EQ(again->config, loaded.config) << text;

@@ -12,7 +12,7 @@ inline void keep_if_new(std::vector<option_value>& values, option_value value) {
     values.push_back(std::move(value));
 }
 
-/// Two or more distinct valid values of an option; the first is not its default.
+/// Returns two or more distinct valid values of an option, the first of which is not the default.
 inline std::vector<option_value> sample_values(const option& opt) {
   std::vector<option_value> values;
   if (opt.type == option_type::boolean)
@@ -43,7 +43,7 @@ inline std::vector<option_value> sample_values(const option& opt) {
           ++x;
       },
       next);
-  if (next > opt.max) // Adding 1 to a fraction exceeds its bound, so another fraction is taken.
+  if (next > opt.max) // For a fraction, whose bound is exceeded by adding 1.
     next = std::get<double>(opt.max) / 8;
   for (auto& value : {opt.max, opt.min, next})
     if (value != opt.default_value)

@@ -16,8 +16,8 @@ bool begins_with(const std::string& text, const std::string& begin) {
   return text.rfind(begin, 0) == 0;
 }
 
-/// Each of these texts ends a process that gives it to toml++ 3.3, or has undefined behaviour
-/// there.
+/// Texts with which toml++ 3.3 crashes or has undefined behaviour. They must be refused before it
+/// gets them.
 TEST(toml_text, what_the_parser_stumbles_over_is_refused_with_its_place) {
   EXPECT_EQ(fault_of("[discovery]\nseeds = [}\n"),
             "p.toml:2:10: tables in braces are not used here: write [section]");

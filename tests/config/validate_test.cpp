@@ -45,7 +45,7 @@ TEST(validate, the_metrics_address_alone_is_checked_too) {
       mentions(fault_of({{"net.bind", "10.0.0.1"}, {"metrics.bind", "127.0.0.1"}}), "`net.bind`"));
 }
 
-/// The faults of a configuration with TLS and further flags.
+/// Returns the faults that are found in a configuration with TLS and these further flags.
 std::string fault_of_tls(std::vector<given_flag> flags) {
   flags.insert(flags.end(), {{"tls.cert", "/a.crt"}, {"tls.key", "/a.key"}, {"tls.ca", "/ca.crt"}});
   return fault_of(std::move(flags));
@@ -141,7 +141,8 @@ TEST(validate, the_log_is_at_an_absolute_path) {
   EXPECT_TRUE(mentions(fault_of({{"log.file", "node.log"}}), "starts with `/`"));
 }
 
-/// The faults of a configuration with a disk tier at /disk and further flags.
+/// Returns the faults that are found in a configuration with a disk tier at /disk and these further
+/// flags.
 std::string fault_of_disk(std::vector<given_flag> flags, std::string host_name = "here") {
   flags.push_back({"disk.path", "/disk"});
   return fault_of(std::move(flags), std::move(host_name));

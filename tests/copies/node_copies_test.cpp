@@ -1,5 +1,6 @@
-// Pages go between a node's pool and its disk without a copy: out of the slot where a set left
-// them, and into the one that a promotion reserved. The test's thread is the disk's.
+// Tests that a node copies no page between its pool and its disk: pages are written from the slot
+// in which a set left them, and read into the slot that a promotion reserved. The test's thread
+// plays the disk's thread.
 
 #include "tests/actors/disk_service_rig.hpp"
 #include "tests/copies/copied_bytes.hpp"
@@ -20,10 +21,11 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t page_bytes = 256u << 10;
 constexpr std::uint32_t pages = 16;
 
-/// The first half of the pool's places is for pages that are kept, the second for promotions.
+/// The first half of the pool's offsets is for pages that are written to disk, the second half for
+/// promotions.
 class node_copies : public disk_service_rig {
 protected:
-  /// Four times the pages fit into the pool: a part of it may wait for the disk.
+  /// The pool holds four times the pages, because only a part of it may wait for the disk.
   node_copies() : disk_service_rig("node-copies", page_bytes, 4 * pages * page_bytes) {
     config.disk.size_bytes = 256u << 20;
     config.disk.bucket_bytes = 16u << 20;
@@ -46,7 +48,8 @@ TEST_P(node_copies, no_page_byte_is_copied_between_pool_and_disk) {
   std::uint64_t copied_on_the_way_out = 0;
   std::size_t stored = 0;
   std::string loaded;
-  // A write that fails is told to nobody.
+  // Stops the disk after 60 s, because a write that fails reports nothing, and `run` would not
+  // return.
   std::jthread at_the_latest([this](std::stop_token ended) {
     std::mutex lock;
     std::unique_lock hold(lock);
@@ -76,7 +79,7 @@ TEST_P(node_copies, no_page_byte_is_copied_between_pool_and_disk) {
     EXPECT_EQ(record_at<loaded_page>(loaded, number).found, 1u);
     EXPECT_TRUE(std::ranges::equal(bytes_of(number), bytes_of(pages + number)));
   }
-  // The watch works: a copied byte is seen.
+  // Checks that the watch works, by a copy of one byte.
   std::byte seen{};
   const volatile std::size_t one = 1; // The compiler must not know the length.
   std::memcpy(&seen, bytes_of(0).data(), one);

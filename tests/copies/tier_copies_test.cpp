@@ -1,4 +1,4 @@
-// Pages go between the tier's caller and the device without a copy.
+// Tests that the disk tier copies no page between its caller's memory and the device.
 
 #include "common/checksum.hpp"
 #include "storage/disk/disk_store.hpp"
@@ -78,7 +78,7 @@ protected:
     return make_offset_store(*io_, store_options(), std::move(*index));
   }
 
-  /// Runs the tier until `wanted` events have come, all of them good.
+  /// Runs the tier until `wanted` events have come; expects that all report success.
   void run(std::uint32_t wanted) {
     const auto until = disk_clock::now() + 60s;
     for (std::uint32_t came = 0; came < wanted;) {
@@ -123,7 +123,7 @@ TEST_P(no_copy, no_page_byte_is_copied_on_its_way_to_disk_and_back) {
   run(pages);
   EXPECT_EQ(copies::take_copied_bytes(), 0u) << "and back";
   EXPECT_EQ(std::memcmp(written.get(), read.get(), bytes), 0);
-  // The watch works: a copied byte of either is seen.
+  // Checks that the watch works, by a copy of one byte of each watched memory.
   std::byte seen{};
   const volatile std::size_t one = 1; // The compiler must not know the length.
   std::memcpy(&seen, written.get() + bytes - 1, one);

@@ -25,7 +25,8 @@ std::vector<discovery::member> members_named(std::size_t count) {
   return members;
 }
 
-/// The shard of node 0 of four, full of records of nodes 0 and 1; the others' shards are empty.
+/// A hand-over from the shard of node 0, which has records of pages of nodes 0 and 1, to the empty
+/// shards of nodes 1 to 3.
 class hand_over_test : public testing::Test {
 protected:
   void SetUp() override {
@@ -51,8 +52,8 @@ protected:
     }
   }
 
-  /// Carries out the hand-over's orders until none are left; returns the largest number of orders
-  /// that were on their way at once.
+  /// Carries out the hand-over's orders until none are left. Returns the largest number of orders
+  /// that were open at the same time.
   std::size_t run(hand_over& job) {
     std::size_t most = 0;
     std::deque<hand_over::order> on_their_way;

@@ -36,7 +36,7 @@ protected:
     stamp = view->stamp();
     return subject.follow({std::move(view), std::move(ring)}, now);
   }
-  /// Returns a key that this member owns in the view of both.
+  /// Returns a key that member number `owner` owns in the view of both members.
   page_key key_of(std::size_t owner) const {
     const discovery::hash_ring ring(members);
     for (int i = 0;; ++i)
@@ -57,7 +57,7 @@ protected:
   publish_outcome publish(const page_key& key, const view_number& known = {}) {
     return static_cast<publish_outcome>(subject.publish(record(key), known)->at(0));
   }
-  /// Returns how many keys of a look-up for this one are said to have other owners.
+  /// Looks this key up. Returns how many keys (0 or 1) the shard says that other members own.
   std::uint64_t foreign(const page_key& key) const {
     std::string keys;
     append_lookup(keys, key);

@@ -9,7 +9,7 @@ namespace {
 
 using indices = std::vector<std::uint32_t>;
 
-/// Two pages with two owners each; the owner `first` owns both.
+/// Publications of two pages with two owners each; the owner `first` owns both pages.
 class publication_test : public testing::Test {
 protected:
   void SetUp() override {

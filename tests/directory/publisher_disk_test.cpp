@@ -62,8 +62,9 @@ TEST_F(publisher_disk_test, other_bytes_than_those_in_the_slot_are_no_copy_of_th
   EXPECT_EQ(machine->marks().kept_count(), 0u);
 }
 
-/// A record of a page on disk may be lost because its owner has no room. The walk that publishes
-/// the page again must count as newer than what the owner knows of an older page of the key.
+/// An owner without room may refuse the record of a page on disk. When the walk over the disk
+/// publishes this page again, its record must count as newer than the owner's record of an older
+/// page of the key.
 TEST_F(publisher_disk_test, whatever_is_told_last_of_a_page_on_disk_is_the_newest) {
   generation last{};
   const auto is_newer = [&](std::uint32_t length) {
@@ -92,8 +93,8 @@ TEST_F(publisher_disk_test, whatever_is_told_last_of_a_page_on_disk_is_the_newes
 }
 
 TEST_F(publisher_disk_test, a_page_from_disk_is_not_said_to_be_there_once_others_took_its_place) {
-  std::string longer; // A page that was set before the older page was promoted, and is written only
-                      // now.
+  // The page was set before the older page was promoted, and is on disk only now.
+  std::string longer;
   link::append_record(longer, link::stored_page{key(1), 77, 8192});
   const auto by_report = [&] { machine->stored(longer); };
   const auto by_walk = [&] {
@@ -215,7 +216,7 @@ TEST_F(publisher_disk_test, a_newer_walk_takes_the_place_of_an_older_one) {
 TEST_F(publisher_disk_test, a_walk_that_is_cut_short_by_a_view_tells_everybody) {
   machine->publish_disk();
   const auto older = take<publisher::walk_disk>().at(0);
-  follow(2); // View 2 has the owners of view 1.
+  follow(2); // View 2 has the same owners as view 1.
   machine->walked(older.id, stored({1}), 0);
   walk_all(stored({1}));
   EXPECT_EQ(records_told(), 2u);

@@ -13,8 +13,8 @@
 
 namespace peercache::directory {
 
-/// A publisher of the first of two members, with a small pool; the test carries out its orders.
-/// Both members own every key.
+/// The publisher of the first of two members, with a small pool. The test carries out the
+/// publisher's orders. Both members own every key.
 class publisher_fixture : public testing::Test {
 protected:
   using outcome = publish_outcome;
@@ -49,7 +49,7 @@ protected:
     return keys;
   }
 
-  /// Returns a view of these members, all of which can be asked, except the member `unlinked`.
+  /// Returns a view of these members, with connections to all of them except the member `unlinked`.
   publisher::cluster view_of(std::uint64_t version, const std::vector<discovery::member>& in,
                              node_id unlinked = {}) const {
     auto view = std::make_shared<discovery::view>();
@@ -82,7 +82,7 @@ protected:
                      link::commit_mode mode = link::commit_mode::skip) {
     return machine->put(filled(numbers), mode, now);
   }
-  /// Puts pages that all owners record.
+  /// Puts pages with these numbers, and has all owners record them.
   void put_for_good(std::initializer_list<int> numbers) {
     put(numbers, link::commit_mode::store);
     answer_all();

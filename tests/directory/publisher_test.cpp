@@ -243,7 +243,7 @@ TEST_F(publisher_test, a_view_that_comes_twice_changes_nothing) {
 }
 
 TEST_F(publisher_test, publishing_again_keeps_to_the_budget) {
-  options.republish_rate = 8; // A rate of 8 allows two records at once.
+  options.republish_rate = 8; // Records per second; 8 allows two at once.
   restart();
   SetUp();
   put_for_good({1, 2, 3, 4, 5, 6});
@@ -297,8 +297,8 @@ TEST_F(publisher_test, a_chunk_that_was_not_heard_waits_for_the_next_tick) {
   EXPECT_EQ(take<publisher::tell>().size(), 2u);
 }
 
-/// When all owners have to hear of a page, an owner's answer settles the page for this owner only:
-/// the other owner may still fail to hear.
+/// When all owners must hear of a page, the answer of one owner does not settle the page: the other
+/// owner may still fail.
 TEST_F(publisher_test, what_all_owners_are_to_hear_is_open_until_each_has_answered) {
   put({1}, link::commit_mode::store);
   fail(take<publisher::tell>());

@@ -1,4 +1,4 @@
-// Tests of what a publisher tells the owners of pages that are gone.
+// Tests of how a publisher withdraws the records of pages that are gone.
 
 #include "directory/publisher.hpp"
 
@@ -56,7 +56,8 @@ TEST_F(publisher_withdrawals_test,
   const auto wait = machine->when_withdrawn(now);
   const auto told = take<publisher::take_back>();
   ASSERT_EQ(told.size(), 2u);
-  machine->remove(packed({2})); // A later withdrawal does not delay an earlier wait.
+  // This withdrawal must not delay the caller that waits for an earlier one.
+  machine->remove(packed({2}));
   machine->answered(told[0].id, std::uint64_t{1}, now);
   EXPECT_TRUE(take<publisher::withdrawn>().empty());
   machine->failed(told[1].id, now);

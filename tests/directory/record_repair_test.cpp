@@ -14,7 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A producer with pages in memory and on disk, and the shards of three owners.
+/// A `record_repair` of a producer with pages in memory and on disk, and the shards of three
+/// owners.
 class record_repair_test : public testing::Test {
 protected:
   static constexpr std::uint32_t replicas = 2;
@@ -162,7 +163,7 @@ protected:
   std::map<page_key, held_page> memory;
   std::map<page_key, held_page> disk;
   std::set<node_id> deaf;
-  node_id full_owner;         ///< This owner refuses all records.
+  node_id full_owner;         ///< The owner that refuses all records.
   std::set<page_key> offered; ///< Keys that were offered to `full_owner`.
   std::function<void()> before_list;
   std::uint64_t newest = 0;
@@ -220,7 +221,7 @@ TEST_F(record_repair_test, older_fillings_are_replaced_and_pages_that_went_to_di
 }
 
 TEST_F(record_repair_test, what_is_set_or_changes_meanwhile_is_left_alone) {
-  memory.erase(key_of(1)); // One page differs, so that an owner lists records.
+  memory.erase(key_of(1)); // Makes an owner list records, because one page differs.
   auto job = started();
   std::vector<std::size_t> fresh;
   before_list = [&] {
@@ -296,7 +297,8 @@ TEST_F(record_repair_test, ranges_that_differ_for_ever_do_not_keep_others_waitin
 TEST_F(record_repair_test, compares_soon_after_a_change_of_view_and_then_at_leisure) {
   auto job = started();
   for (int views = 0; views < 2; ++views) {
-    // A shard that learns late that the producer's node was out forgets all earlier records.
+    // Makes a shard forget all records, as when it learns late that a view lacked the producer's
+    // node.
     shards.at(owners[1]).set_members({});
     shards.at(owners[1]).set_members(living);
     job.follow(ring, owners, now);
@@ -326,7 +328,7 @@ TEST_F(record_repair_test, what_a_pass_had_collected_is_forgotten_with_it) {
       if (ring.owns(owner, key_of(i), replicas))
         publish(owner, memory.at(key_of(i)));
   };
-  memory.erase(key_of(1)); // One page differs, so that pages are collected.
+  memory.erase(key_of(1)); // Makes the repair collect pages, because one page differs.
   auto job = started();
   before_list = [&] {
     // The collection saw every page of this range on disk only; the pages are in memory again

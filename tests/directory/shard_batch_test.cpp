@@ -138,7 +138,7 @@ TEST(shard_batch, an_empty_batch_is_fine) {
 TEST(shard_batch, a_fault_anywhere_in_a_batch_changes_nothing) {
   auto s = shard_with_members();
   auto batch = publish_bytes(some_keys(10), 2);
-  batch.back() = 1; // A reserved byte of the last record is not zero.
+  batch.back() = 1; // Sets a reserved byte of the last record, which must be zero.
   auto outcome = publish_batch(s, batch);
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, errc::invalid_argument);

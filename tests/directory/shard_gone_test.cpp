@@ -1,4 +1,4 @@
-// Records of members that a view lacks and a later view has again.
+// Tests of records of members that one view lacks and a later view has again.
 
 #include "directory/shard.hpp"
 

@@ -84,7 +84,7 @@ TEST_F(shard_room, a_page_in_memory_takes_the_place_of_a_mirror) {
 }
 
 TEST_F(shard_room, a_mirror_takes_no_place) {
-  publish(location(1, tier::disk)); // A page on disk may be the only durable copy.
+  publish(location(1, tier::disk)); // Kept: a page on disk may be the only durable copy.
   for (std::uint64_t i : {2, 3, 4})
     publish(location(i, tier::memory, true));
   EXPECT_EQ(publish(location(5, tier::memory, true)), publish_outcome::duplicate);

@@ -20,7 +20,7 @@ constexpr incarnation dave{4, 4};
 constexpr incarnation erin{5, 5};
 
 page_key key_number(std::uint64_t number) {
-  // Fills the key with uniform bytes, as digests have, by the finalizer of splitmix64.
+  // By the finalizer of splitmix64, so that the key's bytes are as uniform as those of a digest.
   page_key key;
   for (std::size_t i = 0; i < key.bytes.size(); i += 8) {
     auto x = (number + i + 1) * 0x9e3779b97f4a7c15ull;
@@ -248,7 +248,7 @@ TEST(shard, many_generations_of_members_do_not_use_up_owner_places) {
   EXPECT_EQ(s.locations(), 1u);
 }
 
-/// A model of the shard in its simplest form, which random calls compare with the real shard.
+/// A simple model of a shard, with which the test compares the real shard after random calls.
 class model {
 public:
   publish_outcome publish(const page_key& key, const page_location& l, publish_mode mode) {
@@ -305,7 +305,7 @@ public:
   }
 
   std::set<incarnation> members;
-  /// The locations of each key, the oldest first.
+  /// For each key: its locations, the oldest first.
   std::map<page_key, std::vector<page_location>> records;
 
 private:

@@ -92,8 +92,8 @@ TEST_F(unpublished_pages_test, what_left_memory_or_moved_on_is_forgotten) {
   EXPECT_TRUE(pages.idle());
 }
 
-/// A page that stayed queued for a former owner would be queued twice when that owner owns its key
-/// again.
+/// A page must not stay queued for an owner that no longer owns its key: if that owner gets the key
+/// again, the page would be queued twice.
 TEST_F(unpublished_pages_test, what_an_owner_out_of_reach_owns_no_more_is_forgotten) {
   pages.add({key(1), first});
   pages.add({key(2), node_id_of("who left")});

@@ -230,8 +230,8 @@ TEST(wire, encoding_again_into_the_same_string_takes_no_memory) {
   EXPECT_EQ(batch.capacity(), capacity);
 }
 
-/// Readers of mutated batches come to an end, stay in bounds (the sanitizers watch), and accept
-/// only bytes that encode the same records again.
+/// Readers of mutated batches must end, must stay in bounds (sanitizers check that), and may accept
+/// only bytes to which the decoded records are encoded again.
 TEST(wire, random_mutations_are_refused_or_mean_what_they_say) {
   std::size_t refused = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {

@@ -32,7 +32,8 @@ view view_of(std::size_t members) {
   return v;
 }
 
-/// The fragment of a cluster whose masters were two members of `v` and a third that is gone.
+/// Returns `v` as a fragment: the masters of the view before were two members of `v` and a third,
+/// which is gone.
 view fragment_of(view v) {
   v.former_masters = {v.members[0], v.members[1], member_named("gone", 9)};
   std::sort(v.former_masters.begin(), v.former_masters.end(),

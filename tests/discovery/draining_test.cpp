@@ -11,7 +11,8 @@ namespace {
 
 using std::chrono::seconds;
 
-/// Whether every node's view has all nodes, and says that exactly node `i` is draining.
+/// Whether the view of every node has all nodes, and says that node `i`, and no other node, is
+/// draining.
 bool all_say_that_only(const tests::membership_net& net, std::size_t i) {
   if (!net.converged())
     return false;

@@ -28,8 +28,8 @@ std::vector<member> members_named(std::size_t count, const std::string& prefix =
   return members;
 }
 
-/// The share of the keys that the most loaded member has, divided by the mean share; measured at
-/// evenly spaced positions.
+/// Returns the largest share of keys that a member has, divided by the mean share; measured at
+/// evenly spaced positions of the ring.
 double max_over_mean(const hash_ring& ring) {
   constexpr std::size_t samples = 2'000'000;
   std::unordered_map<node_id, std::size_t> load;
@@ -129,7 +129,7 @@ TEST(hash_ring, made_out_of_another_ring_it_is_the_same) {
       ASSERT_EQ(found, whole.owners_at(position, b));
       ASSERT_TRUE(std::equal(a, a + found, b)) << step << " " << position;
     }
-    // Equal shares are equal positions of all virtual nodes.
+    // Rings with equal shares have all virtual nodes at the same positions.
     const auto one = merged.shares(1), other = whole.shares(1);
     ASSERT_TRUE(std::equal(
         one.begin(), one.end(), other.begin(), other.end(),

@@ -53,7 +53,7 @@ TEST(liveness, a_lost_connection_leaves_a_shorter_time_to_be_heard) {
   l.heard(one, start + seconds(10));
   l.lost(one, start + seconds(10));
   EXPECT_FALSE(l.silent(one, start + seconds(11)));
-  // A second break of the connection must not set the deadline anew.
+  // Reports the broken connection a second time, which must not move the deadline.
   l.lost(one, start + seconds(11));
   EXPECT_TRUE(l.silent(one, start + milliseconds(11001)));
   l.heard(one, start + milliseconds(11002));

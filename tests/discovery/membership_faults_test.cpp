@@ -77,7 +77,7 @@ TEST(membership, a_member_that_slept_while_all_masters_were_replaced_finds_back)
     net.kill(dead);
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
   }
-  // Node 6, when it thaws, knows only masters and a seed that are dead.
+  // When node 6 thaws, all masters of its view and its seed are dead.
   net.thaw(6);
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
 }
@@ -86,8 +86,8 @@ TEST(membership, a_member_that_restarts_comes_back_though_its_only_seed_is_gone)
   auto net = converged_net(6);
   net.kill(5);
   ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
-  // Node 0, the leader, expelled node 5 and now goes as well, so that the masters after it must
-  // have remembered node 5, too.
+  // Node 0, the leader, expelled node 5 and now leaves. The masters after it must know node 5, too,
+  // to let it come back.
   net.leave(0);
   net.run_for(milliseconds(50));
   net.kill(0);
@@ -182,8 +182,8 @@ TEST(membership, a_leader_takes_in_nobody_who_knows_a_newer_cluster_but_asks_abo
   EXPECT_EQ(answer->known, net.view_of(0).stamp());
 }
 
-/// A node is told to join a newer cluster, which dies before it answers: the node's own cluster
-/// must go on.
+/// A node of a cluster hears of a newer cluster and asks to join it, but that cluster dies before
+/// it answers. The node's own cluster must go on.
 TEST(membership, a_newer_cluster_that_vanished_does_not_stop_the_old_one) {
   auto net = converged_net(3);
   auto ghost = net.view_of(0);

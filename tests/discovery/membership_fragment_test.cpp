@@ -1,5 +1,5 @@
-// Tests that after any set of nodes is gone at once the other nodes live in one view (or one on
-// each side of a partition).
+// Tests that after the loss of any set of nodes at once the other nodes get one view (in a
+// partition, one view on each side).
 
 #include "discovery/membership.hpp"
 #include "tests/support/membership_net.hpp"
@@ -59,7 +59,7 @@ TEST(membership_fragment, without_two_of_three_masters_the_others_have_one_view_
   EXPECT_EQ(after.masters_lost(), 2u);
   EXPECT_TRUE(after.newer_than(before));
   EXPECT_EQ(after.term, before.term) << "what a majority makes later must be newer";
-  // The newcomer was told why it has to wait, and was taken in afterwards.
+  // The cluster told the newcomer why it must wait, and took it in afterwards.
   ASSERT_EQ(net.at(late).refusals.size(), 1u);
   EXPECT_NE(net.at(late).refusals[0].find("too few masters"), std::string::npos);
 }
@@ -139,8 +139,8 @@ TEST(membership_fragment, any_set_of_nodes_may_go_and_each_side_of_the_others_ha
               static_cast<long long>(slowest.count()));
 }
 
-/// While a majority of the masters lives, no node makes a fragment. Broken connections are noticed
-/// at once here, so the next view need not wait for the expiry.
+/// While a majority of the masters lives, no node may make a fragment. Nodes notice broken
+/// connections at once in this test, so the next view need not wait for the expiry.
 TEST(membership_fragment, with_a_majority_of_masters_it_takes_three_heartbeats_once_it_is_noticed) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -312,8 +312,8 @@ TEST(membership_fragment, what_a_deaf_leader_proposed_is_another_view_than_the_o
   EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(5)));
 }
 
-/// The node at the edge neither hears the masters nor is heard by them, but the other members tell
-/// it that they are in touch with enough masters: so it makes no fragment.
+/// A node and the masters do not hear each other. The node must make no fragment, because the other
+/// members tell it that they hear enough masters.
 TEST(membership_fragment, a_node_that_only_the_masters_do_not_hear_makes_none) {
   auto net = converged_net(6);
   const auto before = net.view_of(5).members.size();
@@ -328,8 +328,8 @@ TEST(membership_fragment, a_node_that_only_the_masters_do_not_hear_makes_none) {
   EXPECT_EQ(net.view_of(5).members.size(), before);
 }
 
-/// A restarted head cannot know whether the cluster that it heard of is gone; after a while it goes
-/// on with the nodes that it has.
+/// A restarted head node hears of a cluster of which nobody is left to take it in. After a while it
+/// must go on, with the nodes that it finds, in a fragment.
 TEST(membership_fragment, a_restarted_head_whose_cluster_is_gone_goes_on_as_a_fragment) {
   auto net = converged_net(5);
   const auto base = net.view_of(0);

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-// Tests of what views say of members that are gone.
+// Tests of which former members views list as gone, and why.
 namespace peercache::discovery::membership_gone_test {
 namespace {
 

@@ -1,5 +1,5 @@
-// Tests that there is one view within three heartbeats after faults end, in cases that could make
-// it later.
+// Tests that nodes have one view within three heartbeats after faults end, in cases that could
+// delay it.
 
 #include "discovery/membership.hpp"
 #include "tests/support/membership_net.hpp"
@@ -31,7 +31,8 @@ membership_net two_seeds(std::size_t count, std::uint64_t seed) {
   return net;
 }
 
-/// The head need not wait for the other seed, since that seed itself asks the head to take it in.
+/// The head (the first seed) founds the cluster without waiting for the other seed, which asks the
+/// head to take it in.
 TEST(membership_healing, a_new_cluster_with_two_seeds_is_one_view_at_once) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = two_seeds(5, seed);
@@ -81,7 +82,8 @@ TEST(membership_healing, a_leader_that_a_vote_contradicts_asks_again_soon) {
   EXPECT_FALSE(asked_who_restarted) << "its vote would have to be finished by others";
 }
 
-/// A vote against a view names all members that the voter hears and the view lacks.
+/// A veto against a proposed view must name all members that the voter hears and the view lacks, so
+/// that the next attempt can have them.
 TEST(membership_healing, a_veto_names_everybody_who_is_heard) {
   auto net = converged_net(6);
   auto base = net.view_of(1);
@@ -98,8 +100,8 @@ TEST(membership_healing, a_veto_names_everybody_who_is_heard) {
     EXPECT_EQ(std::count(vote.alive.begin(), vote.alive.end(), net.at(i).self.inc), 1) << i;
 }
 
-/// A master promised to follow an attempt whose maker is gone: the next attempt must take a higher
-/// ballot at once, not after a time-out.
+/// A master has promised its vote to an attempt whose maker is gone. The next attempt must take a
+/// higher ballot at once, and not only after a time-out.
 TEST(membership_healing, a_promise_to_somebody_who_is_gone_holds_nobody_up) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(3, seed);
@@ -115,8 +117,8 @@ TEST(membership_healing, a_promise_to_somebody_who_is_gone_holds_nobody_up) {
   }
 }
 
-/// The newest view has one master, which decides alone; another process runs in its place, so
-/// nobody makes the view after it.
+/// The only master of the newest view, who would decide alone, was replaced by another process, so
+/// nobody can make a view after this one. Nodes must not wait for it.
 TEST(membership_healing, a_view_whose_masters_were_replaced_is_waited_for_by_nobody) {
   auto net = converged_net(3);
   auto lost = net.view_of(0);
@@ -170,8 +172,8 @@ TEST(membership_healing, one_of_those_who_stand_in_goes_first) {
   }
 }
 
-/// All masters accepted a view; then they heard of a newer view without them, whose only master is
-/// gone.
+/// All masters have accepted a proposed view; then they hear of a newer view without them, whose
+/// only master is gone.
 TEST(membership_healing, what_has_to_be_finished_first_is_gone_on_from) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(3, seed);
@@ -206,8 +208,8 @@ TEST(membership_healing, what_has_to_be_finished_first_is_gone_on_from) {
   }
 }
 
-/// A node that lives in no view is asked for votes about two views in turn. A later view, whose
-/// single master is gone, followed both.
+/// A node that is in no view is asked in turn for votes about two views. It must not forget its
+/// vote about one of them when it votes about the other.
 TEST(membership_healing, a_vote_is_not_forgotten_for_another_about_an_older_view) {
   auto net = converged_net(3);
   const auto base = net.view_of(0);
@@ -236,8 +238,8 @@ TEST(membership_healing, a_vote_is_not_forgotten_for_another_about_an_older_view
   EXPECT_EQ(vote.accepted->value, value);
 }
 
-/// A stand-in waits after the refusal of a master that is placed before it; but that master may be
-/// gone by now, so the wait must end.
+/// A node that stands in for lost masters waits when a master that goes before it has refused it.
+/// This master may die meanwhile, so the wait must end in time.
 TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   auto net = converged_net(3);
   const auto base = net.view_of(0);
@@ -280,8 +282,8 @@ TEST(membership_healing, who_was_refused_as_a_stand_in_tries_again_in_time) {
   EXPECT_LE(*asked_at - refused_at, in_time);
 }
 
-/// Applicants asked this node before it knew the view that names their former selves; once it knows
-/// the view, the former selves count as dead.
+/// Restarted masters asked a node to join before the node knew the view that has their former
+/// processes. Once it knows this view, the former processes count as dead.
 TEST(membership_healing, who_asked_before_the_view_was_known_has_replaced_its_master) {
   auto net = converged_net(3);
   auto base = net.view_of(2);
@@ -311,14 +313,15 @@ TEST(membership_healing, who_was_refused_while_the_view_stood_still_is_in_the_ne
     auto late = net.start(node_name(6), 6, {membership_net::address(1)});
     ASSERT_TRUE(net.run_until([&] { return !net.at(late).refusals.empty(); }, seconds(1)));
     net.reachable = [late](std::size_t from, std::size_t to) {
-      // The leader hears no more of node `late`, so `late` cannot ask again.
+      // From now on packets of node `late` do not reach the leader, so it cannot ask again.
       return from != late || to != 0;
     };
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, in_time)) << seed;
   }
 }
 
-/// A view is made without a member that lives: the member is sent the view, and joins again.
+/// When a new view lacks a member that lives, this member must get the view at once, so that it can
+/// join again.
 TEST(membership_healing, who_is_left_out_hears_of_it_at_once) {
   auto net = converged_net(5);
   net.reachable = [](std::size_t from, std::size_t) { return from != 4; };
@@ -327,9 +330,9 @@ TEST(membership_healing, who_is_left_out_hears_of_it_at_once) {
   EXPECT_EQ(net.machine(4).state(), membership::phase::rejoining);
 }
 
-/// A late join packet of a replaced process puts that process back in the view instead of its
-/// successor, which runs at the same address. The successor must be taken in again before the
-/// former process expires.
+/// A delayed join packet of a replaced process puts this process into the view in place of its
+/// successor at the same address. The cluster must take the successor in again at once, and not
+/// only when the former process expires.
 TEST(membership_healing, who_was_pushed_out_by_its_own_past_is_back_at_once) {
   auto net = converged_net(5);
   auto past = net.at(4).self;

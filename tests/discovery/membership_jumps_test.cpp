@@ -1,5 +1,5 @@
-// Packets whose numbers are near the largest possible number: no view, ballot or vote may be the
-// last one.
+// Tests of packets with numbers near the largest possible one: after them there must still be room
+// for further views, ballots and votes.
 
 #include "discovery/jump_guard.hpp"
 #include "discovery/membership.hpp"
@@ -16,18 +16,18 @@ using tests::converged_net;
 using tests::membership_net;
 using tests::node_name;
 
-/// A net of four nodes, to each of which a stranger sends packets.
+/// A net of four nodes; a test sends a stranger's packets to each of them.
 class membership_jumps : public testing::Test {
 protected:
   void send_to_all(const std::function<packet(std::size_t)>& make) {
     for (std::size_t i = 0; i < net.size(); ++i) {
       const auto said = make(i);
-      // Every packet passes through the codec.
+      // The packet must be one that the codec accepts.
       ASSERT_TRUE(decode_packet(encode_packet(said, "test"), "test"));
       (void)net.machine(i).on_packet(said, net.now());
     }
   }
-  /// Expects that the cluster still expels dead members and takes new ones in.
+  /// Expects that the cluster still expels a dead member and takes in a new one.
   void expect_changes() {
     net.kill(3);
     EXPECT_TRUE(net.run_until([&] { return net.converged(); }, seconds(20)))

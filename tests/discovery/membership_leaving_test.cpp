@@ -104,8 +104,8 @@ TEST(membership_leaving, that_a_master_leaves_is_said_again_when_it_was_lost) {
   EXPECT_LE(*took, heartbeat + slack);
 }
 
-/// A node hears of a leaver, and then a view arrives that was already on its way, which makes the
-/// node leader and still contains the leaver.
+/// A node hears that another node leaves. Then a view arrives, sent earlier, that makes the node
+/// leader and still has the leaving node. The new leader must remember that this node left.
 TEST(membership_leaving, who_leads_next_has_not_forgotten_who_left) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(5, seed);

@@ -19,7 +19,8 @@ using tests::node_name;
 
 constexpr auto in_time = 3 * milliseconds(500);
 
-/// A leader hears no heartbeats of its own, and must not take itself for gone because of that.
+/// A leader gets no heartbeats from itself. It must still count itself as alive when a process with
+/// its name asks to join.
 TEST(membership_namesake, a_namesake_of_the_leader_is_refused) {
   auto net = converged_net(4);
   const auto before = net.view_of(0);
@@ -74,9 +75,9 @@ TEST(membership_namesake, a_namesake_of_the_head_is_not_in_the_first_view_instea
   }
 }
 
-/// One side of a partition has a majority of the masters. On the other side one master restarted,
-/// and a namesake of another master asks: the namesake must not vote in place of a master that may
-/// live.
+/// In a partition the other side has a majority of the masters. On this side one master has
+/// restarted, and a process with the name of another master asks to join: it must not vote in place
+/// of this master, which may live.
 TEST(membership_namesake, a_namesake_elsewhere_does_not_vote_in_a_masters_place) {
   auto net = converged_net(5);
   const auto base = net.view_of(0);
@@ -115,9 +116,9 @@ TEST(membership_namesake, a_namesake_elsewhere_takes_nobodys_vote) {
   EXPECT_TRUE(net.run_until(goes_on, in_time));
 }
 
-/// Two nodes of one name were started on one host by mistake.
+/// By mistake two nodes with one name were started on one host, at different ports.
 TEST(membership_namesake, one_at_another_port_of_the_host_is_refused_while_the_first_one_answers) {
-  for (const std::size_t member : {1, 3}) { // The leader, and one that leads nobody.
+  for (const std::size_t member : {1, 3}) { // The leader, and a plain member.
     auto net = converged_net(4);
     const auto before = net.view_of(0);
     const auto late = net.start(node_name(member), member, {membership_net::address(2)}, 40000);
@@ -147,8 +148,8 @@ TEST(membership_namesake, a_replaced_process_elsewhere_does_not_push_its_success
   EXPECT_EQ(net.view_of(0), before);
 }
 
-/// A node that looks for a cluster cannot hear whether a member lives, so a namesake of a member on
-/// another host has to wait.
+/// A node that only looks for a cluster cannot tell whether a member lives. So it must make a
+/// process wait that asks under this member's name from another host.
 TEST(membership_namesake, who_stands_in_takes_no_namesake_for_a_member) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     auto net = converged_net(5, seed);

@@ -65,8 +65,8 @@ TEST(membership_quorum, a_lost_master_that_thaws_soon_brings_the_view_back) {
   net.thaw(1);
   auto took = net.run_until([&] { return net.converged(); }, seconds(10));
   ASSERT_TRUE(took);
-  // Node 1 was frozen for most of the time in which the leader was silent, and so does not count
-  // that time against the leader.
+  // Node 1 was frozen for most of the time in which the leader was silent, so it must not count
+  // this time as the leader's silence.
   EXPECT_LE(*took, expiry + heartbeat);
   EXPECT_TRUE(net.machine(1).leads());
   EXPECT_FALSE(net.view_of(5).fragment());
@@ -131,7 +131,7 @@ TEST(membership_quorum, a_member_that_only_the_leader_does_not_hear_stays) {
   net.reachable = [](std::size_t a, std::size_t b) { return a != 4 || b != 0; };
   net.run_for(seconds(20));
   EXPECT_EQ(net.view_of(0), before);
-  // While the leader does not hear node 4, another node can still come in.
+  // The cluster can take in another node although the leader does not hear node 4.
   net.start(node_name(6), 6, {membership_net::address(1)});
   EXPECT_TRUE(net.run_until([&] { return net.view_of(0).members.size() == 6; }, seconds(5)));
 }
@@ -160,9 +160,9 @@ TEST(membership_quorum, five_masters_need_three) {
   EXPECT_TRUE(net.machine(2).leads());
 }
 
-/// Other nodes publish records to a member from its new view on. So a member that was expelled must
-/// learn of its expulsion before it comes back: a member that learns of it later would then forget
-/// records that came after its return.
+/// An expelled member must learn of its expulsion before it is taken in again. When it learns of
+/// it, it forgets its records; later than its return it would also forget records that were
+/// published to it since.
 TEST(membership_quorum, a_member_that_was_out_comes_back_only_when_it_knows) {
   auto net = converged_net(5);
   auto old = net.view_of(4);
@@ -264,8 +264,8 @@ TEST(membership_quorum, no_two_sides_ever_decide_differently_for_two_hundred_see
   EXPECT_GT(views, 200u * 10) << "too little happened";
 }
 
-/// Where two of three masters leave on one side of a partition, the other side may be left without
-/// a majority, so the nodes need not come together again: only decided views are judged.
+/// If two of three masters leave on one side of a partition, the other side may have no majority,
+/// and the nodes may not come together again. So the test judges only the views that were decided.
 TEST(membership_quorum, no_two_sides_decide_differently_while_some_leave) {
   std::size_t left = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {

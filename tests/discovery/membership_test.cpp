@@ -62,8 +62,8 @@ TEST(membership, masters_are_the_head_and_the_first_ones_by_id) {
   EXPECT_EQ(net.view_of(3).masters, (std::vector<std::string>{"zebra", names[0], names[1]}));
 }
 
-/// Ten hosts with consecutive names share a rack: that two masters stand in one rack must be
-/// chance, not a rule.
+/// Hosts with consecutive names share a rack, ten in each. Two masters may be in one rack only by
+/// chance, not as a rule.
 TEST(membership, masters_are_spread_whatever_the_order_of_names) {
   int together = 0;
   constexpr int clusters = 200;
@@ -192,7 +192,7 @@ TEST(membership, a_replaced_process_does_not_throw_its_successor_out) {
 
 TEST(membership, a_full_cluster_of_masters_forwards_joins_to_its_leader) {
   auto net = converged_net(3);
-  // The new node knows only one seed, which does not lead.
+  // The new node has one seed only, which is not the leader.
   net.start(node_name(4), 4, {membership_net::address(3)});
   auto took = net.run_until([&] { return net.converged(); }, seconds(5));
   ASSERT_TRUE(took);
@@ -248,7 +248,8 @@ TEST(membership, a_head_founds_nothing_before_its_patience_is_over_or_all_seeds_
   options.seeds = {control_endpoint(self), named, later};
   options.patience = 5 * expiry;
   const time_point begin{};
-  // Returns when the head founds a cluster whose seeds' names it learns at that many expiries.
+  // Returns when the head founds a cluster, if it learns the addresses of its seeds' names after
+  // these numbers of expiries.
   const auto founds_after = [&](int named_at, int later_at) {
     membership machine(options, self, begin);
     auto now = begin;

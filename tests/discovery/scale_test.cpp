@@ -1,4 +1,5 @@
-// Measures what a thousand nodes cost, with the real classes; docs/scale.md has the figures.
+// Measures what clusters of a thousand nodes cost, with the product's classes; docs/scale.md has
+// the figures.
 
 #include "discovery/hash_ring.hpp"
 #include "discovery/membership.hpp"
@@ -24,8 +25,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// How many rounds a measurement has; the best round counts, because other programs use the
-/// processor too.
+/// Rounds of each measurement; the best round counts, because other programs use the processor,
+/// too.
 constexpr int rounds = 20;
 
 std::vector<member> members_of(std::size_t count) {

@@ -31,8 +31,8 @@ protected:
   survey made(std::size_t count, std::size_t own) {
     return {order_of(count), {1, own + 1}, heartbeat, expiry, now};
   }
-  /// Runs heartbeats until the survey has survivors, which go to `left`; the nodes `answering`
-  /// answer each time. @return How long it took.
+  /// Runs heartbeats, which the nodes `answering` answer, until the survey knows the survivors, and
+  /// sets `left` to them. @return How long it took.
   duration beats_until_survivors(survey& one, const std::vector<std::size_t>& answering,
                                  std::vector<member>& left) {
     const auto since = now;

@@ -7,7 +7,7 @@
 namespace peercache::discovery {
 namespace {
 
-/// The stamp of a plain member's view after an older view reached the member late.
+/// Returns the stamp of a plain member's view after an older view has reached the member late.
 view_stamp stamp_after_an_older_view() {
   auto net = tests::converged_net(3);
   auto& machine = net.machine(2);

@@ -1,4 +1,4 @@
-// Tests which votes a voting round counts, and when they are enough.
+// Tests of which votes a voting round counts, and when they are enough.
 
 #include "discovery/quorum.hpp"
 
@@ -12,7 +12,8 @@ namespace {
 
 constexpr incarnation stranger{6, 6};
 
-/// An attempt of node1 to make the next view; the base view has three masters and no other members.
+/// A voting round in which node1 wants to make the view after a base view of three masters and no
+/// other members.
 class voting_round_test : public ::testing::Test {
 protected:
   static view three_masters() {
@@ -34,8 +35,8 @@ protected:
 
   incarnation inc_of(const std::string& name) const { return base.find_name(name)->inc; }
 
-  /// Counts a vote in the name of master `name` by the process `inc`; `successor` is what that
-  /// process says of itself.
+  /// Counts a vote of the process `inc` under the name of the master `name`; `successor` says
+  /// whether the process calls itself the master's successor.
   void count(const std::string& name, const incarnation& inc, bool successor, verdict answer) {
     round.count({.voter = base.find_name(name)->id,
                  .inc = inc,
@@ -53,8 +54,8 @@ protected:
   voting_round round{base, {base.term, inc_of("node1")}, time_point{}};
 };
 
-/// A successor that refuses an attempt has still told that the master in whose place it runs is
-/// gone.
+/// Even when a successor votes against an attempt, its vote tells that the master in whose place it
+/// runs is gone.
 TEST_F(voting_round_test, a_successor_that_refuses_tells_that_its_master_is_gone) {
   round.propose(base, false, time_point{});
   count("node1", inc_of("node1"), false, verdict::granted);
@@ -64,7 +65,8 @@ TEST_F(voting_round_test, a_successor_that_refuses_tells_that_its_master_is_gone
   EXPECT_TRUE(round.enough());
 }
 
-/// When the third master is against, the leader's own vote, which comes last, would not be enough.
+/// The leader counts its own vote last; after a third master's vote against the attempt it would
+/// not be enough.
 TEST_F(voting_round_test, who_knows_that_it_lives_does_not_hope_to_be_gone) {
   count("node2", stranger, true, verdict::granted);
   EXPECT_TRUE(round.possible_with(1, 0, 1));
@@ -73,8 +75,8 @@ TEST_F(voting_round_test, who_knows_that_it_lives_does_not_hope_to_be_gone) {
   EXPECT_TRUE(round.possible_with(0, 1, 0)) << "two of three would be gone";
 }
 
-/// A master that heard of a later view than the base may take itself for a successor; its vote
-/// counts as the master's all the same, since the base names its incarnation.
+/// A master that has heard of a later view than the base may call itself a successor. Its vote
+/// still counts as the master's, because the base has its incarnation.
 TEST_F(voting_round_test, a_master_that_does_not_know_that_it_is_one_has_its_vote) {
   count("node1", inc_of("node1"), false, verdict::granted);
   count("node2", stranger, false, verdict::granted);

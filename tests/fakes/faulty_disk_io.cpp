@@ -99,7 +99,8 @@ void faulty_disk_io::take_real() {
     const auto what = sent_[own];
     free_.push_back(own);
     late_.push_back({{what.tag, done[i].error}, is_sync(what.what), at});
-    // The steps that follow requests, in the order of disk_request::kind.
+    // For each disk_request::kind, in its order: the step that follows the completion of such a
+    // request.
     constexpr std::array steps = {disk_step::read_done, disk_step::write_done, disk_step::sync_done,
                                   disk_step::sync_folder};
     pass(steps[static_cast<std::size_t>(what.what)]);

@@ -13,7 +13,8 @@
 
 namespace peercache::storage {
 
-/// The steps at which a test may have the process killed, each after a call or a completion.
+/// The steps of a disk at which a test may have the process killed: each step is right after a call
+/// or a completion.
 enum class disk_step : std::uint8_t {
   create = 1,
   rename,
@@ -28,7 +29,7 @@ enum class disk_step : std::uint8_t {
 };
 
 struct disk_faults {
-  /// Share of transfers and syncs that do nothing and end with EIO.
+  /// Percentage of transfers and syncs that do nothing and end with EIO.
   std::uint32_t error_percent = 0;
   std::chrono::milliseconds stall{0};
   /// How long the faults last, from the first write on; 0: for ever.
@@ -36,13 +37,13 @@ struct disk_faults {
   std::uint32_t kill_step = 0; ///< The `disk_step` at which the process is killed; 0: none.
   std::uint32_t kill_count = 1;
 
-  /// The faults that the environment asks for: see common/guards.hpp.
+  /// Returns the faults that the environment asks for (common/guards.hpp).
   static disk_faults wanted() noexcept;
   bool any() const noexcept { return error_percent != 0 || stall.count() != 0 || kill_step != 0; }
 };
 
-/// A disk that passes its calls on to a real disk, and fails as a test wants. Threads, ownership,
-/// errors: as the real disk.
+/// A disk_io that passes calls on to a real disk_io, and fails as a test wants. Threads, ownership,
+/// errors: as those of the real one.
 class faulty_disk_io final : public disk_io {
 public:
   faulty_disk_io(std::unique_ptr<disk_io> real, const disk_faults& faults);
@@ -100,7 +101,7 @@ private:
 
   const std::unique_ptr<disk_io> real_;
   const disk_faults faults_;
-  /// When the first write came; nothing before the first write.
+  /// Time of the first write, from which the faults last; nothing before.
   std::optional<clock::time_point> started_;
   std::mt19937 random_{1};
   std::deque<late> late_; ///< Delayed completions, the earliest first.

@@ -12,7 +12,7 @@ namespace peercache::rdma {
 
 namespace {
 
-/// Copies bytes of `from`, beginning `offset` bytes behind its first byte, into the part `to`.
+/// Copies bytes of `from`, from byte `offset` on, into the part `to`.
 void copy_rows(const memory_rows& from, std::uint64_t offset, const page_part& to) {
   for (std::uint32_t done = 0; done < to.bytes;) {
     const auto in_row = static_cast<std::uint32_t>(offset % from.row_bytes);
@@ -110,8 +110,7 @@ void memory_data_plane::start(read_batch& batch) {
     return complete(kept, page_status::holder_gone);
   }
   if (host->service() != batch.peer.service)
-    return complete(kept, page_status::unreachable); // A real server would not accept a connection
-                                                     // for another service.
+    return complete(kept, page_status::unreachable); // As a real server would.
   kept.source = host->source;
   kept.spans = host->spans;
   deadlines_.insert({batch.deadline, job.id});
@@ -129,7 +128,7 @@ void memory_data_plane::arrive(transfer& what) {
   const auto& peer = at.job.batch->peer;
   const auto* host = network_.find(peer.host, peer.port);
   if (host == nullptr || host->source != at.source || host->spans != at.spans)
-    // The peer is gone, or was restarted after the request was sent.
+    // The server's process is gone, or was restarted after the request was sent.
     return complete(at, page_status::unreachable);
   using behaviour = memory_network::behaviour;
   if (host->acts == behaviour::silent)
@@ -152,7 +151,8 @@ void memory_data_plane::request_arrives(flight& at, transfer& request) {
   }
 }
 
-/// The status that a server gives a page; on `hit`, `bytes` become the rows where the page lies.
+/// Looks a page up as a server does, and pins it. Returns the page's status; for a `hit`, sets
+/// `bytes` to the rows where the page lies.
 page_status memory_data_plane::take(flight& at, const page_read& page, memory_rows& bytes) {
   if (at.spans != nullptr) {
     bytes = page.source;
@@ -251,7 +251,7 @@ bool memory_data_plane::happens(std::uint32_t per_mille) {
 void memory_data_plane::wait(clock::duration at_most) {
   if (!submitted_.empty())
     return;
-  // A plane that runs in real time sleeps until the next transfer is due.
+  // In real time, `wait` sleeps at most until the next transfer is due.
   if (!transfers_.empty())
     at_most = std::min(at_most, transfers_.begin()->first - now_);
   if (!deadlines_.empty())

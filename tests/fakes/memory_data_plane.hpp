@@ -18,15 +18,15 @@
 
 namespace peercache::rdma {
 
-/// Which processes serve at which addresses of a network that exists in memory only, and how well.
-/// Threads: one, that of the data planes. Ownership: sources and spans are lent from `attach` to
+/// A simulated network: which processes serve at which addresses, and how they misbehave. Threads:
+/// only the thread of the data planes. Ownership: sources and spans must live from `attach` to
 /// `detach`.
 class memory_network {
 public:
   enum class behaviour : std::uint8_t {
     serves,
-    silent,  ///< The server takes requests and never answers.
-    breaks,  ///< The server goes away in the middle of each answer.
+    silent,  ///< The server accepts requests and never answers.
+    breaks,  ///< The server breaks the connection in the middle of each answer.
     corrupts ///< The network flips a byte of each page.
   };
 
@@ -51,7 +51,7 @@ public:
     hosts_[{name, port}] = {inc, nullptr, acts, &spans};
   }
   void detach(const std::string& name, std::uint16_t port) { hosts_.erase({name, port}); }
-  /// The server at an address; null when nobody listens there.
+  /// Returns the server at an address; null when nobody listens there.
   const host* find(const std::string& name, std::uint16_t port) const {
     const auto found = hosts_.find({name, port});
     return found == hosts_.end() ? nullptr : &found->second;
@@ -68,21 +68,21 @@ struct memory_data_plane_options {
   std::uint32_t lost_per_mille = 0; ///< Share of requests that get no answer.
   /// Share of answers that arrive after the deadline; their pages are pinned until then.
   std::uint32_t late_per_mille = 0;
-  /// Pages of one request; few, so that the answers of a batch overtake each other.
+  /// Most pages of one request; few, so that a batch has several answers, which overtake each
+  /// other.
   std::uint32_t request_pages_max = 8;
   std::uint32_t batches_max = 4096;
   circuit_breaker::options breaker;
 };
 
-/// The data plane as a simulation: the same seed and the same calls give the same run. Answers take
-/// a random time, overtake each other, get lost, or come after the deadline.
-/// A page under a lease is copied when its answer arrives, long after the request looked at the
-/// lease. So only the check of the lease after the copy finds a lease that ended in between.
-/// Threads: as data_plane says. Time: only `poll`'s argument moves it. Errors: as
-/// channel_data_plane's. Invariants: (1) a page is pinned from the arrival of its request to the
-/// copy of its bytes, and no pin is left when its batch has finished; (2) an answer that comes
-/// after its batch has finished is dropped, and counted, as real planes drop it by destroying the
-/// connection.
+/// A simulated data plane: the same seed and the same calls give the same run. Answers take a
+/// random time, overtake each other, get lost, or come after the deadline. A page under a lease is
+/// copied when its answer arrives, long after the request looked at the lease. So only the check of
+/// the lease after the copy finds a lease that ended in between. Threads: as data_plane says. Time:
+/// passes only by the argument of `poll`. Errors: as channel_data_plane's. Invariants: (1) a page
+/// is pinned from the arrival of its request to the copy of its bytes, and no pin is left when its
+/// batch has finished; (2) an answer that comes after its batch has finished is dropped, and
+/// counted, as real planes drop it by destroying the connection.
 class memory_data_plane final : public data_plane {
 public:
   memory_data_plane(const memory_network& network, const memory_data_plane_options& opts);

@@ -1,4 +1,4 @@
-// The promises of disk_io, checked on the disk in memory.
+// Runs the tests that every disk_io must pass on the memory disk of tests.
 
 #include "tests/fakes/memory_disk_io.hpp"
 #include "tests/storage/disk/io/disk_io_conformance.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 enum class weather { calm, rough };
 
-/// Makes a rig over a disk in memory. In rough weather every transfer is late and done in pieces.
+/// Makes a rig with a memory disk. With weather `rough` every transfer is late and done in pieces.
 template <weather how>
 std::unique_ptr<disk_io_rig> make(std::string&) {
   struct rig final : disk_io_rig {
@@ -28,7 +28,7 @@ std::unique_ptr<disk_io_rig> make(std::string&) {
   return std::make_unique<rig>();
 }
 
-/// Makes a rig over a disk in memory on the computer's clock, as threads of programs use it.
+/// Makes a rig with a memory disk that runs by the computer's clock, as threads need it.
 std::unique_ptr<disk_io_rig> make_in_real_time(std::string&) {
   struct rig final : disk_io_rig {
     std::unique_ptr<disk_io> open(std::uint32_t queue_depth) override {

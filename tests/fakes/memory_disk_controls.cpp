@@ -1,4 +1,4 @@
-// Methods of the disk in memory by which tests damage and inspect it.
+// Methods of `memory_disk_io` by which tests damage and inspect the disk.
 
 #include "common/assert.hpp"
 #include "tests/fakes/memory_disk_io.hpp"
@@ -80,8 +80,8 @@ bool memory_disk_io::stopped() const {
 std::unique_ptr<memory_disk_io> memory_disk_io::after_power_cut(std::uint64_t seed,
                                                                 survivors what) const {
   const std::lock_guard lock(mutex_);
-  // Writes on their way may have reached the disk before the power cut. `perhaps` changes no byte
-  // that programs see, so the running disk stays as it is.
+  // Writes on their way may have reached the disk before the power cut, so the copy of the disk may
+  // have them. `perhaps` does not change what programs see on this disk.
   if (!stopped_)
     for (const auto& one : flights_)
       if (one.request.what == disk_request::kind::write)
@@ -96,7 +96,7 @@ std::unique_ptr<memory_disk_io> memory_disk_io::after_power_cut(std::uint64_t se
   return after;
 }
 
-// -- the contents of the disk
+// -- methods for the contents of the disk
 
 std::vector<std::string> memory_disk_io::files() const {
   const std::lock_guard lock(mutex_);

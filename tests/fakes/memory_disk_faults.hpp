@@ -17,8 +17,8 @@ enum class disk_operation : std::uint8_t {
 };
 inline constexpr std::size_t disk_operations = 4;
 
-/// Decides which operations of a disk in memory fail, and how long they take.
-/// Threads: one at a time.
+/// Decides which operations of a `memory_disk_io` fail, and how long they take. Threads: one at a
+/// time.
 class memory_disk_faults {
 public:
   explicit memory_disk_faults(std::uint64_t seed) : random_(seed) {}
@@ -27,7 +27,7 @@ public:
   void fail_once(disk_operation what, std::uint64_t skip, int error_number);
   /// Makes a random share (0 to 1) of the operations of this kind fail.
   void fail_share(disk_operation what, double share, int error_number);
-  /// Makes every operation fail with this errno; 0 ends that.
+  /// Makes every operation fail with this errno; 0: no longer.
   void fail_all(int error_number) { all_ = error_number; }
   /// Ends all faults that were set; delays and short transfers stay. Returns whether each operation
   /// that was to fail once has failed.
@@ -38,7 +38,8 @@ public:
   /// Makes a random share (0 to 1) of the transfers be done in pieces.
   void set_short_transfers(double share) { short_share_ = share; }
 
-  /// Counts an operation. Returns 0, or the errno with which it fails.
+  /// Counts one operation of this kind. Returns the errno with which the operation must fail; 0: it
+  /// succeeds.
   int next(disk_operation what);
   std::chrono::nanoseconds delay_of(disk_operation what);
   bool is_short() { return happens(short_share_); }

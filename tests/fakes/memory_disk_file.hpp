@@ -11,7 +11,7 @@
 
 namespace peercache::storage {
 
-/// How much a loss of power leaves of bytes that were not synced.
+/// Which changes that were not synced survive a loss of power: some at random, none, or all.
 enum class survivors : std::uint8_t { some, none, all };
 
 /// A file of `memory_disk_io`: the bytes that programs see, the bytes that are durable, and the
@@ -19,7 +19,7 @@ enum class survivors : std::uint8_t { some, none, all };
 /// one at a time. Invariant: programs see what is durable with all changes applied.
 class memory_disk_file {
 public:
-  /// Bytes of a write, which never change; the blocks of files point into them.
+  /// The bytes of a write, immutable; blocks of files share them.
   using bytes_ptr = std::shared_ptr<const std::byte>;
 
   std::uint64_t bytes() const noexcept { return seen_.bytes; }
@@ -30,8 +30,8 @@ public:
   /// whole blocks
   void write(std::uint64_t order, std::uint64_t offset_bytes, std::uint64_t bytes, bytes_ptr from);
   void resize(std::uint64_t order, std::uint64_t bytes);
-  /// Notes a write that was on its way when power was lost. No program has seen its bytes and no
-  /// sync covers them, but the file after the loss may have them.
+  /// Notes a write that is on its way at a loss of power. Programs do not see its bytes and no sync
+  /// covers them, but `after_power_cut` may have them.
   void perhaps(std::uint64_t order, std::uint64_t offset_bytes, std::uint64_t bytes,
                bytes_ptr from);
 
@@ -44,11 +44,11 @@ public:
   /// Changes both the visible and the durable bytes. @pre the range is within the file
   void overwrite(std::uint64_t offset_bytes, std::span<const std::byte> from);
 
-  /// The file after a loss of power. Each change that is not durable is kept or lost; a write may
-  /// also be torn, so that each of its sectors of 512 bytes is kept or lost.
+  /// Returns the file as a loss of power leaves it: each change that is not durable is kept or lost
+  /// at random, in a write even each sector of 512 bytes.
   memory_disk_file after_power_cut(std::mt19937_64& random, survivors what) const;
 
-  /// Whether the file has a name, so that it counts for `memory_disk_names::used_bytes`.
+  /// Whether the file has a name; only then `memory_disk_names::used_bytes` counts it.
   bool named = false;
 
 private:

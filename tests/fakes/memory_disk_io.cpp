@@ -17,7 +17,7 @@ memory_disk_io::memory_disk_io(const memory_disk_options& options)
       random_(options.seed * 0x9e3779b97f4a7c15ull + 1), capacity_bytes_(options.capacity_bytes),
       on_way_(options.queue_depth) {}
 
-// -- common steps of all operations: faults, time, open files
+// -- methods that all operations use: faults, time, open files
 
 int memory_disk_io::admit(disk_operation what, bool changes) const {
   if (!stopped_ && changes && operations_ == stop_at_)
@@ -64,7 +64,7 @@ const memory_disk_io::file_ptr& memory_disk_io::file_of(disk_file file) const {
   return open_of(file).file;
 }
 
-// -- files and folders: opened, made, renamed, removed
+// -- methods that open, make, rename and remove files and folders
 
 disk_file memory_disk_io::keep_open(open_file what) {
   const auto free =

@@ -26,21 +26,21 @@ struct memory_disk_options {
   /// Whether the seed decides the order in which requests that are due complete; otherwise they
   /// complete in the order of submission.
   bool reorder = true;
-  /// False: time moves when `advance` or `wait` is called, and nothing ever sleeps. True: time is
-  /// the computer's; `wait` sleeps, and a delayed operation takes as long as its delay.
+  /// Whether time is the computer's: then `wait` sleeps, and a delayed operation takes as long as
+  /// its delay. Otherwise time moves only by `advance` and `wait`, and nothing sleeps.
   bool real_time = false;
 };
 
 /// A disk in memory for tests, with delays, faults and losses of power. The same seed gives the
 /// same outcome, as long as one thread uses the disk.
 ///
-/// A request starts and completes at a `reap`, at the earliest when its delay is over. A write's
-/// bytes are compared with what they were at `submit`: a program that changes them before the write
-/// has completed dies by an assertion. A transfer that fails may have been done in part.
+/// A request starts and completes at a `reap`, at the earliest when its delay is over. When a write
+/// completes, an assertion fails if the program has changed the write's bytes since `submit`. A
+/// transfer that fails may have been done in part.
 ///
-/// Power: every completed operation is seen, but only what `disk_io` promises is durable: a file's
-/// bytes and length by `sync` of the file, names by `sync_folder` of their folder.
-/// `after_power_cut` returns a disk with what is left.
+/// Power: programs see every completed operation, but durable is only what `disk_io` promises: a
+/// file's bytes and length by `sync` of the file, names by `sync_folder` of their folder.
+/// `after_power_cut` returns a disk with what a loss of power leaves.
 ///
 /// Threads: as disk_io; methods that only tests call may be called by any thread.
 class memory_disk_io final : public disk_io {
@@ -70,14 +70,14 @@ public:
   std::uint32_t in_flight() const noexcept override;
   std::uint32_t queue_depth() const noexcept override { return options_.queue_depth; }
 
-  // -- time of the disk
+  // -- methods for the time of the disk
 
-  /// Time since the disk was made.
+  /// Returns the time since the disk was made, by the disk's clock.
   std::chrono::nanoseconds now() const;
-  /// Moves the simulated clock on. @pre !real_time
+  /// Moves the simulated clock forward. @pre !real_time
   void advance(std::chrono::nanoseconds by);
 
-  // -- faults of operations
+  // -- methods that set faults of operations
 
   void fail_once(disk_operation what, std::uint64_t skip, int error_number);
   void fail_share(disk_operation what, double share, int error_number);
@@ -91,23 +91,24 @@ public:
   /// Makes the disk hang: no transfer and no sync completes until `set_hanging(false)`.
   void set_hanging(bool hangs);
 
-  // -- losses of power, and the disk after them
+  // -- methods for losses of power, and for the disk after them
 
-  /// How many operations have changed the disk: writes, syncs, and all operations that change names
-  /// or lengths.
+  /// Returns how many operations have changed the disk so far: writes, syncs, and operations that
+  /// change names or lengths.
   std::uint64_t operations() const;
   /// Takes the power away before the operation of this number (the first is 0): from then on no
   /// change reaches the disk, and every operation fails with EIO.
   void stop_at(std::uint64_t operation);
   bool stopped() const;
-  /// A disk with what a loss of power leaves now (or left when this disk stopped); it has the same
-  /// options, and none of the faults.
+  /// Returns a disk with what a loss of power would leave now, or left when `stop_at` stopped this
+  /// disk. The returned disk has the same options, and no faults.
   std::unique_ptr<memory_disk_io> after_power_cut(std::uint64_t seed,
                                                   survivors what = survivors::some) const;
 
-  // -- the contents of the disk, whatever faults are set; @pre the files exist
+  // -- methods for the contents of the disk, which ignore the faults that are set; @pre the files
+  // exist
 
-  /// The whole names of all files, sorted.
+  /// Returns the full names of all files, sorted.
   std::vector<std::string> files() const;
   std::vector<std::byte> contents(const std::string& file) const;
   void overwrite(const std::string& file, std::uint64_t offset_bytes,
@@ -124,8 +125,9 @@ private:
   struct flight {
     disk_request request;
     memory_disk_file::bytes_ptr bytes; ///< The bytes of a write as they were at `submit`.
-    std::uint64_t sync_before = 0;     ///< A sync of a file covers changes with smaller numbers.
-    /// A sync of a folder covers changes of names with smaller numbers.
+    /// For a sync of a file: the sync covers changes with smaller numbers.
+    std::uint64_t sync_before = 0;
+    /// For a sync of a folder: the sync covers changes of names with smaller numbers.
     std::uint64_t names_before = 0;
     std::uint64_t number = 0;
     std::chrono::nanoseconds due{0};
@@ -139,7 +141,7 @@ private:
                             const std::function<int()>& change);
   struct open_file {
     file_ptr file;
-    std::optional<std::string> folder; ///< The name of an open folder; nothing for a file.
+    std::optional<std::string> folder; ///< For an open folder: its name; nothing for a file.
     bool in_use() const noexcept { return file || folder; }
   };
 
@@ -157,8 +159,8 @@ private:
 
   const memory_disk_options options_;
   const std::chrono::steady_clock::time_point made_;
-  /// Lock of the disk, needed because `list` and `read_now` come from threads that are not the
-  /// owner's.
+  /// Lock of the whole disk, needed because threads other than the owner's call `list` and
+  /// `read_now`.
   mutable std::mutex mutex_;
   std::condition_variable woken_up_;
   bool woken_ = false;

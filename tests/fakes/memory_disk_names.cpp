@@ -155,7 +155,7 @@ memory_disk_names memory_disk_names::after_power_cut(std::mt19937_64& random,
       apply(left, one.entries);
   memory_disk_names after;
   std::map<const memory_disk_file*, file_ptr> files;
-  // Names are sorted, so each folder is added to `after` before its entries look for the folder.
+  // Names are sorted, so each folder is in `after` before the entries of the folder come.
   for (const auto& [name, node_left] : left) {
     const std::string parent(folder_of(name));
     const auto folder = after.seen_.find(parent);

@@ -17,7 +17,7 @@ class memory_disk_names {
 public:
   using file_ptr = std::shared_ptr<memory_disk_file>;
 
-  /// The file of this name; null when there is none.
+  /// Returns the file of this name; null when there is none.
   file_ptr find(const std::string& name) const;
   bool is_folder(const std::string& name) const;
 
@@ -25,24 +25,25 @@ public:
   int add_folder(const std::string& name);
   int rename(const std::string& from, const std::string& to);
   int remove(const std::string& name);
-  /// Makes the entries of a folder durable: all that programs see, or only changes with numbers
-  /// below `before`.
+  /// Makes changes of a folder's entries durable: those with numbers below `before`; by default
+  /// all. Returns 0 or an errno.
   int sync_folder(const std::string& folder, std::uint64_t before = UINT64_MAX);
-  /// The number of the change that comes next.
+  /// Returns the number that the next change will have.
   std::uint64_t next_change() const noexcept { return next_change_; }
 
-  /// Bytes of all files that have a name, each in whole blocks.
+  /// Returns the bytes of all files that have a name, each rounded up to whole blocks.
   std::uint64_t used_bytes() const noexcept { return used_bytes_; }
-  /// Takes a file's new length into `used_bytes`; `before_bytes` is its length at the last call.
+  /// Updates `used_bytes` for a file's new length; `before_bytes` is the file's length at the last
+  /// call.
   void count(const memory_disk_file& file, std::uint64_t before_bytes);
 
-  /// The whole names of all files, sorted.
+  /// Returns the full names of all files, sorted.
   std::vector<std::string> files() const;
   std::optional<std::vector<disk_folder_entry>> list(const std::string& folder) const;
   void swap(const std::string& a, const std::string& b);
 
-  /// The names after a loss of power: each change that was not durable happened or did not, and a
-  /// rename within one folder happened as a whole or not at all.
+  /// Returns the names as a loss of power leaves them: each change that is not durable is kept or
+  /// lost; a rename within one folder is kept as a whole or not at all.
   memory_disk_names after_power_cut(std::mt19937_64& random, survivors what) const;
 
 private:
@@ -54,7 +55,7 @@ private:
     std::string name;
     std::optional<node> now;
   };
-  /// A change of entries that happens as a whole.
+  /// A change of entries that a loss of power keeps as a whole or not at all.
   struct change {
     std::vector<entry_change> entries;
     std::uint64_t number = 0; ///< Number of the change; later changes have larger numbers.
@@ -63,7 +64,7 @@ private:
   static void apply(tree& to, const std::vector<entry_change>& entries);
   void happen(std::vector<entry_change> entries);
   void unname(memory_disk_file& file);
-  /// The errno with which making a file or folder of this name fails; 0 when it can be made.
+  /// Returns the errno with which making a file or folder of this name fails; 0: it can be made.
   int why_no_place(const std::string& name) const;
 
   tree seen_;

@@ -1,4 +1,4 @@
-// Tests of the disk in memory after a loss of power.
+// Tests of what a loss of power leaves of a `memory_disk_io`.
 
 #include "tests/fakes/memory_disk_io.hpp"
 #include "tests/storage/disk/io/disk_io_rig.hpp"
@@ -36,7 +36,8 @@ protected:
                        [&](std::byte one) { return one == static_cast<std::byte>(value); });
   }
 
-  /// All contents that losses of power may leave, each as the text that `described` gives.
+  /// Returns all contents that losses of power may leave, each as the text that `described` returns
+  /// for it.
   std::set<std::string>
   outcomes(const std::function<std::string(const memory_disk_io&)>& described) const {
     std::set<std::string> seen;
@@ -245,7 +246,7 @@ TEST_F(memory_disk_power, the_disk_that_is_left_is_durable_and_works) {
   EXPECT_EQ(left->space()->free_bytes, left->space()->total_bytes - 2 * block);
 }
 
-/// Writes, syncs and names a file, then a second one. Returns how many of the steps succeeded.
+/// Writes, syncs and renames a file, then a second file. Returns how many of these steps succeeded.
 int scenario(memory_disk_io& io) {
   disk_io_driver driver(io);
   const block_memory memory(block);

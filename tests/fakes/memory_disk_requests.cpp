@@ -1,4 +1,4 @@
-// Requests of a disk in memory, from `submit` to their completion.
+// Methods of `memory_disk_io` for requests, from `submit` to their completion.
 
 #include "common/assert.hpp"
 #include "tests/fakes/memory_disk_io.hpp"
@@ -13,8 +13,8 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-/// The simulated clock never passes this time, which is far from an overflow: repeated waits for
-/// another thread may advance the clock up to here.
+/// The simulated clock stops at this time, so that it cannot overflow: waits for another thread may
+/// move the clock forward again and again.
 constexpr nanoseconds time_ends = std::chrono::hours(24 * 365 * 100);
 
 /// Returns a copy of all bytes of a write request: those of its `head`, then those of its `memory`.
@@ -161,8 +161,8 @@ void memory_disk_io::write_piece(flight& what, std::uint32_t bytes) {
   names_.count(file, before);
 }
 
-/// Ends a request that fails in the middle: a part of a write's blocks is in the file, and a read's
-/// memory has noise.
+/// Leaves a request that fails half done: writes some of a write's blocks to the file, and random
+/// bytes into a read's memory.
 void memory_disk_io::fail_in_part(flight& what) {
   const auto& request = what.request;
   auto& file = *file_of(request.file);

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 #include <map>
 
-/// Tests of aborts that say that the failure began elsewhere, and of what they make of the room.
+/// Tests of aborts whose sender only heard of the failure, which began elsewhere, and of the state
+/// in which such aborts leave a room.
 namespace peercache::handoff::heard_failures_test {
 namespace {
 
@@ -26,7 +27,8 @@ protected:
     return *made;
   }
   static join join_of(std::uint64_t id) { return {room, {id}, 0, 2, false}; }
-  /// Whether each abort that is sent says that its sender only heard of the failure, by receiver.
+  /// Takes the pending aborts. Returns for each receiver whether its abort says that the sender
+  /// only heard of the failure.
   std::map<peer_id, bool> take_heard() {
     std::map<peer_id, bool> heard;
     for (const auto& each : rooms_.take_messages())

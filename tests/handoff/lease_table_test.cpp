@@ -92,8 +92,8 @@ TEST(lease_table, says_that_somebody_sends) {
   EXPECT_TRUE(table.pinned(*taken));
 }
 
-/// A model keeps all leases; generations of an entry only grow, and only leases that stand have
-/// their entry's generation.
+/// Compares a lease_table with a model that remembers all leases: the generation of an entry must
+/// only grow, and only a lease that still stands may have its entry's generation.
 TEST(lease_table, agrees_with_a_model) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -127,8 +127,8 @@ TEST(lease_table, agrees_with_a_model) {
   }
 }
 
-/// A reader does what remote READs do: payload, fence, entry. Bytes that were written after
-/// `revoke` must never be taken for the room's.
+/// A reading thread does what remote READs do: it reads the payload and, after a fence, the entry.
+/// It must never accept bytes that were written after `revoke`.
 TEST(lease_table, a_reader_never_takes_bytes_of_a_later_owner) {
   slot_entry entries[1] = {};
   lease_table table(entries, me);
@@ -149,7 +149,7 @@ TEST(lease_table, a_reader_never_takes_bytes_of_a_later_owner) {
   });
   while (judged < 20'000) {
     table.revoke(*taken);
-    page.store(1, std::memory_order_relaxed); // Another owner's bytes.
+    page.store(1, std::memory_order_relaxed); // Plays another owner, which writes its bytes.
     taken = table.take(1);
     page.store(taken->gen.value, std::memory_order_relaxed);
     lease_generation = taken->gen.value;

@@ -98,7 +98,7 @@ message random_message(std::mt19937_64& random) {
   }
 }
 
-/// The text of a message that people read; empty for messages without such a text.
+/// Returns the text in a message that people read; empty for kinds of messages without one.
 std::string_view text_of(const message& said) {
   if (const auto* greeting = std::get_if<hello>(&said))
     return greeting->cluster;
@@ -111,8 +111,9 @@ std::string_view text_of(const message& said) {
   return {};
 }
 
-/// Expects that an accepted message encodes to the same bytes again: no field is ignored, none has
-/// two forms, but for a text's bytes that cannot be printed.
+/// Expects that an accepted message is encoded to the bytes that it was decoded from: then the
+/// decoder ignores no field, and no field has two encodings. Only unprintable bytes of texts may
+/// differ.
 void expect_whole(const message& read, const std::string& bytes) {
   const auto again = encode(read);
   ASSERT_EQ(again.size(), bytes.size());
@@ -141,7 +142,7 @@ TEST(messages, that_are_cut_short_or_too_long_are_malformed) {
   for (int i = 0; i < 60; ++i) {
     const auto bytes = encode(random_message(random));
     for (std::size_t size = 0; size < bytes.size(); ++size) {
-      // Memory of exactly the size, so that the sanitizers see a read beyond the end.
+      // A copy in memory of exactly this size, so that sanitizers notice a read beyond the end.
       const std::vector<char> cut(bytes.begin(), bytes.begin() + static_cast<long>(size));
       EXPECT_FALSE(decode({cut.data(), cut.size()})) << size << " of " << bytes.size();
     }

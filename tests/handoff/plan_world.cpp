@@ -7,7 +7,7 @@
 namespace peercache::handoff::test {
 namespace {
 
-/// Value that each byte of a worker's memory has at first.
+/// Initial value of each byte of a worker's memory.
 constexpr std::byte untouched{0xee};
 
 template <class... Numbers>
@@ -170,8 +170,8 @@ void fake_worker::add_states() {
   }
 }
 
-/// The model's head that is this rank's head `local`: heads are dealt out in order, and where there
-/// are more ranks than heads, neighbours have the same one.
+/// Returns the number in the whole model of this rank's head `local`. Ranks get heads in order; if
+/// there are more ranks than heads, neighbouring ranks have the same head.
 std::uint32_t fake_worker::head_of(std::uint32_t local) const noexcept {
   if (shape_.mla)
     return 0;

@@ -20,7 +20,7 @@ constexpr peer_id alice{1}, bob{2}, carol{3};
 constexpr receiver_rooms::time_point start{};
 constexpr std::uint64_t page_bytes = 1024;
 
-/// One buffer of MLA pages and an aux row of 64 bytes.
+/// Returns a layout with one buffer of MLA pages and an aux row of 64 bytes.
 kv_layout layout_of(std::uint64_t address, worker_ranks ranks) {
   kv_layout layout;
   layout.dtype = "bfloat16";
@@ -33,8 +33,8 @@ kv_layout layout_of(std::uint64_t address, worker_ranks ranks) {
   return layout;
 }
 
-/// The plan for reads from a worker of prefill, which has two pipeline stages and two TP ranks.
-/// Alice has the first layer, bob the second and the aux row, and carol is a dummy.
+/// Returns the plan for reads from a worker of prefill (two pipeline stages, two TP ranks). Worker
+/// alice has layer 1, bob layer 2 and the aux row; carol is a dummy, which sends nothing.
 std::shared_ptr<const transfer_plan> plan_of(peer_id peer) {
   auto source = layout_of(1 << 30, {peer == carol ? 1u : 0u, 2, peer == alice ? 0u : 1u, 2, 0, 1});
   source.first_layer = peer == alice ? 0 : 1;
@@ -71,7 +71,7 @@ protected:
       sources.push_back({peer, plan_of(peer)});
     ASSERT_TRUE(rooms_.connect(id, sources));
   }
-  /// Opens the room, whose turn has the id 100, with four pages behind a prefix of two.
+  /// Opens the room, whose join has the id 100, and allocates four pages after a prefix of two.
   void begin(room_id id = room) {
     connect(id);
     ASSERT_TRUE(rooms_.allocate(id, {2, {10, 11, 12, 13}, {}, 5}));
@@ -82,7 +82,7 @@ protected:
     rooms_.offered(peer, {room, {id}, lease_of(peer), {first, std::move(pages), last, {}, 3}},
                    start);
   }
-  /// Alice and bob offer all pages that they have for the turn `id`.
+  /// Makes the workers alice and bob offer all their pages for the join `id`.
   void offer_all(std::uint64_t id = 100) {
     for (auto peer : {alice, bob})
       offer_pages(peer, 2, {7, 8, 9, 10}, true, id);
@@ -358,7 +358,7 @@ TEST_F(receiver, the_oldest_room_is_read_first_within_the_limit) {
   EXPECT_EQ(second->turn, join_id{101}) << "the older one has nothing to read now";
 }
 
-/// The shortest time of eleven reads of a room behind `idle` rooms that wait.
+/// Returns the shortest time that eleven reads of a room take while `idle` other rooms wait.
 std::chrono::nanoseconds time_of_reads(std::uint64_t idle) {
   receiver_rooms rooms({.read_pieces_max = 1}, {1});
   const auto plan = plan_of(bob);

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-/// Tests of `take_changes` of both sides. An engine's worker polls only rooms that `take_changes`
-/// names.
+/// Tests of `take_changes` of `sender_rooms` and `receiver_rooms`. A worker polls only rooms that
+/// `take_changes` names.
 namespace peercache::handoff::room_changes_test {
 namespace {
 
@@ -94,7 +94,7 @@ TEST_F(sender_changes, cleared_rooms_are_not_kept_for_who_never_asks) {
 
 constexpr std::uint64_t page_bytes = 1024;
 
-/// One buffer of MLA pages and an aux row.
+/// Returns a plan for one buffer of MLA pages and an aux row.
 std::shared_ptr<const transfer_plan> plan() {
   const auto layout_at = [](std::uint64_t address) {
     kv_layout layout;
@@ -119,7 +119,7 @@ protected:
     ASSERT_TRUE(rooms_.open(room));
     ASSERT_TRUE(rooms_.connect(room, {{peer, plan()}}));
   }
-  /// @param turn the id of the room's turn
+  /// @param turn the id of the join for which all pages are offered
   void offer_all(std::uint64_t turn) {
     ASSERT_TRUE(rooms_.allocate(number, {0, {10, 11}, {}, 5}));
     rooms_.offered(peer, {number, {turn}, {{1}, {2}, {}}, {0, {7, 8}, true, {}, 3}}, {});

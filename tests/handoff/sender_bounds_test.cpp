@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-/// Tests of the limits of what `sender_rooms` keeps.
+/// Tests of how much `sender_rooms` keeps at most.
 namespace peercache::handoff::sender_bounds_test {
 namespace {
 
@@ -24,7 +24,7 @@ protected:
   void join_room(peer_id peer, std::uint64_t room, std::uint64_t id) {
     rooms_.joined(peer, {{room}, {id}, 0, 1, false});
   }
-  /// The reason in the only pending message, which is an abort.
+  /// Takes the pending message, which must be one abort. Returns its reason.
   std::string take_abort() {
     const auto said = rooms_.take_messages();
     EXPECT_EQ(said.size(), 1u);

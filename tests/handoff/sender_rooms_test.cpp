@@ -40,7 +40,8 @@ protected:
   void send(std::vector<std::uint32_t> pages, bool last) {
     ASSERT_TRUE(rooms_.send(id_, pages, last));
   }
-  /// Opens the room with one receiver, whose join has the id 1, and says that it has five pages.
+  /// Opens the room, lets one receiver join with the id 1, and tells the room that it has five
+  /// pages.
   void begin() {
     open(1);
     rooms_.joined(alice, join_of(1));
@@ -50,7 +51,7 @@ protected:
     const auto failure = rooms_.failure(id_);
     return failure ? failure->reason : "it has not failed";
   }
-  /// Pending offers; any other pending message fails the test.
+  /// Takes and returns the pending offers; any other pending message fails the test.
   std::vector<offer> take_offers() {
     std::vector<offer> offers;
     for (auto& each : rooms_.take_messages()) {
@@ -258,7 +259,8 @@ TEST_F(sender, a_number_that_failed_again_is_remembered_from_then_on) {
     rooms_.abort(*made, "over");
     rooms_.clear(*made);
   };
-  for (const std::uint64_t number : {42, 1, 42, 2}) // Two numbers are kept: 42 and 2.
+  // `rooms_` remembers two failed numbers: 42 and 2.
+  for (const std::uint64_t number : {42, 1, 42, 2})
     fail_and_clear({number});
   rooms_.joined(alice, join_of(1));
   EXPECT_EQ(rooms_.held_joins(), 0u) << "it is answered, not held";
@@ -376,7 +378,7 @@ TEST_F(sender, the_same_room_again_has_another_lease_and_takes_no_late_message) 
   send({1, 2, 3, 4, 5}, true);
   const auto first = take_offers()[0].under;
   rooms_.finished(alice, {room, {1}, 0, 0});
-  rooms_.joined(alice, join_of(2)); // Decode is faster than prefill's engine.
+  rooms_.joined(alice, join_of(2)); // Decode joins before prefill's engine has opened the room.
   rooms_.clear(id_);
   open(1);
   ASSERT_TRUE(rooms_.init(id_, 5));

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-/// Tests of a room number that comes again: what `sender_rooms` does with joins, ends and aborts of
-/// each turn.
+/// Tests of a room number that is used again: what `sender_rooms` does with joins, ends and aborts
+/// of each use.
 namespace peercache::handoff::sender_turns_test {
 namespace {
 
@@ -36,7 +36,7 @@ protected:
     ASSERT_TRUE(rooms_.init(id, 2));
     ASSERT_TRUE(rooms_.send(id, std::vector<std::uint32_t>{4, 5}, true));
   }
-  /// Ids of the joins to which offers, and no other messages, are sent.
+  /// Takes the pending messages, which must be offers. Returns the ids of their joins.
   std::vector<std::uint64_t> take_offers() {
     std::vector<std::uint64_t> ids;
     for (const auto& each : rooms_.take_messages())
@@ -46,7 +46,7 @@ protected:
         ADD_FAILURE() << "no offer";
     return ids;
   }
-  /// Ids of the joins that are aborted; whatever else is sent, fails the test.
+  /// Takes the pending messages, which must be aborts. Returns the ids of their joins.
   std::vector<std::uint64_t> take_aborts() {
     std::vector<std::uint64_t> ids;
     for (const auto& each : rooms_.take_messages())
@@ -112,8 +112,8 @@ TEST_F(sender_turns, a_dummy_that_is_done_may_join_again) {
   EXPECT_EQ(rooms_.poll(second), success) << "decode was done before the room was opened";
 }
 
-/// The dummy's own join comes when the room has already failed because of a late join of an earlier
-/// turn.
+/// A late join of the number's earlier use comes first and fails the room; then the dummy's own
+/// join comes. Neither may stay.
 TEST_F(sender_turns, a_late_join_of_a_dummy_leaves_no_join_behind) {
   for (const bool cleared : {false, true}) {
     const auto room = open();
@@ -188,7 +188,8 @@ TEST_F(sender_turns, to_clear_a_superseded_room_changes_nothing_for_the_new_one)
   take_aborts();
   rooms_.joined(alice, join_of(2));
   send_all(second);
-  rooms_.joined(alice, join_of(3)); // Held until the sender opens a third room called `number`.
+  // A join that is held until a third room with this number is opened.
+  rooms_.joined(alice, join_of(3));
   EXPECT_EQ(rooms_.poll(second), failed) << "alice has begun again";
   const auto third = open();
   send_all(third);

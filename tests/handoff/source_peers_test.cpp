@@ -113,8 +113,8 @@ TEST_F(source_peers_test, a_room_that_waits_no_more_is_never_ready) {
   EXPECT_THAT(peers.take_failed(), IsEmpty());
 }
 
-/// A room that names only some of prefill's ranks would get only their part of the prompt, and take
-/// it for all of the prompt.
+/// If a room named only some of prefill's ranks, decode would get a part of the prompt and take it
+/// for the whole.
 TEST_F(source_peers_test, a_room_without_one_of_its_workers_fails) {
   know({1}, layout_of("bf16", 0, 2));
   peers.wait({7}, {{1}});

@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// The workers of a prefill engine with these ranks, in any order.
+/// Returns the places of all workers of a prefill engine with these numbers of ranks.
 std::vector<source_place> workers(std::uint32_t tp, std::uint32_t pp, std::uint32_t cp,
                                   bool all_cp) {
   std::vector<source_place> all;
@@ -38,7 +38,7 @@ TEST(source_role, a_room_has_every_worker_that_has_a_part_of_it) {
 
 TEST(source_role, decode_s_ranks_share_the_workers_out) {
   const auto all = workers(4, 2, 1, false);
-  const worker_ranks second{1, 2, 1, 2, 0, 1}; // tp 1 of 2, pp 1 of 2
+  const worker_ranks second{1, 2, 1, 2, 0, 1}; // Tensor rank 1 of 2, stage 1 of 2.
   EXPECT_EQ(fault_of({all[6], all[7]}, second), "");
   EXPECT_THAT(fault_of({all[6]}, second), HasSubstr("1 of 2"));
   EXPECT_EQ(fault_of(workers(1, 1, 1, false), {3, 4, 0, 1, 0, 1}), "") << "decode has more ranks";

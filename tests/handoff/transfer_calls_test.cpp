@@ -96,7 +96,7 @@ TEST_F(transfer_calls_test, a_peer_that_does_not_answer_a_stop_is_to_be_dropped)
   const auto id = asked(transfer_direction::write);
   told<transfer_write>();
   calls.cancel(id, "given up");
-  now += seconds(60); // This process did not run: the peer has not been told.
+  now += seconds(60); // As if this process had been frozen: no time counts before the stop is sent.
   EXPECT_EQ(told<transfer_stop>().size(), 1u);
   EXPECT_THAT(calls.take_silent(), IsEmpty());
   now += seconds(5);

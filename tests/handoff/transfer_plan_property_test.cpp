@@ -24,8 +24,8 @@ allocated_pages allocated(const room_items& room) {
   return {room.prefix_pages, room.pages, room.states, room.aux_row};
 }
 
-/// Hands a room over in chunks of random length; prefill workers do not give the parts for which
-/// they are dummies. Returns the bytes that the plan promised.
+/// Carries out a plan for one room in chunks of random length. Leaves out the parts for which the
+/// prefill worker is a dummy. Returns the number of bytes that the plan promised.
 std::uint64_t transfer(const transfer_plan& plan, const room_of_two& room, fake_worker& to,
                        std::mt19937_64& random) {
   const auto& pages = room.source.pages;
@@ -64,8 +64,8 @@ std::uint64_t transfer(const transfer_plan& plan, const room_of_two& room, fake_
   }
 }
 
-/// All workers of prefill send one room to one worker of decode, which must then have each byte
-/// of the room, each written once, and no other byte touched.
+/// Sends one room from all workers of prefill to one worker of decode. Then each byte of the room
+/// must be right and written exactly once, and no other byte touched.
 void hand_over(const model_shape& shape, worker_ranks to, std::mt19937_64& random) {
   fake_worker destination(shape, to, false);
   ASSERT_TRUE(check(destination.layout()));

@@ -12,7 +12,8 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t mib = 1 << 20;
 
-/// Two layers of K and V: pages of 4 tokens, 4 heads of 8 bytes over `tp_size` ranks.
+/// Returns a layout of two layers of K and V, with pages of 4 tokens and 4 heads of 8 bytes that
+/// are divided among the TP ranks.
 kv_layout worker(std::uint64_t base, worker_ranks ranks) {
   kv_layout layout;
   layout.dtype = "bfloat16";
@@ -98,7 +99,8 @@ TEST(transfer_plan, one_rank_to_two_gathers_rows) {
   EXPECT_EQ(all.parts[0].bytes, 128u);
 }
 
-/// With 2 heads on 8 ranks, ranks 0 to 3 have head 0. A remainder would give rank 1 head 1.
+/// With 2 heads on 8 ranks, ranks 0 to 3 have head 0. A plan that took the rank modulo 2 would give
+/// head 1 to rank 1.
 TEST(transfer_plan, replicated_heads_go_to_neighbours) {
   auto source = source_of();
   source.kv_heads = 2;
@@ -164,7 +166,8 @@ TEST(transfer_plan, refuses_items_beyond_the_end_of_a_buffer) {
               HasSubstr("item 10 of 10"));
 }
 
-/// Why a plan refuses a room whose only component of states is offered and allocated like this.
+/// Returns why a plan refuses a room whose only state component, of this type, has these items at
+/// prefill and at decode.
 std::string refusal_of_states(state_type type, state_items offered, state_items allocated) {
   auto source = source_of(), destination = destination_of();
   source.states.push_back({type, {{{3000 * mib, 640, 64, 0}, 8, 1, {}}}});

@@ -6,7 +6,7 @@
 namespace peercache::handoff::transfers_test {
 namespace {
 
-constexpr std::uint8_t reused = 0xee; ///< Value of the bytes of cells that no call uses.
+constexpr std::uint8_t reused = 0xee; ///< Value of all bytes of a cell that no call uses.
 
 transfers::options small_options() {
   transfers::options options;
@@ -54,7 +54,7 @@ void transfer_world::wrong(const std::string& what) {
     fault_ = what;
 }
 
-// -- random steps of the world
+// -- methods that take random steps
 
 void transfer_world::step() {
   const auto at = roll(2);
@@ -163,7 +163,7 @@ void transfer_world::change_registration(std::size_t at) {
   }
 }
 
-// -- the network between the workers
+// -- methods that play the network between the workers
 
 void transfer_world::deliver(connection& over, std::size_t to) {
   auto& self = workers_[to];
@@ -213,7 +213,7 @@ void transfer_world::drop_silent(std::size_t at) {
       }
 }
 
-// -- the data planes of the workers
+// -- methods that play the data planes of the workers
 
 void transfer_world::move_read(std::size_t at, running_read& read) {
   auto& self = workers_[at];
@@ -233,7 +233,7 @@ void transfer_world::move_read(std::size_t at, running_read& read) {
   self.machine->finish_read(id, good, "stale");
 }
 
-// -- a worker's turn after an event
+// -- methods that run a worker after an event
 
 void transfer_world::run(std::size_t at) {
   auto& self = workers_[at];
@@ -280,21 +280,22 @@ void transfer_world::take_ended(std::size_t at) {
   }
 }
 
-/// Compares what has arrived, and gives all cells of the call back at once.
+/// Compares the bytes that have arrived for the call, and gives all its cells back at once.
 void transfer_world::end_call(std::size_t at, const running_call& call, call_state state) {
   auto& self = workers_[at];
   auto& other = workers_[1 - at];
   const bool writes = call.direction == transfer_direction::write;
   for (std::size_t i = 0; i < call.own.size(); ++i) {
     const auto& destination = writes ? other.memory[call.others[i]] : self.memory[call.own[i]];
-    // A peer that unregisters its memory may give it other bytes before the call begins there, and
-    // after its last byte has arrived; never in between.
+    // If the peer unregistered memory of this call (`taken`), the memory may have the peer's other
+    // bytes as a whole, but never a mixture.
     const bool right =
         has_only(destination, call.value) || (call.taken && has_only(destination, reused));
     if (state == call_state::done && !right)
       wrong("a call is done, and its bytes are not there");
     take_back(at, call.own[i], false);
-    // Only the peer's own process can know whether an unreachable peer still reads.
+    // If the connection of a write was cut, this side cannot know whether the peer still reads into
+    // its memory.
     take_back(1 - at, call.others[i], call.lost && writes);
   }
 }
@@ -305,8 +306,8 @@ void transfer_world::take_back(std::size_t at, std::size_t index, bool in_doubt)
   self.memory[index].fill(reused);
 }
 
-/// Whether both workers know of every cut. Until then a request of a connection that was cut may
-/// still wait to be received.
+/// Whether both workers know of every cut. While one does not, a request may still wait on a cut
+/// connection.
 bool transfer_world::all_cuts_are_told() const {
   return std::all_of(connections_.begin(), connections_.end(), [](const auto& over) {
     return !over->cut || (over->told[0] && over->told[1]);
@@ -327,8 +328,8 @@ void transfer_world::check_given_back(std::size_t at) {
   check_unregistered(at);
 }
 
-/// Gives unregistered memory other bytes as soon as nothing writes to it, and checks that it keeps
-/// them.
+/// Fills unregistered memory with other bytes as soon as no read writes to it, and checks that the
+/// memory keeps them.
 void transfer_world::check_unregistered(std::size_t at) {
   auto& self = workers_[at];
   constexpr auto count = cells / regions;

@@ -24,11 +24,11 @@ class transfer_world {
 public:
   explicit transfer_world(std::uint64_t seed);
 
-  /// Lets something happen.
+  /// Takes one random step, such as a call, a delivery or a cut.
   void step();
-  /// Lets no more calls begin, and all that have begun come to their end.
+  /// Begins no more calls, and runs until all running calls have ended.
   void finish();
-  /// What was wrong so far; empty when nothing was.
+  /// Returns the first fault of the code under test so far; empty when there is none.
   const std::string& fault() const noexcept { return fault_; }
 
   struct counts {
@@ -42,8 +42,8 @@ private:
   static constexpr std::size_t regions = 3; ///< Pieces of memory that each worker registers.
   using cell = std::array<std::uint8_t, cell_bytes>;
   enum class use { free, of_call, in_doubt };
-  /// State of a piece of memory: registered; leaving, while a read of the worker may still write to
-  /// it; or its owner's again.
+  /// State of a piece of memory: `in`, registered; `leaving`, unregistered while a read of the
+  /// worker may still write to it; `out`, its owner's again.
   enum class registration { in, leaving, out };
 
   struct running_call {
@@ -56,7 +56,7 @@ private:
   };
   struct running_read {
     read_order order;
-    std::size_t copied = 0; ///< Pieces whose bytes have arrived.
+    std::size_t copied = 0; ///< Number of pieces whose bytes have arrived.
     bool cancelled = false;
   };
   struct worker {
@@ -69,16 +69,15 @@ private:
     std::vector<running_call> calls;
     std::vector<running_read> reads;
   };
-  /// One connection: worker 0 or 1 has begun it.
+  /// A connection between the two workers, begun by either.
   struct connection {
     std::size_t dialer = 0;
     std::array<peer_id, 2> name;               ///< Id that each worker has for the other.
     std::array<std::deque<std::string>, 2> to; ///< Messages on their way to each worker.
-    std::array<bool, 2> joined{}, told{}; ///< Whether each worker knows of the begin, and of the
-                                          ///< end.
+    /// Whether each worker knows of the connection's begin, and of its end.
+    std::array<bool, 2> joined{}, told{};
     bool cut = false;
-    bool mute = false; ///< Whether nothing further arrives at the worker that has begun the
-                       ///< connection.
+    bool mute = false; ///< Whether nothing further arrives at the worker that began the connection.
   };
 
   std::size_t roll(std::size_t below) { return random_() % below; }

@@ -19,8 +19,8 @@ using operation = basp_frames::operation;
 
 class basp_guard_test : public test::actor_fixture {
 protected:
-  /// The reason for which the guard refuses a frame; empty: none. The frame's header and its
-  /// payload are judged apart, as CAF reads them.
+  /// Returns why the guard refuses a frame; empty if it does not. Gives it the frame's header and
+  /// payload one after the other, as CAF reads them.
   static std::string told(basp_guard& guard, std::string_view frame) {
     constexpr auto header = caf::io::basp::header_size;
     const auto first = guard.refusal_of(frame.substr(0, header));
@@ -28,7 +28,8 @@ protected:
       return std::string(first);
     return std::string(guard.refusal_of(frame.substr(header)));
   }
-  /// The reason for which a guard refuses a frame that comes after the peer's handshake.
+  /// Returns why a new guard refuses a frame that comes after the peer's handshake; empty if it
+  /// does not.
   std::string told(const std::string& frame) {
     basp_guard guard;
     EXPECT_EQ(told(guard, peer.handshake()), "");
@@ -39,7 +40,7 @@ protected:
     return told(peer.direct(7, caf::make_message(std::move(values)...)));
   }
   static std::uint64_t answer_id() { return caf::make_message_id(3).response_id().integer_value(); }
-  /// The reason for which a guard refuses this error as the answer to a request.
+  /// Returns why a guard refuses this error as the answer to a request; empty if it does not.
   std::string answered(const caf::error& why) {
     return told(peer.direct(7, peer.written(caf::make_message(why)), answer_id()));
   }
@@ -100,7 +101,7 @@ TEST_F(basp_guard_test, what_caf_says_of_itself_passes) {
     EXPECT_EQ(told(guard, peer.frame(operation::heartbeat, "")), "");
     EXPECT_EQ(told(guard, peer.frame(operation::monitor_message, here + there, 0, 9)), "");
     EXPECT_EQ(told(guard, peer.frame(operation::down_message, ended, 0, 0, 0, 9)), "");
-    // The helper that CAF starts for each peer asks, and is answered.
+    // CAF starts a helper actor for each peer, which asks the peer for this and must get an answer.
     const auto asked =
         peer.written(caf::make_message(caf::sys_atom_v, caf::get_atom_v, std::string("info")));
     EXPECT_EQ(told(guard, peer.direct(static_cast<std::uint64_t>(caf::atom("SpawnServ")), asked,
@@ -177,7 +178,7 @@ TEST_F(basp_guard_test, nobody_speaks_for_another_process_or_before_its_handshak
 TEST_F(basp_guard_test, whatever_is_cut_short_is_refused) {
   const auto why = caf::make_error(caf::sec::runtime_error, std::string("why"));
   const auto whole = '\0' + peer.written(caf::make_message(why));
-  // The last bytes are the error's text, which CAF itself checks when it reads it.
+  // Leaves out the last bytes, the error's text, which CAF itself checks when it reads the text.
   constexpr std::size_t text_bytes = 4;
   for (std::size_t bytes = 1; bytes < whole.size() - text_bytes; ++bytes)
     EXPECT_NE(told(peer.frame(operation::direct_message, whole.substr(0, bytes), answer_id(), 7)),

@@ -15,7 +15,7 @@
 
 namespace peercache::link {
 
-/// An actor system that dials, as a client's does.
+/// An actor system with a connector that dials ports, as in a client.
 class dialling {
 public:
   explicit dialling(std::shared_ptr<net::tls_context> tls,
@@ -31,8 +31,8 @@ public:
   dialling(const dialling&) = delete;
   dialling& operator=(const dialling&) = delete;
 
-  /// Dials a port, where the node of this name is to be if one is given. Returns what went wrong;
-  /// nothing when it is connected.
+  /// Dials a port, at which the node of this name must answer if a name is given. Returns what went
+  /// wrong; an empty text when it is connected.
   std::string dial(std::uint16_t port, const std::string& name = {}) {
     std::string fault;
     caf::scoped_actor self{system_};
@@ -42,7 +42,7 @@ public:
                  [&](const caf::error& why) { fault = system_.render(why); });
     return fault;
   }
-  /// Sends a text to the actor that was dialled, and returns the answer.
+  /// Sends a text to the actor to which the last `dial` connected. Returns the answer.
   std::string ask(const std::string& text) {
     std::string answer;
     caf::scoped_actor self{system_};

@@ -1,5 +1,5 @@
-// The doors of a node's gateway: the control port, which under TLS takes nodes and operators, and
-// the Unix socket, which takes users of the host.
+// Tests of the two ways to a node's gateway: the control port, which under TLS is for nodes and
+// operators, and the Unix socket, which is for users of the host.
 #include "link/node_middleman.hpp"
 #include "net/host_socket.hpp"
 #include "tests/link/dialling.hpp"
@@ -23,7 +23,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A process that serves one actor at both doors, as a node serves its gateway.
+/// An actor system that serves one actor at the control port and at the Unix socket, as a node
+/// serves its gateway.
 class host_doorman_test : public testing::Test {
 protected:
   void SetUp() override {
@@ -48,7 +49,7 @@ protected:
 
   std::string sockets() const { return ca.folder() + "/sockets"; }
   const std::string& path() const { return socket_->path(); }
-  /// Removes the socket's name, as if the node were on another host.
+  /// Removes the Unix socket, as if the node were on another host.
   void move_away() { socket_.reset(); }
 
   certificates ca;
@@ -64,7 +65,7 @@ private:
 
   system_config config_{1, context_of(ca.node())};
   std::optional<caf::actor_system> system_{std::in_place, config_};
-  // The function takes an argument because CAF 0.17 binds a reference to null without one.
+  // The lambda takes an argument, because without one CAF 0.17 binds a reference to a null pointer.
   caf::actor served_ = system_->spawn(
       [](int) { return caf::behavior{[](const std::string& asked) { return asked; }}; }, 0);
   std::optional<net::host_socket> socket_;

@@ -11,11 +11,11 @@
 namespace peercache::link {
 namespace {
 
-/// What the connector of these tests does.
+/// How the fake connector of these tests answers dials.
 struct network {
-  gateway_actor gateway;                       ///< Gateway that answers each dial at once; null:
-                                               ///< dials stay open.
-  std::map<std::uint16_t, std::string> closed; ///< Ports that do not connect, with the reason.
+  gateway_actor gateway; ///< Gateway to which each dial leads at once; null: dials stay open.
+  /// For each port that cannot be connected: the reason.
+  std::map<std::uint16_t, std::string> closed;
 };
 
 connector_actor::behavior_type
@@ -33,13 +33,15 @@ slow_connector(connector_actor::pointer self,
             const auto why = net->closed.find(port);
             return why == net->closed.end() ? std::string{} : why->second;
           },
-          // CAF lets only the actor that made a promise keep it.
+          // The test sends this to end open dials, because only the actor that made a promise can
+          // keep it.
           [dials](beat_atom, from_here) {
             dials->back().deliver(caf::make_error(caf::sec::cannot_connect_to_node));
           }};
 }
 
-/// A gateway that welcomes in the name of `who`. @param directory any actor: nobody sends to it
+/// A gateway that welcomes callers as the member `who`. @param directory any actor: nobody sends to
+/// it
 caf::behavior welcomes(caf::event_based_actor*, const discovery::member& who,
                        const directory_actor& directory) {
   return {[=](hello_atom, std::uint32_t, const std::string&, const std::string&) {
@@ -73,7 +75,7 @@ protected:
     return system.spawn(run_links, std::move(options));
   }
 
-  /// From now on each dial ends at the node `who`.
+  /// From now on each dial leads to the gateway of the node `who`.
   void greet_as(const discovery::member& who) {
     net.gateway = caf::actor_cast<gateway_actor>(
         system.spawn(welcomes, who, caf::actor_cast<directory_actor>(connector)));
@@ -93,7 +95,7 @@ protected:
   }
 };
 
-/// Links of a client, which lets others keep its connections.
+/// A links actor of a client, whose connections are kept elsewhere (by the member channels).
 class client_links_test : public links_actor_test {
 protected:
   client_links_test() {
@@ -109,7 +111,7 @@ protected:
     caf::anon_send(links, view_atom_v, discovery::encode_view(view), from_here{});
     settle();
   }
-  /// Tells the links that the connection to `who` stands, or that there is none.
+  /// Tells the links actor that the client's connection to `who` stands, or that there is none.
   void say(bool stands) {
     caf::anon_send(links, hello_atom_v, who.inc.high, who.inc.low, stands, from_here{});
     settle();
@@ -172,7 +174,8 @@ TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried)
   EXPECT_EQ(published.size(), 2u) << "nothing new";
 }
 
-/// Whether the links' own connection to a member stands says nothing of the ports that clients use.
+/// The links actor tries the ports that clients use itself: its own connection to a member, by the
+/// control port, says nothing about them.
 TEST_F(links_actor_test, a_members_port_that_does_not_connect_twice_is_a_fault_until_it_does) {
   using std::chrono::milliseconds;
   stop(links);
@@ -233,8 +236,8 @@ discovery::view view_of(std::size_t members, std::uint64_t version) {
 
 using source = links_state::source;
 
-/// A client that has heard of view 9 by a shard, while its own node was at view 7. `node2` made
-/// view 9, with which it joined.
+/// A client that a shard has told of view 9, while its own node was at view 7. The member `node2`
+/// joined with view 9.
 class lagging_own_node : public testing::Test {
 protected:
   lagging_own_node() {
@@ -300,8 +303,8 @@ TEST_F(lagging_own_node, is_followed_at_once_into_a_cluster_that_is_started_anew
   EXPECT_EQ(state.snapshot()->peers.at(0).self.inc, restarted.members[0].inc);
 }
 
-/// Two halves of a cluster merge: the client hears of the view of the other half's leader, then
-/// what its own node said before it heard of that view.
+/// Two halves of a cluster have merged. The client gets the view of the other half's leader, and
+/// then an older view that its own node sent before.
 TEST_F(client_links_test, an_older_view_of_the_own_node_that_comes_late_changes_nothing) {
   auto other = member_named("other", 9);
   auto merged = topology_of({{who, {}}, {other, {}}}, 2)->view;

@@ -11,7 +11,7 @@ std::string asked(member_question kind, std::string_view body) {
   return encode_question({7, kind, body});
 }
 
-/// Bytes that are a whole question of each kind, at its limit.
+/// Returns, for each kind of question, the longest body that a question may have.
 std::map<member_question, std::string> longest_bodies() {
   const auto records = [](std::size_t bytes, std::size_t count) {
     return std::string(bytes * count, '\0');

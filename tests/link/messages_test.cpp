@@ -16,8 +16,8 @@
 namespace peercache::link::messages {
 namespace {
 
-/// Lists all fields of a struct, whatever its `inspect` names. The macro does not compile when it
-/// is given another number of names than the struct has fields.
+/// Defines a function that returns all fields of a struct, independent of the struct's `inspect`.
+/// Does not compile unless it is given one name for each field.
 #define FIELDS_OF(type, ...)                                                                       \
   auto fields_of(type& x) {                                                                        \
     auto& [__VA_ARGS__] = x;                                                                       \
@@ -51,7 +51,7 @@ FIELDS_OF(page_census, a, b, c, d, e)
 FIELDS_OF(node_report, a, b, c, d, e, f, g, h, i, j, k, l)
 #undef FIELDS_OF
 
-/// Samples are one field of many numbers (tests/link/samples_wire_test.cpp has each kind).
+/// Treats samples as one field; tests/link/samples_wire_test.cpp tests what is in them.
 auto fields_of(metrics::samples& x) {
   return std::tie(x);
 }
@@ -155,7 +155,8 @@ template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);
 }
-/// Number of types in the block that are handles of actors: these are not tested.
+/// Number of types in the block of message types that are handles of actors, which this test leaves
+/// out.
 constexpr std::size_t handles = 4;
 static_assert(count_of(static_cast<types*>(nullptr)) + handles ==
                   caf::id_block::peercache::end - caf::id_block::peercache::begin,

@@ -24,7 +24,7 @@
 namespace peercache::link {
 namespace {
 
-/// A process that publishes an actor, as a node publishes its gateway.
+/// An actor system that publishes an actor at a port, as a node publishes its gateway.
 class node_middleman_test : public testing::Test {
 protected:
   void SetUp() override {
@@ -38,7 +38,8 @@ protected:
     leave_actor_system();
   }
 
-  /// Returns the number of peers in the broker's tables, read in the broker's own thread.
+  /// Returns the number of peers in the tables of CAF's broker, which the broker's own thread
+  /// reads.
   std::size_t peers_remembered() {
     auto& middleman = system.middleman();
     const auto basp = middleman.named_broker<caf::io::basp_broker>(caf::atom("BASP"));
@@ -51,7 +52,7 @@ protected:
     return answer.get();
   }
 
-  /// Connects to the process and leaves it again, as a command of the CLI does. @param meanwhile
+  /// Connects to the port and disconnects again, as a command of the CLI does. @param meanwhile
   /// called while the connection is open
   void connect_and_leave(const std::function<void()>& meanwhile = [] {}) {
     std::thread{[port = port, &meanwhile] {
@@ -69,7 +70,7 @@ protected:
     }}.join();
   }
 
-  /// A connection of somebody who does not speak as CAF does.
+  /// Returns a plain connection to the port, on which the test may send any bytes.
   int raw_connection() const {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -79,7 +80,7 @@ protected:
     EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     return fd;
   }
-  /// Reads what the process says until it closes the connection. False: it did not within 10 s.
+  /// Reads until the other side closes the connection. Returns false when it does not within 10 s.
   static bool is_closed(int fd) {
     for (char bytes[4096];;) {
       pollfd news{fd, POLLIN, 0};
@@ -101,7 +102,7 @@ protected:
 
   system_config config{1};
   caf::actor_system system{config};
-  // The function takes an argument because CAF 0.17 binds a reference to null without one.
+  // The lambda takes an argument, because without one CAF 0.17 binds a reference to a null pointer.
   caf::actor served = system.spawn(
       [](int more) { return caf::behavior{[more](int asked) { return asked + more; }}; }, 0);
   std::uint16_t port = 0;
@@ -125,7 +126,7 @@ TEST_F(node_middleman_test, who_says_nothing_or_only_a_part_of_a_greeting_is_cut
   connect_and_leave();
 }
 
-/// The peak of the process's memory in KiB.
+/// Returns the peak of this process's resident memory in KiB.
 long peak_kib() {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
@@ -137,10 +138,10 @@ TEST_F(node_middleman_test, a_length_that_is_only_announced_costs_no_memory) {
   for (const std::uint32_t announced : {1u << 30, 0xFFFFFFFFu}) {
     const int liar = raw_connection();
     std::string header(caf::io::basp::header_size, '\0');
-    header[0] = 1; // client_handshake
+    header[0] = 1; // BASP's operation client_handshake.
     for (std::size_t i = 0; i < 4; ++i)
       header[4 + i] =
-          static_cast<char>(announced >> (24 - 8 * i)); // CAF writes the high byte first.
+          static_cast<char>(announced >> (24 - 8 * i)); // Big endian, as CAF writes numbers.
     EXPECT_EQ(::send(liar, header.data(), header.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(header.size()));
     EXPECT_TRUE(is_closed(liar));
@@ -150,7 +151,7 @@ TEST_F(node_middleman_test, a_length_that_is_only_announced_costs_no_memory) {
   connect_and_leave();
 }
 
-/// Uses all descriptors but a few, for as long as it lives.
+/// While it lives, uses up all file descriptors of this process but a few.
 class few_descriptors {
 public:
   few_descriptors() {
@@ -160,7 +161,7 @@ public:
     low.rlim_cur = static_cast<rlim_t>(next);
     ::setrlimit(RLIMIT_NOFILE, &low);
     ::close(next);
-    // Some numbers below the limit may still be free: they are used up too.
+    // Uses up numbers below the limit that may still be free.
     for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;)
       filled_.push_back(fd);
   }

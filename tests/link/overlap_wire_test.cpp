@@ -1,4 +1,5 @@
-// What travels of routers' queries and of blocks on GPUs, there and back, and malformed.
+// Tests of the encodings of routers' queries and of reports of blocks on GPUs: round trips, and
+// malformed bytes.
 
 #include "link/protocol/overlap_wire.hpp"
 
@@ -10,7 +11,8 @@
 namespace peercache::link::overlap_wire_test {
 namespace {
 
-/// Expects that no beginning of the bytes is read, nor the bytes with one more behind them.
+/// Expects that the decoder refuses these bytes when any number of them is missing at the end, or
+/// one more follows.
 template <class Decode>
 void expect_whole(const std::string& bytes, Decode&& decode) {
   for (std::size_t length = 0; length < bytes.size(); ++length)

@@ -31,7 +31,8 @@ samples some_of_each_type() {
   return made;
 }
 
-/// A series as an encoder writes it that may know other metrics than this one.
+/// Returns the encoding of a series with any name and label values, as a process of another version
+/// may send it.
 std::string encoded(std::string_view name, std::initializer_list<std::string_view> words,
                     double value, bool is_histogram = false) {
   std::string body, bytes;
@@ -103,7 +104,7 @@ TEST(samples_wire, a_bucket_that_does_not_exist_is_left_out) {
             metrics::latency_histogram::bucket_count);
 }
 
-/// The bytes may end only where a series ends.
+/// Encoded samples that end in the middle of a series must be refused.
 TEST(samples_wire, bytes_that_are_cut_short_are_refused) {
   const auto whole = encode_samples(some_of_each_type());
   std::size_t read_well = 0;

@@ -16,7 +16,7 @@ using std::chrono::steady_clock;
 
 constexpr auto patience = 30s;
 
-/// A watch, and how often it has told of news.
+/// A socket_watch, and a count of how often it has reported news.
 class socket_watch_test : public testing::Test {
 protected:
   void SetUp() override {
@@ -34,7 +34,7 @@ protected:
   }
   void TearDown() override { watch.reset(); }
 
-  /// Waits until the watch has told more often than `before`; returns how often it has told.
+  /// Waits until the watch has reported news more often than `before`. Returns how often it has.
   int more_than(int before) {
     std::unique_lock guard(lock_);
     EXPECT_TRUE(came_.wait_for(guard, patience, [&] { return told_ > before; }));
@@ -60,7 +60,7 @@ TEST_F(socket_watch_test, tells_of_a_socket_that_has_news_when_it_is_added_and_l
 
 TEST_F(socket_watch_test, tells_of_a_time_once_it_has_come_and_not_before) {
   const auto at = steady_clock::now() + 100ms;
-  watch->look_at(at + 1h); // The next look replaces this one.
+  watch->look_at(at + 1h); // The call after this one replaces its time.
   watch->look_at(at);
   EXPECT_EQ(more_than(0), 1);
   EXPECT_GE(steady_clock::now(), at);

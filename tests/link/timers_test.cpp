@@ -1,4 +1,4 @@
-// The clock and the scheduler of our actor systems.
+// Tests of the clock and the scheduler of PeerCache's actor systems.
 
 #include "common/beat_time.hpp"
 #include "link/protocol/internal.hpp"
@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-/// How often the clock's thread of this process has gone to sleep.
+/// Returns how often the clock thread of this process has gone to sleep so far.
 std::uint64_t sleeps_of_clock() {
   std::uint64_t sum = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {

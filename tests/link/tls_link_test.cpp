@@ -1,4 +1,5 @@
-// The control port's protocol under TLS: which peers are let in, and that bytes arrive.
+// Tests of CAF's protocol at a control port under TLS: which peers are let in, and that bytes
+// arrive.
 #include "link/node_middleman.hpp"
 #include "link/system_config.hpp"
 #include "net/socket.hpp"
@@ -22,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-/// A process that publishes an actor under TLS, as a node publishes its gateway.
+/// An actor system that publishes an actor under TLS, as a node publishes its gateway.
 class tls_link_test : public testing::Test {
 protected:
   void SetUp() override {
@@ -37,7 +38,7 @@ protected:
     system_.reset();
     leave_actor_system();
   }
-  /// Serves without TLS from here on.
+  /// From now on serves without TLS.
   void serve_plainly() {
     TearDown();
     config_ = std::make_unique<system_config>(1);
@@ -52,8 +53,8 @@ protected:
     EXPECT_EQ(::poll(&ready, 1, 10'000), 1);
     return std::move(*made);
   }
-  /// Reads what the process says until it closes the connection, and counts it; nothing when it
-  /// did not within 10 s.
+  /// Reads until the other side closes the connection. Returns the number of bytes; nothing when it
+  /// does not close the connection within 10 s.
   static std::optional<std::size_t> said_until_closed(int fd) {
     std::size_t said = 0;
     for (char bytes[4096];;) {
@@ -75,7 +76,8 @@ protected:
 
 private:
   caf::actor spawn_served() {
-    // The function takes an argument because CAF 0.17 binds a reference to null without one.
+    // The lambda takes an argument, because without one CAF 0.17 binds a reference to a null
+    // pointer.
     return system_->spawn(
         [](int) { return caf::behavior{[](const std::string& asked) { return asked; }}; }, 0);
   }
@@ -162,7 +164,7 @@ TEST_F(tls_link_test, a_system_ends_while_strangers_are_connected) {
   const auto silent = raw_connection();
   dialling member(client);
   EXPECT_EQ(member.dial(port), "");
-  // The fixture ends the system with both connections open.
+  // Leaves both connections open: the fixture must be able to end the system with them.
 }
 
 } // namespace

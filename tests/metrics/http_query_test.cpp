@@ -1,4 +1,5 @@
-// Queries of routers: POST with a body, and an answer that is made elsewhere.
+// Tests of routers' queries by HTTP: a POST with a body, which another thread than the server's
+// answers.
 
 #include "metrics/http_connection.hpp"
 #include "metrics/http_server.hpp"
@@ -28,7 +29,7 @@ struct arrived {
   http_reply reply;
 };
 
-/// Queries that the server has handed over, for the test's thread.
+/// Queries that the server has given out, for the test's thread to answer.
 class query_box {
 public:
   void put(arrived one) {
@@ -78,12 +79,12 @@ public:
     }
     return *this;
   }
-  /// Says that nothing more is sent.
+  /// Ends the sending direction of the connection.
   client_socket& finish() {
     ::shutdown(fd_, SHUT_WR);
     return *this;
   }
-  /// Has the end of the connection be a reset.
+  /// Makes the connection end by a reset when it is closed.
   client_socket& reset_at_end() {
     const linger none{1, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &none, sizeof none);
@@ -176,7 +177,7 @@ TEST_F(http_query_test, body_may_come_in_pieces) {
   EXPECT_TRUE(router.receive_all().starts_with("HTTP/1.1 400 "));
 }
 
-/// A request may have few lines in its head, and any number in its body.
+/// The number of lines is limited in a request's head, but not in its body.
 TEST_F(http_query_test, body_may_have_many_lines) {
   std::string lines;
   for (int i = 0; i < 1000; ++i)
@@ -186,7 +187,8 @@ TEST_F(http_query_test, body_may_have_many_lines) {
   EXPECT_EQ(queries->take().body, "{" + lines + "}");
 }
 
-/// The command curl -d gives any body the content type of a form.
+/// `curl -d` sends any body with the content type of a form, so the server must not care about the
+/// type.
 TEST_F(http_query_test, body_may_be_long_whatever_its_type_is_said_to_be) {
   const std::string body(100'000, 'x');
   for (const std::string type : {"application/x-www-form-urlencoded", "multipart/form-data"}) {
@@ -200,7 +202,7 @@ TEST_F(http_query_test, body_may_be_long_whatever_its_type_is_said_to_be) {
 }
 
 TEST_F(http_query_test, a_compressed_body_is_refused_and_never_unpacked) {
-  // "{}", as gzip.
+  // The text "{}", compressed by gzip.
   const std::string packed("\x1f\x8b\x08\0\0\0\0\0\0\xff\xab\xae\x05\0\x43\xbf\xa6\xa3\x02\0\0\0",
                            22);
   for (const std::string how : {"gzip", "deflate", "br", "x"})
@@ -282,7 +284,7 @@ TEST_F(http_query_test, clients_that_go_away_leave_their_queries_open) {
     open.push_back(queries->take());
   }
   EXPECT_TRUE(exchange(post("/query", "{}")).starts_with("HTTP/1.1 503 "));
-  open.pop_front(); // A query that is dropped without an answer.
+  open.pop_front(); // Drops a query without an answer.
   client_socket again(server->port());
   again.send(post("/query", "{}"));
   queries->take().reply({200, "{}"});

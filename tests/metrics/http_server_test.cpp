@@ -17,8 +17,7 @@
 namespace peercache::metrics {
 namespace {
 
-/// A client with a plain socket, so that tests see the bytes that travel and not what a library
-/// makes of them.
+/// A client with a plain socket, so that tests see exactly the bytes that the server sends.
 class raw_connection {
 public:
   explicit raw_connection(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -180,8 +179,8 @@ TEST_F(http_server_test, garbage_costs_only_its_own_connection) {
   EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
 }
 
-/// Tests with connections that are open and say nothing, a part of a request, or a byte now and
-/// then.
+/// Tests with many connections that stay open and send nothing, a part of a request, or a byte now
+/// and then.
 class http_silence : public http_server_test, public ::testing::WithParamInterface<std::size_t> {
 protected:
   using connections = std::vector<std::unique_ptr<raw_connection>>;
@@ -195,7 +194,8 @@ protected:
     return all;
   }
 
-  /// Sends probes as a kubelet does: a node that does not answer within a second would be killed.
+  /// Sends probes as a kubelet does, and expects each answer within a second: a kubelet kills a
+  /// node that answers later.
   void expect_probes_answered() {
     for (const std::string path : {"/healthz", "/readyz", "/metrics"}) {
       const auto begin = std::chrono::steady_clock::now();

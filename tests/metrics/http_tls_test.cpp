@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using clock = std::chrono::steady_clock;
 
-/// A connected socket of a client, which blocks for five seconds at most.
+/// Returns a connected socket, whose calls block for five seconds at most.
 net::unique_fd connected(std::uint16_t port) {
   auto socket = std::move(*net::start_connect("127.0.0.1", port, {}));
   pollfd waiting{socket.get(), POLLOUT, 0};
@@ -68,7 +68,7 @@ protected:
     thread_.join();
   }
 
-  /// The server's answer to a client that shows this certificate, or none.
+  /// Returns the server's answer to a client with this certificate (null: none).
   std::string get(const std::string& path, const net::tls_files* shown,
                   std::string* number = nullptr, const std::string& headers = "") {
     return ask("GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n", shown,
@@ -85,7 +85,7 @@ protected:
     return who.hears_all();
   }
   std::uint16_t port() const { return server_->port(); }
-  /// What was logged. @pre the server is stopped, or refuses nobody now
+  /// Returns what was logged. @pre the server is stopped, or refuses nobody at this moment
   std::string lines() const { return lines_.str(); }
 
   const certificates ca;
@@ -173,7 +173,7 @@ TEST_F(http_tls_test, a_plain_request_is_refused_and_hears_nothing) {
   const std::string request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
   ASSERT_EQ(::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL),
             ssize_t(request.size()));
-  constexpr std::size_t alert_bytes_max = 16; // An alert of TLS, and no more.
+  constexpr std::size_t alert_bytes_max = 16; // Enough for a TLS alert, and no more.
   std::size_t bytes = 0;
   char piece[256];
   for (ssize_t got; (got = ::recv(socket.get(), piece, sizeof piece, 0)) > 0;)
@@ -187,7 +187,7 @@ TEST_F(http_tls_test, who_says_nothing_is_dropped_in_time_and_holds_up_no_probe)
   std::vector<net::unique_fd> silent;
   for (int i = 0; i < 20; ++i)
     silent.push_back(connected(port()));
-  // Half of a record of TLS, which never comes whole.
+  // The beginning of a TLS record, whose rest never comes.
   ASSERT_EQ(::send(silent.back().get(), "\x16\x03\x01\x02\x00\x01", 6, MSG_NOSIGNAL), 6);
   EXPECT_THAT(get("/healthz", nullptr), StartsWith("HTTP/1.1 200 "));
   for (const auto& each : silent) {
@@ -201,7 +201,7 @@ TEST_F(http_tls_test, a_certificate_that_was_replaced_is_shown_to_the_next_who_c
   std::string before, now;
   EXPECT_THAT(get("/healthz", nullptr, &before), StartsWith("HTTP/1.1 200 "));
   ASSERT_NE(before, "");
-  ca.node(); // Writes another certificate in the place of the first.
+  ca.node(); // Replaces the node's certificate by another one.
   const auto until = clock::now() + std::chrono::seconds(20);
   do
     EXPECT_THAT(get("/healthz", nullptr, &now), StartsWith("HTTP/1.1 200 "));

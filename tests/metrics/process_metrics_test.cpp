@@ -45,7 +45,7 @@ TEST(process_metrics, the_process_started_before_it_was_asked_and_after_the_mach
 TEST(process_metrics, what_cannot_be_read_is_left_out) {
   const auto values = values_of("/nowhere");
   EXPECT_EQ(values.size(), 1u);
-  EXPECT_TRUE(values.contains("process_max_fds")); // The limit is not a file.
+  EXPECT_TRUE(values.contains("process_max_fds")); // The limit can be told without an open file.
 }
 
 TEST(process_metrics, have_the_names_that_others_look_for) {

@@ -40,7 +40,7 @@ TEST(registry, series_with_known_words_start_at_zero) {
   EXPECT_TRUE(has_line(text, R"(peercache_op_seconds_count{op="exists"} 0)"));
 }
 
-/// Samples of one number.
+/// Returns samples with one value.
 samples one(metric id, label_words words, double value) {
   samples made;
   made.set(id, words, value);

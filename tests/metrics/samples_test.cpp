@@ -36,7 +36,7 @@ TEST(samples, seconds_are_read_in_milliseconds) {
   EXPECT_EQ(now.milliseconds(metric::uptime_seconds), 1'234'567u);
 }
 
-/// Values that another process said may be any number.
+/// Another process may report any number as the value of a count.
 TEST(samples, a_count_beyond_64_bits_is_the_nearest_one) {
   samples now;
   now.set(metric::pool_pages, 1e300);

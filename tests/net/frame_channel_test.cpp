@@ -10,8 +10,8 @@ namespace {
 
 using state = frame_channel::state;
 
-/// A server in the test's own thread, and a channel to it: the test says what the server reads and
-/// writes.
+/// A frame channel, and the server's end of its connection, from which the test reads and to which
+/// it writes.
 class frame_channel_test : public testing::Test {
 protected:
   static constexpr std::uint32_t version = 1;
@@ -48,7 +48,7 @@ protected:
               static_cast<ssize_t>(bytes.size()));
   }
 
-  /// Waits until something has arrived at the channel, and returns its state after that.
+  /// Waits until bytes have arrived at the channel, and lets it advance. Returns its state.
   state after_arrival() {
     pollfd waiting{channel->fd(), POLLIN, 0};
     EXPECT_EQ(::poll(&waiting, 1, 5000), 1);
@@ -146,7 +146,8 @@ TEST(frame_channel_tls, asks_and_is_answered_under_tls) {
   bool answered = false;
   auto now = state::asking;
   while (now == state::asking) {
-    // Neither side spins: each waits for what it asked to wait for.
+    // Each side waits only for the events that it asks for, so the test hangs if a side asks for
+    // the wrong ones.
     waiting[0] = {channel->fd(), channel->events(), 0};
     waiting[1] = {peer.get(), POLLIN, 0};
     ASSERT_GT(::poll(waiting, 2, 5000), 0);

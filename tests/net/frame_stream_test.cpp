@@ -9,8 +9,8 @@ namespace {
 constexpr std::size_t queue_bytes_max = 1u << 20;
 constexpr std::size_t payload_bytes_max = 1u << 19;
 
-/// Two streams, one at each end of a connection. Before each call a stream is told to try its
-/// socket again, as if an event had come.
+/// Two frame streams at the ends of one connection. Before each call the fixture tells a stream to
+/// try its socket again, as if an event had come.
 class frame_stream_test : public testing::Test {
 protected:
   frame_stream_test() {

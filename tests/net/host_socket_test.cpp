@@ -25,7 +25,8 @@ using testing::HasSubstr;
 constexpr uid_t somebody = 65534;
 constexpr gid_t a_group = 54321;
 
-/// A folder for sockets that nodes and clients of this process are told of.
+/// A temporary folder for Unix sockets, which the environment names to nodes and clients of this
+/// process.
 class host_socket_test : public testing::Test {
 protected:
   void SetUp() override {
@@ -57,7 +58,7 @@ protected:
     return ::stat(path.c_str(), &found) == 0 ? found.st_mode & 07777 : 0;
   }
 
-  /// The names in the folder of the sockets.
+  /// Returns the names in the folder of the sockets.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     for (const auto& each : fs::directory_iterator(sockets()))
@@ -127,7 +128,7 @@ TEST_F(host_socket_test, a_group_that_is_named_gets_in_and_nobody_else) {
 TEST_F(host_socket_test, what_a_dead_node_has_left_is_taken_over) {
   auto dead = node_at("127.0.0.1", 7001);
   ASSERT_TRUE(dead);
-  dead->take(); // The kernel closes the socket, and its name stays.
+  dead->take(); // Closes the socket and leaves its name, as when a node is killed.
   EXPECT_FALSE(reaches("127.0.0.1", 7001));
   const auto next = node_at("127.0.0.1", 7001);
   ASSERT_TRUE(next) << next.error().message;
@@ -148,7 +149,7 @@ TEST_F(host_socket_test, what_a_living_node_has_stays_its_own) {
 }
 
 TEST_F(host_socket_test, a_name_is_that_of_a_living_node_while_nobody_is_accepted_there) {
-  // A node that is stopped, or has much to do, accepts nobody: connecting fails then, too.
+  // Connecting must also fail when a node accepts nobody, because it is stopped or overloaded.
   ASSERT_EQ(::mkdir(sockets().c_str(), 0700), 0);
   const auto path = sockets() + "/127.0.0.1-7001.sock";
   const unique_fd stopped(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -187,8 +188,8 @@ TEST_F(host_socket_test, a_name_is_that_of_a_living_node_where_this_user_may_not
 }
 
 TEST_F(host_socket_test, nodes_of_one_port_that_start_at_once_do_not_meet) {
-  // The temporary names under which sockets are made have no address, and a killed process may have
-  // left some of them.
+  // A socket is made under a temporary name, which says no address. A killed process may leave such
+  // names.
   constexpr int nodes = 8, rounds = 40;
   std::array<std::string, nodes> faults;
   std::vector<std::thread> all;
@@ -207,7 +208,7 @@ TEST_F(host_socket_test, nodes_of_one_port_that_start_at_once_do_not_meet) {
 
 TEST_F(host_socket_test, the_exact_name_is_taken_before_that_of_a_node_on_all_addresses) {
   auto any =
-      // This node is of another network that shares the folder.
+      // A node in another network namespace that shares the folder.
       node_at("0.0.0.0", 7001, "192.0.2.7");
   auto exact = node_at("127.0.0.1", 7001);
   ASSERT_TRUE(any && exact);
@@ -222,7 +223,7 @@ TEST_F(host_socket_test, the_exact_name_is_taken_before_that_of_a_node_on_all_ad
   EXPECT_FALSE(arrived(at_any));
   EXPECT_TRUE(reaches("127.0.0.2", 7001));
   EXPECT_TRUE(arrived(at_any)) << "an address without a node of its own";
-  // A node that is killed ends like this: the kernel closes its socket, and the name stays.
+  // Closes the socket and leaves its name, as when a node is killed.
   at_exact.reset();
   EXPECT_FALSE(reaches("127.0.0.1", 7001)) << "the dead node's address is not another node's";
   EXPECT_FALSE(arrived(at_any));
@@ -279,8 +280,8 @@ TEST_F(host_socket_test, another_users_folder_in_tmp_is_not_believed) {
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 
-/// The reason for which a node of this process's user refuses a process of this user and these
-/// groups that connects; empty: the process is served.
+/// Returns why a node that runs as this process's user refuses a process of the user `user` in
+/// these groups; empty if it does not.
 std::string judged(const host_users& users, uid_t user, const std::vector<gid_t>& groups) {
   const std::string name = "/tmp/peercache-judge-" + std::to_string(::getpid());
   const unique_fd listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -23,7 +23,7 @@ std::string hex(const sha256::digest& digest) {
   return text;
 }
 
-/// The digests of FIPS 180-2, appendix B.
+/// Expects the digests in FIPS 180-2, appendix B.
 TEST(sha256, makes_the_digests_of_the_standard_one_after_the_other) {
   sha256 maker;
   maker.add(bytes_of("abc"));

@@ -32,7 +32,8 @@ TEST(tls_authority, a_key_that_cannot_take_its_place_is_left_nowhere) {
   const auto out = ca.folder() + "/out";
   ASSERT_TRUE(opened->issue(tls_role::node, "n1", out));
   ASSERT_EQ(::rename((out + "/n1.key").c_str(), (out + "/moved").c_str()), 0);
-  ASSERT_EQ(::mkdir((out + "/n1.key").c_str(), 0700), 0); // A folder is not replaced by a file.
+  // A folder with the file's name cannot be replaced.
+  ASSERT_EQ(::mkdir((out + "/n1.key").c_str(), 0700), 0);
   EXPECT_FALSE(opened->issue(tls_role::node, "n1", out));
   EXPECT_EQ(mode_of(out + "/n1.key.new"), 0u);
 }

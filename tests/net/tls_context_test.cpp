@@ -19,7 +19,8 @@ protected:
   std::shared_ptr<tls_context> client = context_of(ca.client());
 
   bool lets_in() { return tls_pair(*client, *context).established(); }
-  /// The name in the certificate that a peer is shown now; empty when the handshake fails.
+  /// Shakes hands with the context. Returns the name in the certificate that it shows; empty when
+  /// the handshake fails.
   std::string shown() {
     tls_pair pair(*client, *context);
     return pair.established() ? pair.dials.peer().name : "";
@@ -38,8 +39,8 @@ TEST_F(tls_context_test, files_that_do_not_fit_are_named) {
   wrong.certificate = ca.folder() + "/none.crt";
   EXPECT_THAT(fault_of(wrong), HasSubstr("none.crt"));
   wrong = files;
-  wrong.authority = certificates().authority().certificate(); // The file is gone with its temporary
-                                                              // folder.
+  // A temporary CA, whose files are gone.
+  wrong.authority = certificates().authority().certificate();
   EXPECT_THAT(fault_of(wrong), HasSubstr("ca.crt"));
   certificates other;
   wrong.authority = other.authority().certificate();
@@ -56,7 +57,7 @@ TEST_F(tls_context_test, unchanged_files_are_not_read_again) {
 }
 
 TEST_F(tls_context_test, files_that_are_replaced_are_used_by_the_next_connection) {
-  // Another name in the certificate at these paths tells a peer which one is used.
+  // The new certificate has another name, so that peers can tell which one the context uses.
   const auto next = ca.issue(tls_role::node, "node-2");
   fs::copy_file(next.key, files.key, fs::copy_options::overwrite_existing);
   fs::copy_file(next.certificate, files.certificate, fs::copy_options::overwrite_existing);
@@ -107,7 +108,7 @@ TEST_F(tls_context_test, files_that_could_not_be_read_are_tried_again) {
   std::ofstream(files.key) << std::string(fs::file_size(next.key), 'x');
   const auto written_at = fs::last_write_time(files.key);
   EXPECT_FALSE(context->look_again());
-  // Nothing tells from outside that the file is another one now.
+  // Replaces the key in a way that changes neither the file's size nor its time.
   fs::copy_file(next.key, files.key, fs::copy_options::overwrite_existing);
   fs::last_write_time(files.key, written_at);
   EXPECT_TRUE(context->look_again());

@@ -16,7 +16,8 @@ namespace {
 
 using step = tls_session::step;
 
-/// A listener whose connections go to the handshakes, and the peers that came through.
+/// A `tls_handshakes`, a listener whose connections it gets, and the peers whose handshakes
+/// succeeded.
 class tls_handshakes_test : public testing::Test {
 protected:
   tls_handshakes_test() {
@@ -29,7 +30,8 @@ protected:
     spdlog::set_default_logger(before_);
   }
 
-  /// Connects, and hands the accepted end over.
+  /// Connects to the listener, and gives the accepted end to the handshakes. Returns the dialling
+  /// end.
   unique_fd connect() {
     auto dialled = std::move(*start_connect("127.0.0.1", local_port(listener), {}));
     pollfd waiting{listener.get(), POLLIN, 0};
@@ -42,7 +44,7 @@ protected:
     });
     return dialled;
   }
-  /// Shakes hands from the dialling side, for as long as it takes.
+  /// Shakes hands on the dialling side until the handshake has succeeded or failed.
   step shake_hands(tls_session& tls, int fd) {
     for (;;) {
       if (const auto now = tls.shake_hands(); now != step::working)
@@ -57,7 +59,7 @@ protected:
     changed_.wait_for(guard, std::chrono::seconds(5), [&] { return came_.size() >= count; });
     return came_;
   }
-  /// Waits until the other side has hung up.
+  /// Waits until the other side has closed the connection. Returns whether it has.
   static bool closed(int fd) {
     char byte = 0;
     pollfd waiting{fd, POLLIN, 0};
@@ -66,7 +68,7 @@ protected:
         return true;
     return false;
   }
-  /// What was logged. @pre nobody is being refused meanwhile
+  /// Returns what was logged. @pre no peer is refused at this moment
   std::string lines() const { return lines_.str(); }
 
   certificates ca;
@@ -122,7 +124,8 @@ TEST_F(tls_handshakes_test, many_who_are_refused_cause_one_line_of_the_log) {
 
 TEST_F(tls_handshakes_test, a_handshake_that_stops_halfway_is_dropped) {
   const auto socket = connect();
-  const std::string begin("\x16\x03\x01\x02\x00\x01", 6); // A record of 512 bytes that never come.
+  // The beginning of a TLS record of 512 bytes, which never come.
+  const std::string begin("\x16\x03\x01\x02\x00\x01", 6);
   ASSERT_EQ(::send(socket.get(), begin.data(), begin.size(), MSG_NOSIGNAL), ssize_t(begin.size()));
   EXPECT_TRUE(closed(socket.get()));
   EXPECT_THAT(lines(), testing::HasSubstr("no handshake within 2 s"));

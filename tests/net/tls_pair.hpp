@@ -10,12 +10,12 @@
 
 namespace peercache::net {
 
-/// Two connected sockets, and TLS on both.
+/// Two connected sockets with a TLS session on each.
 struct tls_pair {
   tls_pair(tls_context& dialling, tls_context& accepting)
       : dials(dialling.dialled(ends[0].get())), accepts(accepting.accepted(ends[1].get())) {}
 
-  /// Shakes hands until both sides are done, or one has been refused.
+  /// Shakes hands until both sides are done, or one side refuses the other.
   void shake_hands() {
     using step = tls_session::step;
     for (int round = 0; round < 100; ++round) {

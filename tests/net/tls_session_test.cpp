@@ -85,7 +85,8 @@ TEST_F(tls_session_test, an_end_that_the_session_did_not_announce_is_an_error) {
 TEST_F(tls_session_test, another_cluster_of_the_same_ca_is_refused) {
   auto files = ca.client("stranger");
   const auto other = tls_authority::open(ca.folder() + "/ca");
-  // The accepting side is of another cluster: it believes the CA, but not the name.
+  // The accepting side belongs to another cluster: it trusts the peer's CA, but must refuse the
+  // cluster's name in the certificate.
   certificates elsewhere("elsewhere");
   std::filesystem::copy_file(ca.folder() + "/ca/ca.crt", elsewhere.folder() + "/both.crt");
   std::ofstream(elsewhere.folder() + "/both.crt", std::ios::app)
@@ -109,8 +110,9 @@ TEST_F(tls_session_test, a_certificate_of_another_ca_is_refused_by_either_side) 
   in.shake_hands();
   EXPECT_EQ(in.dialled, step::refused);
   auto files = other.client();
-  files.authority = ca.authority().certificate(); // The stranger believes this node.
-  // A context of such files does not open, so the stranger's own check is left out here.
+  files.authority = ca.authority().certificate(); // The stranger trusts the node's CA.
+  // A context does not open with one CA's certificate and another CA, so below the stranger trusts
+  // only its own CA.
   EXPECT_FALSE(tls_context::open(files));
   tls_pair out(*client, *context_of(other.node()));
   out.shake_hands();

@@ -8,8 +8,8 @@
 
 namespace peercache::net {
 
-/// A peer made of plain OpenSSL, which accepts every certificate and shows any certificate, or
-/// none, as the test wants.
+/// A TLS peer made with plain OpenSSL. Accepts every certificate; shows the certificate that the
+/// test gives it, or none.
 class tls_stranger {
 public:
   tls_stranger(int fd, const tls_files* shown, int version = TLS1_3_VERSION)
@@ -32,23 +32,23 @@ public:
   tls_stranger(const tls_stranger&) = delete;
   tls_stranger& operator=(const tls_stranger&) = delete;
   void shake_hands() { SSL_do_handshake(ssl); }
-  /// Sends the bytes if the handshake is over, as far as this side can tell. Returns whether the
-  /// bytes were sent.
+  /// Sends the bytes inside TLS. Returns false when they were not sent, for example because the
+  /// handshake is not over.
   bool say(const void* bytes, int count) { return SSL_write(ssl, bytes, count) == count; }
-  /// Whether a byte has come inside the session.
+  /// Whether bytes have come inside TLS.
   bool hears() {
     char byte = 0;
     return SSL_read(ssl, &byte, 1) == 1;
   }
 
-  /// The bytes that have come inside the session since the last call. @pre the socket does not
+  /// Returns the bytes that have come inside TLS since the last call. @pre the socket does not
   /// block
   std::string hears_some() {
     char piece[4096];
     const int got = SSL_read(ssl, piece, sizeof piece);
     return {piece, static_cast<std::size_t>(got > 0 ? got : 0)};
   }
-  /// All bytes that come inside the session until its end. @pre the socket blocks
+  /// Returns all bytes that come inside TLS until the session ends. @pre the socket blocks
   std::string hears_all() {
     std::string all;
     char piece[4096];
@@ -56,7 +56,8 @@ public:
       all.append(piece, static_cast<std::size_t>(got));
     return all;
   }
-  /// The number of the certificate that the other side has shown; empty when it has shown none.
+  /// Returns the serial number of the certificate that the other side has shown; empty when it has
+  /// shown none.
   std::string number_shown() {
     X509* shown = SSL_get0_peer_certificate(ssl);
     if (shown == nullptr)

@@ -9,7 +9,8 @@
 
 namespace peercache::rdma {
 
-/// A connection to this host from one of its loopback addresses, as from a host of its own.
+/// Connects to a port of 127.0.0.1 from another loopback address of this host, as if from another
+/// host.
 inline net::unique_fd connect_from(const char* address, std::uint16_t port) {
   net::unique_fd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in own{}, to{};

@@ -1,5 +1,5 @@
-// Tests of batches that end before their time, and of which waiters are told of an end, over every
-// plane.
+// Tests, over every data plane, of batches that are cancelled or end early, and of which waiters
+// are woken by the end of a batch.
 
 #include "tests/rdma/data_plane_conformance.hpp"
 

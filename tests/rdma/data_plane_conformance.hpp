@@ -13,7 +13,8 @@ namespace peercache::rdma {
 inline constexpr incarnation first_life{1, 1};
 inline constexpr incarnation second_life{2, 2};
 
-/// A plane, and how the pages that it reads are served.
+/// A data plane to test, and how the pages that it reads are served: from a pool, or as memory
+/// under leases.
 struct plane_version {
   const char* name;
   std::unique_ptr<plane_rig> (*make)(data_service);
@@ -24,7 +25,7 @@ struct plane_version {
   }
 };
 
-/// All planes, each with both services.
+/// Returns all data planes, each with both services.
 inline auto all_planes() {
   using version = plane_version;
   return testing::Values(version{"memory", make_memory_rig}, version{"tcp", make_tcp_rig},

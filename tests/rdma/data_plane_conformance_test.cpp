@@ -1,5 +1,5 @@
-// The promises of every data plane, run over the simulation, over TCP, and over verbs, for pages of
-// a pool and for memory under leases.
+// Tests of what every data plane promises: over the simulation, TCP and verbs, for pages of a pool
+// and for memory under leases.
 
 #include "common/test_guards.hpp"
 #include "tests/rdma/data_plane_conformance.hpp"
@@ -118,7 +118,7 @@ TEST_P(data_plane_conformance, a_batch_that_is_refused_is_counted_before_its_own
   for (std::uint64_t i = 0; i < rounds; ++i) {
     auto what = batch_of(pages, 8);
     std::atomic<bool> watching{false};
-    // The owner writes to its batch the moment that the batch is complete.
+    // This thread plays an owner that writes to its batch as soon as the batch is complete.
     std::thread owner([&] {
       watching = true;
       while (!what.batch.complete()) {
@@ -188,8 +188,8 @@ TEST_P(data_plane_conformance, a_peer_that_goes_away_within_a_payload_is_unreach
   serve(fault::breaks);
   auto what = batch_of(3, 30'000);
   rig->read(what, first_life);
-  // The first page may be a hit, except over verbs, where READs are validated together at the end
-  // and so no page is.
+  // The first page may be a hit, but not over verbs: there no page is, because all READs of a batch
+  // are validated together at its end.
   const auto first = what.batch.pages[0].status;
   EXPECT_TRUE(first == page_status::unreachable ||
               (first == page_status::hit && what.holds(pool, 0)));

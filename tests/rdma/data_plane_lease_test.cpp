@@ -1,5 +1,5 @@
-// Tests of what every data plane promises only of memory under leases;
-// data_plane_conformance_test.cpp has what it promises of pages wherever they lie.
+// Tests of what every data plane promises for memory under leases only. What a data plane promises
+// for all pages is in data_plane_conformance_test.cpp.
 
 #include "common/test_guards.hpp"
 #include "tests/rdma/plane_rig.hpp"
@@ -15,8 +15,7 @@ constexpr incarnation life{1, 1};
 struct version {
   const char* name;
   std::unique_ptr<plane_rig> (*make)(data_service);
-  /// Length of a page whose read takes many steps, so that its lease can fall between two bytes of
-  /// it.
+  /// Length of a page whose read takes many steps, so that the page's lease can end in the middle.
   std::uint32_t long_page_bytes;
 };
 
@@ -26,7 +25,7 @@ protected:
     rig->serve(pool, life);
     for (int i = 0; i < 2; ++i)
       pool.put(GetParam().long_page_bytes);
-    // The first read makes the connection.
+    // Reads one page first, so that the connection exists.
     test_batch first(pool, 1, 100);
     rig->read(first, life);
     EXPECT_TRUE(first.all(page_status::hit));
@@ -34,8 +33,8 @@ protected:
 
   void TearDown() override { rig->plane().shutdown(); }
 
-  /// Reads two long pages and takes their memory back after `steps` steps. Returns how many of
-  /// these pages were wrong and yet hits.
+  /// Reads two long pages, and takes their memory back after `steps` steps of the rig. Returns how
+  /// many of the pages were hits with wrong bytes.
   int wrong_hits_when_taken_back_after(int steps) {
     test_batch what;
     for (const std::uint32_t slot : {0u, 1u})
@@ -60,8 +59,8 @@ protected:
     return wrong;
   }
 
-  /// Takes the memory back at every stage of a read. Returns the number of wrong hits, of which no
-  /// more than `at_most` are looked for.
+  /// Takes the memory back at every stage of a read. Returns the number of hits with wrong bytes;
+  /// stops when there are `at_most`.
   int wrong_hits(int at_most = std::numeric_limits<int>::max()) {
     test_batch whole;
     for (const std::uint32_t slot : {0u, 1u})

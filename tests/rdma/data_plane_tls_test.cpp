@@ -1,5 +1,5 @@
-// The promises of every data plane, over connections under TLS. Pages travel outside TLS, inside
-// TLS, or by READs after a handshake inside TLS.
+// Tests of what every data plane promises, over connections under TLS: pages are sent outside TLS,
+// inside TLS, or read by RDMA after a handshake inside TLS.
 
 #include "tests/rdma/data_plane_conformance.hpp"
 

@@ -13,8 +13,8 @@ namespace peercache::rdma {
 class test_pool;
 struct test_batch;
 
-/// The pages of a test_pool as memory under leases: each in rows of its own shape, under a lease of
-/// its own. Other bytes lie between the rows.
+/// Copies of the pages of a test_pool in memory under leases. Each page has a lease of its own and
+/// is laid out in rows of some shape, with other bytes between the rows.
 class lent_memory {
 public:
   static constexpr std::byte between{0xBE};
@@ -28,7 +28,7 @@ public:
   /// Makes the batch read its pages from this memory. A page to which the test has given another
   /// slot keeps that slot as its lease.
   void place(const test_pool& pool, test_batch& what);
-  /// Takes the memory of a page back, as its owner does, and puts other bytes there.
+  /// Takes the memory of a page back as its owner does: ends the lease, and puts other bytes there.
   void take_back(std::uint32_t slot);
   /// Lends the page again, under the next generation of its lease.
   void lend_again(test_pool& pool, std::uint32_t slot);
@@ -41,7 +41,8 @@ public:
   served_spans spans;
 
 private:
-  // Distance between two used leases, in leases: so large that no READ takes both.
+  // Only each `lease_distance_`-th lease of the table is used, so that no READ covers two used
+  // leases.
   static constexpr std::uint32_t lease_distance_ = 20;
   static constexpr std::size_t leases_ = lease_distance_ * 8192;
   static constexpr std::size_t memory_bytes_ = 96u << 20;

@@ -10,7 +10,8 @@
 namespace peercache::rdma {
 namespace {
 
-/// The shape of the page in this slot: one row, many short rows, or a few long ones.
+/// Returns the rows of the page in this slot: by the slot's number one row, many short rows, or a
+/// few long rows.
 memory_rows shape_of(std::uint32_t slot, std::uint32_t length_bytes) {
   constexpr std::array<std::uint32_t, 4> short_rows{512, 500, 100, 70};
   constexpr std::array<std::uint32_t, 5> counts{8, 5, 4, 3, 2};

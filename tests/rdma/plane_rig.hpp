@@ -18,7 +18,7 @@
 
 namespace peercache::rdma {
 
-/// A pool of the simplest kind: slot n holds the n-th page that was put. Counts pins.
+/// A simple page_source: slot n holds the n-th page that was put. Counts pins.
 class test_pool final : public page_source {
 public:
   struct slot {
@@ -61,7 +61,7 @@ public:
     --slots[id.value].pins;
   }
 
-  /// Puts other bytes into all slots that nobody has pinned, as an eviction does.
+  /// Overwrites all slots that nobody has pinned, as if their pages were evicted.
   void reuse_unpinned() {
     for (auto& each : slots)
       if (each.pins == 0)
@@ -78,7 +78,8 @@ public:
   std::vector<slot> slots;
 };
 
-/// A batch with its memory: pages back to back in one buffer, a guard byte before and behind each.
+/// A read_batch with its memory: all pages in one buffer, with a guard byte before and after each
+/// page.
 struct test_batch {
   static constexpr std::byte untouched{0xA5};
 
@@ -93,7 +94,7 @@ struct test_batch {
   read_batch batch;
   std::vector<std::byte> memory;
   std::vector<std::size_t> page_at;
-  /// The test_pool's slot of each page, by index into the batch.
+  /// For each page of the batch: its slot in the test_pool.
   std::vector<std::uint32_t> from_slots;
 
   void add(const test_pool& pool, std::uint32_t slot, std::uint32_t parts = 1) {
@@ -109,7 +110,7 @@ struct test_batch {
     from_slots.push_back(slot);
   }
 
-  /// Gives the pages of the batch their memory; call it after the last `add`.
+  /// Gives the pages of the batch their memory. Call this after the last `add`.
   void lay_out() {
     std::size_t total = 1;
     for (auto& page : batch.pages)
@@ -154,34 +155,34 @@ struct test_batch {
   bool holds(const test_pool& pool, std::size_t page) const {
     const auto& want = pool.slots[from_slots[page]].bytes;
     const auto got = bytes_of(page);
-    // Bytes are compared by memcmp: tests are not optimized, and a loop over megabytes takes
-    // seconds.
+    // By memcmp, because tests are not optimized, so that a loop over megabytes would take seconds.
     return got.size() == want.size() && std::memcmp(got.data(), want.data(), got.size()) == 0;
   }
 };
 
 enum class fault : std::uint8_t { none, silent, breaks, corrupts };
 
-/// A reader, at most one server at one address, and the time of both, which moves with each step.
+/// A data plane that reads, at most one server, and their common clock, which each step moves
+/// forward.
 class plane_rig {
 public:
-  /// @param what how the pages of a pool are served: in their slots, or as memory under leases
+  /// @param what how pages are served: from slots of a pool, or as memory under leases
   explicit plane_rig(data_service what)
       : service(what),
         lent(what == data_service::handoff ? std::make_unique<lent_memory>() : nullptr) {}
   virtual ~plane_rig() = default;
   virtual data_plane& plane() = 0;
-  /// Serves `pool` as `inc`; an earlier server is gone.
+  /// Starts a server of `pool` with the incarnation `inc`, in place of an earlier server.
   virtual void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) = 0;
   virtual void stop_serving() = 0;
-  /// Copies the batch's pages to where peers read them, if that is not the pool itself.
+  /// Copies the batch's pages into the lent memory, if the rig serves such memory.
   virtual void place(test_batch& what) {
     if (lent != nullptr && served != nullptr)
       lent->place(*served, what);
     else if (lent != nullptr)
       for (auto& page : what.batch.pages)
-        page.source = memory_rows::one_piece(1, page.length_bytes); // Nothing is served, so any
-                                                                    // address will do.
+        // Any address will do, because nothing is served.
+        page.source = memory_rows::one_piece(1, page.length_bytes);
   }
   virtual peer_endpoint peer(const incarnation& inc) const = 0;
   virtual void step() = 0;
@@ -218,13 +219,14 @@ public:
 
   clock::time_point now = clock::now();
   const data_service service;
-  const std::unique_ptr<lent_memory> lent; ///< Null: pages are served in their slots.
+  /// The memory under leases; null: pages are served from slots.
+  const std::unique_ptr<lent_memory> lent;
 
 protected:
-  const test_pool* served = nullptr; ///< The pool of the last `serve`.
+  const test_pool* served = nullptr; ///< The pool of the last call of `serve`.
 };
 
-/// A CA of the cluster of all rigs, its node and its client, made once.
+/// A certificate authority with certificates of a node and of a client, made once for all rigs.
 struct rig_certificates {
   const certificates ca{"test"};
   const std::shared_ptr<net::tls_context> node = context_of(ca.node());
@@ -234,7 +236,7 @@ struct rig_certificates {
     static const rig_certificates made;
     return made;
   }
-  /// Makes the node's handshakes, which the caller has to run.
+  /// Makes the object that carries out the node's TLS handshakes; the caller must run it.
   static std::unique_ptr<net::tls_handshakes> handshakes() {
     auto made = net::tls_handshakes::create(get().node);
     EXPECT_TRUE(made);
@@ -245,11 +247,11 @@ struct rig_certificates {
 std::unique_ptr<plane_rig> make_memory_rig(data_service what);
 std::unique_ptr<plane_rig> make_tcp_rig(data_service what);
 
-/// A server and a reader over loopback, which one thread polls in turn.
+/// A rig with a TCP page server and a TCP data plane over loopback, which one thread polls in turn.
 class tcp_rig final : public plane_rig {
 public:
-  /// Makes the rig, under TLS if the options have TLS; the server is then a node of
-  /// `rig_certificates`.
+  /// Makes the rig. If the options have TLS, the server uses TLS, too, with the node's certificate
+  /// of `rig_certificates`.
   explicit tcp_rig(const tcp_data_plane_options& opts = {}, data_service what = data_service::pool);
   data_plane& plane() override { return *reader; }
   void serve(test_pool& pool, const incarnation& inc, fault what = fault::none) override;
@@ -260,7 +262,7 @@ public:
   }
   void step() override;
 
-  std::string name; ///< Name under which the server is counted.
+  std::string name; ///< Name by which the reader's counters count the server.
   /// The server's TLS handshakes, if the reader has TLS; null: connections are plain.
   std::unique_ptr<net::tls_handshakes> handshakes;
   std::unique_ptr<channel_data_plane> reader;

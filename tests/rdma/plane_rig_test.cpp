@@ -35,7 +35,7 @@ private:
   memory_data_plane reader_;
 };
 
-/// A port that the kernel just gave away and that nobody listens on.
+/// Returns a port on which nobody listens: one that the kernel has just given out and got back.
 std::uint16_t unused_port() {
   auto listener = net::listen_on("127.0.0.1", 0, 1);
   return net::local_port(*listener);
@@ -88,8 +88,7 @@ void tcp_rig::step() {
   if (handshakes)
     handshakes->turn(clock::duration::zero());
   const bool served = server != nullptr && server->poll(now);
-  // Loopback delivers at once, except when the kernel puts the delivery off: then the kernel needs
-  // this CPU.
+  // Loopback delivers bytes at once, unless the kernel defers the delivery: then it needs this CPU.
   if (!reader->poll(now) && !served && ++idle_steps % 64 == 0)
     sched_yield();
 }

@@ -14,7 +14,8 @@
 
 namespace peercache::rdma {
 
-/// A client that speaks to a server byte by byte; the server runs in the same thread.
+/// A client of a server that runs in the same thread; sends and receives raw bytes, whatever the
+/// protocol says.
 class raw_peer {
 public:
   explicit raw_peer(std::uint16_t port) {
@@ -44,7 +45,7 @@ public:
     return bytes;
   }
 
-  /// Takes the next message when the whole of it has arrived.
+  /// Returns the next message; nothing until all its bytes have arrived.
   template <class T>
   std::optional<T> hear() {
     take();

@@ -12,7 +12,7 @@
 namespace peercache::rdma::striped_read_test {
 namespace {
 
-/// Lanes whose batches complete at once, with the statuses that the test says.
+/// Tests with lanes whose batches complete at once, with statuses that the test sets.
 class striped_read_test : public testing::Test {
 protected:
   read_lane& add(read_lane::kind how, std::int32_t numa_node = -1) {
@@ -174,7 +174,7 @@ TEST_F(striped_read_test, memory_under_a_lease_is_verified_on_no_lane) {
   EXPECT_EQ(verified_on[0], 0);
 }
 
-/// A lane whose batches complete when the test says so.
+/// Tests with a lane whose batches complete when the test lets them.
 class held_lane : public striped_read_test {
 protected:
   read_lane& add_held() {
@@ -241,7 +241,7 @@ TEST_F(held_lane, a_cancelled_read_is_closed_and_tries_no_other_lane) {
 
 TEST_F(striped_read_test, an_interruption_cancels_every_piece_and_waits_for_its_end) {
   std::deque<read_batch*> held;
-  std::thread plane; // Gives the cancelled pieces back a while later.
+  std::thread plane; // Plays a data plane that completes the cancelled pieces a while later.
   std::atomic<int> returned{0};
   for (int i = 0; i < 2; ++i) {
     auto& lane = add(read_lane::kind::rail);

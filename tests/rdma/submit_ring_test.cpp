@@ -11,7 +11,7 @@
 namespace peercache::rdma::submit_ring_test {
 namespace {
 
-/// A plane that keeps the batches it takes and, when told, finishes them.
+/// A data plane that records its calls, and with `finishes` ends each batch at once.
 class recording_plane final : public data_plane {
 public:
   void submit(read_batch& batch) override {
@@ -141,7 +141,7 @@ TEST(submit_ring, a_cancel_waits_for_room_in_a_full_ring) {
   EXPECT_EQ(plane.taken.size(), 2u);
 }
 
-/// Notes when a batch is complete, and then frees it, as its owner may.
+/// A listener that, once its batch is complete, frees the batch, as an owner may.
 struct freeing_listener final : batch_listener {
   void on_complete() noexcept override {
     ++calls;
@@ -174,8 +174,7 @@ TEST(read_batch, can_be_used_again_after_reset) {
   EXPECT_TRUE(batch.complete());
 }
 
-// This test needs real threads, since it is about races between them; every thread waits for a
-// condition, none sleeps.
+// Uses real threads, to find races between them. Each thread waits for conditions; none sleeps.
 
 TEST(data_plane_loop, every_batch_of_many_callers_completes_also_across_the_end) {
   constexpr int callers = 4;

@@ -12,7 +12,7 @@ namespace {
 class fake_cache {
 public:
   std::map<page_key, std::vector<std::byte>> pages;
-  /// Pages that `exists` reports as hits, and the status that `get` then gives for them.
+  /// For pages that `exists` reports as hits and `get` then misses: the status of the get.
   std::map<page_key, page_status> lose_in_get;
   bool flip_a_byte = false;
   std::size_t flushes = 0;

@@ -268,7 +268,8 @@ TEST(doctor_disk, files_that_cannot_be_counted_in_time_are_said_and_stop_no_othe
   EXPECT_EQ(named(judge_disk(part), "space").given, verdict::warn) << "no file system holds more";
 }
 
-/// Kills a process that looks at the disk while its folder of trials is there. False: it had ended.
+/// Starts a process that checks the disk, and kills it while its trial folder exists. Returns false
+/// when the process had ended before.
 bool kill_in_its_trial(const config::node_config& config, const fs::path& parent) {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -294,8 +295,7 @@ TEST(doctor_disk, what_a_killed_look_left_is_removed_by_a_later_one) {
     ++tries;
   ASSERT_FALSE(fs::is_empty(parent));
   const auto notes =
-      folder.path / "peercache-doctor-notes1"; // The name is as long as that of a doctor's folder,
-                                               // and is not a doctor's.
+      folder.path / "peercache-doctor-notes1"; // Not a doctor's folder, though the name is as long.
   fs::create_directory(notes);
   fs::last_write_time(notes, fs::file_time_type::clock::now() - std::chrono::hours(1));
   const auto left = fs::directory_iterator(parent)->path();
@@ -311,7 +311,8 @@ TEST(doctor_disk, what_a_killed_look_left_is_removed_by_a_later_one) {
 TEST(doctor_disk, a_folder_that_no_doctor_made_stays) {
   const test_folder folder;
   const auto parent = folder.path / "node-1";
-  fs::create_directories(parent / "peercache-doctor-notes1"); // 0755: mkdtemp makes 0700.
+  // Not a doctor's: mode 0755, and mkdtemp makes 0700.
+  fs::create_directories(parent / "peercache-doctor-notes1");
   fs::permissions(parent / "peercache-doctor-notes1", fs::perms(0755));
   fs::last_write_time(parent / "peercache-doctor-notes1",
                       fs::file_time_type::clock::now() - std::chrono::hours(1));

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that stands for `/`, and the node that would run there.
+/// A temporary folder in place of `/`, and the configuration of a node there.
 class doctor_files : public testing::Test {
 protected:
   void SetUp() override {

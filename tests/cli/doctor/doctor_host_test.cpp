@@ -25,7 +25,7 @@ host_facts healthy() {
   return facts;
 }
 
-/// A folder with proc, sys and dev of a made-up machine.
+/// A folder with fake /proc, /sys and /dev of a machine.
 struct fake_root {
   fs::path path =
       fs::path(testing::TempDir()) /
@@ -153,7 +153,8 @@ TEST(doctor_host, the_limit_of_a_cgroup_of_version_1_counts_and_a_huge_number_is
   root.write("proc/self/cgroup", "8:pids:/a\n4:cpu,memory:/docker/abc\n0::/\n");
   root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_FALSE(gather_host_facts(node_with_pool(64 << 20), root.path).cgroup_bytes);
-  // A container sees the host's path, and its own limit at the top.
+  // In a container /proc names the cgroup's path on the host, but the container's own limit is at
+  // the top of /sys/fs/cgroup.
   root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "5000000\n");
   EXPECT_EQ(gather_host_facts(node_with_pool(64 << 20), root.path).cgroup_bytes, 5'000'000u);
 }

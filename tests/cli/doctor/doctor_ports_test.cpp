@@ -90,7 +90,7 @@ TEST(doctor_ports, a_listener_of_this_process_is_found_and_named) {
 
 TEST(doctor_ports, an_address_that_is_not_this_machines_is_not_called_taken) {
   auto config = node_at(31'998, 0);
-  config.net.bind = "192.0.2.1"; // TEST-NET-1: nobody's address.
+  config.net.bind = "192.0.2.1"; // In TEST-NET-1, so no host has this address.
   const auto facts = gather_ports_facts(config);
   EXPECT_FALSE(facts.ports.at(0).taken);
   EXPECT_NE(facts.ports[0].why_not, "");

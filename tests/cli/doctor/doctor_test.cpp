@@ -15,7 +15,7 @@ rdma::verbs::gid_bytes gid_of_address(std::uint8_t last) {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last};
 }
 
-/// The facts of a port with which no check finds fault.
+/// Returns facts of an RDMA port in which no check finds a fault.
 port_facts healthy_port(const std::string& device) {
   port_facts port;
   port.report = {.device = device,

@@ -25,7 +25,7 @@ probe probe_of(const std::string& group, std::function<std::vector<check>()> loo
   return {group, "thing of " + group, "mend " + group, std::move(look)};
 }
 
-/// A probe that never ends; its process says in `note` who it is.
+/// Returns a probe that never ends; its process writes its id to the file `note`.
 probe hanging(const std::string& group, const std::filesystem::path& note) {
   return probe_of(group, [note]() -> std::vector<check> {
     std::ofstream(note) << ::getpid();
@@ -76,7 +76,7 @@ TEST(doctor_probe, more_than_a_pipe_holds_comes_back) {
 TEST(doctor_probe, one_that_hangs_fails_at_the_deadline_and_the_others_are_told) {
   const auto note = std::filesystem::path(testing::TempDir()) /
                     ("doctor-probe-hangs-" + std::to_string(::getpid()));
-  constexpr milliseconds deadline(3000); // Long enough for the other probe on a busy machine.
+  constexpr milliseconds deadline(3000); // Long enough for the second probe on a busy machine.
   const auto begin = std::chrono::steady_clock::now();
   const auto groups = look_at_all(
       std::vector{hanging("disk", note), probe_of("b", [] { return std::vector{simple("1")}; })},
@@ -89,7 +89,7 @@ TEST(doctor_probe, one_that_hangs_fails_at_the_deadline_and_the_others_are_told)
   EXPECT_TRUE(contains(given.found, "no answer within 3 s")) << given.found;
   EXPECT_EQ(given.fix, "mend disk");
   EXPECT_EQ(groups.at(1).checks.at(0).name, "1");
-  // The process of the hanging probe was killed.
+  // Checks that the process of the hanging probe was killed.
   pid_t pid = 0;
   std::ifstream(note) >> pid;
   ASSERT_GT(pid, 0);
@@ -126,7 +126,8 @@ TEST(doctor_probe, what_a_probe_changes_stays_in_its_process) {
   EXPECT_EQ(value, 1);
 }
 
-/// The tables of docs/doctor.md have each check's id in backticks in their first column.
+/// Compares the ids of checks with docs/doctor.md, whose tables have ids in backticks in their
+/// first column.
 TEST(doctor_check_ids, stand_in_the_documents_each_of_them_and_no_other) {
   std::ifstream page(PEERCACHE_SOURCE_DIR "/docs/doctor.md");
   const std::regex row("^\\| `([a-z0-9-]+)` .*");

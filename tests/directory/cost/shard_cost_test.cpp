@@ -60,7 +60,7 @@ std::size_t resident_bytes() {
 
 constexpr std::size_t rounds = 2000;
 
-/// Returns the time of one call of `once(round)`, in microseconds. The value that `once` returns
+/// Returns the time of one call of `once(round)`, in microseconds. `once` must return a value that
 /// depends on its work, so that the compiler cannot leave the work out.
 template <class Once>
 double time_of(Once&& once, std::size_t round) {
@@ -71,8 +71,8 @@ double time_of(Once&& once, std::size_t round) {
   return std::chrono::duration<double, std::micro>(took).count();
 }
 
-/// Returns the median times of `ours` and of `theirs` over many rounds. The two alternate, so that
-/// other load on the machine meets both.
+/// Returns the median times of `ours` and of `theirs` over many rounds, in which they alternate, so
+/// that other load on the machine slows both alike.
 template <class Ours, class Theirs>
 std::pair<double, double> median_times(Ours&& ours, Theirs&& theirs) {
   std::vector<double> first;

@@ -3,7 +3,8 @@
 #include <map>
 #include <numeric>
 
-/// Tests of what one `poll` of `worker_links` returns, and that nothing is lost behind its limit.
+/// Tests of how many events one `poll` of `worker_links` returns, and that events beyond this limit
+/// are not lost.
 namespace peercache::handoff::testing {
 namespace {
 
@@ -17,8 +18,8 @@ protected:
   static link_options few_events() {
     return {.events_bytes_max = events_per_poll * (sizeof(link_event) + encode(join_of(1)).size())};
   }
-  /// Makes workers that join `prefill`, freezes `prefill`, and lets each worker send `messages`
-  /// messages, all of which arrive in the sockets.
+  /// Makes `peers` peers that join `prefill`, stops running `prefill`, and lets each peer send
+  /// `messages` messages, which wait in the sockets.
   std::vector<raw_peer> begin(test_worker& prefill, std::size_t peers) {
     std::vector<raw_peer> made;
     for (std::size_t i = 0; i < peers; ++i)
@@ -33,7 +34,7 @@ protected:
     settle();
     return made;
   }
-  /// Adds the rooms of the joins in these events to `rooms`, by peer.
+  /// Adds the room of each join in these events to `rooms`, under the peer that sent it.
   void count(const std::vector<link_event>& events) {
     for (const auto& event : events)
       if (const auto* said = std::get_if<peer_said>(&event))

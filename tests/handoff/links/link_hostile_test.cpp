@@ -11,13 +11,14 @@ using ::testing::HasSubstr;
 
 class link_hostile_test : public link_world {
 protected:
-  /// The loss that a new worker reports of a peer that has joined and then sends these bytes.
+  /// Returns the loss that a new worker reports when a peer that has joined sends these bytes.
   peer_lost loss_after(const std::string& bytes) {
     auto& prefill = start(engine_side::prefill, 1000 + workers.size());
     auto peer = dial_and_join(prefill, 1);
     peer.send(bytes);
     EXPECT_TRUE(run_until([&] { return prefill.lost() == 1; }));
-    // The peer receives a refusal with the reason behind the hello, and then sees the end.
+    // The peer receives the hello and a refusal with the reason, and then the end of the
+    // connection.
     EXPECT_TRUE(run_until([&] { return peer.received().size() == 2 && peer.ended(); }));
     EXPECT_TRUE(std::holds_alternative<refusal>(peer.received().back()));
     return prefill.loss();
@@ -159,7 +160,8 @@ TEST_F(link_hostile_test, random_bytes_cost_their_own_connection_at_most) {
   EXPECT_EQ(decode.lost(), 0u);
   pass(seconds(5), milliseconds(250));
   EXPECT_EQ(prefill.links->connections(), 1u) << "all others have ended";
-  // Each peer that has joined was lost once, except the last one.
+  // All peers that have joined were reported as lost once, except the last one, which is still
+  // connected.
   EXPECT_EQ(prefill.joined(), prefill.lost() + 1);
   EXPECT_GT(prefill.lost(), 20u) << "some of them joined before they erred";
 }
@@ -172,7 +174,7 @@ TEST_F(link_hostile_test, a_hundred_that_say_nothing_are_bounded_and_closed_in_t
   ASSERT_TRUE(run_until([&] { return prefill.links->stats().accepted == 100; }));
   EXPECT_EQ(prefill.links->strangers(), 64u);
   EXPECT_EQ(prefill.links->stats().turned_away, 36u);
-  // A worker that says hello gets a place all the same.
+  // A real worker, which says hello, must still get a place.
   auto& decode = start(engine_side::decode, 1);
   join(decode, prefill);
   EXPECT_LE(prefill.links->strangers(), 64u);

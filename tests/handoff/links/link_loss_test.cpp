@@ -9,7 +9,7 @@ using ::testing::HasSubstr;
 
 class link_loss_test : public link_world {
 protected:
-  /// An offer that no socket takes as a whole.
+  /// Returns an offer that is larger than a socket's send buffer.
   static offer long_offer() {
     auto made = offer_of(1);
     made.pages.states.resize(limits::state_components_max);
@@ -17,8 +17,8 @@ protected:
       states.items.assign(limits::room_pages_max, 2);
     return made;
   }
-  /// Lets time pass, and expects that the only loss is that of `peer`, for this reason, and that no
-  /// event follows it.
+  /// Lets time pass, and expects one loss only, of `peer` for this reason, and no event of the peer
+  /// after it.
   void expect_one_loss(const test_worker& at, peer_id peer, loss_reason reason) {
     pass(seconds(10), milliseconds(400));
     const auto lost = at.loss();
@@ -43,7 +43,7 @@ TEST_F(link_loss_test, nobody_at_the_address_is_unreachable) {
 
 TEST_F(link_loss_test, a_connection_that_does_not_come_about_is_unreachable_in_time) {
   auto& decode = start(engine_side::decode, 1);
-  // The backlog of this listener is full, so the kernel answers no further connection.
+  // The listener's queue is full, so the kernel answers no further connect.
   const auto listener = net::listen_on("127.0.0.1", 0, 0);
   ASSERT_TRUE(listener);
   const auto port = net::local_port(*listener);
@@ -94,7 +94,8 @@ TEST_F(link_loss_test, a_reset_is_closed_and_what_came_before_it_is_told_first) 
   auto peer = dial_and_join(prefill, 1);
   const auto at_prefill = prefill.all<peer_joined>().front().peer;
   prefill.links->send(at_prefill, offer_of(1), now);
-  settle(); // The peer has unread bytes from here on, so its end is a reset.
+  // Delivers bytes that the peer does not read, so that the kernel ends its connection by a reset.
+  settle();
   peer.send(raw_peer::framed(join_of(6)) + raw_peer::framed(join_of(7)));
   peer.close();
   prefill.links->send(at_prefill, offer_of(2), now);
@@ -137,7 +138,7 @@ TEST_F(link_loss_test, a_worker_that_was_frozen_reads_before_it_finds_others_sil
   decode.frozen = true;
   prefill.links->send(at_prefill, offer_of(1), now);
   pass(milliseconds(1000), milliseconds(500));
-  // Prefill is suspended as well, so it has not given decode up when decode wakes.
+  // Suspends prefill, too, so that prefill has not yet given decode up when decode wakes.
   prefill.frozen = true;
   now += seconds(60);
   decode.frozen = false;
@@ -157,7 +158,7 @@ TEST_F(link_loss_test, a_worker_that_was_frozen_reads_before_it_finds_others_sil
 TEST_F(link_loss_test, a_worker_that_wakes_behind_many_others_looks_at_each_socket) {
   auto& prefill = start(engine_side::prefill, 2);
   std::vector<raw_peer> peers;
-  // The server has more peers than one look at the sockets' events reports.
+  // More peers than one epoll_wait of the worker reports events of.
   for (std::uint64_t i = 0; i < 300; ++i)
     peers.push_back(dial_and_join(prefill, 100 + i));
   prefill.frozen = true;
@@ -212,8 +213,8 @@ TEST_F(link_loss_test, a_peer_that_does_not_read_is_lost_when_its_queue_is_full)
   expect_one_loss(prefill, at_prefill, loss_reason::queue_full);
 }
 
-/// Limit of silence in these tests. The kernel's own limit is a time for which the other side takes
-/// no byte.
+/// Limit in these tests for how long the other side may accept no byte, which the kernel itself
+/// enforces (TCP_USER_TIMEOUT).
 constexpr milliseconds kernel_patience(300);
 
 TEST_F(link_loss_test, a_worker_that_lives_and_does_not_read_is_told_from_a_host_that_is_gone) {

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using clock = std::chrono::steady_clock;
 
-/// Carries out the TLS handshakes of one worker, in a thread.
+/// A thread that carries out the TLS handshakes of one worker.
 struct door {
   explicit door(std::shared_ptr<net::tls_context> shown)
       : context(std::move(shown)), work(std::move(*net::tls_handshakes::create(context))),
@@ -40,12 +40,12 @@ protected:
         "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines)));
   }
   ~link_tls_test() override {
-    workers.clear(); // Workers use the doors, so they end first.
+    workers.clear(); // Workers end before the doors, which they use.
     doors.clear();
     spdlog::set_default_logger(before);
   }
 
-  /// A worker that shows this certificate to all its peers, whoever dials.
+  /// Starts a worker that shows this certificate to peers that it dials and to peers that dial it.
   test_worker& start_with(engine_side side, std::uint64_t process, const net::tls_files& files) {
     auto& made = doors.emplace_back(context_of(files)->among_engines());
     link_options opts;
@@ -54,7 +54,7 @@ protected:
     return start(side, process, std::move(opts));
   }
 
-  /// The files of a worker that believes another CA besides that of its cluster.
+  /// Returns these files with `other`'s CA added to the CA that the worker trusts.
   net::tls_files believing(const net::tls_files& files, const certificates& other) const {
     auto both = files;
     both.authority = ca.folder() + "/both.crt";
@@ -69,9 +69,8 @@ protected:
     EXPECT_EQ(::poll(&waiting, 1, 5000), 1);
     return socket;
   }
-  /// Whether a stranger that shows this certificate (null: none) has its hello answered inside TLS.
-  /// The test fails when the stranger is neither answered nor refused within the time of a
-  /// handshake.
+  /// Whether the worker answers, inside TLS, the hello of a stranger with this certificate (null:
+  /// none). Fails the test when it neither answers nor refuses within the time of a handshake.
   bool lets_in(const test_worker& at, const net::tls_files* shown) {
     const auto socket = connect(at);
     net::tls_stranger who(socket.get(), shown);
@@ -169,7 +168,7 @@ TEST_F(link_tls_test, a_plain_hello_is_refused_and_hears_nothing) {
   const auto socket = connect(prefill);
   const auto say = raw_peer::framed(hello_of(engine_side::decode, 2));
   ASSERT_EQ(::send(socket.get(), say.data(), say.size(), MSG_NOSIGNAL), ssize_t(say.size()));
-  constexpr ssize_t alert_bytes_max = 16; // An alert of TLS, and no more.
+  constexpr ssize_t alert_bytes_max = 16; // Enough for a TLS alert, and no more.
   ssize_t bytes = 0;
   ASSERT_TRUE(run_until([&] {
     char piece[256];

@@ -79,7 +79,7 @@ bool link_world::run_until(const std::function<bool()>& condition) {
 }
 
 void link_world::settle() {
-  // A turn in which a worker does something changes at least one of these values.
+  // If no value of this tuple changes in a turn, no worker did anything in it.
   const auto look = [this] {
     std::size_t events = 0, connections = 0;
     for (const auto& worker : workers) {

@@ -12,12 +12,12 @@
 
 namespace peercache::handoff::testing {
 
-/// One worker of a test, and all that it was told.
+/// A worker of a test, with all events that its links have reported.
 struct test_worker {
   hello self;
   std::unique_ptr<worker_links> links;
   std::vector<link_event> seen;
-  bool frozen = false; ///< Whether the world leaves this worker out when it runs the workers.
+  bool frozen = false; ///< Whether the methods of `link_world` that run workers leave this one out.
 
   worker_address address() const { return {"127.0.0.1", links->port()}; }
 
@@ -31,11 +31,11 @@ struct test_worker {
   }
   std::size_t joined() const { return all<peer_joined>().size(); }
   std::size_t lost() const { return all<peer_lost>().size(); }
-  /// The only loss that was reported; the test fails when there is another number of them.
+  /// Returns the loss that was reported; fails the test when there is not exactly one.
   peer_lost loss() const;
 };
 
-/// A socket of the test's own at one end of a connection, which says whatever the test wants.
+/// One end of a connection as a plain socket, by which a test sends whatever bytes it wants.
 class raw_peer {
 public:
   raw_peer() = default;
@@ -44,7 +44,7 @@ public:
   static std::string framed(std::string_view payload);
   static std::string framed(const message& what) { return framed(encode(what)); }
 
-  /// Sends what the socket takes; returns how much that was.
+  /// Sends as many of these bytes as the socket accepts. Returns their number.
   std::size_t send(std::string_view bytes);
   /// Receives the bytes that have arrived, and returns all messages that have come so far.
   const std::vector<message>& received();
@@ -59,7 +59,7 @@ private:
   bool ended_ = false;
 };
 
-/// Workers in the test's own thread, connected over loopback. The clock moves by hand.
+/// Workers in the test's own thread, connected over loopback. Time passes only by `pass`.
 class link_world : public ::testing::Test {
 protected:
   using time_point = worker_links::time_point;
@@ -67,19 +67,21 @@ protected:
   test_worker& start(engine_side side, std::uint64_t process, link_options opts = {},
                      std::string cluster = "test");
 
-  /// Runs all workers that are not frozen until the condition holds; false after 30 seconds.
+  /// Runs all workers that are not frozen until the condition holds. Returns false when it does not
+  /// hold after 30 seconds.
   bool run_until(const std::function<bool()>& condition);
-  /// Runs the workers until all that was sent has arrived and nothing further happens; the test
-  /// fails when that does not come about.
+  /// Runs the workers until all sent bytes have arrived and nothing further happens; fails the test
+  /// when that takes too long.
   void settle();
-  /// Moves the clock by `time`, in steps in which all workers run.
+  /// Moves the clock forward by `time`; runs the workers after each `step`.
   void pass(std::chrono::milliseconds time, std::chrono::milliseconds step);
 
-  /// Connects two workers; returns the id that each has for the other.
+  /// Connects two workers. Returns the ids that they have for each other.
   std::pair<peer_id, peer_id> join(test_worker& from, test_worker& to);
-  /// A connection to the worker, on which nothing was said.
+  /// Returns a connection to the worker, on which nothing was sent yet.
   raw_peer dial(const test_worker& to);
-  /// A connection to the worker that has said the other side's hello, and was answered.
+  /// Returns a connection to the worker on which the test has sent a hello, as the process
+  /// `process`, and has got the answer.
   raw_peer dial_and_join(test_worker& to, std::uint64_t process);
 
   static hello hello_of(engine_side side, std::uint64_t process) {

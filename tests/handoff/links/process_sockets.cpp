@@ -15,7 +15,7 @@ namespace {
 
 using name_call = int (*)(int, sockaddr*, socklen_t*);
 
-/// The address of one end of a connection; empty when there is none.
+/// Returns the local or remote address of a socket; empty when it has none.
 std::string address_of(int fd, name_call ask) {
   sockaddr_storage at{};
   socklen_t size = sizeof at;
@@ -24,28 +24,29 @@ std::string address_of(int fd, name_call ask) {
   return {reinterpret_cast<const char*>(&at), size};
 }
 
-/// The kernel's numbers for states of a connection. The header that names them cannot be included
-/// together with a tcp_info that counts bytes.
+/// The kernel's numbers for states of a TCP connection. The header that names them conflicts with
+/// the one whose tcp_info counts bytes.
 constexpr std::uint8_t state_established = 1;
 constexpr std::uint8_t state_listen = 10;
 
-/// A socket with this many unread bytes may accept nothing further, not even the end of its
-/// connection.
+/// A socket with this many unread bytes may be full: then the kernel accepts nothing further for
+/// it, not even the end of the connection.
 constexpr int unread_may_be_full = 32'768;
 
 struct one_end {
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
-  bool awaits_end = false; ///< Whether the other side's end would show here if it had come.
+  /// Whether this end is in a state in which the end of the other side would be visible.
+  bool awaits_end = false;
 };
 
 struct all_ends {
   /// The connections, by their local address and their remote address.
   std::map<std::pair<std::string, std::string>, one_end> connections;
-  /// Whether connections wait to be accepted, by the address of the listener.
+  /// For the address of each listener: whether connections wait to be accepted.
   std::map<std::string, bool> listeners;
 
-  /// Whether nothing is under way to the end `at` of a connection from the connection's other end.
+  /// Whether all bytes that one end of a connection has sent have arrived at the end `at`.
   bool has_arrived(const std::string& own, const std::string& other, const one_end& at) const {
     if (const auto partner = connections.find({other, own}); partner != connections.end())
       return partner->second.sent <= at.received;

@@ -1,4 +1,4 @@
-// The TCP reader with a server that breaks the protocol, dies or freezes.
+// Tests of the TCP data plane with a server that breaks the protocol, dies or freezes.
 
 #include "rdma/tcp/tcp_protocol.hpp"
 #include "tests/rdma/plane_rig.hpp"
@@ -10,10 +10,11 @@ namespace {
 
 constexpr incarnation life{1, 1};
 
-/// A server that sends the bytes it is given, whatever the reader asks.
+/// A server that sends given bytes, whatever the reader asks.
 class scripted_server {
 public:
-  /// What the server does after its last byte; one that dies has not read the reader's last bytes.
+  /// What the server does after its last byte. When it `dies`, it leaves bytes of the reader
+  /// unread, so the kernel resets the connection.
   enum class ending : std::uint8_t { closes, dies, freezes };
 
   explicit scripted_server(ending end = ending::closes)
@@ -73,8 +74,8 @@ std::vector<std::byte> right_answer(const test_pool& pool) {
   return bytes;
 }
 
-/// Reads all of `pool` from a server that sends `answer`. A page that does not come `within` this
-/// time is a miss.
+/// Reads all pages of `pool` from a server that sends `answer`. Pages that do not arrive `within`
+/// this time are misses.
 void read_scripted(const test_pool& pool, std::span<const std::byte> answer, test_batch& what,
                    clock::duration within,
                    scripted_server::ending end = scripted_server::ending::closes) {
@@ -99,7 +100,7 @@ TEST(tcp_answers, mutated_answers_never_make_a_wrong_hit_nor_write_outside_the_p
   {
     test_batch what;
     read_scripted(pool, right, what,
-                  std::chrono::seconds(60)); // Limits all steps together; few are needed.
+                  std::chrono::seconds(60)); // More time than the steps need.
     ASSERT_TRUE(what.all(page_status::hit));
   }
   constexpr std::uint32_t seed = 20261121;
@@ -125,7 +126,7 @@ TEST(tcp_answers, mutated_answers_never_make_a_wrong_hit_nor_write_outside_the_p
   }
 }
 
-/// Asks for 64 pages, of which the server sends the bytes of 40 and a half.
+/// Asks for 64 pages, of which the server sends only 40 and a half before it ends.
 void read_a_part(test_pool& pool, test_batch& what, scripted_server::ending end) {
   for (int i = 0; i < 64; ++i)
     pool.put(1000);

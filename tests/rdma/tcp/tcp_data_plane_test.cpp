@@ -1,4 +1,4 @@
-// The TCP reader with servers that are slow or restart, and with much to do.
+// Tests of the TCP data plane with servers that are slow or restart, and under load.
 
 #include "rdma/tcp/tcp_protocol.hpp"
 #include "tests/rdma/plane_rig.hpp"
@@ -86,8 +86,8 @@ TEST(tcp_data_plane, the_deadline_in_the_middle_of_a_payload_stops_every_further
   EXPECT_EQ(pool.pins(), 0);
 }
 
-/// Many batches to one peer, each on a connection of its own, to see what the reader does in single
-/// turns.
+/// Many batches for one peer, each on a connection of its own. Tests look at what the data plane
+/// does in each single turn.
 class tcp_turns : public testing::Test {
 protected:
   static constexpr std::uint32_t batches = 48;
@@ -101,7 +101,7 @@ protected:
     return opts;
   }
 
-  /// Asks for all pages, and polls the server until the reader's sockets are full of their bytes.
+  /// Asks for all pages, and polls the server until the reader's sockets are full of page bytes.
   void fill_sockets() {
     tcp_page_server_options serving;
     serving.inc = life;
@@ -111,7 +111,7 @@ protected:
       rig.finish(*each);
     ASSERT_EQ(rig.reader->channels(), batches);
     what = read_together(page_bytes);
-    rig.reader->poll(rig.now); // The reader sends its requests.
+    rig.reader->poll(rig.now); // Makes the reader send its requests.
     while (rig.server->poll(rig.now)) {
     }
     ASSERT_EQ(arrived_bytes(), 0u);
@@ -126,10 +126,9 @@ protected:
     return made;
   }
 
-  /// How many bytes of the batches have arrived, a few bytes more or less for each batch: the bytes
-  /// of a page come in their order, so only those behind the last ones that are known are looked
-  /// at. Of the bytes that arrive one in 256 happens to be the same as before; sixteen in a row are
-  /// not.
+  /// Returns how many bytes of the batches have arrived, to a few bytes for each batch. The bytes
+  /// of a page arrive in order, so the end of the arrived bytes is where sixteen bytes in a row
+  /// still have their old value. (One arrived byte in 256 happens to have this value.)
   std::size_t arrived_bytes() {
     static const std::vector<std::byte> untouched(16, test_batch::untouched);
     std::size_t sum = 0;
@@ -159,7 +158,8 @@ protected:
   std::vector<std::unique_ptr<test_batch>> what;
 
 private:
-  std::vector<std::size_t> arrived_; ///< Bytes of each batch that are known to have arrived.
+  /// For each batch: bytes that have arrived as of the last look.
+  std::vector<std::size_t> arrived_;
 };
 
 TEST_F(tcp_turns, a_turn_takes_two_mib_whatever_waits_in_the_sockets) {
@@ -243,7 +243,8 @@ TEST(tcp_data_plane, a_connection_that_was_closed_while_idle_is_replaced_without
   rig.serve(pool, life);
   test_batch first(pool, 3, 1000);
   rig.read(first, life);
-  // The reader has not polled since the server changed: it still believes in its connection.
+  // Restarts the server. The reader does not poll in between, so it still takes its connection for
+  // good.
   rig.serve(pool, life);
   test_batch second(pool, 3, 1000);
   rig.read(second, life);
@@ -287,7 +288,7 @@ TEST(tcp_data_plane, batches_above_the_limit_are_refused) {
   rig.submit(c, life);
   EXPECT_TRUE(c.batch.complete() && c.all(page_status::refused));
   EXPECT_FALSE(a.batch.complete() || b.batch.complete());
-  rig.plane().shutdown(); // Completes the batches, which are destroyed before the rig is.
+  rig.plane().shutdown(); // Completes all batches, because they are destroyed before the rig is.
 }
 
 } // namespace

@@ -1,4 +1,5 @@
-// The page server with readers that take their pages slowly: what they pin is shared with others.
+// Tests of how the page server limits the bytes that slow readers keep pinned, so that other
+// readers are served.
 
 #include "rdma/tcp/tcp_protocol.hpp"
 #include "tests/rdma/connect_from.hpp"
@@ -31,7 +32,7 @@ protected:
     server = std::move(*made);
   }
 
-  /// A reader on the host with that address, which asks for the page in the slot.
+  /// Connects a reader from the loopback address `address`, and asks for the page in the slot.
   reader ask(const char* address, std::uint32_t slot) {
     auto made = std::make_unique<raw_peer>(connect_from(address, server->port()));
     hello say;
@@ -58,7 +59,7 @@ protected:
   bool settles_at(std::uint64_t pinned_bytes) {
     return eventually([&] { return server->pinned_bytes() == pinned_bytes; });
   }
-  /// Whether the reader gets its page while the server's clock stands still.
+  /// Whether the reader gets all bytes of its page without time passing at the server.
   bool is_served(raw_peer& who, std::uint32_t bytes) {
     std::size_t got = 0;
     return eventually([&] { return (got += who.receive()) >= bytes; });
@@ -120,8 +121,8 @@ TEST_F(tcp_fair_share, a_reader_below_the_slowest_rate_ends_and_one_above_it_doe
   const auto fast = ask("127.0.0.2", slot);
   const auto slow = ask("127.0.0.3", slot);
   ASSERT_TRUE(settles_at(2 * large));
-  // The bytes that the kernel holds are taken first, because the server counts what its socket
-  // takes.
+  // Reads these bytes from the connection, first those that the kernel has buffered: the server
+  // counts bytes as taken when its socket accepts them.
   const auto take = [](raw_peer& from, std::size_t bytes) {
     std::vector<char> some(bytes);
     for (std::size_t done = 0; done < bytes;) {

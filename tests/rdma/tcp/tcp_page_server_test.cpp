@@ -1,4 +1,4 @@
-// Tests of the page server with peers that are slow, silent, too many, or not peers at all.
+// Tests of the page server with peers that are slow, silent, too many, or speak another protocol.
 
 #include "common/test_guards.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
@@ -233,7 +233,7 @@ TEST_F(tcp_page_server_test, mutated_streams_neither_crash_nor_leak_pins) {
   EXPECT_EQ(server->pinned_bytes(), 0u);
 }
 
-/// Whether a page arrives with its own bytes although the pool evicts between the chunks of the
+/// Whether a page arrives with the right bytes although the pool evicts between the chunks of the
 /// answer.
 bool slow_answer_is_right() {
   test_pool pool;

@@ -1,4 +1,4 @@
-// What a TCP reader counts by peer.
+// Tests of what a TCP data plane counts for each peer.
 
 #include "rdma/peer_counters.hpp"
 #include "tests/rdma/plane_rig.hpp"
@@ -19,7 +19,7 @@ protected:
     opts.channels.counters = &counters;
     return opts;
   }
-  /// Reads one page from a server that serves so; returns what became of the page.
+  /// Reads one page from a server with this fault. Returns the page's status.
   std::string read(fault what) {
     rig.serve(pool, life, what);
     return read();
@@ -101,7 +101,8 @@ TEST_F(tcp_peer_counts, a_connection_that_breaks_in_a_payload) {
 
 TEST_F(tcp_peer_counts, what_is_no_error_of_the_peer) {
   ASSERT_EQ(read(fault::none), "hit");
-  // The server changes while the connection is idle: the request goes out once more.
+  // The server is restarted while the connection is idle, so the reader sends the request a second
+  // time.
   EXPECT_EQ(read(fault::none), "hit");
   EXPECT_EQ(read(incarnation{9, 9}), "holder_gone");
   test_batch cancelled(pool, 1, 200'000), closed(pool, 1, 200'000);

@@ -11,7 +11,8 @@ constexpr std::uint64_t mib = 1u << 20;
 
 class tcp_pin_room_test : public testing::Test {
 protected:
-  /// Takes requests of this length for the peer until there is no room, and returns their bytes.
+  /// Takes room for requests of this length for the peer until there is none. Returns the bytes
+  /// that were taken.
   std::uint64_t fill(const std::string& peer, std::uint64_t request_bytes) {
     const auto before = room.of(peer);
     while (room.has_room(peer, request_bytes))

@@ -1,4 +1,5 @@
-// Memory under leases over TCP: verdicts behind the payload, memory that goes away in mid-answer.
+// Tests of memory under leases over TCP: of verdicts, which follow the payload, and of memory that
+// goes away during an answer.
 
 #include "common/test_guards.hpp"
 #include "rdma/tcp/tcp_protocol.hpp"
@@ -12,12 +13,12 @@ namespace {
 
 constexpr incarnation life{1, 1};
 
-/// A server that sends small chunks, between which the test does something.
+/// Tests with a server that sends small chunks, between which the test acts.
 class tcp_rows_test : public testing::Test {
 protected:
   tcp_rows_test() : rig({}, data_service::handoff) {}
 
-  /// Serves the pool; calls `act` when `after_chunks` chunks of the answer have been sent.
+  /// Serves the pool, and calls `act` when the server has sent `after_chunks` chunks of the answer.
   void serve(int after_chunks, std::function<void()> act) {
     tcp_page_server_options opts;
     opts.inc = life;
@@ -58,7 +59,8 @@ TEST_F(tcp_rows_test, without_the_verdict_a_lease_that_fell_would_be_a_hit) {
 TEST_F(tcp_rows_test, a_time_out_before_the_verdict_makes_no_hits) {
   tcp_page_server_options opts;
   opts.inc = life;
-  // The hello, the answer's header with its statuses, and the payload: the verdicts are missing.
+  // The connection ends after the hello, the answer's header, the statuses and the payload; the
+  // verdicts are missing.
   opts.faults.close_after_bytes = sizeof(hello_answer) + sizeof(answer_header) + 2 + 2 * 5000;
   rig.serve(pool, std::move(opts));
   test_batch what(pool, 2, 5000);
@@ -78,8 +80,8 @@ TEST_F(tcp_rows_test, memory_that_is_removed_in_mid_answer_ends_the_connection) 
   EXPECT_TRUE(again.all(page_status::refused)) << "a server that has nothing serves nothing";
 }
 
-/// The answer of a server of leases to a request of this record behind a right hello; nothing when
-/// the server ends the connection.
+/// Sends a valid hello and a request of this record to the rig's server. Returns the answer;
+/// nothing when the server ends the connection.
 std::optional<answer_header> answer_to(tcp_rig& rig, const request_record& record) {
   raw_peer peer(rig.port);
   hello say;

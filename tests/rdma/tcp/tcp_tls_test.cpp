@@ -1,5 +1,5 @@
-// The data port under TLS: which peers are let in, what can be read on the way, and what a call
-// costs that meets a stranger.
+// Tests of the data port under TLS: which peers are let in, what an eavesdropper can read, and what
+// a call costs when a stranger serves.
 
 #include "rdma/tcp/tcp_protocol.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
@@ -23,13 +23,13 @@ tcp_data_plane_options under_tls(bool pages_in_tls = false) {
   return options;
 }
 
-/// Stands between a reader and a server, and remembers all that passes.
+/// Relays the connections of a reader to a server, and records all bytes.
 class relay {
 public:
   explicit relay(std::uint16_t server) : server_(server) {}
 
   std::uint16_t port() const { return net::local_port(listener_); }
-  /// Bytes of all connections, in each direction as they came.
+  /// Returns the bytes of all connections and directions, in the order in which they came.
   const std::string& seen() const noexcept { return seen_; }
 
   void step() {
@@ -45,7 +45,7 @@ public:
 private:
   struct pair {
     net::unique_fd reader, server;
-    std::string to_server, to_reader; ///< Bytes that were taken and not passed on.
+    std::string to_server, to_reader; ///< Bytes that were received and not yet passed on.
   };
 
   void pass(const net::unique_fd& from, const net::unique_fd& to, std::string& kept) {
@@ -68,7 +68,7 @@ private:
   std::string seen_;
 };
 
-/// What an eavesdropper finds of one page that is read.
+/// Whether an eavesdropper sees bytes of a page, or the page's key, while the page is read.
 struct leak {
   bool page = false;
   bool key = false;
@@ -126,7 +126,7 @@ TEST(tcp_tls, with_full_memory_that_cannot_be_written_costs_its_page_and_not_the
       ::mmap(nullptr, 2 * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(static_cast<void*>(memory), MAP_FAILED);
   ASSERT_EQ(::mprotect(memory + bytes, bytes, PROT_READ), 0);
-  // No byte of the page's destination can be written to, or only its last bytes cannot.
+  // Destinations in memory that is partly read-only: all bytes of the page, or only its last bytes.
   for (auto* const to : {memory + bytes, memory + 4000}) {
     test_batch wrong(pool, 2, bytes);
     wrong.batch.parts[1].data = to;
@@ -169,14 +169,15 @@ protected:
     }
     return false;
   }
-  /// Bytes that come until the other side hangs up; fails the test when it does not.
+  /// Returns how many bytes come until the server hangs up; fails the test when it does not.
   std::size_t said_to(raw_peer& peer) {
     std::size_t bytes = 0;
     EXPECT_TRUE(eventually([&] { return bytes += peer.receive(), peer.closed; }));
     return bytes;
   }
 
-  /// Whether somebody with these files gets a hello through, and is answered inside TLS.
+  /// Whether the server answers, inside TLS, the hello of a peer with these certificate files
+  /// (null: none).
   bool lets_in(const net::tls_files* shown) {
     raw_peer peer(rig.port);
     net::tls_stranger who(peer.fd.get(), shown);
@@ -205,7 +206,7 @@ protected:
   tcp_rig rig{under_tls()};
 };
 
-constexpr std::size_t alert_bytes_max = 16; ///< A TLS alert, and nothing else.
+constexpr std::size_t alert_bytes_max = 16; ///< Enough for a TLS alert, and nothing else.
 
 TEST_F(tcp_tls_strangers, a_plain_hello_of_either_protocol_is_refused_and_hears_nothing) {
   hello plain;
@@ -255,13 +256,13 @@ TEST_F(tcp_tls_strangers, who_says_nothing_is_dropped) {
   EXPECT_EQ(said_to(silent), 0u);
 }
 
-/// A reader under TLS that meets a wrong server.
+/// A reader under TLS whose server is not a node of its cluster.
 struct misled_reader {
   test_pool pool;
   tcp_rig rig{under_tls()};
 
-  /// Reads pages of a server that shakes hands by `who` (null: of a plain server), and expects that
-  /// they are unreachable.
+  /// Reads pages from a server with the TLS context `who` (null: a server without TLS), and expects
+  /// the status `unreachable`.
   void expect_unreachable(std::shared_ptr<net::tls_context> who) {
     rig.handshakes = who ? std::move(*net::tls_handshakes::create(std::move(who))) : nullptr;
     rig.serve(pool, life);
@@ -282,7 +283,7 @@ TEST(tcp_tls, a_reader_says_nothing_to_a_server_that_is_no_node_of_its_cluster) 
 }
 
 TEST(tcp_tls, a_reader_says_nothing_to_a_plain_server) {
-  // A plain server takes the greeting of TLS for no hello.
+  // A server without TLS expects a hello, and refuses the first bytes of a TLS handshake.
   misled_reader().expect_unreachable(nullptr);
 }
 

@@ -179,7 +179,7 @@ TEST(log, a_line_that_was_cut_short_ends_where_the_next_one_begins) {
   }
   log::info("third");
   spdlog::set_default_logger(previous);
-  // Ended before the limit, which would apply to its file, too.
+  // Discards the captured stderr, which is a file that the limit has cut, too.
   testing::internal::GetCapturedStderr();
   EXPECT_THAT(text_of(path), MatchesRegex("[^\n]*first\n[^\n]*second\n[^\n]{5}\n[^\n]*third\n"));
   std::filesystem::remove(path);

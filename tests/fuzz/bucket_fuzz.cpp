@@ -10,8 +10,8 @@ using namespace peercache::storage;
 
 constexpr record_owner owner{1, 1};
 
-/// Gives the headers of a block, and the trailer at its end, right CRCs, because a reader looks at
-/// their fields only then.
+/// Sets the CRCs of the headers in a block, and of the trailer at its end, to the right values,
+/// because readers look at other fields only if the CRC is right.
 void seal_all(std::span<std::byte> block) {
   for (std::size_t at = 0; at + sizeof(record_header) <= block.size();
        at += sizeof(record_header)) {
@@ -25,7 +25,7 @@ void seal_all(std::span<std::byte> block) {
   std::memcpy(trailer.data() + offsetof(bucket_trailer, trailer_crc), &crc, sizeof crc);
 }
 
-/// Reads the block as if it were a whole file of a bucket, whose end is the footer.
+/// Reads the bytes as the file of a bucket, which ends with the footer.
 void read_as_footer(std::span<const std::byte> file) {
   bucket_trailer trailer;
   if (read_trailer(file.last(sizeof trailer), 0, owner, file.size(), trailer) == record_fault::none)
@@ -34,8 +34,8 @@ void read_as_footer(std::span<const std::byte> file) {
 
 } // namespace
 
-/// What recovery reads from a disk: groups and footers of buckets, with right CRCs and wrong fields
-/// or with wrong CRCs.
+/// Fuzzes what recovery reads from a disk: groups and footers of buckets, with wrong CRCs, or with
+/// right CRCs and wrong fields.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::input in(data, size);
   const bool sealed = in.value<std::uint8_t>() % 2 == 0;

@@ -1,8 +1,8 @@
 #include "net/frame_channel.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
-/// Takes frames of look-ups out of any bytes: each frame lies within the bytes, and none is taken
-/// twice.
+/// Splits any bytes into frames of look-ups: each frame must lie within the bytes, and no bytes be
+/// in two frames.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   std::string_view bytes(reinterpret_cast<const char*>(data), size);

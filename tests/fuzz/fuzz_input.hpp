@@ -9,13 +9,14 @@
 #include <span>
 #include <string_view>
 
-/// The entry of a fuzz target, which libFuzzer calls again and again with other bytes. A target
-/// returns 0; whatever aborts is a finding.
+/// The entry point of a fuzz target, which libFuzzer calls again and again with different bytes.
+/// Returns 0; an input for which it aborts is a finding.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace peercache::fuzz {
 
-/// The bytes of one input, taken from the front. Behind the end there are zeros.
+/// Reads values from the bytes of one input, one after another; after the end of the bytes it reads
+/// zeros.
 class input {
 public:
   input(const std::uint8_t* data, std::size_t size)
@@ -29,7 +30,7 @@ public:
     rest_.remove_prefix(taken.size());
     return taken;
   }
-  /// A value of any bytes. @param T trivially copyable
+  /// Returns a value made of the next bytes, whatever they are. @param T trivially copyable
   template <class T>
   T value() noexcept {
     T out{};
@@ -37,7 +38,7 @@ public:
     std::memcpy(static_cast<void*>(&out), bytes.data(), bytes.size());
     return out;
   }
-  /// At most 65,535 bytes, whose number comes first.
+  /// Returns the next piece: its length (two bytes, so at most 65,535) is read first.
   std::string_view piece() noexcept { return take(value<std::uint16_t>()); }
 
 private:

@@ -1,8 +1,8 @@
 #include "handoff/messages.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
-/// Decodes any bytes as a message of hand-over or transfer workers: a decoded message can be
-/// encoded, and is decoded to the same message again.
+/// Decodes any bytes as a message of hand-over or transfer workers. What was decoded must survive
+/// being encoded and decoded again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

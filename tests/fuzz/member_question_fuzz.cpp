@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-/// Takes any bytes, in pieces, as what a client says on its connection to a member: a question that
-/// is taken can be answered, and no bytes are held afterwards. A client reads any bytes as answers,
-/// too.
+/// Takes any bytes, in pieces, as those that a client sends on its connection to a member: every
+/// question that is accepted must be answerable, and no bytes held afterwards. Also reads the bytes
+/// as answers, as a client does.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   std::string_view bytes(reinterpret_cast<const char*>(data), size);

@@ -39,8 +39,8 @@ void follow(directory::shard& shard, const std::vector<discovery::action>& actio
 
 } // namespace
 
-/// A node that founds a cluster, or looks for one, hears any packets at any time: it stays within
-/// its contract, and a shard can follow its views.
+/// Gives the membership of a node that founds or looks for a cluster any packets at any times: no
+/// assertion may fail, and a shard must be able to follow its views.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::input in(data, size);
   discovery::membership_options options;

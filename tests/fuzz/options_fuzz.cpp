@@ -1,7 +1,7 @@
 #include "config/load.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
-/// Parses any text as a configuration file: the file is read, or its faults are named.
+/// Parses any text as a configuration file, which must succeed or return faults.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   config::sources from;

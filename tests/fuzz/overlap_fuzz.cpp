@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
-/// Takes any bytes as each message about overlaps and GPUs: what is taken has one encoded form. A
-/// window that is told of any blocks answers any question with no more blocks than were asked for.
+/// Decodes any bytes as each message about overlaps and GPUs: accepted bytes must be the only
+/// encoding of their message. A gpu_window that gets any reports must answer any question with at
+/// most the blocks that were asked for.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
@@ -23,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   has_one_form(link::decode_overlap_query);
   has_one_form(link::decode_overlap_matches);
 
-  // The first byte says how long the report is that comes before the question.
+  // The first byte is the length of a report, which precedes the question.
   const std::size_t told_bytes = size == 0 ? 0 : std::min<std::size_t>(size - 1, data[0]);
   actors::gpu_window window(64);
   if (const auto told = link::decode_gpu_report(bytes.substr(size > 0, told_bytes)))

@@ -11,7 +11,7 @@ using namespace peercache;
 
 constexpr incarnation served{1, 1};
 
-/// One slot with one page, whose pins are counted.
+/// A page source with one page in one slot. Counts the pins.
 class one_page final : public rdma::page_source {
 public:
   page_status pin(slot_id slot, generation gen, const page_key& key, std::uint32_t length_bytes,
@@ -31,7 +31,7 @@ private:
   std::array<std::byte, 4096> page_{};
 };
 
-/// Serves until the server has nothing left to do, and drops its answers.
+/// Polls the server until it has nothing left to do; reads and drops its answers.
 void serve(rdma::tcp_page_server& server, const net::unique_fd& peer) {
   std::array<char, 65536> answer;
   for (int idle = 0; idle < 3;) {
@@ -43,7 +43,7 @@ void serve(rdma::tcp_page_server& server, const net::unique_fd& peer) {
 
 } // namespace
 
-/// A peer of the page server says anything, with a good hello in front or without.
+/// Sends any bytes to the page server, with or without a valid hello first.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::input in(data, size);
   static one_page pool;

@@ -1,8 +1,8 @@
 #include "rdma/verbs/verbs_protocol.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 
-/// Reads any bytes as what a rail's server announces of its memory: each accepted chunk lies within
-/// the announced memory, without an overflow.
+/// Reads any bytes as a rail server's announcement of its memory: each accepted chunk must lie
+/// within the announced memory, and its end must not overflow.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace peercache::rdma;
   peercache::fuzz::input in(data, size);

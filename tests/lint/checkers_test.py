@@ -1,4 +1,4 @@
-"""The checkers of scripts/ find what is planted, and nothing in clean text."""
+"""Tests that the checkers of scripts/ find planted faults, and nothing in clean text."""
 import pathlib
 import sys
 import tempfile
@@ -16,7 +16,7 @@ HEADER = "#pragma once\n\nnamespace peercache::%s {\n%s\n} // namespace peercach
 
 
 class tree:
-    """A folder with these files: {"storage/slab.hpp": text}."""
+    """A temporary folder with these files, given as {"storage/slab.hpp": text}."""
 
     def __init__(self, files):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,5 @@
-"""Containerfile: its steps are the scripts that make packages anywhere, and what it copies is what they need."""
+"""Tests of Containerfile: its steps must be the scripts that make packages anywhere, and it must copy the files that
+these need."""
 import importlib.machinery
 import importlib.util
 import pathlib

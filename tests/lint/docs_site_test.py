@@ -1,4 +1,4 @@
-"""Tests of scripts/build-docs: what of a document it finds wrong."""
+"""Tests of which faults scripts/build-docs finds in documents."""
 import importlib.machinery
 import importlib.util
 import pathlib

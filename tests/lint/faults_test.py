@@ -1,4 +1,5 @@
-"""Tests of docs/faults.md: each staged fault is there, and each test and id that it names exists."""
+"""Tests of docs/faults.md: the page must have each fault that a test stages, and each test and id that it names must
+exist."""
 import pathlib
 import re
 import unittest
@@ -21,7 +22,8 @@ def sources():
 
 
 def tests_in(text):
-    """The names of tests, rows of tables of tests and misconfigurations (tests/python/test_why.py)."""
+    """Returns the names in `text` of tests, of rows of tables of tests, and of misconfigurations
+    (tests/python/test_why.py)."""
     return set(re.findall(r"^TEST(?:_F|_P)?\(\w+, (\w+)\)|^ *{\"([a-z_0-9]+)\",|^def (\w+)\(", text, re.MULTILINE))
 
 

@@ -1,4 +1,5 @@
-"""scripts/check_history.py finds each kind of fault in small histories made by hand, and nothing in good ones."""
+"""Tests that scripts/check_history.py finds each kind of fault in small handmade histories, and nothing in good
+ones."""
 import pathlib
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def hold(key="k", version="v1", content="c1", at=150, process="p", length=64):
 
 
 def get(*hits, call="1", began=200, returned=300, deadline=1_000_200, process="r"):
-    """A call, and its hits: (key, version, content, holder)."""
+    """Returns the history's lines for a get and its hits, given as (key, version, content, holder)."""
     lines = [f"ask {call} {began} {deadline} {process} get"]
     lines += [f"hit {call} {key} {version} 64 {content} {holder}" for key, version, content, holder in hits]
     return [*lines, f"return {call} {returned}"]

@@ -1,4 +1,4 @@
-"""scripts/install-deps asks for all packages, or with --build only for those that programs are made with."""
+"""Tests that scripts/install-deps asks for all packages, or with --build only for those that a build needs."""
 import os
 import pathlib
 import subprocess
@@ -13,7 +13,8 @@ PROGRAMS = {"dpkg-query": "exit 1", "npm": "exit 1", "sudo": 'exec "$@"',
 
 
 def run(*arguments):
-    """Exit code and output of the script where no package is installed, and the packages that it asks apt for."""
+    """Runs the script as if no package were installed. Returns its exit code, its output, and the packages that it asks
+    apt for."""
     with tempfile.TemporaryDirectory() as folder:
         for name, body in PROGRAMS.items():
             path = pathlib.Path(folder) / name

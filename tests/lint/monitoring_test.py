@@ -1,4 +1,4 @@
-"""The monitoring kit (config/monitoring) names metrics, labels, rules and runbooks that exist."""
+"""Tests that the metrics, labels, rules and runbooks that config/monitoring names exist."""
 import json
 import pathlib
 import re
@@ -17,7 +17,8 @@ FOREIGN_LABELS = {"job", "instance", "le", "alertstate", "alertname"}
 
 
 def metrics_of(text):
-    """{name: {label: its words, or nothing where any word is allowed}} of the table in docs/metrics.md."""
+    """Returns the table in docs/metrics.md as {metric: {label: its values; an empty set where any value is
+    allowed}}."""
     metrics = {}
     for name, labels in re.findall(r"^\| `(\w+)` \| \w+ \| (.*?) \|", text, re.M):
         metrics[name] = {}
@@ -42,7 +43,7 @@ def strings_in(node):
 
 
 def unknown_in(expression, metrics, recorded):
-    """What the expression names and nobody has: metrics, their labels, words of labels, recorded series."""
+    """Returns what the expression names and does not exist: metrics, labels, values of labels, recorded series."""
     for name in re.findall(r"peercache:[\w:]+", expression):
         if name not in recorded:
             yield name
@@ -60,7 +61,7 @@ def unknown_in(expression, metrics, recorded):
 
 
 def anchors(text):
-    """The anchors of a Markdown document's headings."""
+    """Returns the anchors of a Markdown document's headings."""
     heads = re.findall(r"^#+ (.*)$", text, re.M)
     return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
 
@@ -112,7 +113,7 @@ class monitoring(unittest.TestCase):
                     for alert in re.findall(r"`(PeerCache\w+)`", line):
                         named.add(alert)
                         self.assertIn(alert, runbooks, f"{page.name} names an alert that there is not")
-                        # The fault's id says which page helps.
+                        # The runbook of this alert depends on the fault's id.
                         if alert != "PeerCacheClusterFault":
                             self.assertEqual(runbooks[alert].partition("#")[2], min(anchors(section.split("\n")[0])), alert)
         self.assertEqual(named, set(runbooks))

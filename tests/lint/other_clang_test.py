@@ -1,4 +1,5 @@
-"""scripts/format and scripts/tidy look at nothing with another version of clang than the one that this tree is clean for."""
+"""Tests that scripts/format and scripts/tidy check nothing with another version of clang than the one that they
+require."""
 import os
 import pathlib
 import subprocess
@@ -12,7 +13,8 @@ PROGRAM = '#!/bin/sh\n[ "$1" = --version ] && echo "Debian clang version %s" && 
 
 
 def run(tool, version, *command):
-    """The exit code of a script, and whether it called the tool, which says that it has this version."""
+    """Runs a script with a fake tool of this version. Returns the script's exit code, and whether it ran the tool on a
+    file."""
     with tempfile.TemporaryDirectory() as folder:
         program = pathlib.Path(folder) / f"{tool}-14"
         program.write_text(PROGRAM % version)

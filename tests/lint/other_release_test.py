@@ -1,4 +1,4 @@
-"""scripts/in-debian knows releases by their numbers and by their names."""
+"""Tests that scripts/in-debian accepts Debian releases by number and by name."""
 import os
 import pathlib
 import subprocess
@@ -10,7 +10,8 @@ DEBOOTSTRAP = '#!/bin/sh\necho "$@" >"$(dirname "$0")/arguments"\nexit 1\n'
 
 
 def run(*arguments):
-    """The exit code of scripts/in-debian where there is no tree yet, and the arguments of debootstrap, which fails."""
+    """Runs scripts/in-debian where no tree exists yet, with a debootstrap that fails. Returns the script's exit code
+    and debootstrap's arguments."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
         (path / "debootstrap").write_text(DEBOOTSTRAP)

@@ -1,4 +1,4 @@
-"""Tests of what a release says of itself: its version, its changes, and what is inside."""
+"""Tests of a release's version, its list of changes, and its contents."""
 import json
 import os
 import pathlib
@@ -56,7 +56,7 @@ mkdir -p "$1"
 
 @unittest.skipUnless(shutil.which("git"), "git is not installed")
 class TwoBuilds(unittest.TestCase):
-    """scripts/release in a small tree, whose scripts/package writes what the command `made` says."""
+    """Tests of scripts/release in a small tree whose scripts/package writes what the shell command `made` prints."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -83,7 +83,7 @@ class TwoBuilds(unittest.TestCase):
             subprocess.run(["git", "-C", str(self.tree), *words], check=True)
 
     def release(self):
-        """Exit code, output, and the folder of the release."""
+        """Runs scripts/release. Returns its exit code, its output, and the folder of the release."""
         (self.root / "tmp").mkdir(exist_ok=True)
         done = subprocess.run([self.tree / "scripts/release", self.root / "out"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, check=False, env={**os.environ, "TMPDIR": str(self.root / "tmp"),

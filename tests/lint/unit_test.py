@@ -1,4 +1,4 @@
-"""Tests of what systemd is told of a node: the unit, its user and its folder, as systemd's own programs see them."""
+"""Tests of a node's systemd unit, its user and its folder, by systemd's own programs."""
 import os
 import pathlib
 import re
@@ -9,7 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNIT = (ROOT / "config/peercache-node.service").read_text()
-EXPOSURE_MAX = 4.0  # what `systemd-analyze security` calls OK ends at 4.9
+EXPOSURE_MAX = 4.0  # `systemd-analyze security` calls up to 4.9 OK
 
 
 def run(*command):
@@ -17,7 +17,8 @@ def run(*command):
 
 
 def verified(folder, text):
-    """What systemd-analyze says of the unit when its program is at its place; its exit code is 0 for a word it does not know."""
+    """Returns the exit code of systemd-analyze, and what it prints about the unit, when the unit's program exists. The
+    exit code is 0 even for unknown settings."""
     unit = pathlib.Path(folder) / "peercache-node.service"
     unit.write_text(re.sub("^ExecStart=[^ ]*", "ExecStart=/bin/true", text, flags=re.MULTILINE))
     done = run("systemd-analyze", "verify", unit)

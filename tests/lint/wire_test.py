@@ -1,4 +1,5 @@
-"""scripts/check_wire.py finds a format that changed without its version, and a version that changed without it."""
+"""Tests that scripts/check_wire.py finds a format that changed without its version, and a version that changed without
+its format."""
 import pathlib
 import sys
 import tempfile
@@ -30,7 +31,7 @@ FORMATS = [Format("line_version", "rdma/line.hpp", "lines", "nobody", ["rdma/lin
 
 
 class tree:
-    """A tree with one format, whose digests are up to date."""
+    """A temporary source tree with one format and up-to-date digests."""
 
     def __init__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -144,7 +145,7 @@ class the_list_of_formats(unittest.TestCase):
             self.assertEqual(path in words, path not in check_wire.INSIDE_ONE_PROCESS, path)
 
     def test_notices_each_field_of_the_pools_and_the_disks_structs(self):
-        """For each struct and name in the list, a change of one field changes the digest."""
+        """For each listed struct of the pool and the disk, a change of any one field must change the digest."""
         for path, name, old, new in [
                 ("storage/host_index.hpp", "bucket", "cells;", "cells; int more;"),
                 ("storage/epoch_table.hpp", "epoch_block", "reserved[12]", "reserved[11]"),

@@ -1,4 +1,4 @@
-"""Fixtures: rings of nodes that many tests share, and rings that one test may destroy."""
+"""Fixtures of many test files: nodes that all tests share, nodes that one test may kill, clients and engines."""
 
 import itertools
 import os
@@ -63,7 +63,7 @@ def connect():
 
 @pytest.fixture
 def engine():
-    """A function that makes stores of engines, which are closed at the end of the test."""
+    """A function that makes SGLang storage backends of engines, which are closed at the end of the test."""
     from engines import knows, make_store
 
     stores = []
@@ -83,7 +83,7 @@ def engine():
 @pytest.fixture
 def pairs():
     """A function that makes pairs of prefill and decode engines, which are closed at the end of the test."""
-    from pd_engines import Pair  # Makes the stand-ins for SGLang modules importable, for these tests only.
+    from pd_engines import Pair  # Only here, because it makes fake SGLang modules importable.
 
     made = []
 
@@ -99,7 +99,7 @@ def pairs():
 @pytest.fixture
 def vllm_engine():
     """A function that makes vLLM's engines with a tier at a node, which are closed at the end of the test."""
-    from vllm_engines import Engine, entry_of  # The module defines modules named as vLLM's, which other tests do without.
+    from vllm_engines import Engine, entry_of  # Only here, because it makes fake vLLM modules importable.
 
     made = []
 
@@ -130,7 +130,8 @@ def lmcache_server():
 
 @pytest.fixture
 def listen(tmp_path):
-    """A function that makes a subscriber and the settings of the engine that it hears; closed with the test."""
+    """A function that makes a subscriber of KV events and the settings of an engine that publishes to it. Subscribers
+    are closed at the end of the test."""
     made = []
 
     def make(kind, *words, **more):

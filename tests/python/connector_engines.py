@@ -1,5 +1,5 @@
-"""Engines as the connector sees them: KV buffers by address, requests of several turns, and an index
-of prefixes that is exact because it remembers everything."""
+"""Fake engines for the connector (RemoteKVConnector): KV buffers by address, conversations of several turns, and an
+exact index of stored prefixes."""
 
 import hashlib
 import itertools
@@ -23,13 +23,13 @@ def fresh_model():
 
 
 def prefix_hash(tokens):
-    """A hash of a prefix of tokens that uses no code of the connector."""
+    """Returns a hash of a prefix of tokens, without code of the connector."""
     return hashlib.sha256(numpy.array(tokens, numpy.uint32).tobytes()).digest()
 
 
 class Engine:
-    """One rank of an engine: K and V of each layer in buffers of its own, and a connector. Its match time-out is
-    long enough for any machine, unless a test passes another."""
+    """One rank of an engine: buffers of K and V for each layer, and a connector, whose match time-out is long enough
+    for any machine unless a test passes another one."""
 
     def __init__(self, node, model, pages=64, kv_args=None, **more):
         self.buffers = [numpy.zeros((pages, ITEM_BYTES), numpy.uint8) for _ in range(2 * LAYERS)]
@@ -42,7 +42,8 @@ class Engine:
             kv_item_lens=[ITEM_BYTES] * len(self.buffers), **(kv_args or {})))
 
     def content(self, tokens):
-        """The bytes that "computing" the last page of these tokens gives; they differ for any two prefixes."""
+        """Returns the bytes that the engine computes for the last page of these tokens; they differ for any two
+        prefixes."""
         seed = int.from_bytes(prefix_hash(tokens)[:8], "little")
         return numpy.random.default_rng(seed).integers(
             0, 256, (len(self.buffers), ITEM_BYTES), numpy.uint8)
@@ -67,8 +68,8 @@ class Engine:
 
 
 def mapping_of(first_page, pages, token_page=0):
-    """The mapping from pages of the buffers, `pages` of them from `first_page` on, to the tokens from page
-    `token_page` of the prompt."""
+    """Returns the mapping of the buffers' pages from `first_page` on (`pages` of them) to the prompt's tokens from page
+    `token_page` on."""
     return [(first_page + i, slice((token_page + i) * PAGE_TOKENS, (token_page + i + 1) * PAGE_TOKENS))
             for i in range(pages)]
 
@@ -79,8 +80,8 @@ def prompt(pages, seed):
 
 
 def conversations(requests, seed, pages_max=60):
-    """Prompts of a chat service: a system page that all share, and turns that repeat the conversation so far; some
-    branch off in the middle. Few prompts end at the end of a page."""
+    """Yields prompts of a chat service: all begin with one system page, and each turn repeats its conversation so far;
+    some conversations branch off. Few prompts end at the end of a page."""
     numbers, told = random.Random(seed), []
     system = prompt(1, seed)
     for _ in range(requests):
@@ -105,7 +106,7 @@ class ExactIndex:
             self.prefixes.add(prefix_hash(tokens[:end]))
 
     def matched(self, tokens, local):
-        """How many tokens beyond the local ones the index can load: pages without a gap, from the page in which the
+        """Returns how many tokens after the `local` ones are stored in pages without a gap, from the page in which the
         local tokens end."""
         end = local // PAGE_TOKENS * PAGE_TOKENS
         while end + PAGE_TOKENS <= len(tokens) and prefix_hash(tokens[: end + PAGE_TOKENS]) in self.prefixes:

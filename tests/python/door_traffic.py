@@ -1,10 +1,10 @@
-"""An engine's traffic through one door, as a program: it stores pages at two hosts and loads them, compares every byte,
-and records each call for scripts/check_history.py.
+"""A program that plays an engine's traffic through one door (PeerCache's backend for SGLang, vLLM or LMCache): stores
+pages at two hosts, loads them, compares every byte, and records each call for scripts/check_history.py.
 
     door_traffic.py sglang|vllm|lmcache --ports P,P --cluster NAME --loads N --seed N --history FILE
 
 It ends when N pages have arrived, with one line of JSON: pages that arrived, pages and batches that were missed. Exit
-code 1: bytes were wrong, or written after a call's end. Whether a call was late the history tells."""
+code 1: bytes were wrong, or written after a call's end. Late calls are found by scripts/check_history.py."""
 
 import argparse
 import hashlib
@@ -32,7 +32,8 @@ PATTERN = 0xEE
 
 
 def wait_for(condition, seconds=30):
-    """Waits until `condition()` is true, with shorter pauses than `until`: the pauses are this program's pace."""
+    """Waits until `condition()` is true, with shorter pauses than `until`, because its pauses limit the program's
+    pace."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "a call that never ends"
@@ -74,7 +75,7 @@ class SglangDoor:
         return there, numpy.concatenate([row[there] for row in self._rows], axis=1), calls + more
 
     def late_writes(self):
-        return 0  # The next call overwrites all pages, so a late write shows as a wrong byte.
+        return 0  # Not counted here: the next call overwrites all pages, so that a late write shows as a wrong byte.
 
     def close(self):
         self._store.close()
@@ -99,7 +100,7 @@ class VllmDoor:
         return [make_offload_key(bytes.fromhex(name), 0) for name in names]
 
     def _run(self, kind, seconds):
-        """Waits for the jobs that are under way. Returns their call."""
+        """Waits until the jobs that are under way have ended. Returns their call as (kind, begin, deadline, end)."""
         engine, begin = self._engine, time.monotonic()
 
         def ended():
@@ -193,7 +194,7 @@ class LmcacheDoor:
 
 
 class Node:
-    """A node that the test has started, as the doors need to know it."""
+    """What the doors need to know of a node that the test has started."""
 
     def __init__(self, port, cluster):
         self._port, self._cluster = int(port), cluster
@@ -204,7 +205,7 @@ class Node:
 
 
 class History:
-    """Writes the calls as scripts/check_history.py reads them."""
+    """Writes calls to a file in the format of scripts/check_history.py."""
 
     def __init__(self, path, process):
         self._file, self._process, self._begin = path.open("w"), process, time.monotonic()
@@ -221,7 +222,7 @@ class History:
         self._line("put", self._at(moment), self._process, name, *self._columns(page))
 
     def call(self, call, hits=()):
-        """Notes a call, and what it gave: (name, page) pairs."""
+        """Writes a call and its hits, which are pairs (name, page)."""
         kind, begin, deadline, end = call
         self._calls += 1
         self._line("ask", self._calls, self._at(begin), self._at(deadline), self._process, kind)
@@ -242,7 +243,7 @@ class History:
 
 
 def page_of(name):
-    """The bytes of a page, which its name decides."""
+    """Returns the bytes of the page with this name."""
     digest = hashlib.sha256(name.encode()).digest()
     return numpy.frombuffer(digest * (PAGE // len(digest)), numpy.uint8)
 
@@ -265,7 +266,7 @@ class Traffic:
         for call in calls:
             self._history.call(call)
         self.counts["stored" if stored else "not_stored"] += BATCH
-        self._known = [*self._known, (names, pages)][-KNOWN_MAX:]  # Some pages of a failed batch may be there.
+        self._known = [*self._known, (names, pages)][-KNOWN_MAX:]  # A failed batch may have stored some pages.
 
     def load(self):
         names, pages = self._chance.choice(self._known)
@@ -276,7 +277,7 @@ class Traffic:
         if there:
             assert (rows == pages[there]).all(), f"wrong bytes: {[names[i] for i in there][:3]}"
             hits = [(names[index], row) for index, row in zip(there, rows)]
-        for call in calls:  # Calls without hits are few lines: the history has all of them.
+        for call in calls:  # Writes all calls, because those without hits take few lines.
             is_told = call[0] == "get" and self._chance.random() < self._share
             self._history.call(call, hits if is_told else ())
 

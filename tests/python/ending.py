@@ -29,7 +29,8 @@ END_SECONDS = 2.0
 
 
 def calls_of(client, options):
-    """One function for each kind of call that a thread may be in; each takes the seconds that its call may take."""
+    """Returns a function for each kind of call. The function makes the call, which may take the seconds that are its
+    argument."""
     space, memory, count = client.space("ending"), bytearray(PAGE), itertools.count()
 
     def names():
@@ -56,8 +57,8 @@ def open_another(options, seconds):
 
 
 def start_threads(client, options, count, told):
-    """Starts `count` threads that call without end or, when there is an event `told`, once more after it. Returns
-    when each of them has called once."""
+    """Starts `count` threads that make calls for ever or, if there is an event `told`, until it is set and once more.
+    Returns when each thread has made a call."""
     begun = threading.Semaphore(0)
 
     def work(call):
@@ -77,7 +78,7 @@ def start_threads(client, options, count, told):
 
 
 def end_of(child):
-    """The status of a child process; 99 when the child does not end in time."""
+    """Waits for a child process. Returns its exit status; 99 when it does not end in time."""
     until = time.monotonic() + END_SECONDS
     while time.monotonic() < until:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -98,7 +99,7 @@ def forked(in_child):
 
 
 def use_closed(client):
-    """Checks, in a child, that every page of the parent's client is closed, and that no call waits."""
+    """Checks, in a forked child, that calls of the parent's client say `closed` for every page, and do not wait."""
     space = client.space("ending")
     statuses = [r.status for r in client.set(space, ["child"], [bytearray(PAGE)])]
     statuses += [r.status for r in client.get(space, ["child"], [bytearray(PAGE)])]
@@ -127,7 +128,8 @@ def use_until_the_end(client):
 
 
 def call_until(number, client, options):
-    """Calls in the main thread, at any time in a call of any kind, until the signal `number` comes."""
+    """Makes calls of all kinds in the main thread until the signal `number` comes, which may be in the middle of any of
+    them."""
     threading.Timer(SIGNAL_SECONDS, os.kill, [os.getpid(), number]).start()
     kinds = calls_of(client, options)
     while True:
@@ -162,7 +164,7 @@ def end(ending, clients, options):
 
 
 def main():
-    # A shell starts its background processes with SIGINT ignored, so the handler is set anew.
+    # Sets the handler, because a shell starts its background processes with SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     options, ending, threads = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     # Only this list holds the client, so a child that clears the list collects the client.

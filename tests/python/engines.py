@@ -1,4 +1,4 @@
-"""Stores as SGLang makes them: from a config, called positionally, with a host pool registered."""
+"""Makes storage backends as SGLang does: from a config, with positional arguments, with a registered host pool."""
 
 import hashlib
 import itertools
@@ -11,7 +11,7 @@ _count = itertools.count()
 
 
 def config_of(extra, **changed):
-    """The HiCacheStorageConfig of an engine with one rank, with the attributes in `changed`."""
+    """Returns the HiCacheStorageConfig of an engine with one rank, with the attributes in `changed`."""
     fields = {
         "tp_rank": 0, "tp_size": 1, "pp_rank": 0, "pp_size": 1, "attn_cp_rank": 0, "attn_cp_size": 1,
         "is_mla_model": False, "enable_storage_metrics": False, "is_page_first_layout": True,
@@ -21,7 +21,7 @@ def config_of(extra, **changed):
 
 
 def json_of(node, **more):
-    """The extra config for an engine at this node, with the fields that SGLang demands."""
+    """Returns the extra config (JSON) of an engine at this node, with the fields that SGLang demands."""
     return {"backend_name": "peercache", "module_path": "peercache.hicache",
             "class_name": "PeerCacheStore", "interface_v1": 1, **node.options(), **more}
 
@@ -34,12 +34,12 @@ def make_store(node, pool=None, extra=None, **changed):
 
 
 def fresh_keys(count):
-    """Page hashes that no test has used before."""
+    """Returns page hashes that no test has used before."""
     return [hashlib.sha256(f"{next(_count)}".encode()).hexdigest() for _ in range(count)]
 
 
 def put(store, pool, keys, pages):
-    """Sets the pages and waits until the directory has them."""
+    """Sets the pages, and waits until the directory has their records."""
     assert store.batch_set_v1(keys, pool.indices(pages), None) == [True] * len(keys)
     published(store)
 

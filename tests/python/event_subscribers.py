@@ -1,5 +1,5 @@
-"""Subscribers of KV events, one for each kind of router: they read as that router does, and refuse what it would not
-understand. Frames are checked to the byte: topic, sequence number, one msgpack body."""
+"""Subscribers of KV events that play different routers: each reads events as its router does, and refuses what this
+router would not understand. They check that frames are exactly a topic, a sequence number and one msgpack body."""
 
 import hashlib
 import time
@@ -11,8 +11,8 @@ END = (-1).to_bytes(8, "big", signed=True)
 
 
 class Subscriber:
-    """Receives the frames of one stream, each sequence number once and in order. A subscriber asks for a replay after a
-    gap, and when it has received nothing for a while, since one that connects late hears of no gap."""
+    """Receives the frames of one stream, each sequence number once and in order. Asks for a replay after a gap, and
+    also after some silence, because a subscriber that connects late notices no gap."""
 
     topic = b""
 
@@ -65,9 +65,9 @@ class Subscriber:
 
 
 class WorkerRelay(Subscriber):
-    """Dynamo's relay of a worker's events: takes arrays and maps, ignores fields it does not know. `table` has
-    (block, medium) -> parent. `past` has blocks that an earlier publisher may have announced; the word that all is
-    cleared counts only while `hears_clear`."""
+    """Dynamo's relay of a worker's events: accepts arrays and maps, ignores unknown fields. `table` maps (block,
+    medium) to the parent. `past` has blocks that an earlier publisher may have announced. Events that all is cleared
+    count only while `hears_clear` is true."""
 
     def __init__(self, *arguments, **more):
         super().__init__(*arguments, **more)
@@ -110,8 +110,8 @@ class WorkerRelay(Subscriber):
 
 
 class LlmD(WorkerRelay):
-    """llm-d's index: the topic names pod and model. A block gets a key of the index's own from its tokens and its
-    parent's key; a block that comes without tokens, or after a parent that is not known, is not indexed."""
+    """llm-d's index: the topic names pod and model. The index computes a key of its own for a block from its tokens and
+    its parent's key; it leaves out blocks without tokens or with an unknown parent."""
 
     topic = b"kv@"
 
@@ -138,7 +138,7 @@ class LlmD(WorkerRelay):
         self.index.pop(None, None)
 
     def score(self, tokens, size):
-        """How many leading blocks of a prompt the index has."""
+        """Returns how many leading blocks of a prompt the index has."""
         self.hear()
         key, found = "", 0
         for first in range(0, len(tokens), size):
@@ -154,8 +154,9 @@ def request_key(before, tokens):
 
 
 class SharedCache(Subscriber):
-    """Dynamo's shared cache (`--shared-cache-type hicache`): reads the stream of Mooncake's master and counts a page as
-    there when all of its objects are. It knows no media, ignores that all is cleared, and a gap would clear its index."""
+    """Dynamo's shared cache (`--shared-cache-type hicache`): reads the event stream of Mooncake's master, and counts a
+    page as stored when all of its objects are. It knows no media, ignores events that all is cleared, and would clear
+    its index after a gap."""
 
     def __init__(self, suffixes, *arguments, **more):
         super().__init__(*arguments, **more)
@@ -170,7 +171,7 @@ class SharedCache(Subscriber):
             if event["event_type"] == "stored":
                 self.objects.add(event["object_key"])
             elif event["event_type"] == "removed":
-                self.objects.remove(event["object_key"])  # Raises KeyError when the object was not announced before.
+                self.objects.remove(event["object_key"])  # Raises KeyError if the object was not announced before.
             else:
                 assert event["event_type"] == "cleared"
 

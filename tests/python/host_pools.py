@@ -1,4 +1,4 @@
-"""Host pools as SGLang has them (the interface of its mem_cache/pool_host), with CPU tensors."""
+"""Fake host pools of SGLang (with the interface of its mem_cache/pool_host), with CPU tensors."""
 
 import ctypes
 
@@ -16,8 +16,8 @@ def random_tensor(dims, dtype, seed=None):
 
 
 class Pool:
-    """The part that all host pools share. A subclass has `_pieces(page)`: the page's parts in order, as contiguous
-    tensors."""
+    """Base class of the host pools. A subclass defines `_pieces(page)`, which returns the page's parts in order, as
+    contiguous tensors."""
 
     def __init__(self, layout, pages=16, page_size=4, layers=3, dtype=torch.bfloat16, start_layer=0):
         self.layout, self.page_size, self.page_num = layout, page_size, pages
@@ -34,11 +34,11 @@ class Pool:
         return [p.data_ptr() for p in pieces], [p.numel() * self.itemsize for p in pieces]
 
     def indices(self, pages):
-        """The token slots of the given pages, as SGLang's controller passes them."""
+        """Returns the token slots of these pages, in the form in which SGLang's controller passes them."""
         return torch.cat([torch.arange(p * self.page_size, (p + 1) * self.page_size) for p in pages])
 
     def bytes_of(self, page):
-        """The bytes of a page, part after part."""
+        """Returns the bytes of a page, one part after the other."""
         places = zip(*self.get_page_buffer_meta(self.indices([page])))
         return b"".join(ctypes.string_at(address, size) for address, size in places)
 
@@ -149,7 +149,8 @@ class MlaPool(Pool):
 
 
 class NsaPool(MlaPool):
-    """NSATokenToKVPoolHost: the indexer's rows lie beside the KV, one tensor for each layer, and are in no page."""
+    """SGLang's NSATokenToKVPoolHost: the indexer's rows lie beside the KV, one tensor for each layer, and belong to no
+    page."""
 
     def __init__(self, stride=32, **sizes):
         super().__init__("page_first", **sizes)
@@ -159,7 +160,7 @@ class NsaPool(MlaPool):
 
 
 class NsaIndexerPool(Pool):
-    """NSAIndexerPoolHost: the indexer as a pool of its own, beside a pool of MLA."""
+    """SGLang's NSAIndexerPoolHost: the indexer as a pool of its own, beside a pool of MLA."""
 
     def __init__(self, stride=32, seed=None, **sizes):
         super().__init__("page_first", dtype=torch.uint8, **sizes)
@@ -178,7 +179,7 @@ class NsaIndexerPool(Pool):
 
 
 class FlatOnlyPool(MlaPool):
-    """A pool that does not say where its pages lie."""
+    """A pool that does not tell the addresses of its pages, so that pages are moved as flat tensors."""
 
     def __getattribute__(self, name):
         if name == "get_page_buffer_meta":
@@ -194,8 +195,8 @@ class FlatOnlyPool(MlaPool):
 
 
 class StatePool(Pool):
-    """MambaPoolHost: one state for each slot, of a temporal part and a convolution's part, in one tensor each;
-    sharded over the ranks, without an attribute for heads."""
+    """SGLang's MambaPoolHost: each slot has a state of a temporal part and a convolution part, in one tensor each.
+    States are sharded over the ranks, and the pool has no attribute for heads."""
 
     def __init__(self, temporal=(4, 8), conv=(3, 4), temporal_dtype=torch.bfloat16, seed=None, **sizes):
         super().__init__("page_first_direct", **{"page_size": 1, **sizes})
@@ -215,8 +216,8 @@ class StatePool(Pool):
 
 
 class RowPool(Pool):
-    """DeepSeekV4PagedHostPool: a page is a row of bytes whose place is computed with tensors; `size_per_token` is
-    the size of a row."""
+    """SGLang's DeepSeekV4PagedHostPool: a page is a row of bytes, whose address is computed with tensors;
+    `size_per_token` is the size of a row."""
 
     def __init__(self, row_bytes=256, seed=None, **sizes):
         super().__init__("page_first", dtype=torch.uint8, **sizes)
@@ -236,7 +237,7 @@ class RowPool(Pool):
 
 
 class UnevenPool(Pool):
-    """A pool with K and V in one tensor, of 8 and of 4 bytes for each page, so that a page's last part is not its
+    """A pool with K (8 bytes a page) and V (4 bytes a page) in one tensor, so that a page's last part is not its
     largest."""
 
     def __init__(self, **sizes):
@@ -251,7 +252,7 @@ class UnevenPool(Pool):
 
 
 class LogicalPool(Pool):
-    """An anchor without memory: its pages are in other pools (DeepSeek-V4's LogicalHostPool)."""
+    """SGLang's LogicalHostPool (DeepSeek-V4): an anchor without memory of its own, whose pages are in other pools."""
 
     kv_buffer = None
     size_per_token = 0

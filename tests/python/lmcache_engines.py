@@ -1,5 +1,5 @@
-"""LMCache's server as a `native_plugin` connector sees it: a thread that polls and drains, and buffers that are somebody
-else's as soon as their batch was drained."""
+"""A fake LMCache server for its `native_plugin` connector: a thread polls and drains completed batches, and a batch's
+buffers get new owners as soon as the batch was drained."""
 
 import hashlib
 import importlib
@@ -18,13 +18,13 @@ _count = itertools.count()
 
 
 def fresh_keys(count):
-    """Keys as LMCache makes them: model, rank, object group and the hash of a chunk."""
+    """Returns new keys as LMCache makes them: of model, rank, object group and a chunk's hash."""
     return [f"test/model@01000100@0@{hashlib.sha256(f'chunk {next(_count)}'.encode()).hexdigest()}"
             for _ in range(count)]
 
 
 def params_of(node, **more):
-    """The adapter's parameters in the configuration of a server at this node."""
+    """Returns the adapter's parameters in the configuration of a server at this node."""
     return {"namespace": "test-bf16", **node.options(), **more}
 
 
@@ -49,8 +49,8 @@ class Batch:
 
 
 class Server:
-    """A server with an arena of `chunks` buffers and one thread that drains. Buffers of a get that failed are filled with
-    PATTERN when they are drained: a write to them after that is a late one."""
+    """A server with an arena of `chunks` buffers and one thread that drains. When a failed get is drained, its buffers
+    are filled with PATTERN, so that `late_writes` finds later writes to them."""
 
     def __init__(self, params, chunks=16, chunk_bytes=4096):
         self.connector = connector_of(params)
@@ -77,7 +77,7 @@ class Server:
                     batch = self.pending.pop(future)
                     batch.ended = now
                     self._end(batch, ok, error, there)
-        except Exception as fault:  # noqa: BLE001 - a test looks at what came out
+        except Exception as fault:  # noqa: BLE001 - tests check the exceptions that came out
             self.faults.append(repr(fault))
 
     def _end(self, batch, ok, error, there):
@@ -91,7 +91,8 @@ class Server:
         batch.done.set()
 
     def submit(self, kind, keys, rows=()):
-        """Submits a batch under the lock, as LMCache does, so that its end finds it. Returns it."""
+        """Submits a batch, and returns it. Holds the lock, as LMCache does, so that the draining thread knows the
+        batch."""
         batch = Batch(kind, keys, list(rows))
         call = getattr(self.connector, f"submit_batch_{kind}")
         views = [memoryview(self.rows[row]) for row in rows]
@@ -102,7 +103,7 @@ class Server:
         return batch
 
     def run(self, kind, keys, rows=(), seconds=30):
-        """Submits a batch and waits for its end. Returns what became of each key."""
+        """Submits a batch and waits for its end. Returns the result for each key."""
         batch = self.submit(kind, keys, rows)
         assert batch.done.wait(seconds), "a future that never completes"
         return batch.there
@@ -112,7 +113,7 @@ class Server:
         return numpy.frombuffer(digest * (self.chunk_bytes // len(digest)), numpy.uint8)
 
     def put(self, keys):
-        """Stores the keys, and waits until every node finds them."""
+        """Stores pages under these keys, and waits until every node finds them."""
         for row, key in enumerate(keys):
             self.rows[row] = self.bytes_of(key)
         assert self.run("set", keys, range(len(keys))) == [True] * len(keys)
@@ -120,7 +121,7 @@ class Server:
         assert flushed.complete and flushed.failed == 0
 
     def fetch(self, keys):
-        """Gets the keys; returns how many pages arrived with the right bytes."""
+        """Gets the pages of these keys. Returns how many arrived with the right bytes."""
         self.rows[:] = PATTERN
         there = self.run("get", keys, range(len(keys)))
         for row, (key, arrived) in enumerate(zip(keys, there)):
@@ -128,7 +129,7 @@ class Server:
         return sum(there)
 
     def late_writes(self):
-        """Buffers that were written to after they had been drained."""
+        """Returns the buffers that were written to after their batch had been drained."""
         return [row for row in self.foreign if (self.rows[row] != PATTERN).any()]
 
     def knows(self, count):
@@ -136,7 +137,7 @@ class Server:
         return self
 
     def close(self):
-        """Ends the server as LMCache does: the thread that drains first."""
+        """Ends the server as LMCache does: ends the draining thread first, then the connector."""
         self.ended.set()
         self.thread.join()
         self.connector.close()

@@ -1,5 +1,5 @@
-"""Real nodes on loopback for the tests of the Python package, started through the built peercache-node, and
-a watch for stalls of the machine under them."""
+"""Starts real nodes (processes of the built peercache-node) on loopback for the Python tests, and measures stalls of
+the machine."""
 
 import contextlib
 import ctypes
@@ -41,7 +41,7 @@ milliseconds."""
 
 
 def until(condition, seconds=10.0):
-    """Waits until `condition()` is true. False when it was not within `seconds`."""
+    """Waits until `condition()` is true. Returns false when it was not within `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -51,7 +51,7 @@ def until(condition, seconds=10.0):
 
 
 class StallWatch:
-    """The times that `late_watch` has measured. Times are those of time.monotonic()."""
+    """Times that `late_watch` has measured, by time.monotonic()."""
 
     def __init__(self, control):
         self._control, self._stalls = control, []
@@ -64,22 +64,23 @@ class StallWatch:
 
     @property
     def seconds(self):
-        """The seconds that the `with` block took."""
+        """Returns the seconds that the `with` block took."""
         return self.end - self.begin
 
     @property
     def stalls(self):
-        """When the machine stood still, as (begin, end) pairs; known once the block has ended."""
+        """Returns when the machine stood still during the `with` block, as (begin, end) pairs; known once the block has
+        ended."""
         return self._stalls
 
     @property
     def stalled(self):
-        """How long the machine stood still during the `with` block."""
+        """Returns for how many seconds the machine stood still during the `with` block."""
         return self.stood_still(self.begin, self.end)
 
     def stood_still(self, begin, end):
-        """How long the machine stood still from `begin` to `end`, such as during one call of a block; known once the
-        block has ended."""
+        """Returns for how many seconds the machine stood still between `begin` and `end`, for example during one call;
+        known once the `with` block has ended."""
         return sum(max(0.0, min(to, end) - max(last, begin)) for last, to in self._stalls)
 
 
@@ -112,7 +113,7 @@ def _die_with_parent():
 
 
 class LocalNode:
-    """A process peercache-node; killed with the fixture that made it, or with this process."""
+    """A process of peercache-node, which is killed when the fixture that made it, or this process, ends."""
 
     def __init__(self, folder, name, cluster, pool="64MiB", seeds=(), flags=()):
         self.name, self.cluster, self.pool = name, cluster, pool
@@ -149,12 +150,12 @@ class LocalNode:
         return f"127.0.0.1:{self.ports[0]}"
 
     def options(self, **more):
-        """The options of a client of this node, in the form of the JSON of SGLang."""
+        """Returns the options of a client of this node, in the form of SGLang's extra config (JSON)."""
         return {"client.node_port": int(self.ports[0]), "cluster.name": self.cluster,
                 "client.timeout": "10s", "log.level": "error", **more}
 
     def metric(self, name):
-        """The current value of a metric without labels."""
+        """Returns the current value of a metric without labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.ports[2]}/metrics", timeout=5) as answer:
             series = answer.read().decode()
         return float(re.search(rf"^{name} (\S+)$", series, re.MULTILINE)[1])
@@ -176,8 +177,8 @@ class LocalNode:
 
 
 class Ring:
-    """Some nodes of one cluster; the constructor returns when each node is in the view of all. `flags_of` tells the
-    flags of the node with a name."""
+    """Nodes of one cluster; the constructor returns when all nodes are in the views of all. `flags_of(name)` returns
+    further flags of the node `name`."""
 
     def __init__(self, folder, count, cluster, flags_of=None, **options):
         self.nodes = []

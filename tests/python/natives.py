@@ -6,8 +6,8 @@ from functools import partial
 
 
 class SlowNative:
-    """A native client whose every question takes `pause` seconds, or all of the seconds that it is given when these
-    are fewer. `given` keeps the seconds of each question; how long the question really takes does not count."""
+    """A native client that sleeps in each question: for `pause` seconds, or for the seconds that the caller gives the
+    question if these are fewer. `given` has the seconds that were given to each question."""
 
     def __init__(self, native, pause):
         self._native, self._pause = native, pause
@@ -18,7 +18,8 @@ class SlowNative:
         return partial(self._ask, name, call) if name in ("get", "set", "exists", "remove") else call
 
     def _ask(self, name, call, *arguments):
-        at = 2 if name == "exists" else len(arguments) - 1  # Behind the seconds follows the time for which `exists` holds pages.
+        # In `exists` the time for which it holds pages follows the seconds.
+        at = 2 if name == "exists" else len(arguments) - 1
         others, seconds, held = arguments[:at], arguments[at], arguments[at + 1 :]
         self.given.append(seconds)
         time.sleep(min(self._pause, seconds))
@@ -26,13 +27,13 @@ class SlowNative:
 
 
 class Registrations(Counter):
-    """Counts how often each address is registered now; `registrations` is how many there ever were."""
+    """For each address, how often it is registered at present; `registrations` counts all registrations ever made."""
 
     registrations = 0
 
 
 class CountedNative:
-    """A native client that counts registrations in `held`, which a test looks at."""
+    """A native client that counts its registrations of memory in `held`."""
 
     def __init__(self, native, held):
         self._native, self._held = native, held

@@ -1,6 +1,6 @@
-"""Prefill and decode engines over SGLang-shaped modules: their ranks, and small schedulers that do what pd's notes say
-SGLang's do, turn by turn. The schedulers refuse answers that are not legal in a queue, and give memory back in the turn
-in which they hear of an end."""
+"""Fake prefill and decode engines on fake SGLang modules: their ranks, and small schedulers that act turn by turn as
+SGLang's do. The schedulers refuse answers that are not legal in a queue, and give memory back in the turn in which they
+hear of a room's end."""
 
 import pathlib
 import random
@@ -39,7 +39,7 @@ ROOM_SECONDS = 20
 
 
 class Rank:
-    """One process of an engine, in this process: its memory and its manager."""
+    """One rank of an engine, which in SGLang is a process: its memory and its KV manager."""
 
     def __init__(self, memory, mode, bootstrap_port, layer_ids=True, cp=0, cp_size=1, **server):
         self.memory = memory
@@ -57,7 +57,8 @@ class Rank:
 
 
 def ranks_of(model, mode, port, tp=1, pp=1, cp_size=1, **more):
-    """All ranks of an engine: each pipeline stage's tensor parallel ranks, of each context parallel rank."""
+    """Returns all ranks of an engine: for each context parallel rank, for each pipeline stage, the tensor parallel
+    ranks."""
     return [
         Rank(RankMemory(model, t, tp, stage, pp), mode, port, cp=cp, cp_size=cp_size, **more)
         for cp in range(cp_size) for stage in range(pp) for t in range(tp)
@@ -77,16 +78,16 @@ class Request:
     room: int
     seed: int
     tokens: int
-    prefix_tokens: int = 0  # Tokens that decode has already.
+    prefix_tokens: int = 0  # Tokens whose KV decode already has.
     dp_rank: int = 0
     abort_prefill_after: int = -1  # Chunks after which prefill's client gives up; -1: never.
     abort_decode_after: int = -1  # Turns in the transfer queue after which decode's client gives up.
     early_event: object = None  # Event of the first chunk; the chunk's pages are written when the event is done.
-    ended: dict = field(default_factory=dict)  # "ok", or (reason, is_from_another_rank) of each rank, by side.
+    ended: dict = field(default_factory=dict)  # For each side: "ok", or for each rank (reason, is_from_another_rank).
 
 
 class Pool:
-    """Page numbers, the last one that was given back first: memory is reused at once."""
+    """Free page numbers. Takes the number that was last given back, so that memory is reused at once."""
 
     def __init__(self, count, rng):
         self.free = list(range(count))
@@ -102,7 +103,7 @@ class Pool:
 
 
 class Scheduler:
-    """What both schedulers have: the ranks of an engine, which all see the least of their polls."""
+    """Base class of the two schedulers. All ranks of an engine act by the lowest state that one of them polls."""
 
     def __init__(self, ranks, bootstrap_addr, seed=1, failure_prob=0.0):
         self.ranks, self.bootstrap_addr = ranks, bootstrap_addr
@@ -115,7 +116,8 @@ class Scheduler:
         self.page_tokens = ranks[0].memory.model.page_tokens
 
     def poll(self, handles, legal):
-        """SGLang's poll_and_all_reduce: an injected failure is seen by all ranks, though the room of each goes on."""
+        """SGLang's poll_and_all_reduce: returns the lowest state of all ranks. All ranks see an injected failure,
+        although their rooms go on."""
         if self.failure_prob and self.rng.random() < self.failure_prob:
             return KVPoll.Failed
         polls = [handle.poll() for handle in handles]
@@ -124,7 +126,7 @@ class Scheduler:
 
     @staticmethod
     def failures(handles):
-        """The error that each rank raises: (reason, is_from_another_rank)."""
+        """Returns the error that each rank raises, as (reason, is_from_another_rank)."""
         raised = []
         for handle in handles:
             try:
@@ -135,7 +137,7 @@ class Scheduler:
         return raised
 
     def take_states(self, request):
-        """The items of a request: (first place, items) of each component."""
+        """Takes state items for a request. Returns (first place, items) for each component."""
         states = []
         for kind, pool in zip(self.model.states, self.states):
             first, count = places_of(kind, request.prefix_tokens, request.tokens, self.page_tokens,
@@ -149,7 +151,7 @@ class Scheduler:
 
     @staticmethod
     def indices_of(states):
-        """The indices of states in SGLang's form; nothing for an engine without states."""
+        """Returns the indices of states in SGLang's form; None for an engine without states."""
         return [items for _, items in states] or None
 
     def write_all(self, request, pages, first, end):
@@ -158,13 +160,13 @@ class Scheduler:
 
 
 class PrefillScheduler(Scheduler):
-    """Two queues: rooms that wait for decode, and rooms whose KV is computed or read."""
+    """Prefill's scheduler, with two queues: rooms that wait for decode, and rooms whose KV is computed or read."""
 
     def __init__(self, ranks, bootstrap_addr, chunk_pages=2, **more):
         super().__init__(ranks, bootstrap_addr, **more)
         self.chunk = chunk_pages * self.page_tokens
         self.bootstrap, self.inflight, self.metrics = [], [], []
-        self.chunks_max = 1 << 30  # Chunks that are computed of each request.
+        self.chunks_max = 1 << 30  # Number of chunks of each request that are computed.
 
     def add(self, request):
         senders = [
@@ -190,14 +192,14 @@ class PrefillScheduler(Scheduler):
 
     def _begin(self, entry):
         request, senders = entry["request"], entry["senders"]
-        # Context parallel ranks that send nothing are not told.
+        # Leaves out context parallel ranks that send nothing.
         told = [sender for sender, rank in zip(senders, self.ranks) if not rank.manager.is_dummy_cp_rank]
         prefixes = {sender.pop_decode_prefix_len() for sender in told}
         assert prefixes == {request.prefix_tokens}
         entry["pages"] = self.pages.take(-(-request.tokens // self.page_tokens))
         (entry["row"],) = self.rows.take(1)
         entry["states"] = self.take_states(request)
-        # Decode's prefix is in prefill's cache as well, as far as this test is concerned.
+        # Plays that prefill's cache, too, has the prefix that decode has.
         self.write_all(request, entry["pages"], 0, request.prefix_tokens)
         entry["at"], entry["chunks"], entry["sent_all"] = request.prefix_tokens, 0, False
         pages = -(-(request.tokens - request.prefix_tokens) // self.page_tokens)
@@ -215,7 +217,7 @@ class PrefillScheduler(Scheduler):
                 self._forward(entry)
         state = self.poll(entry["senders"], INFLIGHT_QUEUE)
         if state == KVPoll.Success:
-            # The pages go first, then the room.
+            # Frees the pages first, and clears the room afterwards, as SGLang does.
             self._release(entry)
             for sender in entry["senders"]:
                 sender.clear()
@@ -227,7 +229,7 @@ class PrefillScheduler(Scheduler):
             request.ended["prefill"] = raised
 
     def _forward(self, entry):
-        """Computes one chunk and sends it."""
+        """Computes one chunk of a request, and sends it."""
         request = entry["request"]
         end = min(request.tokens, entry["at"] + self.chunk)
         pages = entry["pages"][entry["at"] // self.page_tokens:-(-end // self.page_tokens)]
@@ -258,7 +260,7 @@ class PrefillScheduler(Scheduler):
         entry["request"].ended["prefill"] = "aborted"
 
     def _release(self, entry):
-        """The next request may have these pages: they get other bytes at once."""
+        """Frees a request's pages, and overwrites them at once, as a next request would."""
         for rank in self.ranks:
             rank.memory.poison(entry["pages"])
             rank.memory.states.poison(entry["states"])
@@ -269,7 +271,8 @@ class PrefillScheduler(Scheduler):
 
 
 class DecodeScheduler(Scheduler):
-    """Two queues: rooms that wait for prefill's address, and rooms whose pages are being filled."""
+    """Decode's scheduler, with two queues: rooms that wait for prefill's address, and rooms whose pages are being
+    filled."""
 
     def __init__(self, *words, **more):
         super().__init__(*words, **more)
@@ -351,7 +354,7 @@ class DecodeScheduler(Scheduler):
             self.wrong += bool((rank.memory.output_ids[entry["row"]] != request.seed % 1000).any())
 
     def _give_pages_to_somebody(self, entry):
-        """Poisons pages that were given back, and counts those to which something is still written."""
+        """Overwrites pages that were given back, and counts those that are written to afterwards."""
         for rank in self.ranks:
             rank.memory.poison(entry["pages"])
             rank.memory.states.poison(entry["states"])
@@ -381,7 +384,8 @@ class Pair:
             self.decode.add(request)
 
     def run(self, *requests):
-        """Begins the requests and turns until each has ended on both sides."""
+        """Begins these requests, and runs both schedulers until each request has ended on both sides. Returns the
+        outcomes."""
         self.begin(*requests)
         self.turn_until(lambda: all(len(request.ended) == 2 for request in requests))
         return [request.ended["decode"] for request in requests]
@@ -394,7 +398,7 @@ class Pair:
             self.decode.turn()
 
     def rooms(self):
-        """Rooms that the workers still have, by side."""
+        """Returns how many rooms the workers of each side still have."""
         return (
             [rank.manager.prefill.stats()["rooms"] for rank in self.prefill.ranks],
             [rank.manager.decode.stats()["turns"] for rank in self.decode.ranks],
@@ -407,5 +411,5 @@ class Pair:
 
 
 def right(pair):
-    """Whether no byte was wrong, and none was written to memory that had been given back."""
+    """Whether no byte was wrong, and nothing was written to memory that had been given back."""
     return (pair.decode.wrong, pair.decode.touched) == (0, 0)

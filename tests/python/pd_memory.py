@@ -1,5 +1,5 @@
-"""Memory of a rank of a PD engine: numpy arrays stand for its GPU memory, and each byte follows from the request, the
-layer, K or V, the head and the token."""
+"""Fake GPU memory of a rank of a prefill or decode engine, in numpy arrays. The value of each byte follows from
+request, layer, K or V, head and token."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ class Model:
         return self.is_mla and "mamba" in self.states
 
     def kv(self, seed, tokens):
-        """The KV of a request: [K and V, or one latent][layer][token][head][byte]."""
+        """Returns the KV of a request as an array [K and V, or one latent][layer][token][head][byte]."""
         kinds, heads = (1, 1) if self.is_mla else (2, self.heads)
         shape = kinds, self.layers, tokens, heads, self.head_bytes
         return np.random.default_rng(seed).integers(1, 255, shape, dtype=np.uint8)
@@ -62,19 +62,19 @@ class RankMemory:
         self.bootstrap_room = np.zeros((self.rows, ROW_ROOM), np.int64)
 
     def _places(self):
-        """(buffer, K or V, model layer) of each buffer: all K, then all V."""
+        """Yields (buffer, K or V, model layer) for each buffer: first all buffers of K, then those of V."""
         for i, buffer in enumerate(self.buffers):
             yield buffer, i // len(self.layers), self.layers[i % len(self.layers)]
 
     def write(self, kv, pages, first_token, end_token):
-        """Writes tokens of a request, as a forward does; `pages` are those of the whole request."""
+        """Writes the KV of tokens of a request, as a forward pass does; `pages` are the pages of the whole request."""
         size = self.model.page_tokens
         for buffer, kind, layer in self._places():
             for token in range(first_token, end_token):
                 buffer[pages[token // size], token % size] = kv[kind, layer, token, self.heads]
 
     def wrong(self, kv, pages, first_token, end_token):
-        """How many tokens do not have the bytes of the request; `pages` begin with that of `first_token`."""
+        """Returns how many tokens do not have the request's KV; `pages` begin with the page of `first_token`."""
         size, faults = self.model.page_tokens, 0
         for buffer, kind, layer in self._places():
             for token in range(first_token, end_token):

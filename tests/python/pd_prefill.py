@@ -1,4 +1,4 @@
-"""A prefill engine in a process of its own: what test_pd_loss.py starts and kills.
+"""A prefill engine as a program, which test_pd_loss.py starts and kills.
 
     pd_prefill.py PORT CHUNKS_MAX
 

@@ -1,12 +1,13 @@
-"""States of a rank of a PD engine: mamba's (one item of each request, each rank has its part of it), and pages of a
-sliding window or of an index. Each byte follows from the request, the layer and the place."""
+"""Fake states of a rank of a prefill or decode engine: of mamba (one item for each request, divided among the ranks),
+and pages of a sliding window or of an index. The value of each byte follows from request, layer and place."""
 
 import numpy as np
 
 ITEMS = 64
 POISON = 0xEE
 
-# Tensors of mamba: rows, widths over all ranks of the groups of a row, bytes of a unit. The first is a convolution.
+# Each tensor of mamba's states as (rows, units of each group of a row over all ranks, bytes of a unit). The first
+# tensor is the convolution's.
 MAMBA = (3, (4, 4, 8), 4), (1, (8,), 16)
 PAGE_BYTES = {"swa": 32, "dsa": 24}
 
@@ -29,7 +30,7 @@ class Tensor:
         self.items = np.full((ITEMS, *item), POISON, np.uint8)
 
     def value(self, seed, place):
-        """The bytes that the model computes for an item: for mamba one item of the request, otherwise the page at
+        """Returns the bytes that the model computes for an item: for mamba the request's only item, else the page at
         `place` of the request's sequence."""
         name = [seed, sum(self.kind.encode()), self.layer, place]
         if self.part is None:
@@ -40,7 +41,8 @@ class Tensor:
 
 
 class StateMemory:
-    """All components of one rank. Items of a request are lists (first place, items), one for each component."""
+    """The state components of one rank. The items of a request are a list of (first place, items), one for each
+    component."""
 
     def __init__(self, kinds, layers, tp, tp_size):
         self.kinds = kinds
@@ -98,7 +100,7 @@ class StateMemory:
 
 
 def places_of(kind, prefix_tokens, tokens, page_tokens, window_tokens):
-    """(first place, number of items) of a request's component, as SGLang's schedulers choose them."""
+    """Returns (first place, number of items) for a component of a request, as SGLang's schedulers choose them."""
     end = -(-tokens // page_tokens)
     if kind == "mamba":
         return 0, 1

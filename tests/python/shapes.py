@@ -1,4 +1,4 @@
-"""Kinds of host pools by name: every layout of MHA and of MLA, and what SGLang has beside them."""
+"""Kinds of host pools by name: every layout of MHA and of MLA, and SGLang's other pools."""
 
 import pytest
 from host_pools import MHA_LAYOUTS, MLA_LAYOUTS, AsymmetricPool, FlatOnlyPool, MhaPool, MlaPool
@@ -18,6 +18,6 @@ NODES = pytest.mark.parametrize("there", [0, 1], ids=["one-node", "two-nodes"])
 
 
 def pool_of(shape, **sizes):
-    """A pool of this shape, and the config of an engine with it."""
+    """Returns a pool of this shape, and the config of an engine with this pool."""
     kind, layout, mla = POOLS[shape]
     return kind(layout, **sizes), {"is_mla_model": mla, "model_name": shape}

@@ -1,4 +1,4 @@
-"""Tests of the arguments that C++ code takes from Python: it believes nothing that it can check itself."""
+"""Tests that the C++ code checks every argument from Python that it can check."""
 
 import gc
 import math
@@ -134,7 +134,8 @@ def test_a_timeout_is_a_number_of_seconds(client):
 
 
 class MadeOnDemand:
-    """A sequence of pages that nobody else holds: each is made when it is asked for, and gone when nobody holds it."""
+    """A sequence that makes each page when it is asked for and keeps no reference, so that the page is freed when the
+    caller drops it."""
 
     def __init__(self, count):
         self.count = count
@@ -216,7 +217,7 @@ def test_memory_of_objects_is_refused(client, kind):
     assert client.set(SPACE, ["numbers"], [named])[0].ok
 
 
-# Deadlines of calls with many arguments
+# Tests of the deadlines of calls with many arguments
 
 
 def test_of_a_million_keys_nothing_is_made_after_the_deadline(client):

@@ -16,7 +16,7 @@ NAMES = ["hicache_exists", "hicache_get", "hicache_get_other_host", "hicache_req
 
 
 def run(model, *words, engine="hicache"):
-    """Runs the benchmark. Returns its rows, and its output on stderr."""
+    """Runs `peercache bench` for an engine. Returns its rows, and its output on stderr."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PEERCACHE_")}
     short = ["--rounds", "1", "--calls", "1", "--model", model, "-o", "json"]
     done = subprocess.run([CLI, "bench", engine, *short, *words], text=True, capture_output=True, timeout=280,
@@ -76,7 +76,7 @@ def test_a_load_that_moves_nothing_has_wrong_bytes(ring):
 
 @pytest.fixture
 def simulated(ring):
-    """A function that makes simulated ranks at the ring's nodes; `halves` 1 makes ranks of MLA."""
+    """A function that makes simulated ranks at the ring's nodes; with `halves=1` they are ranks of an MLA model."""
     made = []
 
     def make(halves, ranks=1, rank=0):
@@ -92,7 +92,8 @@ def simulated(ring):
 
 
 def test_nothing_of_an_earlier_round_passes_for_a_read(simulated):
-    """Rounds whose gets move nothing must have only wrong bytes, and each of the last batches must be looked at."""
+    """If gets move nothing, every byte of the last batches must be found wrong: each round must clear the memory, and
+    compare each of these batches."""
     rank = simulated(halves=2)
     rank.store("here", 2)
     for calls in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Tests how `peercache._native` takes calls: arguments by place and by name, conversions, lives of objects."""
+"""Tests of how `peercache._native` takes calls: positional and named arguments, conversions, lifetimes of objects."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""Tests of Client.clear: whose pages it withdraws, and when it is certain."""
+"""Tests of Client.clear: whose pages a clear withdraws, and when it is certain."""
 
 import numpy
 import pytest
@@ -49,8 +49,8 @@ def test_a_clear_that_is_not_certain_is_false_and_says_why(fragile_ring, connect
 
 
 def test_a_clear_is_not_certain_while_another_process_has_a_lost_nodes_name(fragile_ring, connect, tmp_path):
-    """The process that had the lost node's name first may only be frozen, and then serve its clients beside its
-    namesake."""
+    """The first process of the lost node's name may only be frozen, and may later serve its clients beside the new
+    process."""
     ring = fragile_ring(2)
     client = connect(ring[1], members=2)
     space = client.space("namesake")

@@ -254,13 +254,14 @@ def test_close_while_others_call_ends_their_calls_first(ring, connect):
 
 
 def goes_on_during(call, node):
-    """Whether other threads of Python go on while the frozen `node` holds the call up; one of them thaws the node."""
+    """Makes a call that the frozen `node` delays. Returns whether another Python thread ran meanwhile; this thread
+    thaws the node."""
     begun, went_on = threading.Event(), threading.Event()
 
     def other():
         assert begun.wait(10)
         for _ in range(10):
-            time.sleep(0.001)  # Each sleep gives the GIL up, and this thread has to get it back.
+            time.sleep(0.001)  # Each sleep releases the GIL, which this thread must then get again.
         went_on.set()
         node.thaw()
 
@@ -275,7 +276,7 @@ def goes_on_during(call, node):
 
 
 def test_other_threads_go_on_during_a_call(fragile_ring, connect):
-    """Every call that can wait for a node must give the GIL up."""
+    """Every call that can wait for a node must release the GIL."""
     node = fragile_ring(1)[0]
     client = connect(node)
     space, small = client.space("gil"), page(14)
@@ -320,7 +321,7 @@ def test_status_and_origin_have_the_words_of_the_library():
 
 
 def some_memory(kind):
-    """Memory to register and to read into, of one kind, and the array that has its bytes."""
+    """Returns memory of one kind, to register and to read into, and an array of its bytes."""
     array = numpy.zeros(PAGE, numpy.uint8)
     if kind == "tensor":
         return pytest.importorskip("torch").from_numpy(array), array

@@ -18,7 +18,7 @@ from peercache.connector.prefix_match import leading_run
 
 @pytest.fixture
 def serve():
-    """A function that makes engines, which end with the test."""
+    """A function that makes engines with a connector, which end with the test."""
     engines = []
 
     def make(node, model=None, members=0, **more):
@@ -33,7 +33,7 @@ def serve():
 
 
 def store(engine, tokens, request="store", first_page=0, token_page=0):
-    """Computes the prompt's pages from `token_page` on, stores them, and waits until other hosts can find them."""
+    """Computes a prompt's pages from `token_page` on, stores them, and waits until other hosts can find them."""
     pages = len(tokens) // PAGE_TOKENS - token_page
     for page, span in mapping_of(first_page, pages, token_page):
         engine.compute(page, tokens[: span.stop])
@@ -45,7 +45,8 @@ def store(engine, tokens, request="store", first_page=0, token_page=0):
 
 
 def trace():
-    """Requests as lists of tokens, from the file like Mooncake's trace that TRACE_FILE names, or generated."""
+    """Returns requests as lists of tokens: from the file that TRACE_FILE names (in the format of Mooncake's traces), or
+    generated."""
     path = os.environ.get("TRACE_FILE")
     if path is None:
         yield from conversations(200, seed=7)
@@ -119,7 +120,7 @@ def test_a_long_prompt_that_nobody_stored_costs_few_questions():
 
 
 def test_chunks_of_one_request_are_stored_as_they_are_computed(ring, serve):
-    """With chunked prefill each call has the whole prompt so far, and some of its pages."""
+    """With chunked prefill, each store call has the whole prompt so far, but only the pages of one chunk."""
     model, tokens = fresh_model(), prompt(30, 12) + [1, 2]
     writer, reader = serve(ring[0], model, 2), serve(ring[1], model, 2)
     futures = []

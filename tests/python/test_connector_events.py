@@ -38,7 +38,7 @@ def test_only_the_first_rank_of_a_connector_speaks(ring, listen):
 
 
 class Notes:
-    """Stands in for the events, and keeps what the connector notes."""
+    """A fake publisher of KV events, which records what the connector reports."""
 
     def __init__(self):
         self.runs = []

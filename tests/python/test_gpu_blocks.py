@@ -1,4 +1,4 @@
-"""Tests of what an engine's own KV events say of its GPU, without a node."""
+"""Tests, without a node, of what a client learns from an engine's own KV events about the blocks on its GPU."""
 
 import hashlib
 import sys
@@ -13,7 +13,7 @@ from peercache.kv_events.gpu_blocks import GpuBlocks, GpuFollower, follow, reach
 
 
 class Node:
-    """A client that keeps what it is told."""
+    """A fake client that records what it is told."""
 
     def __init__(self):
         self.held, self.ranks = set(), set()
@@ -26,7 +26,7 @@ class Node:
 
 
 def chain(pages):
-    """The keys of pages of one prompt, and their hashes as events have them."""
+    """Returns the keys of a prompt's pages, and the pages' hashes as events have them."""
     keys, last = [], b""
     for page in pages:
         last = hashlib.sha256(last + b"".join(token.to_bytes(4, "little") for token in page)).digest()
@@ -44,7 +44,7 @@ def stored(blocks, parent, tokens, medium="GPU"):
 
 @pytest.fixture
 def publisher():
-    """A socket that publishes as SGLang's does, an endpoint at which a follower reaches it, and a client."""
+    """A socket that publishes events as SGLang does, its endpoint, and a fake client."""
     import zmq
 
     context = zmq.Context()
@@ -81,8 +81,8 @@ def test_other_media_are_none_of_its_business():
 
 def test_a_block_that_cannot_be_named_is_left_out_and_counted():
     node, blocks = made()
-    blocks.take(0, [0.0, [stored(BLOCKS[1:2], BLOCKS[0], [3, 4])]])  # Nobody has told of its parent.
-    blocks.take(1, [0.0, [stored([BLOCKS[0] + 1], None, [1, 2])]])  # A hash that is made in another way.
+    blocks.take(0, [0.0, [stored(BLOCKS[1:2], BLOCKS[0], [3, 4])]])  # No event has told of its parent.
+    blocks.take(1, [0.0, [stored([BLOCKS[0] + 1], None, [1, 2])]])  # A hash that is not SGLang's.
     blocks.take(2, [0.0, [stored(BLOCKS[:2], None, [1, 2, 3])]])  # Tokens are missing.
     assert node.held == {KEYS[0]} and blocks.left_out == 3
 

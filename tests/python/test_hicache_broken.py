@@ -1,4 +1,4 @@
-"""Tests of calls and host pools that make no sense: each key is a miss, and no call raises or returns None."""
+"""Tests of invalid calls and host pools: each key must be a miss, and no call may raise or return None."""
 
 from types import SimpleNamespace
 
@@ -49,7 +49,7 @@ def test_broken_transfers_are_misses(ring, engine, kind):
 
 
 def unchecked_pieces(pool, page):
-    """The parts of a page with the addresses that SGLang computes, also for a page beyond the pool."""
+    """Returns a page's parts with the addresses that SGLang computes, even for a page outside the pool."""
     size = pool.size_per_token * pool.page_size // 2
     base = pool.kv_buffer.data_ptr()
     v_offset = pool.kv_buffer[0].numel() * pool.itemsize
@@ -72,7 +72,7 @@ def test_a_store_without_a_host_pool_misses(ring, engine):
 
 
 def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog, monkeypatch):
-    # Other tests may have logged this fault within the last minute, and then it is not logged again.
+    # Forgets logged faults: a fault that another test has logged within the last minute would not be logged again.
     monkeypatch.setattr(guard, "_said_at", {})
     pool = MhaPool()
     store = engine(ring[0], pool)
@@ -81,7 +81,7 @@ def test_a_pool_that_raises_is_a_miss_and_no_exception(ring, engine, caplog, mon
         raise RuntimeError("the pool is broken")
 
     pool.get_page_buffer_meta = broken
-    # Indices that are not a page, since for whole pages the pool is not asked again after its registration.
+    # Uses indices of less than a page: for whole pages the store computes addresses without asking the pool.
     no_page = pool.indices([0]).flip(0)
     for _ in range(3):
         assert store.batch_get_v1(fresh_keys(1), no_page) == [False]
@@ -99,7 +99,7 @@ def test_a_pool_of_no_known_kind_breaks_no_registration_by_name(ring, engine):
 
 
 def strided(page):
-    """A tensor of a page's size whose elements do not lie side by side."""
+    """Returns a tensor of a page's size that is not contiguous."""
     return torch.zeros(2 * page.numel(), dtype=page.dtype)[::2]
 
 

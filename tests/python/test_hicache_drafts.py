@@ -1,4 +1,5 @@
-"""Tests of drafts of engines whose attention is MLA: SGLang backs up only the first rank of these."""
+"""Tests of pages of draft models beside a target model with MLA, for which SGLang backs up only the first rank's
+pages."""
 
 import sys
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ EAGLE = {"model_path": "kimi", "speculative_draft_model_path": "an eagle for it"
 
 @pytest.fixture
 def command_line(monkeypatch):
-    """A function that sets the command line with which SGLang seems to be started."""
+    """A function that makes the process's command line look like one of SGLang."""
 
     def says(arguments):
         module = SimpleNamespace(get_global_server_args=lambda: SimpleNamespace(**arguments))
@@ -24,7 +25,7 @@ def command_line(monkeypatch):
 
 
 def ranks_of(engine, node, name, pools, mla=True, **extra):
-    """The ranks of an engine, each with KV and a draft pool."""
+    """Makes the ranks of an engine, each with a pool of KV and a draft pool."""
     made = []
     for rank, pool in enumerate(pools):
         kv = MlaPool(seed=1) if mla else MhaPool(seed=10 + rank)
@@ -35,11 +36,11 @@ def ranks_of(engine, node, name, pools, mla=True, **extra):
     return made
 
 
-# Drafts as flat pages, as HiRadixCache's controller moves them
+# Tests of drafts as flat pages, as HiRadixCache's controller moves them
 
 
 def flat_drafts(stores):
-    """Tells for each rank which flat draft pages, put by the first rank, it reads with the right bytes."""
+    """Puts flat draft pages by the first rank. Returns for each rank which of them it reads with the right bytes."""
     keys = [f"{key}.draft" for key in fresh_keys(2)]
     pages = [torch.arange(64.0) + 64 * i for i in range(2)]
     assert stores[0].batch_set(keys, pages)
@@ -76,11 +77,11 @@ def test_a_draft_beside_heads_is_each_ranks_own_whatever_is_said(ring, engine, c
     assert flat_drafts(stores) == [[True] * 2, [False] * 2]
 
 
-# Drafts of the unified tree: named pools whose pages come with those of KV
+# Tests of drafts of SGLang's unified tree: named pools whose pages are moved together with those of KV
 
 
 class FlatMhaPool(MhaPool):
-    """A pool of MHA that does not say where its pages lie."""
+    """A pool of MHA that does not tell the addresses of its pages."""
 
     def __getattribute__(self, name):
         if name == "get_page_buffer_meta":
@@ -102,7 +103,7 @@ def back_up(store, draft, keys, pages, of_draft=None):
 
 
 def fetched(store, draft, keys, pages):
-    """How many pages a fetch of one rank brings: the smaller of the leading runs of KV and draft."""
+    """Returns how many leading pages of both KV and draft one rank gets."""
     kv = store.batch_get_v1(keys, MlaPool().indices(pages))
     drafts = store.batch_get_v2([draft_transfer(keys, draft, pages)])["draft"]
     return min([*kv, False].index(False), [*drafts, False].index(False))

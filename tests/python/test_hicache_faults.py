@@ -1,4 +1,5 @@
-"""Tests of the storage backend while nodes die, freeze and restart: calls give misses in time, and nothing else."""
+"""Tests of the storage backend while nodes die, freeze and restart: calls must return in time, and pages that cannot be
+had must be misses."""
 
 import ctypes
 import threading
@@ -20,7 +21,7 @@ PATTERN = 0xEE
 
 
 def big_pool(pages):
-    """A pool with pages of 2 MiB, in two parts of 1 MiB."""
+    """Returns a pool with pages of 2 MiB, in two parts of 1 MiB."""
     return MhaPool(pages=pages, page_size=16, layers=16, heads=8, head_dim=256)
 
 
@@ -33,7 +34,8 @@ def is_untouched(pool, pages):
 
 
 def get_in_thread(store, pool, keys, pages):
-    """Begins a get in a thread. Returns a function that waits for its answer and the time when it came."""
+    """Begins a get in a thread. Returns a function that waits for the get and returns its answer and the time of the
+    answer."""
     done = []
 
     def get():
@@ -62,7 +64,7 @@ def killed_within(ring, reader, pool, keys, targets, reached):
     with late_watch() as watch:
         begin, join = time.monotonic(), get_in_thread(reader, pool, keys, targets)
         while first_bytes(pool, reached).strip(bytes([PATTERN])) == b"" and time.monotonic() < begin + 5:
-            pass  # The loop does not sleep: a pause would take longer than the rest of the get.
+            pass  # Without a pause, which would take longer than the rest of the get.
         ring[1].kill()
         answer, end = join()
     assert end - begin < 2 + LATE_SECONDS + watch.stood_still(begin, end)
@@ -84,7 +86,7 @@ def test_a_node_that_dies_in_the_middle_of_a_get_writes_nothing_afterwards(fragi
         for there, page, bytes_wanted in zip(answer, targets, wanted):
             assert not there or pool.bytes_of(page) == bytes_wanted
         cut_short += not all(answer)
-        pool.wipe(targets)  # The wiped pages stand for pages that SGLang has given to other tokens after the get.
+        pool.wipe(targets)  # Wipes the pages, as when SGLang gives them to other tokens after the get.
         ring.restart(1)
         writer = engine(ring[1], source, 2)
         put(writer, source, keys, others)
@@ -117,7 +119,8 @@ def test_a_frozen_peer_is_a_list_of_false_before_the_deadline(fragile_ring, engi
 
 
 def test_a_frozen_peer_costs_large_pages_one_deadline_together(fragile_ring, engine, monkeypatch):
-    """Large pages are asked for in several questions, and set in several calls; all of these share one deadline."""
+    """The backend asks for large pages in several questions, and sets them in several calls, which must share one
+    deadline."""
     monkeypatch.setattr(host_pool, "page_bytes_max", 1 << 20)
     monkeypatch.setattr(pieces, "PIECE_BYTES", 256 << 10)
     ring = fragile_ring(2, pool="128MiB")
@@ -232,7 +235,7 @@ def test_a_call_has_one_deadline_however_many_questions_it_asks(ring, engine, ca
     backend = store._backend
     slow = backend.client.native = SlowNative(backend.client.native, pause=0.2)
     CALLS[call](store, keys)
-    # The first question took 0.2 s of the deadline of 0.3 s.
+    # The first question took 0.2 s of the deadline of 0.3 s, so later ones may get at most 0.1 s.
     assert len(slow.given) >= 2 and max(slow.given) <= 0.3 and max(slow.given[1:]) <= 0.1
 
 
@@ -251,8 +254,8 @@ def test_a_frozen_peer_costs_named_pools_one_deadline_together(fragile_ring, eng
 
 
 def longest_wait(store, pool):
-    """The seconds that the longest questions of a prefetch of 1,024 tokens may take, by `batch_exists`,
-    `batch_exists_v2` and `batch_get_v2`."""
+    """Returns the most seconds that `batch_exists`, `batch_exists_v2` and `batch_get_v2` give to one question in a
+    prefetch of 1,024 tokens."""
     keys = fresh_keys(1024 // pool.page_size)
     native = store._backend.client.native
     watched = store._backend.client.native = SlowNative(native, pause=0)
@@ -270,8 +273,8 @@ def longest_wait(store, pool):
 
 
 def test_a_call_takes_no_longer_than_the_tree_waits_that_made_it(ring, engine):
-    """SGLang's unified tree gives a prefetch up after 1 s and 0.25 s for each 1,024 tokens, its radix tree after 2 s
-    and 0.1 s."""
+    """SGLang's unified tree gives up a prefetch after 1 s plus 0.25 s for each 1,024 tokens, its radix tree after 2 s
+    plus 0.1 s."""
     pool, timeout = MhaPool(), {"client.timeout": "10s"}
     in_radix_tree = engine(ring[0], pool, extra=timeout)
     assert [round(s, 1) for s in longest_wait(in_radix_tree, pool)] == [2.1, 2.1, 2.0]
@@ -287,8 +290,8 @@ def test_a_call_takes_no_longer_than_the_tree_waits_that_made_it(ring, engine):
 
 
 def test_copies_that_are_slow_end_with_the_deadline(ring, engine):
-    """The pool takes all of the time for its second page: pages that are not copied by then are misses, and their
-    memory is untouched."""
+    """The copy of the pool's second page takes all the time. Pages that are not copied by the deadline must be misses,
+    with their memory untouched."""
     pool, keys, copied = FlatOnlyPool(), fresh_keys(8), []
     store = engine(ring[0], pool, extra={"client.timeout": "2s"})
     put(engine(ring[0], pool), pool, keys, range(8))
@@ -315,7 +318,8 @@ def test_copies_that_are_slow_end_with_the_deadline(ring, engine):
 
 
 def test_a_clear_is_false_while_a_node_is_out_that_may_come_back(fragile_ring, engine, caplog):
-    """A node that is frozen for so long that the cluster expels it keeps its pages, and they come back with it."""
+    """A node that was frozen until the cluster expelled it still has its pages, which are hits again once it is
+    back."""
     ring = fragile_ring(3)
     pool = MhaPool()
     writer, reader, keys = engine(ring[1], pool), engine(ring[0], pool), fresh_keys(8)
@@ -373,8 +377,8 @@ def test_a_clear_ends_in_time_and_is_heard_of_later(fragile_ring, engine):
 
 
 def test_a_clear_after_a_restart_of_engine_and_node_withdraws_what_the_disk_kept(fragile_ring, engine, tmp_path):
-    """An engine gets new weights under an old name: neither the engine nor the node that kept the pages knows that,
-    so only a clear withdraws them."""
+    """A model got new weights under its old name. Neither the engine nor the node with the old pages notices that, so
+    only a clear withdraws these pages."""
     flags = ["--disk-path", str(tmp_path / "disks"), "--disk-size", "256MiB", "--disk-bucket-size", "1MiB"]
     ring, pool, keys = fragile_ring(2, flags=flags), MhaPool(), fresh_keys(8)
     writer = engine(ring[1], pool)

@@ -1,4 +1,5 @@
-"""Tests of pages that are larger than a page of the cache: a read gives all of a page, of one writer, or nothing."""
+"""Tests of engine pages that are larger than a page of the cache and are stored in pieces: a read must give a whole
+page of one writer, or a miss."""
 
 import random
 import threading
@@ -54,7 +55,8 @@ def test_large_pages_are_read_back_and_no_others_are_touched(ring, engine, small
 
 
 def test_a_state_of_183_mib_is_kept_beside_its_kv(fragile_ring, engine):
-    """Moves a GDN model at TP 1 as the hybrid controller does: KV page by page, and the state of the last page."""
+    """Stores and reads a GDN model at TP 1 as SGLang's hybrid controller does: KV page by page, and the state of the
+    last page."""
     ring, sizes = fragile_ring(2, pool="256MiB"), {"temporal": (10, 1024, 1024 * 3), "conv": (4, 1 << 18), "pages": 1}
     states = [StatePool(seed=1, **sizes), StatePool(seed=2, **sizes)]
     pools, keys = [MhaPool(), MhaPool()], fresh_keys(4)
@@ -98,7 +100,7 @@ def test_pages_of_more_than_a_gib_are_refused(ring, engine, caplog, name):
 
 
 def piece_keys(store, keys):
-    """The key space of the pieces, and the keys of all pieces that can be found now."""
+    """Returns the key space of the pieces, and the keys of all pieces that are found now."""
     pool = store._pools["kv"]
     large, limit = pool.large(pool.own), store._backend.deadline()
     native = store._backend.client.native
@@ -106,7 +108,7 @@ def piece_keys(store, keys):
 
 
 def lose(store, pool, keys, lost):
-    """Evicts pieces of the pages of `keys`; `lost` are positions in the list of all their pieces."""
+    """Evicts pieces of the pages of `keys`; `lost` are indices into the list of all pieces of these pages."""
     space, names = piece_keys(store, keys)
     assert store._backend.client.native.remove([space], [names[i] for i in lost]).ok == [True] * len(lost)
 
@@ -144,7 +146,7 @@ def test_pieces_of_two_writers_are_never_one_page(ring, engine, small_limits):
 
 
 def test_without_versions_they_would_be(ring, engine, small_limits, monkeypatch):
-    """Without versions the pages of two writers are mixed, so the version is what keeps the writers apart."""
+    """Without versions, pages must be mixed of two writers: this shows that the version is what prevents it."""
     monkeypatch.setattr(large_pages, "new_version", lambda: bytes(16))
     found, wanted = after_a_loss_and_another_writer(ring, engine)
     assert found not in wanted
@@ -185,7 +187,7 @@ def test_two_engines_that_write_the_same_pages_at_once_mix_nothing(ring, engine,
 
 
 def test_a_head_of_another_length_or_kind_is_a_miss(ring, engine, small_limits):
-    """Under a head's key lie bytes that no writer of large pages put there."""
+    """The tested bytes are at the key of a large page's head, but no writer of large pages has stored them."""
     pool = MhaPool()
     store, keys = engine(ring[0], pool), fresh_keys(3)
     put(store, pool, keys[:1], [0])
@@ -272,7 +274,7 @@ def test_all_questions_of_a_call_have_one_deadline(ring, engine, small_limits):
 
 
 def test_flat_pages_stay_within_the_cache_s(ring, engine, small_limits, caplog):
-    """Without interface_v1 KV is moved as flat tensors; named pools are moved by address all the same."""
+    """Without interface_v1, SGLang passes KV as flat tensors, and named pools by address."""
     store, state, keys = engine(ring[0], MhaPool(), extra={"interface_v1": 0}), StatePool(), fresh_keys(1)
     assert 'pool kv is not kept in L3: a flat page has 1536 bytes: add "interface_v1": 1' in caplog.text
     store.register_mem_host_pool_v2(state, "mamba")

@@ -1,4 +1,4 @@
-"""Tests of attaching and detaching at run time: a backend leaves nothing behind in the engine's process."""
+"""Tests of attaching and detaching the backend at run time: it must leave nothing behind in the engine's process."""
 
 import gc
 import os
@@ -20,7 +20,8 @@ STATES = StatePool()
 
 
 def belongings():
-    """How much this process holds of each kind of resource that a store takes: threads, descriptors, shared memory."""
+    """Returns how much of each kind of resource that a store uses this process has: threads, descriptors, shared
+    memory."""
     maps = pathlib.Path("/proc/self/maps").read_text()
     return {
         "threads": len(os.listdir("/proc/self/task")),
@@ -31,8 +32,8 @@ def belongings():
 
 
 def no_more_than(before):
-    """Whether this process holds no more of any kind than `before`; it may hold less, since things that another test
-    left behind may end in the meantime."""
+    """Whether this process has no more of any kind of resource than `before`. It may have less, because leftovers of
+    other tests may have ended."""
     now = belongings()
     return all(now[kind] <= count for kind, count in before.items())
 
@@ -59,8 +60,7 @@ def cycle(ring, pool, index):
 
 
 def cycle_v2(ring, pool, index):
-    """Attaches a store with named pools, uses and detaches it: one pool is the host pool, the other has states
-    beside it."""
+    """Attaches a store with two named pools (the host pool and a pool of states), uses it, and detaches it."""
     store, keys = make_store(ring[index % 2], pool), fresh_keys(2)
     for name, each in (("kv", pool), ("mamba", STATES)):
         store.register_mem_host_pool_v2(each, name)
@@ -78,7 +78,7 @@ def cycle_v2(ring, pool, index):
 @pytest.mark.parametrize("one", [cycle, cycle_v2])
 def test_a_hundred_attachments_leave_nothing_behind(ring, held, one):
     pool = MhaPool()
-    for index in range(4):  # The first rounds take memory that the process takes only once.
+    for index in range(4):  # The first rounds also allocate memory that the process allocates only once.
         one(ring, pool, index)
     gc.collect()
     before, memory = belongings(), resident_kib()
@@ -126,8 +126,8 @@ def test_what_a_store_registers_it_gives_back(ring, held):
 
 @pytest.mark.timed
 def test_memory_that_a_call_may_write_to_stays_registered(ring, held, monkeypatch):
-    """A get does not end in time: its pool's memory is given back only later, and no other memory at the same
-    addresses is taken for it before."""
+    """After a get that was cut short may still write, its pool's memory stays registered until the get has ended, and
+    must not be taken for other memory at the same addresses."""
     monkeypatch.setattr(backend, "CLOSE_SECONDS", 0)
     pools = [MhaPool() for _ in range(4)]
     first, second, named, other = [pool.kv_buffer.data_ptr() for pool in pools]
@@ -182,7 +182,7 @@ def test_an_attached_store_is_used_by_threads_that_outlive_it(ring):
 
 
 def test_memory_of_a_group_and_its_anchor_is_registered_once(ring, held):
-    """SGLang registers the KV's memory twice: as a group, and as the pool named kv in it. To pin hundreds of GiB a
+    """SGLang registers the KV's memory twice: as a group, and as the pool `kv` in the group. Pinning hundreds of GiB a
     second time would take seconds."""
     pool, state = MhaPool(), StatePool()
     group = SimpleNamespace(**vars(pool), anchor_entry=SimpleNamespace(host_pool=pool),

@@ -1,5 +1,5 @@
-"""Tests of every method of the storage backend, for every layout of MHA and MLA, on one node and on two. Methods of
-named pools are tested in test_hicache_v2.py."""
+"""Tests of every method of the storage backend, for every layout of MHA and MLA, on one node and on two nodes.
+test_hicache_v2.py tests the methods for named pools."""
 
 from types import SimpleNamespace
 
@@ -62,7 +62,7 @@ TARGETS = {
 
 @pytest.mark.parametrize("kind", TARGETS)
 def test_two_pages_are_not_read_into_the_same_memory(ring, engine, kind):
-    """Old versions of SGLang pass one tensor for all keys, which can hold only one page at the end."""
+    """Old versions of SGLang pass one tensor for all keys. It can hold only one page, so other keys must be misses."""
     pool = MhaPool()
     store = engine(ring[0], pool, extra={"interface_v1": 0})
     keys, flat = fresh_keys(3), [pool.get_data_page(p * pool.page_size) for p in range(3)]
@@ -190,7 +190,7 @@ def test_stats_have_each_pool_of_a_v2_call(ring, engine, shape, there):
 
 
 def transfers_of(pools, keys):
-    """Transfers of all pages of KV, and of the last two pages of the other pools."""
+    """Returns transfers of all pages of KV, and of the last two pages of the other pools."""
     chosen = {name: keys if name == "kv" else keys[-2:] for name in pools}
     return [SimpleNamespace(name=name, keys=some, host_indices=pools[name].indices(range(len(some))),
                             hit_policy="all_pages" if name == "kv" else "trailing_pages", indices_from_pool=None)
@@ -236,7 +236,7 @@ def test_flat_pages_of_a_logical_pool_have_no_bytes_and_are_there(ring, engine):
 
 
 def test_a_draft_page_is_no_block_of_the_target(ring, engine):
-    """Routers are told of pages of KV only, although the page of a draft has the same hash."""
+    """KV events tell routers of pages of KV only, although the page of a draft has the same hash."""
     pool, told = MhaPool(), []
     store = engine(ring[0], pool, extra={"interface_v1": 0})
     store._events = SimpleNamespace(stored=lambda keys, *_: told.append(keys), close=lambda: None)
@@ -290,7 +290,7 @@ def all_are_misses(store, pool, keys, page):
 
 
 def test_after_close_a_logical_pool_is_a_miss_too(ring, engine):
-    """A logical pool's pages exist without a question to any node, yet not after `close`."""
+    """A logical pool's pages exist without asking any node, but must be misses after `close`."""
     pool = LogicalPool("page_first")
     store, keys = engine(ring[0], pool), fresh_keys(2)
     assert store.batch_exists(keys) == 2 and store.exists(keys[0])

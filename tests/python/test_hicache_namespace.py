@@ -1,4 +1,4 @@
-"""Tests that a page is a miss for an engine that differs in anything that decides what a page's bytes mean."""
+"""Tests that an engine misses the pages of an engine that differs in anything that decides what a page's bytes mean."""
 
 import sys
 from types import SimpleNamespace
@@ -15,8 +15,8 @@ from peercache.hicache.stored_pool import DRAFT_SHAPES_MAX
 BASE_CONFIG = {"tp_rank": 1, "tp_size": 4, "pp_rank": 0, "pp_size": 2, "attn_cp_rank": 0, "attn_cp_size": 2}
 BASE_SIZES = {"page_size": 4, "layers": 4, "heads": 4, "head_dim": 8}
 
-# For each field the changes of the config, of the host pool and of the JSON that make another value of it. A change
-# keeps the page's length where it can, so that only the key tells the pages apart.
+# For each field of the key space: changes of config, host pool and JSON that give it another value. Where possible the
+# page's length stays the same, so that only the key tells the pages apart.
 FIELDS = {
     "model": ({"model_name": "another"}, {}, {}),
     "tp_rank": ({"tp_rank": 2}, {}, {}),
@@ -54,7 +54,7 @@ def test_each_field_changed_alone_is_a_miss(ring, engine, field):
     assert stores[0].batch_get_v1(keys, pool.indices([2, 3])) == [True] * 2
     assert stores[1].batch_get_v1(keys, changed.indices(pages)) == [False] * 2
     assert [changed.bytes_of(p) for p in pages] == before
-    # Both stores keep pages under the same hashes, and each reads its own.
+    # Both stores put pages under the same hashes; each must then read its own.
     put(stores[1], changed, keys, pages)
     for store, own in zip(stores, pools):
         assert store.batch_get_v1(keys, own.indices([2, 3])) == [True] * 2
@@ -63,7 +63,7 @@ def test_each_field_changed_alone_is_a_miss(ring, engine, field):
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_no_field_runs_into_another(ring, field):
-    """The key spaces of all variants differ, so that no two variants have a digest of a page in common."""
+    """All variants must have different key spaces, so that the same page hash has a different key in each."""
     config, sizes, extra = FIELDS[field]
     spaces = []
     for one in ({}, {"changed": True}):
@@ -86,7 +86,8 @@ ATTRIBUTES = {
 @pytest.mark.parametrize("kind, name", [(kind, name) for kind, names in ATTRIBUTES.items() for name in names])
 @pytest.mark.parametrize("form", [ZERO_COPY, FLAT])
 def test_each_attribute_of_a_pool_changed_alone_is_another_key_space(kind, name, form):
-    """A single attribute makes another key space, even one that follows from other attributes in SGLang's own pools."""
+    """A change of a single attribute must change the key space, even of an attribute that in SGLang's pools follows
+    from others."""
     ranks = Ranks.of(config_of({}, is_mla_model=kind is MlaPool))
 
     def digests(value):
@@ -113,7 +114,7 @@ FP8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 
 
 def fp8_pool(kind, where):
-    """A pool of bytes that are this kind of fp8; `where` is the SGLang object that tells the kind."""
+    """Returns a pool of bytes that are this kind of fp8; `where` names the SGLang object that tells the kind."""
     pool, device_pool = MhaPool(dtype=torch.uint8), SimpleNamespace(dtype=f"torch.{kind}")
     if where == "in the host pool":
         pool.device_pool = device_pool
@@ -125,8 +126,8 @@ def fp8_pool(kind, where):
 @pytest.mark.parametrize("where", ["in the host pool", "in the entry of its group"])
 @pytest.mark.parametrize("kind", FP8)
 def test_pools_beside_fp8_are_of_its_kind_too(ring, engine, kind, where):
-    """DeepSeek-V4's pools and a draft's flat pages are bytes; the KV's device pool knows which kind of fp8 these
-    are."""
+    """The pools of DeepSeek-V4 and flat pages of a draft are stored as bytes; only the KV's device pool tells their
+    kind of fp8."""
     stores = [engine(ring[0], fp8_pool(each, where)) for each in FP8]
     (key,), side = fresh_keys(1), RowPool()
     for store in stores:
@@ -178,7 +179,7 @@ def transfer(name, keys, pool=None, pages=()):
 
 
 def mla_ranks(engine, node, name, pools):
-    """The ranks of an MLA engine that hold the same KV, each with one of `pools` beside it under the name `name`."""
+    """Makes the ranks of an MLA engine, all with the same KV, and each with one of `pools` as the named pool `name`."""
     stores = [engine(node, MlaPool(seed=1), is_mla_model=True, tp_rank=rank, tp_size=len(pools),
                      model_name=f"mla beside {name}") for rank in range(len(pools))]
     for store, pool in zip(stores, pools):
@@ -277,16 +278,15 @@ def test_drafts_of_ever_new_shapes_are_refused_at_last(ring, engine):
 
 
 def whole_heads(pools, page, half):
-    """The heads of a page over all ranks, as one list with the bytes of each head: the layout page_head keeps heads
-    apart."""
+    """Returns the bytes of each head of a page, over all ranks; in the layout page_head heads are separate."""
     return [bytes(pool.kv_buffer[half, page, head].contiguous().view(torch.uint8).flatten().tolist())
             for pool in pools for head in range(pool.head_num)]
 
 
 @pytest.mark.parametrize("writers, readers", [(8, 4), (4, 8), (4, 2), (2, 8), (8, 8)])
 def test_engines_of_different_tp_feed_each_other(ring, engine, writers, readers):
-    """Prefill has a TP of 8 and decode one of 4, or other sizes: pages are cut by groups of heads, so that each
-    reads the other's."""
+    """Prefill may have another TP size than decode, such as 8 and 4. Pages are cut by groups of heads, so that each
+    must read the other's pages."""
     heads = 8
 
     def ranks(count):

@@ -1,4 +1,4 @@
-"""Tests of named pools (v2): hit policies, pages that all pools have or none, and pools that share indices."""
+"""Tests of named pools (v2): hit policies, pages that either all pools or none have, and pools that share indices."""
 
 import ctypes
 import pathlib
@@ -22,7 +22,7 @@ def transfer(name, keys=None, indices=None, policy=ALL, source=None):
 
 
 class Hybrid:
-    """An engine with KV, an indexer (which needs all pages) and a state (which needs trailing pages)."""
+    """An engine with KV, an indexer (a hit needs all its pages) and a state (a hit needs its trailing pages)."""
 
     def __init__(self, engine, node, members=2):
         self.pools = {"kv": MhaPool(), "indexer": MlaPool(kv_cache_dim=8), "mamba": FlatOnlyPool()}
@@ -74,8 +74,8 @@ def test_a_trailing_pool_needs_the_pages_before_the_end(ring, engine):
 
 
 def test_pools_must_be_usable_at_the_same_end(ring, engine):
-    """The state exists for prefixes of 2 and of 5 pages, the indexer for all up to 4 pages: both are usable at the same
-    end only at 2."""
+    """The state exists for prefixes of 2 and 5 pages, the indexer for all prefixes up to 4 pages: only a prefix of 2
+    pages has both."""
     one = Hybrid(engine, ring[0])
     keys = fresh_keys(5)
     one.set("kv", keys, range(5))
@@ -157,8 +157,8 @@ def test_the_usable_prefix_is_what_trying_all_lengths_says(seed):
 
 
 class SpyingPool(MhaPool):
-    """A pool that keeps, in `asked`, the indices it was asked for, and takes only indices of whole pages. Pages in
-    `displaced` lie in each other's place."""
+    """A pool that records in `asked` the indices that it was asked for, and accepts only indices of whole pages. Pages
+    in `displaced` have exchanged their places."""
 
     displaced: dict = {}
 
@@ -193,7 +193,7 @@ def test_the_pool_of_the_example_is_asked_once_too(ring, engine):
 
 
 def test_a_pool_whose_pages_lie_in_no_rows_is_asked_in_each_call(ring, engine):
-    """Two pages far behind the first two do not lie where equal steps from those would lead."""
+    """The first two pages suggest that pages lie at equal distances, but two later pages do not."""
     few = {"pages": 1100, "page_size": 2, "layers": 1, "heads": 1}
     pool, target = SpyingPool(**few), MhaPool(**few)
     pool.displaced = {1098: 1099, 1099: 1098}
@@ -212,7 +212,7 @@ NO_PAGES = {
     "negative": torch.tensor([-4, -3, -2, -1]),
     "too few": torch.tensor([4, 5, 6, 7])[:3],
     "too many": torch.arange(4, 12),
-    # Tensors whose memory, read without regard to type or stride, looks like the tokens of a whole page.
+    # Tensors that do not index a whole page, but whose memory would look so if type or stride were ignored.
     "of 32 bits": torch.tensor([4, 0, 5, 0, 6, 0, 7, 0], dtype=torch.int32)[:4],
     "every second one": torch.tensor([4, 5, 6, 7, 0, 0, 0, 0])[::2],
     "on a device": torch.arange(4, 8, device="meta"),
@@ -253,7 +253,7 @@ def test_the_pool_has_the_word_about_indices_that_are_not_as_usual(ring, engine,
 
 @pytest.mark.parametrize("page_size", [4, 64])
 def test_a_pool_that_reckons_with_tensors_is_read_in_place(ring, engine, page_size):
-    """The pool is as large as its parts say: its `size_per_token` is the size of a page."""
+    """The pool's size must be computed from its parts, because its `size_per_token` is the size of a page."""
     pools = [RowPool(row_bytes=2 << 20, layers=1, pages=6, page_size=page_size) for _ in range(2)]
     stores = [engine(ring[i], pool, 2) for i, pool in enumerate(pools)]
     host = stores[0]._pools["kv"].host
@@ -305,7 +305,7 @@ def test_a_pool_whose_memory_is_not_found_is_never_said_to_be_there(ring, engine
 
 @pytest.mark.parametrize("interface_v1", [1, 0])
 def test_a_pool_whose_indexer_is_in_no_page_is_not_kept(ring, engine, caplog, interface_v1):
-    """A hit of such a pool would be KV beside whatever the indexer's rows hold, so the pool is refused."""
+    """The store must refuse such a pool: a hit would restore the KV, but not the indexer's rows beside it."""
     pool = NsaPool()
     store = engine(ring[0], pool, is_mla_model=True, extra={"interface_v1": interface_v1})
     told = [r for r in caplog.records if r.levelname == "ERROR" and "index_k_with_scale_buffer" in r.message]
@@ -347,8 +347,8 @@ class Group:
 
 
 def test_a_group_has_the_shape_of_its_anchor(ring, engine):
-    """Pools with other layers and heads of the same total size are told apart, and a group finds the pages of its
-    anchor."""
+    """Pools with different layers and heads but equal total size must have different keys, and a group must find the
+    pages of its anchor."""
     pools = [MhaPool(heads=4, head_dim=8), MhaPool(heads=8, head_dim=4)]
     stores = [engine(ring[0], Group(pool)) for pool in pools]
     keys = fresh_keys(1)

@@ -1,4 +1,4 @@
-"""Tests of how a storage backend starts, from an engine's JSON: with or without a node, SGLang and torch."""
+"""Tests of how a storage backend starts from an engine's JSON, with and without a node, SGLang and torch."""
 
 import json
 import pathlib
@@ -79,7 +79,7 @@ def test_a_value_of_a_wrong_form_is_told_with_what_is_allowed(key, value, allowe
 
 
 def nested(key, value):
-    """The setting `key` as nested tables, one for each part of the key."""
+    """Returns the setting `key` as nested tables, one for each part of the dotted key."""
     first, _, rest = key.partition(".")
     return {first: nested(rest, value) if rest else value}
 
@@ -104,7 +104,7 @@ def test_values_of_the_right_form_are_taken():
 
 
 def test_a_node_whose_name_nobody_knows_is_a_miss():
-    """The host name is too long for DNS, so that no server is asked for it."""
+    """The host name is too long for DNS, so no server is asked for it."""
     store = PeerCacheStore(config_of({"client.node_host": "a" * 64}), {})
     assert store.exists("a") is False
     store.close()
@@ -194,7 +194,7 @@ def test_ranks_with_an_embedded_node_share_the_first_ones(bind):
 
 
 def test_the_first_set_of_a_rank_beside_an_embedded_node_is_kept():
-    """A rank's first pages often come before its client could find the node of another rank by itself."""
+    """A rank may set its first pages before its client has found the node that another rank embeds."""
     extra = {"interface_v1": 1, "embedded": True, "pool.size": "16MiB", "log.level": "error",
              "cluster.name": "embedded-first-set", "net.data_port": 0, "net.http_port": 0, "net.lookup_port": 0}
     for _ in range(5):

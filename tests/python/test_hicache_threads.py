@@ -1,4 +1,5 @@
-"""Tests one store with a thread for each kind of call at once: prefetch, IO and backup threads and the scheduler."""
+"""Tests of one store that SGLang's threads call at the same time: prefetch, IO and backup threads, and the
+scheduler."""
 
 from types import SimpleNamespace
 
@@ -13,9 +14,9 @@ BATCH = 16
 
 
 class BusyStore:
-    """A store whose pages another store has put. Each kind of call has targets of its own in the pools; the bytes of
-    all pages are those of the pools' first batch. `may_miss` says that pages may be missing, because the test clears
-    the space at the same time."""
+    """A store that reads pages which another store has put, and sets more. Each kind of call uses pages of its own in
+    the pools; all pages have the bytes of the pools' first batch. With `may_miss` pages may be missing, because the
+    test clears the space at the same time."""
 
     def __init__(self, ring, engine, may_miss):
         self.pools = {"kv": big_enough(), "swa": big_enough()}
@@ -54,7 +55,7 @@ class BusyStore:
 
     def get_v1(self, keys=None, batch=1, what="get_v1"):
         pages = range(batch * BATCH, (batch + 1) * BATCH)
-        # The pages are wiped, so that bytes of an earlier read cannot pass for bytes of this read.
+        # Wipes the pages, so that bytes of an earlier read are not taken for those of this read.
         self.pools["kv"].wipe(pages)
         self.check_read("kv", self.store.batch_get_v1(keys or self.keys, self.pools["kv"].indices(pages)), batch, what)
 

@@ -1,4 +1,5 @@
-"""Tests of what kills or fools an engine in other backends: one test for each trap of the contract."""
+"""Tests of traps in the contract of storage backends, which crash an engine or give it wrong bytes in other backends;
+one test for each."""
 
 from types import SimpleNamespace
 
@@ -57,8 +58,8 @@ def test_all_ranks_of_a_group_say_the_same(ring, engine):
 
 
 def test_all_ranks_of_mla_say_the_same_also_of_a_state(ring, engine):
-    """The pages of KV are the same on all ranks and stored once; each rank keeps states of its own, and a hit needs
-    those of all ranks."""
+    """Pages of KV are equal on all ranks and stored once; each rank stores its own states, and a hit needs the states
+    of all ranks."""
     kv, states = MlaPool(), [StatePool() for _ in range(3)]
     stores = [engine(ring[rank % 2], kv, 2, is_mla_model=True, tp_rank=rank, tp_size=3) for rank in range(3)]
     keys = fresh_keys(8)
@@ -80,7 +81,7 @@ def test_all_ranks_of_mla_say_the_same_also_of_a_state(ring, engine):
 @pytest.mark.parametrize("tp_size", [1, 8])
 def test_one_exists_asks_for_2048_keys(ring, engine, tp_size):
     pool = MhaPool(pages=2048, layers=1, heads=1, head_dim=8)
-    # The time-outs are long, since a page that is not answered in time would be a miss.
+    # Long time-outs, because a page without an answer in time would be a miss.
     patient = {"client.timeout": "30s", "prefetch_timeout_base": 30}
     stores = [engine(ring[0], pool, extra=patient, tp_rank=rank, tp_size=tp_size) for rank in range(tp_size)]
     other_host = engine(ring[1], pool, extra=patient, tp_rank=0, tp_size=tp_size)
@@ -164,8 +165,7 @@ def test_a_call_takes_no_longer_than_sglang_waits(fragile_ring, engine, call):
 
 @pytest.mark.timed
 def test_exists_has_the_time_of_a_get(ring, engine):
-    """SGLang waits for a whole prefetch, which begins with the question which pages exist; so `exists` has the time
-    of a get."""
+    """SGLang waits for a whole prefetch, which begins with `exists`. So `exists` has the same deadline as a get."""
     store = engine(ring[0], MhaPool(), extra={"prefetch_timeout_base": 0.3, "prefetch_timeout_per_ki_token": 102.4})
     keys, client = fresh_keys(2), store._backend.client
     watched = client.native = SlowNative(client.native, pause=0)

@@ -1,5 +1,5 @@
 """Tests of named pools (v2), called as SGLang's hybrid controller does, for every layout of MHA and MLA, on one node
-and on two. What hit policies mean is tested in test_hicache_pools.py; here, that they hold for every shape."""
+and on two. test_hicache_pools.py tests what hit policies mean; these tests check that they hold for every layout."""
 
 import enum
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from shapes import POOLS, pool_of
 
 
 class PoolName(str, enum.Enum):
-    """The names of pools as enums: SGLang's names are enums too, and it looks up answers by them."""
+    """Names of pools as enums, because SGLang's names are enums, by which it looks up answers."""
 
     KV = "kv"
     INDEXER = "indexer"
@@ -55,7 +55,7 @@ class Side:
         published(self.store)
 
     def found(self, keys, window):
-        """How many pages can be used when the window needs the last `window` of them."""
+        """Returns how many pages can be used when the window needs the last `window` of them."""
         asked = [self.transfer(PoolName.INDEXER, None, []), self.transfer(PoolName.SWA, keys[:window], [])]
         found = self.store.batch_exists_v2(keys, asked, None)
         usable = found.kv_hit_pages
@@ -113,8 +113,8 @@ def test_what_nobody_set_is_a_miss_that_touches_nothing(sides):
 
 
 def test_the_hit_ends_where_each_pool_has_what_its_policy_needs(sides):
-    """The indexer ends the prefix at 4 pages. The window needs the last 2 pages and has pages 1 to 4, so it is whole
-    for prefixes of 3, 4 or 5 pages: the hit ends at 4."""
+    """The indexer has the first 4 pages. The window needs the last 2 pages of a prefix and has pages 1 to 4, so it fits
+    prefixes of 3, 4 or 5 pages. The longest prefix that both allow has 4 pages."""
     writer, reader = sides
     keys = fresh_keys(6)
     writer.set(keys, range(6), indexer=keys[:4], swa=[keys[1], keys[2], keys[3], keys[4]])

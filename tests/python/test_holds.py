@@ -1,4 +1,5 @@
-"""Tests of look-ups that hold: what is held outlives evictions, and each door holds between look-up and load."""
+"""Tests of look-ups that hold pages: held pages must outlive evictions, and the backends for SGLang, vLLM and LMCache
+must hold pages between look-up and load."""
 
 import numpy
 import pytest
@@ -15,7 +16,7 @@ POOL_PAGES = (4 << 20) // PAGE
 
 @pytest.fixture
 def small():
-    """A client with a pool of its own, which is soon full."""
+    """A client with a small pool of its own, which is soon full."""
     import peercache
 
     with peercache.Client({**POOL, "node.name": "small"}, embedded=True) as client:

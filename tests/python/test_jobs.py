@@ -1,4 +1,4 @@
-"""Tests of the queue of jobs that engines submit: each ends by its deadline, and is reported once."""
+"""Tests of the queue of jobs that engines submit: each job must end by its deadline and be reported once."""
 
 import random
 import threading
@@ -13,7 +13,7 @@ LOAD, STORE = "load", "store"
 
 
 class Copies:
-    """A function that moves pages: it blocks until the test lets it go on, and keeps which moves run."""
+    """A fake function that moves pages: it blocks until the test releases it, and records which moves are running."""
 
     class Results:
         def __init__(self, count):
@@ -137,7 +137,8 @@ def test_a_move_that_raises_ends_its_job_and_no_thread(queue):
 
 
 def test_each_job_is_reported_once_whatever_happens(queue):
-    """Jobs with random deadlines and lengths, while another thread takes what has ended: none twice, none lost."""
+    """Submits jobs with random deadlines and lengths while another thread takes ended jobs: none may come twice, none
+    be lost."""
     pick, reported = random.Random(3), []
     held = queue(lambda job, seconds: time.sleep(min(seconds, pick.random() / 500)) or Copies.Results(1), loads=2)
 

@@ -1,4 +1,4 @@
-"""Tests of the journal of KV events: what an engine that was killed has announced, the next one announces again."""
+"""Tests of the journal of KV events, from which an engine announces again what its killed predecessor had announced."""
 
 import errno
 import json
@@ -38,7 +38,7 @@ def blocks(first, last, tokens=()):
 
 @pytest.fixture
 def journal(tmp_path):
-    """A function that opens the journal of this test anew, after it has closed the previous one."""
+    """A function that closes this test's journal and opens it again."""
     opened = []
 
     def make(limit=100):

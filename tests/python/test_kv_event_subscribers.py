@@ -75,7 +75,7 @@ def test_a_block_is_of_the_workers_whose_hosts_have_it(fragile_ring, engine, lis
     put(setter, pool, keys, [0, 1, 2, 3])
     assert until(lambda: one.has(EXTERNAL) == hashes(keys)) and two.has(EXTERNAL) == set()
 
-    def read_and_heard():  # A read may leave no copy behind, so reads are repeated until a copy is there.
+    def read_and_heard():  # A read may make no mirror, so it is repeated until there is one.
         assert reader.batch_get_v1(keys[:2], pool.indices([0, 1]), None) == [True, True]
         return two.has(EXTERNAL) == hashes(keys[:2])
 
@@ -85,8 +85,8 @@ def test_a_block_is_of_the_workers_whose_hosts_have_it(fragile_ring, engine, lis
 
 
 def test_a_block_that_is_only_elsewhere_is_no_worker_of_this_hosts(ring, engine, listen):
-    """A page that was read here and not copied to this host is announced by the engine that set it, and not by the engine
-    of this host."""
+    """A page of another host that was read here without a mirror must be announced only by the engine that set it, and
+    not by this host's engine."""
     pool, keys = MhaPool(), fresh_keys(2)
     (one, first), (two, second) = [listen(WorkerRelay, attribution="host") for _ in range(2)]
     setter = engine(ring[0], pool, 2, extra={"kv_events": first})

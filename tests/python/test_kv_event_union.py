@@ -14,13 +14,15 @@ from local_nodes import until
 from peercache.kv_events import DISK, EXTERNAL, block_hash
 from peercache.kv_events.block_watch import GRACE_SECONDS
 
-SEEDS = int(os.environ.pop("PEERCACHE_UNION_SEEDS", 1))  # A client refuses each PEERCACHE_* variable that names none of its options.
+# Clients would refuse the variable.
+SEEDS = int(os.environ.pop("PEERCACHE_UNION_SEEDS", 1))
 SOON_SECONDS = 2.0
 """The bar of the events: within this time of a change they say what `exists` says."""
 
 
 class Cluster:
-    """Three nodes with an engine at each, and one that only asks; every engine has a subscriber."""
+    """Three nodes with an engine at each, whose KV events a subscriber hears, and one more engine that only looks pages
+    up."""
 
     def __init__(self, ring, engine, listen, attribution):
         self.ring, self.keys, self.gone = ring, [], set()
@@ -44,7 +46,7 @@ class Cluster:
         self.asker._backend.client.native.remove(self.asker._pools["kv"].own, keys)
 
     def clear(self, _):
-        self.asker.clear()  # The clear may return False: a node that was killed before may come back.
+        self.asker.clear()  # The result may be False, because a node that was killed before may come back.
 
     def kill(self, numbers):
         """Kills a node; its engine loses its place, and its pages are gone."""

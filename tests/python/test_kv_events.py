@@ -1,4 +1,4 @@
-"""Tests of KV events: what routers hear of L3 and L4, in SGLang's form."""
+"""Tests of KV events in SGLang's form: what routers hear of pages in the cache's memory (L3) and on its disks (L4)."""
 
 import gc
 import random
@@ -132,7 +132,7 @@ def test_an_evicted_page_is_announced_on_disk_and_no_longer_in_memory(
     fragile_ring, engine, settings, router, tmp_path
 ):
     pages = 96
-    pool = MhaPool(pages=pages, head_dim=4096)  # A page has 768 KiB, so the pool of 32 MiB must evict.
+    pool = MhaPool(pages=pages, head_dim=4096)  # Pages of 768 KiB, so that the pool of 32 MiB must evict.
     ring = fragile_ring(1, pool="32MiB", flags=[
         "--disk-path", str(tmp_path / "disk"), "--disk-size", "256MiB", "--disk-bucket-size", "8MiB"])
     store, keys = engine(ring[0], pool, extra=settings), fresh_keys(pages)
@@ -249,8 +249,8 @@ def test_a_block_is_where_all_of_its_ranks_are():
 
 
 def test_a_block_that_was_read_is_asked_about_once_and_again_when_others_are():
-    """A block that was set is asked about until it is found. A block that was read is asked about once: it may have no copy
-    here, and engines read many."""
+    """After a set, the engine asks the directory about the block until it is found. After a read it asks once only,
+    because a read block may have no mirror at this host, and engines read many blocks."""
     watch, (was_set, was_read) = BlockWatch(limit=9, check_s=5.0, stale_s=15.0), (f"{i:064x}" for i in (1, 2))
     watch.add([was_set], None, 0.0)
     watch.add([was_read], None, 0.0, was_read=True)

@@ -14,14 +14,14 @@ PARAMS = {"timeout_s": 0.4, "lookup_timeout_s": 0.2}
 
 @pytest.fixture(autouse=True)
 def nothing_raised(caplog):
-    """No call may have raised, not even where the connector keeps the exception for itself."""
+    """Checks after each test that no call raised an exception, not even one that the connector caught."""
     yield
     assert [each for each in caplog.records if each.exc_info] == []
 
 
 @pytest.fixture
 def apart(fragile_ring, lmcache_server):
-    """Two nodes, a server at the first one, and keys that only the second one has."""
+    """Two nodes, an LMCache server at the first node, and keys of pages that only the second node has."""
     ring, keys = fragile_ring(2, pool="128MiB"), fresh_keys(16)
     sizes = {"chunk_bytes": CHUNK_BYTES, "chunks": 16}
     writer = lmcache_server(ring[1], 2, **sizes)
@@ -79,7 +79,7 @@ def test_the_own_node_may_hang_and_die(fragile_ring, lmcache_server):
 
 
 def test_many_batches_behind_one_that_hangs_complete_by_their_deadlines(apart):
-    """More batches than threads: those that wait end with those that run."""
+    """Submits more batches than there are threads: waiting batches must complete in time, too."""
     ring, reader, keys = apart
     ring[1].freeze()
     with late_watch() as watch:

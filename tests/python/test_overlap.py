@@ -1,4 +1,4 @@
-"""Tests of the overlap query of routers, at real nodes: what /query and /query_by_hash say is what a store finds."""
+"""Tests of routers' overlap queries at real nodes: /query and /query_by_hash must tell what a storage backend finds."""
 
 import hashlib
 import http.client
@@ -19,7 +19,7 @@ PAGE_TOKENS = 4
 
 
 def ask(node, path, **query):
-    """The answer of a node to a query: (status, JSON)."""
+    """Sends a query to a node. Returns (HTTP status, JSON)."""
     port = http.client.HTTPConnection("127.0.0.1", int(node.ports[2]), timeout=10)
     port.request("POST", path, json.dumps(query), {"Content-Type": "application/json"})
     answer = port.getresponse()
@@ -115,7 +115,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def reporter():
-    """A function that starts a process which tells of blocks on its GPU."""
+    """A function that starts a process whose client reports blocks on its GPU."""
     made = []
 
     def start(node, name, keys):
@@ -131,7 +131,7 @@ def reporter():
 
 
 def on_gpu(node, name, keys, of="node-1"):
-    """The tokens on GPUs of one node that the node which is asked knows: (GPU, DP)."""
+    """Asks `node` for the tokens that the node `of` has on GPUs. Returns (GPU, DP)."""
     query = {"block_size": PAGE_TOKENS, "seq_hashes": keys, "namespaces": [["gpu-test", name]]}
     told = ask(node, "/query_by_hash", **query)[1]["default"].get(of)
     return (told["GPU"], told["DP"]) if told else (0, {})
@@ -190,7 +190,7 @@ def test_a_client_asks_as_a_router_does(ring, connect):
 
 
 def pages_of(tokens):
-    """SGLang's hash of each page, in hex, and as its events have it."""
+    """Returns SGLang's hash of each page of these tokens: in hex, and as events have it."""
     keys, last = [], b""
     for first in range(0, len(tokens), PAGE_TOKENS):
         page = b"".join(token.to_bytes(4, "little") for token in tokens[first : first + PAGE_TOKENS])
@@ -204,7 +204,7 @@ def test_sglangs_own_events_say_what_is_on_its_gpu(ring, engine, namespaces, tmp
     publisher = context.socket(zmq.XPUB)
     publisher.bind(f"ipc://{tmp_path}/engine")
     engine(ring[0], MhaPool(), extra={"gpu_events": f"ipc://{tmp_path}/engine"})
-    assert publisher.recv() == b"\x01"  # The backend has subscribed.
+    assert publisher.recv() == b"\x01"  # Waits until the backend has subscribed.
     tokens = [int(fresh_keys(1)[0][:6], 16)] + list(range(11))
     (keys, blocks), sent = pages_of(tokens), []
     query = {"block_size": PAGE_TOKENS, "token_ids": tokens, "namespaces": namespaces()[:1]}

@@ -1,4 +1,5 @@
-"""Tests the loss of a prefill process in each state of a room, its return, and the end of processes with workers."""
+"""Tests of the loss of a prefill process in each state of a room, of its return, and of the end of processes with
+workers."""
 
 import os
 import pathlib
@@ -54,7 +55,7 @@ def right(decode):
     return (decode.wrong, decode.touched) == (0, 0)
 
 
-# Whether prefill has heard of the room, and how many chunks of it it computes.
+# For each state of a room: whether prefill has heard of the room, and how many of its chunks prefill computes.
 STATES = {"bootstrapping": (False, 0), "waiting": (True, 0), "transferring": (True, 1)}
 
 
@@ -74,12 +75,11 @@ def test_a_room_fails_at_once_when_its_prefill_dies_and_new_ones_work_after_its_
         prefill.kill()
         turn_until(decode, lambda: "decode" in lost.ended)
     assert watch.seconds - watch.stalled < LOSS_SECONDS + LATE_SECONDS
-    # The engine takes the worst state of its ranks: one rank may not have seen the loss yet when the other has failed the
-    # room.
+    # The room fails when one rank has seen the loss, which another rank may not have seen yet.
     assert any(not is_others for _, is_others in lost.ended["decode"])
     again = Prefill(prefill.port)
     try:
-        # All requests after the return work, from the first on: nobody dials the old port.
+        # From the first request after the return on, all must succeed, because nobody may dial the old port.
         later = [Request(room, room, 9 * PAGE) for room in range(2, 6)]
         for request in later:
             decode.add(request)
@@ -98,7 +98,7 @@ def test_a_room_that_begins_while_prefill_is_away_fails(decode):
     decode.add(first)
     prefill.serve(first)
     turn_until(decode, lambda: first.ended)
-    # Decode has the addresses in its tables, and the scheduler has looked before the loss is known.
+    # Decode has prefill's addresses in its tables before the loss is known, as in SGLang.
     entry_info = [rank.manager.try_ensure_parallel_info(decode.bootstrap_addr) for rank in decode.ranks]
     assert entry_info == [True, True]
     prefill.kill()

@@ -1,4 +1,5 @@
-"""Tests rooms between prefill and decode engines of any shape: schedulers like those of SGLang, and a byte oracle."""
+"""Tests of rooms between prefill and decode engines of any shape, with schedulers like SGLang's. Every byte is
+compared."""
 
 import gc
 import random
@@ -79,7 +80,7 @@ def test_decode_finds_the_dp_rank_of_a_room(pairs):
     assert known == {"11": 1}
     request.dp_rank = known["11"]
     pair.decode.add(request)
-    pair.prefill.ranks.append(second)  # Prefill closes this rank together with its other ranks.
+    pair.prefill.ranks.append(second)  # Added so that it is closed with prefill's other ranks.
 
     def ended():
         other.turn()
@@ -99,7 +100,7 @@ def test_a_room_of_another_dp_rank_fails_with_the_conflict(pairs):
 
 
 def test_the_same_room_again_after_a_success_is_another_turn(pairs):
-    """SGLang's true retraction: decode wants the room once more, of the same prefill engine."""
+    """When SGLang retracts a request, decode asks the same prefill engine for the same room once more."""
     pair = pairs(prefill={"tp": 2})
     request = Request(5, 1, 6 * PAGE)
     for seed in range(20):
@@ -138,7 +139,7 @@ def test_an_abort_in_the_middle_of_a_chunked_prefill_frees_the_pages_at_once(pai
 @pytest.mark.parametrize("turns", [0, 1, 3])
 def test_an_abort_of_decode_fails_prefill(pairs, turns):
     pair = pairs(decode={"tp": 2})
-    # Prefill goes on for longer than decode's client waits.
+    # Requests so long that decode's client aborts while prefill still sends.
     aborted = [Request(i, i, 30 * PAGE, abort_decode_after=turns) for i in range(1, 4)]
     for request in aborted:
         pair.run(request)
@@ -178,8 +179,8 @@ def test_a_rank_that_hears_of_another_s_failure_from_prefill_is_muted_too(pairs)
 
 
 def test_failed_is_said_only_when_nothing_is_written_any_more(pairs):
-    """The test only polls, since failure_exception would wait. Whoever sees Failed may give the room's pages to
-    somebody else at once."""
+    """Once `poll` says Failed, the engine may give the room's pages away. So `poll` must not say it while a transfer
+    writes; failure_exception, which would wait, is not called."""
     pages = 64
     pair = pairs(Model(layers=2, heads=1, head_bytes=256 << 10, page_tokens=1, pages=pages))
     prefill, decode = pair.prefill.ranks[0], pair.decode.ranks[0]
@@ -230,7 +231,7 @@ def test_memory_that_is_given_back_is_lent_again(pairs):
     for rank in pair.prefill.ranks + pair.decode.ranks:
         rank.manager.deregister_buffer_to_engine()
     pair.turn_until(lambda: len(lost.ended) == 2)
-    # Decode hears first of the abort or of a refused read, whichever is faster, so its reason is not checked.
+    # Decode's reason is not checked: it is the abort or a refused read, whichever decode hears of first.
     assert lost.ended["prefill"][0] == ("prefill gives its memory back", False)
     assert len(lost.ended["decode"]) == 1
     refused = Request(2, 2, PAGE)

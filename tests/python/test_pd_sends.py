@@ -1,4 +1,4 @@
-"""Tests sends that wait for the forward that writes their pages (SGLang's early send of a cached prefix)."""
+"""Tests of sends that wait until a forward pass has written their pages (SGLang's early send of a cached prefix)."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ PAGE = Model().page_tokens
 
 
 class Event:
-    """A CUDA event: done when `finish` is called, which writes the pages of the forward before."""
+    """A fake CUDA event. `finish` writes the pages of the forward pass before the event, and completes the event."""
 
     def __init__(self):
         self.before_done = lambda: None
@@ -27,7 +27,7 @@ class Event:
 
 
 class QueriedEvent(Event):
-    """An event that can only be queried, not waited for."""
+    """A fake event that can be queried, but not waited for."""
 
     synchronize = None
 
@@ -61,7 +61,7 @@ def right(pair):
 
 
 def turn_for(pair, seconds):
-    """Turns both sides for `seconds`, a time in which the test expects that nothing happens."""
+    """Runs both schedulers for `seconds`, in which the test expects that nothing happens."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         pair.prefill.turn()
@@ -78,7 +78,7 @@ def test_pages_are_not_read_before_their_forward_is_done(pair, kind):
     turn_for(pair, 0.1)
     assert all(rank.memory.is_poisoned(pages) for rank in pair.decode.ranks), "later chunks wait as well"
     assert request.ended == {}
-    # A room that waits for no event is not held up.
+    # A room without an event must not wait for one that has an event.
     assert pair.run(other) == ["ok"]
     request.early_event.finish()
     pair.turn_until(lambda: len(request.ended) == 2)

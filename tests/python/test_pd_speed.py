@@ -1,5 +1,5 @@
-"""Measures what a scheduler's thread pays for each room: `poll` in each turn of its loop, `send` for each chunk. The
-bars are those of the issue: 2 us, and 100 us under the GIL for 8,192 pages."""
+"""Measures what each room costs a scheduler's thread: `poll` in each turn of its loop (at most 2 us), and `send` for
+each chunk (at most 100 us under the GIL for 8,192 pages)."""
 
 import statistics
 import time
@@ -15,14 +15,14 @@ PAGES = 8192
 
 @pytest.fixture
 def pair():
-    # Pages have one byte, since the cost of a call is not in their bytes.
+    # Pages have one byte, because the cost of a call does not depend on their size.
     made = Pair(Model(layers=1, heads=1, head_bytes=1, page_tokens=1))
     yield made
     made.close()
 
 
 def seconds_of(call, times, rounds=30):
-    """The median over rounds of what one call takes."""
+    """Returns the median, over the rounds, of the seconds that one call takes."""
     taken = []
     for _ in range(rounds):
         begin = time.perf_counter()
@@ -44,8 +44,7 @@ def test_a_poll_is_a_memory_read(pair, record_property):
 
 
 def test_a_send_of_8192_pages_holds_the_gil_for_short(pair):
-    """A worker takes nothing of a room that has ended, so all that the call still does is the part that needs the
-    GIL."""
+    """The room has ended, so the worker ignores the pages, and the call does only the part that needs the GIL."""
     pages = np.arange(PAGES, dtype=np.int32)
     pair.begin(Request(1, 1, 4))
     sender = pair.prefill.bootstrap[0]["senders"][0]
@@ -57,8 +56,8 @@ def test_a_send_of_8192_pages_holds_the_gil_for_short(pair):
 
 
 def test_a_list_of_pages_would_not_be(pair):
-    """The bar SEND_SECONDS means something: a send of the same pages as a Python list, which other backends make, takes
-    longer."""
+    """Shows that the limit SEND_SECONDS is not trivial: to send the same pages as a Python list, as other backends do,
+    takes longer."""
     pages = list(range(PAGES))
     pair.begin(Request(1, 1, 4))
     sender = pair.prefill.bootstrap[0]["senders"][0]

@@ -1,4 +1,5 @@
-"""Tests how the backend comes into SGLang, what it refuses at start, and the layout that it makes of KVArgs."""
+"""Tests of how SGLang loads the backend, of what the backend refuses at start, and of the layout that it makes of
+KVArgs."""
 
 import enum
 import importlib.metadata

@@ -1,5 +1,5 @@
-"""Tests what rooms have beside KV: states of mamba, of sliding windows and of indices, hybrids of MLA, and the shares
-of context parallel ranks."""
+"""Tests of rooms that have more than KV: states of mamba, of sliding windows and of indices, hybrids with MLA, and
+shares of context parallel ranks."""
 
 import random
 
@@ -11,7 +11,7 @@ ALL_CP_RANKS = "SGLANG_DISAGGREGATION_ALL_CP_RANKS_TRANSFER"
 
 
 def requests(count, seed=0):
-    """Requests; of some of their prompts decode already has a prefix."""
+    """Returns random requests; for some, decode already has a prefix of the prompt."""
     rng = random.Random(seed)
     made = []
     for i in range(count):

@@ -1,5 +1,5 @@
-"""Tests that a process ends with its own status and at once, however it ends, whatever its threads are doing and
-however its node is: daemon threads are in calls of each kind, as SGLang's are.
+"""Tests that a process ends at once and with its own exit status, in whatever way it ends, whatever calls its threads
+are in, and whether its node runs, is frozen or gone. As in SGLang, daemon threads are in calls of each kind.
 
 PEERCACHE_PROCESS_ENDS=1000 runs 1000 ends for each state of the node, instead of one of each kind.
 """
@@ -19,7 +19,7 @@ from peercache import Status
 
 PROGRAM = pathlib.Path(__file__).with_name("ending.py")
 END_SECONDS = 2.0
-ROUNDS = int(os.environ.pop("PEERCACHE_PROCESS_ENDS", 0))  # A client refuses each PEERCACHE_* variable that names none of its options.
+ROUNDS = int(os.environ.pop("PEERCACHE_PROCESS_ENDS", 0))  # Clients would refuse the variable.
 OWN = 7
 
 STATUS = {
@@ -45,8 +45,7 @@ class Ending:
         return self._process.stdout.readline() == "ready\n"
 
     def end(self, seconds=END_SECONDS):
-        """Tells the process to end, for which it has `seconds`. Returns what was wrong with its end; None when nothing
-        was."""
+        """Tells the process to end within `seconds`. Returns what was wrong with its end; None if nothing was."""
         with late_watch() as watch:
             try:
                 _, said = self._process.communicate("end\n", timeout=10 * END_SECONDS)
@@ -105,7 +104,8 @@ JOINED_SECONDS = 2.5
 
 @pytest.mark.parametrize("ending", ["interrupt", "interrupt in a call", "exit"])
 def test_threads_that_are_no_daemons_end_by_the_deadlines_of_their_calls(fragile_ring, ending):
-    """The interpreter joins threads that are not daemons before it runs any hook of the package."""
+    """Before it runs the package's exit hooks, the interpreter waits for threads that are not daemons, so the process
+    ends by the deadlines of their calls."""
     node = fragile_ring(1)[0]
     process = Ending(node, "frozen", ending, 16, ["--joined"])
     assert process.began()
@@ -121,12 +121,12 @@ def pages_of(seed, count):
 
 
 def test_a_child_writes_nothing_into_its_parent_s_pages(ring, connect):
-    """A child that filled the slots that the node has lent to its parent would overwrite the parent's pages, and without
-    checksums nobody would see it."""
+    """If a forked child filled slots that the node has lent to its parent, it would overwrite the parent's pages, which
+    nobody would notice without checksums."""
     client = connect(ring[0], **{"client.verify_own_host": "off"})
     space, count = client.space("parent and child"), 120
     names, pages = [str(i) for i in range(count)], pages_of("parent", count)
-    client.set(space, ["first"], pages_of("first", 1))  # From this set on the client has slots that the node has lent.
+    client.set(space, ["first"], pages_of("first", 1))  # Leases slots from the node.
     assert client.flush().complete
     child = os.fork()
     if child == 0:

@@ -1,5 +1,5 @@
-"""Tests that signals reach Python's main thread while it is in a call: handlers run at once, and the call of a handler
-that raises ends."""
+"""Tests of signals that come while Python's main thread is in a call: their handlers must run at once, and when a
+handler raises, the call must end."""
 
 import contextlib
 import signal
@@ -28,7 +28,7 @@ def stop(*_):
 
 @contextlib.contextmanager
 def alarm(handler):
-    """Has `handler` handle a signal that comes SIGNAL_SECONDS after the begin of the block."""
+    """Sends this process a signal SIGNAL_SECONDS after the `with` block has begun, and handles it by `handler`."""
     before = signal.signal(signal.SIGALRM, handler)
     signal.setitimer(signal.ITIMER_REAL, SIGNAL_SECONDS)
     try:
@@ -67,7 +67,7 @@ def test_a_handler_that_raises_ends_a_call_at_a_frozen_node(fragile_ring, connec
         CALLS[kind](client, space, node)
     assert watch.seconds < SIGNAL_SECONDS + AT_ONCE + watch.stalled
     node.thaw()
-    afterwards = client.space("afterwards")  # A clear that was ended may still clear its own space.
+    afterwards = client.space("afterwards")  # The ended clear may still clear its own space.
     assert until(lambda: client.set(afterwards, ["k"], [bytearray(PAGE)])[0].ok), "the client goes on"
     assert client.flush().complete
     assert client.get(afterwards, ["k"], [bytearray(PAGE)])[0].ok
@@ -109,7 +109,7 @@ def test_a_set_that_was_ended_keeps_no_slot(fragile_ring, connect):
     pages = node.metric("peercache_pool_pages")
     assert until(lambda: client.set(space, ["last"], [bytearray(PAGE)])[0].ok)
     assert client.flush().complete
-    # A node publishes both figures at once, so `filling` is as new as the page that was set last.
+    # The node updates both metrics at the same time, so `filling` includes the last set page.
     assert until(lambda: node.metric("peercache_pool_pages") > pages and filling() <= leased), filling()
 
 
@@ -144,7 +144,7 @@ def test_a_call_of_another_thread_is_not_ended(fragile_ring, connect):
     node = fragile_ring(1)[0]
     client = connect(node)
     space, ended = client.space("another thread"), []
-    client.set(space, ["first"], [bytearray(PAGE)])  # From this set on the client has slots that the node has lent.
+    client.set(space, ["first"], [bytearray(PAGE)])  # Leases slots from the node.
     assert client.flush().complete
     node.freeze()
     other = threading.Thread(target=lambda: ended.append(client.flush(4 * SIGNAL_SECONDS)))
@@ -170,7 +170,7 @@ def engine():
 
 @pytest.fixture
 def silent():
-    """The session of somebody who takes connections and says nothing, which a call finds out after 2 s."""
+    """The session name of a peer that accepts connections and sends nothing, which a call notices after 2 s."""
     with socket.create_server((LOOPBACK, 0)) as server:
         yield f"{LOOPBACK}:{server.getsockname()[1]}"
 

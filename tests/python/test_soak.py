@@ -1,4 +1,4 @@
-"""Tests of the verdict of scripts/soak: which growth of memory it calls flat."""
+"""Tests of which growth of memory scripts/soak accepts as none."""
 
 import importlib.machinery
 import importlib.util
@@ -24,8 +24,8 @@ def soak():
 
 
 def samples(start, leak_kib=0.0, filling_mib=0.0):
-    """Memory of a process with noise, that leaks as much for each connection and whose caches fill in the first fifth
-    of the time."""
+    """Returns noisy samples of a process's memory. The process leaks `leak_kib` for each connection, and its caches
+    grow by `filling_mib` in the first fifth of the time."""
     noise = random.Random(1)
     leaked = [leak_kib * CONNECTIONS / 1024 * i / SAMPLES for i in range(SAMPLES)]
     filled = [filling_mib * min(1.0, 5 * i / SAMPLES) for i in range(SAMPLES)]

@@ -1,5 +1,6 @@
-"""Tests of three engines' doors at one cluster while its nodes die, freeze and come back: no wrong byte, no late call, as the
-doors' programs say and as the history checker decides by itself.
+"""Tests of the backends for SGLang, vLLM and LMCache at one cluster whose nodes die, freeze and come back. There must
+be no wrong byte and no late call: the programs (door_traffic.py) check themselves, and scripts/check_history.py checks
+their histories.
 
 PEERCACHE_DOOR_LOADS: how many pages have to arrive through each door (60,000)."""
 
@@ -32,7 +33,7 @@ class Faults:
             index = self._chance.choice([0, 1, 2, 2])
             fault = self._chance.choice(list(self.done))
             getattr(self._ring[index], fault)()
-            # A cluster gives a node up after two seconds of silence: some freezes end before, some after.
+            # The cluster expels a node after two seconds of silence, so some freezes end before that and some after.
             self._ended.wait(self._chance.choice([0.1, 0.6, 3.0]))
             if fault == "kill":
                 self._ring.restart(index)
@@ -53,14 +54,14 @@ def start_door(kind, ring, history):
     ports = ",".join(node.ports[0] for node in (ring[0], ring[1]))
     words = [sys.executable, "-B", str(HERE / "door_traffic.py"), kind, "--ports", ports, "--cluster", ring[0].cluster,
              "--loads", str(LOADS), "--seed", "1", "--history", str(history)]
-    # A client refuses variables that look like options and are none.
+    # Clients refuse PEERCACHE_* variables that are not options.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PEERCACHE_")}
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean)
 
 
 @pytest.fixture
 def outcomes(fragile_ring, tmp_path):
-    """What each door's program said after its run beside the others, under faults, and the faults."""
+    """Runs the three programs at the same time, under faults. Returns the output of each, and the faults."""
     ring = fragile_ring(3, pool="64MiB")
     running = {kind: start_door(kind, ring, tmp_path / kind) for kind in DOORS}
     try:

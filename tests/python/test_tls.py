@@ -1,4 +1,4 @@
-"""A ring under TLS: a client with a certificate stores and gets pages, a client without one gets nothing."""
+"""Tests of nodes under TLS: a client with a certificate stores and gets pages, a client without one gets nothing."""
 
 import os
 import pathlib
@@ -63,7 +63,7 @@ def test_a_hand_over_worker_under_tls_listens_beyond_loopback(certificates):
     tls = {f"tls.{name}": path for name, path in _files(folder, "engine").items()}
     described = {"dtype": "uint8", "page_tokens": 1}
     worker = _native.PrefillWorker({"cluster.name": cluster, **tls}, "0.0.0.0", "host", described)
-    # Only a socket that listens at all addresses takes a connection at this one.
+    # Accepted only if the worker listens at all addresses.
     socket.create_connection(("127.0.0.2", worker.port), timeout=5).close()
     worker.close()
 

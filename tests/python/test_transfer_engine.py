@@ -1,4 +1,5 @@
-"""Tests of the calls of `mooncake.engine`: numbers that they answer, bytes, and engines that die or stand still."""
+"""Tests of the calls of `mooncake.engine`: the numbers that they return, the bytes that they move, and engines that die
+or freeze."""
 
 import logging
 import os
@@ -44,7 +45,7 @@ def memory(engine):
 
 @pytest.fixture
 def peer():
-    """A function that starts processes with engines."""
+    """A function that starts processes with a transfer engine each, which end with the test."""
     made = []
 
     def start(size):
@@ -88,7 +89,7 @@ def test_what_cannot_begin_says_why(arguments, why, caplog):
 def test_other_hosts_are_let_in_when_the_variable_says_so(monkeypatch, caplog):
     monkeypatch.setenv("PEERCACHE_INSECURE_CLUSTER", "1")
     made = transfer_engine.TransferEngine()
-    made.initialize("192.0.2.1", "P2PHANDSHAKE", "tcp", "")  # No address of this host: the port cannot be bound.
+    made.initialize("192.0.2.1", "P2PHANDSHAKE", "tcp", "")  # Not this host's address, so bind fails.
     assert "PEERCACHE_INSECURE_CLUSTER" not in caplog.text
 
 
@@ -165,7 +166,7 @@ def test_ten_thousand_pieces_of_memory_are_registered(engine, peer):
 # -- tests of the bytes that calls move
 
 def scattered(mine, theirs, count, seed):
-    """Pieces of differing lengths, each at one place on either side."""
+    """Returns pieces of different lengths that do not overlap in either memory, in random order."""
     chance = random.Random(seed)
     step = min(mine.size, theirs[1]) // count
     places = list(range(count))
@@ -306,7 +307,7 @@ def test_the_gil_is_free_while_a_call_waits(engine, memory, peer):
 
 @pytest.mark.timed
 def test_nothing_arrives_after_a_read_has_returned(engine, memory, peer):
-    """Other engines stop in the middle of the data and go on when the call has long returned."""
+    """The other engines are frozen in the middle of the data, and go on long after the call has returned."""
     mine, other = memory(32 * MIB), peer(32 * MIB)
     assert other.ask("memory.fill(5)") is None
     cut = 0
@@ -352,7 +353,7 @@ def test_nothing_arrives_in_memory_that_is_not_registered_any_more(engine, peer)
         assert engine.register_memory(mine.address, mine.size) == 0
         other.tell(f"engine.transfer_sync_write({session!r}, memory.address, {mine.address}, memory.size)")
         end = time.monotonic() + 20
-        while mine.bytes[mine.size * round_ // 6] != 5:  # The loop has no pause, which might outlast the write.
+        while mine.bytes[mine.size * round_ // 6] != 5:  # Without a pause, which might last longer than the write.
             assert time.monotonic() < end
         assert engine.unregister_memory(mine.address) == 0
         met += not mine.only(5)

@@ -1,4 +1,5 @@
-"""Tests of the queue of the connector's transfers, without nodes: order, turns, deadlines, nothing left behind."""
+"""Tests, without nodes, of the queue of the connector's transfers: their order, turns and deadlines, and that it leaves
+nothing behind."""
 
 import random
 import threading

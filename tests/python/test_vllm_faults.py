@@ -1,4 +1,5 @@
-"""Tests of vLLM's tier while nodes die and freeze: a verdict and an end by the deadline, no exception, no late write."""
+"""Tests of vLLM's tier while nodes die and freeze: verdicts and ends of jobs must come by their deadlines, without an
+exception or a late write."""
 
 import logging
 import threading
@@ -15,14 +16,14 @@ LOOKUP_SECONDS = 0.05
 
 @pytest.fixture(autouse=True)
 def nothing_raised(caplog):
-    """No call may have raised, not even where the tier keeps the exception for itself."""
+    """Checks after each test that no call raised an exception, not even one that the tier caught."""
     yield
     assert [each for each in caplog.records if each.exc_info] == []
 
 
 @pytest.fixture
 def apart(fragile_ring, vllm_engine):
-    """Two nodes, an engine at the first one, and keys that only the second one has."""
+    """Two nodes, an engine at the first node, and keys of chunks that only the second node has."""
     ring, keys = fragile_ring(2, pool="128MiB"), fresh_keys(16)
     sizes = {"row_bytes": ROW_BYTES, "chunks": 32}
     writer = vllm_engine(ring[1], 2, **sizes)
@@ -33,7 +34,8 @@ def apart(fragile_ring, vllm_engine):
 
 
 def loaded_by_the_deadline(reader, wanted=1):
-    """Ends the step, waits for the loads' end as vLLM's sweep does, and checks that it came in time."""
+    """Ends the scheduler step, waits until the loads have ended as vLLM's sweep does, and checks that they ended in
+    time."""
     before = len(reader.results)
     with late_watch() as watch:
         reader.step()
@@ -86,7 +88,7 @@ def test_what_the_thawed_node_still_sends_is_written_nowhere(apart):
 
 
 def test_the_step_goes_on_while_a_node_hangs_and_each_key_has_its_verdict(apart):
-    """Look-ups of fresh keys ask the frozen node's part of the directory, too."""
+    """The keys are new, so their look-ups also ask the frozen node's part of the directory."""
     ring, reader, _ = apart
     ring[1].freeze()
     for _ in range(5):
@@ -185,7 +187,7 @@ def test_an_engine_without_a_node_misses_and_finds_it_later(fragile_ring, vllm_e
 
 
 def test_sweeps_and_steps_at_once_report_each_job_once(ring, vllm_engine):
-    """A thread that sweeps while the scheduler submits, as vLLM's control thread does."""
+    """A control thread sweeps ended jobs while the scheduler submits new ones, as in vLLM."""
     engine = vllm_engine(ring[0], chunks=64)
     results, ended = [], threading.Event()
 
@@ -207,7 +209,7 @@ def test_sweeps_and_steps_at_once_report_each_job_once(ring, vllm_engine):
 
 
 def test_what_healthy_nodes_know_is_a_hit_though_another_one_hangs(apart):
-    """A step's look-ups are one question, and the frozen node's part of it stays unanswered."""
+    """All look-ups of a step are made in one call, of which the part at the frozen node stays unanswered."""
     ring, reader, _ = apart
     own = fresh_keys(16)
     reader.put(own)

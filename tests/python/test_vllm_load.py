@@ -1,4 +1,4 @@
-"""Tests of vLLM's tier under load: large chunks, many keys a step, and for how long Python's lock is held."""
+"""Tests of vLLM's tier under load: large chunks, many keys in a step, and how long calls hold the GIL."""
 
 import time
 
@@ -30,7 +30,7 @@ def test_eighty_chunks_of_16_mib_come_back_and_their_copies_leave_the_lock_alone
 
 
 def test_ten_thousand_keys_a_step_have_their_verdicts(ring, vllm_engine):
-    """Half of the keys are there; -s shows what a key costs the scheduler."""
+    """Half of the keys are stored. With pytest's -s, prints what a key costs the scheduler."""
     engine = vllm_engine(ring[0], chunks=KEYS_OF_A_STEP, row_bytes=512, entry={"lookup_timeout_s": 10})
     keys, context = fresh_keys(KEYS_OF_A_STEP), request()
     engine.put(keys[::2])

@@ -1,4 +1,5 @@
-"""Tests of what must be equal for two vLLM engines to share chunks, and of what is refused at start."""
+"""Tests of what must be equal in two vLLM engines for them to share chunks, and of configurations that are refused at
+start."""
 
 import inspect
 import mmap

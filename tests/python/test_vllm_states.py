@@ -33,7 +33,7 @@ def test_an_answer_that_comes_after_the_verdict_changes_nothing():
 
 
 def test_a_failed_load_flips_the_verdicts_of_all_requests_between_look_ups():
-    """The scheduler looks up while a load of many chunks is taken back from many requests."""
+    """A load of many chunks fails that was promised to many requests, while the scheduler makes look-ups."""
     table, keys = Verdicts(60.0), [str(number).encode() for number in range(400)]
     for request in range(400):
         assert table.of(keys[request], str(request), 1.0) is None
@@ -47,7 +47,7 @@ def test_a_failed_load_flips_the_verdicts_of_all_requests_between_look_ups():
 
 
 def flip_seconds(requests):
-    """The least time that a flip takes beside this number of requests, which were promised other keys."""
+    """Returns the shortest time of a flip of verdicts while this number of other requests were promised other keys."""
     table = Verdicts(60.0)
     for request in range(requests):
         table.of(str(request).encode(), str(request), 1.0)
@@ -114,7 +114,7 @@ def test_verdicts_have_limits(monkeypatch):
 
 @pytest.mark.timed
 def test_a_question_that_takes_all_of_its_time_is_answered_before_the_deadline():
-    """A call of the client may end 50 ms after its deadline, when somebody hangs; its answers count all the same."""
+    """When a node hangs, a client's call may end up to 50 ms after its deadline; its answers must still count."""
     class Hangs:
         statuses, ok = bytes(2), [True, True]
 

@@ -1,4 +1,4 @@
-"""Tests of vLLM's secondary tier at real nodes: what is stored is found, with the right bytes, and told of."""
+"""Tests of vLLM's secondary tier at real nodes: stored chunks must be found, have the right bytes, and be announced."""
 
 import pytest
 from local_nodes import until

@@ -1,4 +1,5 @@
-"""Tests that the wheel needs no package of the machine, no particular interpreter, and no newer glibc than it says."""
+"""Tests that the wheel needs no package of the machine, no particular interpreter, and no newer glibc than its tag
+says."""
 
 import os
 import pathlib
@@ -39,7 +40,7 @@ def output(*command):
 
 
 def glibc_of_its_tag():
-    """The glibc that the wheel's tag asks for, as a pair of numbers."""
+    """Returns the version of glibc that the wheel's tag requires, as a pair of numbers."""
     (about,) = PACKAGE.parent.glob("peercache-*.dist-info/WHEEL")
     major, minor = re.search(r"^Tag: .*-manylinux_(\d+)_(\d+)_", about.read_text(), re.MULTILINE).groups()
     return int(major), int(minor)
@@ -70,7 +71,7 @@ def test_each_library_needs_glibc_and_what_the_wheel_has(file):
 
 
 def test_its_tag_asks_for_a_glibc_that_this_machine_has():
-    """On Debian 12 this is 2.36 itself, which all machines of our users have."""
+    """On Debian 12 the tag must require exactly 2.36, its own version, because users have at least this version."""
     here = tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")))
     assert GLIBC_MIN <= glibc_of_its_tag() <= here
 
@@ -96,7 +97,7 @@ def test_it_has_what_engines_load_by_name():
 
 
 def test_it_loads_without_libibverbs_and_says_so(tmp_path):
-    """A loader that finds a broken libibverbs first stands for a machine without libibverbs."""
+    """The loader finds a broken libibverbs first, as if the machine had none."""
     (tmp_path / "libibverbs.so.1").write_text("no library")
     program = ("import peercache\n"
                "with peercache.Client({'dev': 'true', 'net.control_port': '0', 'net.data_port': '0',\n"

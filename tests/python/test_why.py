@@ -1,5 +1,5 @@
-"""Tests of `peercache why`: each seeded misconfiguration is named within 10 s, with a fix, and all misses have a
-cause."""
+"""Tests of `peercache why`: it must name each misconfiguration that a test makes within 10 s, with a fix, and give a
+cause for all misses."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def why(node):
 
 
 class Trouble:
-    """The parts of a misconfiguration: nodes, and functions that make engines at them."""
+    """Tools to make a misconfiguration: nodes, and functions that make engines at them."""
 
     def __init__(self, node_of, sglang, vllm, lmcache, connect, monkeypatch):
         self._node_of, self.sglang, self.vllm, self.lmcache = node_of, sglang, vllm, lmcache
@@ -85,8 +85,8 @@ TROUBLES = {}
 
 
 def trouble(cause, field=None):
-    """Registers a misconfiguration with the cause that `peercache why` is to name. Its function returns how many
-    pages are missed; None: a number that differs from run to run."""
+    """Registers a function that makes a misconfiguration, and the cause that `peercache why` must name. The function
+    returns how many pages are missed; None if the number differs from run to run."""
     def register(make):
         TROUBLES[make.__name__] = (make, cause, field)
         return make
@@ -265,7 +265,7 @@ def lmcache_delete(made):
 # Faults of the cluster that look like misconfigured engines
 
 def _fill(client, space, keys, page):
-    for key in keys:  # A pool that has to evict may have no room for a moment.
+    for key in keys:  # Tried again, because a pool that must evict may have no room for a moment.
         assert until(lambda: client.set(space, [key], [page])[0].ok)
     assert client.flush().complete
 
@@ -276,7 +276,7 @@ def pool_too_small(made):
     client, keys = made.connect(node), fresh_keys(64)
     space, page = client.space("evictions"), bytes(1 << 20)
     _fill(client, space, keys, page)
-    # The directory hears of evictions a moment later.
+    # Waits, because the directory hears of evictions a moment later.
     assert until(lambda: not any(each.ok for each in client.exists(space, keys[:PAGES])))
     return None
 

@@ -17,7 +17,7 @@ class Traffic:
         while not self._stop.is_set():
             try:
                 self._calls[index]()
-            except Exception as fault:  # noqa: BLE001 - no exception may come out of a store
+            except Exception as fault:  # noqa: BLE001 - a store must raise no exception
                 self.raised.append(repr(fault))
                 return
             self.rounds[index] += 1

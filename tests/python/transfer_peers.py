@@ -1,4 +1,4 @@
-"""Transfer engines for tests: memory, and processes with an engine of their own that do what they are told."""
+"""Helpers for tests of transfer engines: memory, and processes with an engine that evaluate expressions for a test."""
 
 import json
 import os
@@ -12,7 +12,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Memory:
-    """Bytes at a known address."""
+    """Memory with a known address."""
 
     def __init__(self, size, fill=0):
         self.bytes = bytearray([fill]) * size
@@ -31,7 +31,7 @@ class Memory:
 
 
 def begun(hostname=LOOPBACK, protocol="tcp"):
-    """Returns an engine that has begun."""
+    """Returns an engine that has been initialized."""
     engine = transfer_engine.TransferEngine()
     assert engine.initialize(hostname, "P2PHANDSHAKE", protocol, "") == 0
     return engine
@@ -63,7 +63,7 @@ class Peer:
         self.session, self.address = json.loads(self.process.stdout.readline())
 
     def tell(self, expression):
-        """Lets the process evaluate an expression about its `engine` and `memory`; returns at once."""
+        """Makes the process evaluate an expression about its `engine` and `memory`. Does not wait for the result."""
         self.process.stdin.write(expression + "\n")
         self.process.stdin.flush()
 

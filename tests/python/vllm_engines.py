@@ -1,4 +1,4 @@
-"""vLLM's scheduler as a secondary tier sees it: a primary tier, steps, jobs, and a watch over slots that were given
+"""A fake vLLM scheduler for its secondary tier: a primary tier, steps and jobs. Finds writes to slots that were given
 back."""
 
 import hashlib
@@ -26,7 +26,7 @@ _requests = itertools.count()
 
 
 def fresh_keys(count, group=0):
-    """Chunk keys that no test has used before."""
+    """Returns chunk keys that no test has used before."""
     return [make_offload_key(hashlib.sha256(f"chunk {next(_count)}".encode()).digest(), group) for _ in range(count)]
 
 
@@ -35,13 +35,13 @@ def request():
 
 
 def entry_of(node, **more):
-    """The tier's entry in the configuration of an engine at this node."""
+    """Returns the tier's entry in the configuration of an engine at this node."""
     return {"type": "PeerCacheTier", "module_path": "peercache.vllm", **node.options(), **more}
 
 
 class Engine:
-    """A scheduler with a primary tier of `chunks` slots. Slots that the tier has given back without their chunk are
-    filled with PATTERN: somebody else has them then, and a write to them is a late one."""
+    """A scheduler with a primary tier of `chunks` slots. Slots that the secondary tier gives back without their chunk
+    are filled with PATTERN, so that `late_writes` finds later writes to them."""
 
     def __init__(self, entry, chunks=16, row_bytes=4096, config=None, events=False, storage_format=None):
         self.memory = mmap.mmap(-1, chunks * row_bytes)
@@ -59,12 +59,13 @@ class Engine:
     # Methods of the primary tier
 
     def bytes_of(self, key):
-        """The bytes that a chunk has, which its key decides."""
+        """Returns the bytes of the chunk with this key."""
         digest = hashlib.sha256(key).digest()
         return numpy.frombuffer(digest * (self.row_bytes // len(digest)), numpy.uint8)
 
     def _slot(self):
-        """A slot for a chunk: a free one, or that of the chunk that was used longest ago. None: all are pinned."""
+        """Returns a slot for a chunk: a free slot, or that of the chunk that was used longest ago; None when all are
+        pinned."""
         if not self.free:
             oldest = next((key for key in self.resident if key not in self.pinned), None)
             if oldest is None:
@@ -87,17 +88,17 @@ class Engine:
             self.foreign.add(slot)
 
     def late_writes(self):
-        """Slots that were written to after they had been given back."""
+        """Returns the slots that were written to after they had been given back."""
         return [slot for slot in self.foreign if (self.rows[slot] != PATTERN).any()]
 
     def right(self, keys):
-        """How many of the keys are in the primary tier. Wrong bytes are an error."""
+        """Returns how many of the keys are in the primary tier; fails if one has wrong bytes."""
         there = [key for key in keys if key in self.resident]
         for key in there:
             assert (self.rows[self.resident[key]] == self.bytes_of(key)).all(), "wrong bytes"
         return len(there)
 
-    # Methods for scheduler steps
+    # Methods that play scheduler steps
 
     def lookup(self, key, context):
         if key in self.resident:
@@ -117,7 +118,7 @@ class Engine:
         return LookupResult.HIT_PENDING
 
     def step(self):
-        """Ends a scheduler step: loads leave, one job for a request, then the step's look-ups."""
+        """Ends a scheduler step: submits the loads, one job for each request, and then the step's look-ups."""
         for wanted in self.pending.values():
             self._submit(self.tier.submit_load, [key for _, key, _ in wanted], [slot for _, _, slot in wanted], True,
                          wanted[0][0])
@@ -143,7 +144,7 @@ class Engine:
         return self._submit(self.tier.submit_store, keys, slots, False, context or request())
 
     def sweep(self):
-        """Takes the jobs that have ended, each of which the engine must know."""
+        """Takes the jobs that have ended; fails if the engine does not know one."""
         results = list(self.tier.get_finished_jobs())
         if results:
             self.heard = time.monotonic()
@@ -169,8 +170,8 @@ class Engine:
         assert until(idle, seconds)
 
     def ask(self, keys, context=None, seconds=10):
-        """Asks for the keys, step after step, until each has a verdict. Returns the verdicts; chunks that are there are
-        on their way into the primary tier then."""
+        """Looks the keys up, step after step, until each has a verdict. Returns the verdicts; by then the chunks that
+        were found are being loaded into the primary tier."""
         context = context or request()
         answers = []
 
@@ -182,11 +183,11 @@ class Engine:
         return answers
 
     def hits(self, keys, context=None):
-        """How many of the keys the tier promises."""
+        """Returns for how many of the keys the tier promises a hit."""
         return sum(answer is not LookupResult.MISS for answer in self.ask(keys, context))
 
     def fetch(self, keys):
-        """Promotes the keys; returns how many chunks arrived with the right bytes."""
+        """Loads the keys' chunks into the primary tier. Returns how many arrived with the right bytes."""
         self.ask(keys)
         self.finish()
         return self.right(keys)
@@ -207,4 +208,4 @@ class Engine:
 
     def close(self):
         self.tier.shutdown()
-        self.view.release()  # The release raises while anybody else holds the view.
+        self.view.release()  # Raises if anybody else still holds the view.

@@ -1,4 +1,4 @@
-// Readers over Soft-RoCE against a pool whose owner overwrites slots all the time.
+// Tests of readers over Soft-RoCE while the owner of the pool overwrites slots all the time.
 
 #include "common/limits.hpp"
 #include "common/test_guards.hpp"
@@ -17,10 +17,10 @@ using namespace std::chrono_literals;
 constexpr incarnation life{1, 1};
 constexpr std::uint32_t page_bytes = 1024; // Pages are small, because the number of READs counts.
 constexpr std::uint32_t slots = 256;
-/// How many pages may be asked for; the pool holds 5 % of them.
+/// Number of different pages that readers ask for; the pool holds 5 % of them.
 constexpr std::uint32_t working_set = 20 * slots;
 
-/// The bytes of every page of the working set.
+/// Holds the bytes of every page of the working set.
 class page_contents {
 public:
   std::span<const std::byte> of(std::uint32_t page) const {
@@ -37,10 +37,10 @@ private:
   const verbs::buffer bytes_ = verbs::random_bytes(std::size_t{working_set} * page_bytes, 1);
 };
 
-/// The pool's owner: gives slots up one after the other and fills them with other pages, in the
-/// order of stores that pools have (storage::slot_table). A fill takes a while from its first byte
-/// to its publication, as the sets of clients do.
-/// Threads: `evict` the owner's, `record_of` any.
+/// The pool's owner: gives up one slot after the other and fills it with another page, with the
+/// stores of a real pool in their order (storage::slot_table). As with a client's set, some time
+/// passes from a fill's first byte to its publication. Threads: only the owner's may call `evict`,
+/// any may call `record_of`.
 class evicting_owner {
 public:
   struct record {
@@ -93,8 +93,8 @@ private:
     return page;
   }
 
-  /// Publishes the page whose fill is the oldest. Until now the record of its slot was that of the
-  /// slot's previous page, as in a directory that hears of evictions late.
+  /// Publishes the page whose fill is the oldest. Only now replaces the slot's record, which was
+  /// that of the previous page, as in a directory that hears of evictions late.
   void publish_oldest() {
     const auto [slot, page] = filling_.front();
     filling_.pop_front();
@@ -106,7 +106,7 @@ private:
   std::vector<storage::client_entry> clients_;
   storage::slot_table table_;
   const page_contents& contents_;
-  mutable std::mutex mutex_; ///< Guards the elements of `records_` that readers see.
+  mutable std::mutex mutex_; ///< Guards `records_`, which readers copy from.
   std::vector<record> records_;
   std::vector<bool> in_pool_;
   std::deque<filling> filling_;
@@ -122,7 +122,7 @@ protected:
 
   eviction_race() {
     owner_thread_ = std::thread([this] {
-      // Evictions keep pace with the READs that are posted, so that they fall into the midst of the
+      // Evicts in step with the READs that are posted, so that evictions happen in the middle of
       // batches.
       for (std::uint64_t evictions = 0; !stop_;)
         if (evictions < rail_.counters().payload_reads / reads_per_eviction)
@@ -136,8 +136,8 @@ protected:
     owner_thread_.join();
   }
 
-  /// Reads batches of pages that were in the pool a moment ago, until there were `reads` READs, or
-  /// `wrong` wrong pages among the hits.
+  /// Reads batches of pages that were in the pool a moment ago, until `reads` READs were made, or
+  /// `wrong` hits had wrong bytes.
   outcome run(std::uint64_t reads, std::uint64_t wrong = ~std::uint64_t{0}) {
     outcome sum;
     const registered memory(*what_, {&rail_});
@@ -188,12 +188,12 @@ private:
     }
   }
 
-  /// Lays a batch out; which pages it asks for is decided before each read.
+  /// Makes a batch with its memory; `run` sets the pages that it asks for before each read.
   static std::unique_ptr<test_batch> make_batch() {
     test_pool shape;
     auto made = std::make_unique<test_batch>(shape, batch_pages, page_bytes);
     for (auto& page : made->batch.pages)
-      // No checksum is compared, so overwritten pages must be found by their generation.
+      // Compares no checksum, so that only the generation can show that a page was overwritten.
       page.verify = false;
     return made;
   }

@@ -7,7 +7,8 @@
 
 namespace peercache::rdma {
 
-/// The failed completions of a rail, by status: "12 transport retry counter exceeded".
+/// Returns the numbers of a rail's failed completions by status, as in "12 transport retry counter
+/// exceeded".
 inline std::string failed_work(const rail_counters& counters) {
   std::string text;
   for (std::size_t i = 0; i < rail_counters::wc_statuses; ++i)

@@ -31,8 +31,8 @@ public:
   forked_node(const forked_node&) = delete;
   forked_node& operator=(const forked_node&) = delete;
 
-  /// Makes the child serve at this port; 0: the kernel chooses one. Returns the port, or 0 when the
-  /// child failed.
+  /// Makes the child process serve at this port (0: a port that the kernel chooses). Returns the
+  /// port; 0 when the child failed.
   std::uint16_t serve_at(std::uint16_t port) {
     EXPECT_EQ(::write(orders_.get(), &port, sizeof port), sizeof port);
     return ::read(answers_.get(), &port, sizeof port) == sizeof port ? port : 0;

@@ -10,10 +10,9 @@ inline void run_in_shell(const std::string& command) {
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
 }
 
-/// Cuts the link of one of the guest's pairs at the end of device rxe<number>, for a scope: rxe0
-/// and rxe1 are a pair, rxe2 and rxe3 (tests/verbs/second_pair) another one. While a link is down
-/// the kernel forgets the routes through it, so the destructor lays them again as
-/// scripts/soft-roce-guest/main does.
+/// Cuts, while it lives, the network link of the guest's device rxe<number>. The devices rxe0 and
+/// rxe1 are linked, and rxe2 and rxe3 (tests/verbs/second_pair). The kernel forgets routes through
+/// a link that is down, so the destructor makes them again as scripts/soft-roce-guest/main does.
 class cut_link {
 public:
   explicit cut_link(int number) : number_(number) {
@@ -36,8 +35,8 @@ private:
   const int number_;
 };
 
-/// Makes packets that leave device rxe<number> travel as netem is told ("delay 200ms", "rate
-/// 40mbit"), for a scope.
+/// While it lives, delays packets that leave the device rxe<number>, by these arguments of tc's
+/// netem ("delay 200ms", "rate 40mbit").
 class slow_link {
 public:
   slow_link(int number, const std::string& how) : end_("v" + std::to_string(number)) {

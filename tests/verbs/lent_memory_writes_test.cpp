@@ -5,7 +5,7 @@ namespace peercache::rdma::verbs::lent_memory_writes_test {
 
 namespace {
 
-/// The status of the next completion; nothing when none comes for a long time.
+/// Waits for the next completion. Returns its status; nothing when none comes for a long time.
 std::optional<ibv_wc_status> next_status(rail_reader& reader) {
   const auto until = clock::now() + std::chrono::seconds(30);
   ibv_wc done{};
@@ -37,7 +37,8 @@ std::optional<ibv_wc_status> run(rail_reader& reader, ibv_wr_opcode opcode,
   return next_status(reader);
 }
 
-/// Memory under leases, as a prefill worker serves it, and a reader that was told of it.
+/// Memory under leases, as a prefill worker serves it, and a reader that has got its address and
+/// key.
 class lent_memory_writes : public testing::Test {
 protected:
   lent_memory_writes() {
@@ -50,7 +51,7 @@ protected:
     EXPECT_TRUE(server->spans().add(pages));
   }
 
-  /// The chunk in which the pages lie, as the reader hears of it.
+  /// Returns the chunk of memory with the pages, as the server announces it to the reader.
   std::optional<region_chunk> chunk_for(rail_reader& reader) {
     reader.greeting.service = data_service::handoff;
     reader.come(*server);

@@ -11,17 +11,17 @@
 
 namespace peercache::rdma {
 
-/// The lies of a peer whose control connection works well.
+/// What a peer with a working control connection lies about.
 enum class lie : std::uint8_t {
   none,
-  wrong_key,      ///< The announced key is that of no region.
-  region_gone,    ///< The announced key is that of a region that was given back.
-  past_the_end,   ///< The announced key is that of a region which ends with the first page.
-  queue_pair_gone ///< The queue pair is destroyed before the first READ.
+  wrong_key,      ///< The announced key belongs to no memory region.
+  region_gone,    ///< The announced key belongs to a region that was deregistered.
+  past_the_end,   ///< The announced key belongs to a region that ends after the first page.
+  queue_pair_gone ///< The peer destroys its queue pair before the first READ.
 };
 
-/// A peer that speaks the protocol correctly, but tells one lie. Runs in a thread of its own, on
-/// device rxe1.
+/// A server that follows the protocol except for one lie. Runs in a thread of its own, on device
+/// rxe1.
 class lying_server {
 public:
   lying_server(const readable_pool& pool, std::size_t first_page_bytes, const incarnation& inc)
@@ -48,7 +48,7 @@ public:
     return {{1}, inc_, "127.0.0.1", net::local_port(listener_), "test", 1};
   }
 
-  std::atomic<lie> tells{lie::none}; ///< The lie told on connections from now on.
+  std::atomic<lie> tells{lie::none}; ///< The lie that is told on later connections.
 
 private:
   struct session {
@@ -83,8 +83,8 @@ private:
     verbs::must(pair.connect(path_to(greeting.end, answer.end), {}));
     if (tells == lie::queue_pair_gone)
       pair.reset();
-    // The chunk is sent together with the answer, because a page that is asked for before the
-    // reader knows its chunk would miss for another reason.
+    // Sends the chunk together with the answer: pages that are asked for before the reader knows
+    // their chunk would be misses for another reason.
     std::vector<std::byte> words;
     append(words, answer);
     append(words, chunk_of(answer));

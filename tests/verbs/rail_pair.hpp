@@ -19,7 +19,7 @@ namespace peercache::rdma::verbs {
 using std::chrono::steady_clock;
 using buffer = std::vector<std::byte>;
 
-/// Random bytes: pieces from two places, or of two seeds, are never alike.
+/// Returns pseudo-random bytes: pieces at two places, or of two seeds, always differ.
 inline buffer random_bytes(std::size_t bytes, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   buffer made((bytes + 7) / 8 * 8);
@@ -31,8 +31,8 @@ inline buffer random_bytes(std::size_t bytes, std::uint64_t seed) {
   return made;
 }
 
-/// Unwraps the result of a call that succeeds on every machine with these devices; throws, and so
-/// fails the test, when the call was refused.
+/// Returns the value of a result that must be good on every machine with these devices; throws if
+/// it is an error, which fails the test.
 template <class T>
 T must(result<T> made) {
   if (!made)
@@ -58,8 +58,8 @@ struct rail_end {
   std::uint32_t psn = random_psn();
 };
 
-/// A reader on one device, connected to a server on another device. A READ may take up to 10 s, as
-/// the machine may be busy with other things.
+/// The queue pair of a reader on one device, connected to the queue pair of a server on another
+/// device. A READ may take up to 10 s, because the machine may be busy.
 struct rail_pair {
   rail_pair(const device& reads_on, const device& serves_on, const path_options& options = {},
             completion_channel* reader_channel = nullptr)
@@ -106,14 +106,14 @@ struct rail_pair {
     ASSERT_EQ(reader.pair.post(&request, &bad), 0);
   }
 
-  /// The status of the next completion; nothing when none came within `at_most`.
+  /// Waits for the next completion. Returns its status; nothing when none comes within `at_most`.
   std::optional<ibv_wc_status> next_status(std::chrono::milliseconds at_most) {
     auto until = steady_clock::now() + at_most;
     ibv_wc done{};
     while (steady_clock::now() < until) {
       if (int number = reader.completions.poll({&done, 1}); number != 0)
         return number > 0 ? std::optional(done.status) : std::nullopt;
-      // A processor of this machine does the device's work, so the thread gives way.
+      // Gives way, because a processor of this machine does the device's work.
       std::this_thread::yield();
     }
     return std::nullopt;

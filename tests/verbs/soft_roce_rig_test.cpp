@@ -1,4 +1,5 @@
-// The rig of the conformance suite over real verbs: a reader on rxe0, a server on rxe1.
+// The rig by which the tests that every data plane must pass run over real verbs: a reader on rxe0,
+// a server on rxe1.
 
 #include "tests/rdma/verbs/verbs_rig.hpp"
 #include "tests/verbs/failed_work.hpp"
@@ -12,8 +13,8 @@
 namespace peercache::rdma {
 namespace {
 
-/// By how much the rig's clock runs slower than real time: the suite's time-outs and deadlines are
-/// those of hardware, and the guest is an emulator on a machine that may be busy.
+/// The rig's clock runs slower than real time by this factor, because the tests' time-outs are made
+/// for hardware, and the guest is an emulator on a machine that may be busy.
 constexpr int slowness = 20;
 
 class soft_roce_rig final : public verbs_rig {
@@ -27,8 +28,8 @@ public:
   }
 
   void serve(test_pool& pool, const incarnation& inc, fault what) override {
-    // Delayed packets keep the server's bytes on their way so long that the server can go away
-    // meanwhile.
+    // For `fault::breaks`, packets are delayed so that the server can go away while bytes are on
+    // their way.
     slow_.reset();
     if (what == fault::breaks)
       slow_.emplace(1, "delay 200ms");
@@ -48,8 +49,7 @@ public:
 
   void step() override {
     verbs_rig::step();
-    // Time passes after each step, too, so that the next batch need not wait for the end of a queue
-    // pair.
+    // Lets time pass after the step, too, in which a queue pair can end before the next batch.
     pass_real_time();
     if (serves == fault::breaks && rail->counters.payload_reads.load() != 0)
       stop_serving();
@@ -61,10 +61,10 @@ private:
     now += (real - std::exchange(real_, real)) / slowness;
   }
 
-  /// Options with few READs at a time: the device moves some 30 MB/s, and a READ that waits behind
-  /// 16 MiB of others would be taken for lost. A packet is sent again as late as the options allow:
-  /// when rxe sends a READ again that was only late, since the emulator stood still, a work request
-  /// behind it may never complete.
+  /// Returns options with few READs at a time, because the device transfers some 30 MB/s, and would
+  /// take a READ for lost that waits behind 16 MiB of others. The time-out for sending a packet
+  /// again is the longest that the options allow: if rxe repeats a READ that was only late, because
+  /// the emulator stood still, a later work request may never complete.
   static verbs_data_plane_options options() {
     verbs_data_plane_options made;
     made.send_depth = 16;

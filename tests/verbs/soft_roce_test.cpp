@@ -16,7 +16,8 @@ constexpr std::byte untouched{0xa5};
 /// Time limit for an emulated device in an emulated machine.
 constexpr auto soon = 10s;
 
-/// Pages on rxe1 that may be read, and a destination on rxe0 with guard bytes around it.
+/// Tests with a pool on rxe1 that peers may READ, and a destination on rxe0 with guard bytes around
+/// it.
 class soft_roce : public testing::Test {
 protected:
   static constexpr std::size_t guard_bytes = 64;
@@ -238,8 +239,8 @@ TEST_F(soft_roce, a_link_that_is_down_at_the_own_end_shows_soon_and_in_the_repor
   expect_next_connection_reads();
 }
 
-/// Posts READs for more than a second into the destination, and returns in their midst, when the
-/// first byte has come.
+/// Tests of bytes that arrive after a READ seems to have ended. `begin_reads` posts READs that take
+/// more than a second, and returns when the first byte has arrived.
 class late_bytes : public soft_roce {
 protected:
   void begin_reads(rail_pair& pair) {
@@ -252,7 +253,7 @@ protected:
     ASSERT_TRUE(bytes_have_come());
   }
 
-  /// Fills the destination with the guard pattern, and returns whether a byte of it changes within
+  /// Fills the destination with the guard pattern. Returns whether one of its bytes changes within
   /// `span_of_time`.
   bool bytes_come_within(std::chrono::milliseconds span_of_time) {
     std::fill(landing.begin(), landing.end(), untouched);

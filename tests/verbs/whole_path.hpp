@@ -9,7 +9,7 @@
 
 namespace peercache::rdma {
 
-/// A node's pages: as a test knows them, and in memory as peers READ them.
+/// A node's pages: `pages` for comparison by the test, and `memory`, which peers READ.
 struct node_pool {
   /// Sets the slots of the batch's pages to those of the served memory; copies each page there the
   /// first time.
@@ -22,7 +22,8 @@ struct node_pool {
   readable_pool memory;
 };
 
-/// A node as its readers see it: a data port, and a rail for each device, with a thread each.
+/// The serving part of a node: a page server and a rail server for each device, each with a thread
+/// of its own.
 class serving_node {
 public:
   /// Starts the node. @param port 0: the kernel chooses one
@@ -108,7 +109,7 @@ private:
   std::vector<std::thread> threads_;
 };
 
-/// One rail of a reading process, and its thread.
+/// A data plane over one rail, as in a reading process, with its thread.
 class reading_rail {
 public:
   explicit reading_rail(const std::string& device, std::uint8_t index = 0) {
@@ -116,7 +117,8 @@ public:
     options.rail = index;
     options.reader = {7, 7};
     options.name = "reader";
-    // Few READs at a time, for the reason that soft_roce_rig::options gives.
+    // Few READs at a time, because a READ that waits behind many others would be taken for lost on
+    // this slow device.
     options.send_depth = 16;
     options.outstanding_reads = 2;
     options.channels.connect_timeout = std::chrono::seconds(5);
@@ -145,8 +147,9 @@ public:
   const rail_counters& counters() const { return rail_->counters; }
   destination_memory& destinations() { return *rail_->destinations; }
 
-  /// How many pages ended with this status since the rail was made. Waits up to 10 s for `at_least`
-  /// of them, because the rail counts pages a moment after their owner has them back.
+  /// Returns how many pages have ended with this status since the rail was made. Waits up to 10 s
+  /// until there are `at_least`, because the rail counts pages a moment after it has completed
+  /// them.
   std::uint64_t counted(page_status status, std::uint64_t at_least) const {
     const auto until = clock::now() + std::chrono::seconds(10);
     for (;;) {
@@ -174,7 +177,7 @@ private:
   std::thread thread_;
 };
 
-/// Registers the memory of a batch with rails, for a scope.
+/// Keeps the memory of a batch registered with rails while it lives.
 class registered {
 public:
   registered(test_batch& what, const std::vector<reading_rail*>& rails)

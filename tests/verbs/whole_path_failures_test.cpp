@@ -1,5 +1,5 @@
-// A reader whose peer, link or region changes: each batch ends within its deadline with its pages
-// counted as missing, and a later batch works again by itself.
+// Tests of a reader whose peer, link or memory region goes away: each batch must end by its
+// deadline with its pages as misses, and later batches must work again without help.
 
 #include "tests/verbs/forked_node.hpp"
 #include "tests/verbs/guest_network.hpp"
@@ -77,7 +77,8 @@ protected:
 class lies : public whole_path_failures {
 protected:
   void expect_found(lie what, ibv_wc_status wanted) {
-    test_batch pages(pool.pages, 3, 4096); // A short region holds the first of these pages only.
+    // With the lie `past_the_end` only the first of these pages can be read.
+    test_batch pages(pool.pages, 3, 4096);
     pool.place(pages);
     start_reader();
     lying_server peer(pool.memory, 4096, life);

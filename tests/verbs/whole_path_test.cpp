@@ -1,4 +1,4 @@
-// READs through all of our code, with its threads, over Soft-RoCE devices.
+// Tests of READs through the whole product, with all its threads, over Soft-RoCE devices.
 
 #include "rdma/striped_read.hpp"
 #include "tests/verbs/guest_network.hpp"
@@ -98,7 +98,8 @@ TEST_F(two_rails, lose_no_page_with_one_of_them) {
   auto what = batch_of(256, 64u << 10);
   registered memory(*what, {&first, &second});
   {
-    // The link is so slow that the first rail's half takes some seconds; it is cut in their midst.
+    // Makes the link slow: the first rail's half of the batch takes some seconds, in the middle of
+    // which the test cuts the link.
     slow_link slow(1, "rate 40mbit");
     striped_read read(lanes, what->batch, -1);
     read.start();
@@ -107,7 +108,7 @@ TEST_F(two_rails, lose_no_page_with_one_of_them) {
     cut_link cut(1);
     read.finish();
     expect_all_hits(*what, pool.pages);
-    // The kernel may tell of the port up to a second after the queue pairs have failed.
+    // The kernel may report that the port is down up to a second after the queue pairs have failed.
     while (first.counters().usable && clock::now() < what->batch.deadline)
       std::this_thread::yield();
     EXPECT_FALSE(first.counters().usable);

@@ -1,3 +1,3 @@
-"""Modules in the shape of vLLM's, for tests: the classes that a secondary tier meets, and nothing of what they do."""
+"""Fake vLLM modules for tests: the classes that a secondary tier uses, without their behaviour."""
 
 __version__ = "0.31.0"

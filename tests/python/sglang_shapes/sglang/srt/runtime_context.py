@@ -1,5 +1,5 @@
-"""The place of this process among the ranks of its engine. SGLang has one for each process; a test sets it before it
-makes each of several managers."""
+"""The ranks of this process in its engine. In SGLang a process has one set of ranks; tests set other ranks before they
+make each of several managers."""
 
 from dataclasses import dataclass
 

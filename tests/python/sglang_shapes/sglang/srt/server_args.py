@@ -1,4 +1,4 @@
-"""The command line, as far as a transfer backend sees it."""
+"""A fake of SGLang's command line, with the arguments that a transfer backend reads."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Names of backends, and the classes of each."""
+"""Names of SGLang's transfer backends, and the classes of each."""
 
 import enum
 

@@ -22,7 +22,7 @@ class HookRegistry:
 
     @classmethod
     def apply_hooks(cls):
-        """Wraps the targets, also where other modules have imported them by name."""
+        """Wraps the hooked functions, also where other modules have imported them by name."""
         for target, hooks in cls._hooks.items():
             module_name, name = target.rsplit(".", 1)
             module = importlib.import_module(module_name)

@@ -1,3 +1,3 @@
-"""The hash that the first blocks have for a parent. vLLM makes it after its tiers."""
+"""The hash that the first block of a prompt has as its parent. vLLM sets it only after it has made its tiers."""
 
 NONE_HASH = b"the seed of a test's block hashes"

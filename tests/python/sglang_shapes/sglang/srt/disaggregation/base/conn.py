@@ -23,7 +23,7 @@ class KVTransferMetric:
 
 
 class KVArgs:
-    """A record without defaults: SGLang sets what there is."""
+    """A record without default values: SGLang sets only the attributes that apply."""
 
 
 class KVPoll:

@@ -1,4 +1,5 @@
-"""The bootstrap server of prefill: over HTTP, ranks register there and decode asks where they are."""
+"""The bootstrap server of prefill: an HTTP server at which prefill's ranks register, and which decode asks for their
+addresses."""
 
 import dataclasses
 import json

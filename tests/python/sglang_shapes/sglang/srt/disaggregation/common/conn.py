@@ -1,4 +1,5 @@
-"""What all of SGLang's backends share: statuses of rooms, registration, rank mapping, time-outs, loss of prefill."""
+"""Fakes of the classes that all of SGLang's transfer backends share: statuses of rooms, registration, rank mapping,
+time-outs, loss of prefill."""
 
 import collections
 import json
@@ -17,7 +18,7 @@ __all__ = ["CommonKVBootstrapServer", "CommonKVManager", "CommonKVReceiver", "Co
 
 
 def _ask(method, url, body=None):
-    """(status, answer) of a request; the answer of an error is its text."""
+    """Makes an HTTP request. Returns (status, answer); for an error the answer is its text."""
     data = None if body is None else json.dumps(body).encode()
     try:
         with urllib.request.urlopen(urllib.request.Request(url, data=data, method=method), timeout=5) as answer:

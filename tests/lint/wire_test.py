@@ -145,7 +145,7 @@ class the_list_of_formats(unittest.TestCase):
             self.assertEqual(path in words, path not in check_wire.INSIDE_ONE_PROCESS, path)
 
     def test_notices_each_field_of_the_pools_and_the_disks_structs(self):
-        """For each listed struct of the pool and the disk, a change of any one field must change the digest."""
+        """The listed change of one field of each struct must change the digest."""
         for path, name, old, new in [
                 ("storage/host_index.hpp", "bucket", "cells;", "cells; int more;"),
                 ("storage/epoch_table.hpp", "epoch_block", "reserved[12]", "reserved[11]"),

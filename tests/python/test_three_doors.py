@@ -2,7 +2,7 @@
 be no wrong byte and no late call: the programs (door_traffic.py) check themselves, and scripts/check_history.py checks
 their histories.
 
-PEERCACHE_DOOR_LOADS: how many pages have to arrive through each door (60,000)."""
+PEERCACHE_DOOR_LOADS: how many pages must arrive through each backend (by default 60,000)."""
 
 import json
 import os

@@ -166,7 +166,8 @@ def test_ten_thousand_pieces_of_memory_are_registered(engine, peer):
 # -- tests of the bytes that calls move
 
 def scattered(mine, theirs, count, seed):
-    """Returns pieces of different lengths that do not overlap in either memory, in random order."""
+    """Returns (addresses in `mine`, addresses in `theirs`, lengths) of pieces that do not overlap. In `theirs` the
+    pieces are in random order."""
     chance = random.Random(seed)
     step = min(mine.size, theirs[1]) // count
     places = list(range(count))

@@ -13,8 +13,8 @@
 namespace peercache::rdma::entry_judge_test {
 namespace {
 
-/// A page that was READ, and the entry that was READ after it. Both are right unless a test changes
-/// them.
+/// Tests with a page that was READ, and its slot's entry that was READ afterwards. Page and entry
+/// agree unless a test changes one.
 class entry_judge_test : public testing::Test {
 protected:
   entry_judge_test() {
@@ -51,8 +51,8 @@ TEST_F(entry_judge_test, another_generation_is_stale) {
   EXPECT_EQ(judged(), page_status::hit);
 }
 
-/// The record is that of a faulty directory: the slot is being filled, and its generation is the
-/// record's.
+/// An odd generation means that the slot is being filled. Even if a faulty directory's record names
+/// it, the page must be stale.
 TEST_F(entry_judge_test, an_odd_generation_is_stale_even_if_the_record_names_it) {
   entry.generation = page.gen.value = 9;
   EXPECT_EQ(judged(), page_status::stale);

@@ -16,7 +16,8 @@ constexpr std::uint32_t granules = 40'000;
 constexpr std::uint64_t table_bytes = granules * sizeof(slot_entry);
 constexpr std::uint32_t message_bytes = 1u << 30;
 
-/// A batch of pages in slots of a table; the test carries out the READs of their entries.
+/// Tests with a batch of pages in slots of a table. The test carries out the READs of the slots'
+/// entries itself.
 class entry_reads_test : public testing::Test {
 protected:
   entry_reads_test() : table(table_bytes) {
@@ -44,7 +45,7 @@ protected:
     ASSERT_TRUE(region.add(made));
   }
 
-  /// Adds a page whose entry says what its record says.
+  /// Adds a page whose slot's entry agrees with its record.
   void add(std::uint32_t slot) {
     page_read page;
     page.slot = {slot};
@@ -72,7 +73,7 @@ protected:
     std::memcpy(read.to, &table[read.remote_address - table_address], read.bytes);
   }
 
-  /// Carries out all READs of a sub-request in their order; returns their number.
+  /// Carries out all READs of a sub-request in order. Returns their number.
   std::uint64_t run() {
     begin();
     entry_read read;
@@ -173,8 +174,8 @@ TEST_F(entry_reads_test, any_number_of_decided_pages_is_passed_at_once) {
   EXPECT_EQ(batch.pages.back().status, page_status::hit);
 }
 
-/// Slots are drawn at random, and READs end at random times: each page must be judged by its own
-/// entry.
+/// READs random slots' entries, which arrive at random times into memory that is used again: each
+/// page must be judged by its own entry.
 TEST_F(entry_reads_test, a_landing_that_is_used_again_keeps_what_is_not_judged) {
   register_table();
   std::mt19937 random(7);
@@ -184,7 +185,7 @@ TEST_F(entry_reads_test, a_landing_that_is_used_again_keeps_what_is_not_judged) 
     slot = (jump ? random() : slot + random() % 20) % granules;
     add(slot);
     if (random() % 10 == 0)
-      // The record is made older than the entry, so that the page is stale.
+      // Makes the record's generation differ from the entry's, so that the page is stale.
       batch.pages.back().gen.value += 2;
   }
   begin();

@@ -7,13 +7,13 @@
 
 namespace peercache::rdma::verbs {
 
-/// A reader on one fake device and a server on another, with memory on both. Work requests that a
-/// test posts go to the provider unchanged.
+/// A connected reader and server, each on a fake device with memory. Work requests of a test go to
+/// the fake provider unchecked.
 class fake_rig {
 public:
   static constexpr std::size_t bytes = 64 << 10;
 
-  /// Makes both devices, each as `change` leaves it, on a fabric with this seed.
+  /// Makes both devices on a fabric with this seed; `change` may change each device first.
   explicit fake_rig(std::uint64_t seed = 1,
                     const std::function<void(tests::fake_device&)>& change = {})
       : fabric(seed) {
@@ -39,8 +39,8 @@ public:
     ibv_wr_opcode what = IBV_WR_RDMA_READ;
   };
 
-  /// Posts the requests as one chain. Returns the error, and the `wr_id` of the first request that
-  /// was not taken.
+  /// Posts the requests as one chain. Returns the error (0: none), and the `wr_id` of the first
+  /// request that was not accepted.
   std::pair<int, std::optional<std::uint64_t>> post(const std::vector<request>& requests) {
     std::vector<ibv_sge> pieces(requests.size());
     std::vector<ibv_send_wr> chain(requests.size());
@@ -71,7 +71,7 @@ public:
     ibv_wc_status status = IBV_WC_SUCCESS;
     bool operator==(const completion&) const = default;
   };
-  /// All completions that can be polled now.
+  /// Polls and returns all completions that there are now.
   std::vector<completion> completions() {
     std::vector<completion> found;
     ibv_wc done{};
@@ -99,7 +99,7 @@ public:
   memory_region pool;
   memory_region target;
   std::optional<rail_pair> pair;
-  /// Called with each work request before it is posted, to change it.
+  /// If set: called with each work request before the request is posted, to change it.
   std::function<void(ibv_send_wr&)> change;
 };
 

@@ -49,7 +49,8 @@ TEST(fake_order, what_is_held_goes_step_by_step) {
   EXPECT_THAT(rig.completions(), ElementsAre(done{4, IBV_WC_SUCCESS}));
 }
 
-/// The order in which 8 READs without flags and a last one with `last_flags` are carried out.
+/// Posts 8 READs without flags and a ninth with `last_flags`. Returns the order in which the fabric
+/// carries them out.
 std::vector<std::uint64_t> order_of(std::uint64_t seed, unsigned last_flags) {
   fake_rig rig(seed);
   rig.fabric.set_reorder(true);
@@ -152,7 +153,8 @@ TEST(fake_order, a_completion_queue_that_is_too_small_overruns) {
   for (std::size_t round = 0; round < 2; ++round)
     for (std::size_t index = 0; index < rail_end::send_depth; ++index)
       rig.post({{.wr_id = index}});
-  EXPECT_THAT(rig.fabric.misuse(), IsEmpty()); // The send queue has a slot for each request.
+  // Only the completion queue is too small, not the send queue.
+  EXPECT_THAT(rig.fabric.misuse(), IsEmpty());
   auto second = must(
       queue_pair::create(*rig.reader, rig.pair->reader.completions, queue_pair_use::reader, 4, 1));
   auto other_end = must(

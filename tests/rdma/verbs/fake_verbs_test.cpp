@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <gmock/gmock.h>
 
-/// Tests on which all tests over the fake provider rely: the fake refuses requests that hardware
-/// refuses, and allows those that hardware allows.
+/// Tests of the fake verbs provider, on which other tests rely: it must refuse requests that
+/// hardware refuses, and accept those that hardware accepts.
 namespace peercache::rdma::verbs::fake_verbs_test {
 namespace {
 
@@ -21,7 +21,7 @@ struct wrong_request {
   ibv_wc_status status;
 };
 
-/// Posts a single READ that `wrong` has changed, and expects its status.
+/// Posts one READ that is changed as `wrong` says, and expects the status that `wrong` names.
 void expect_status(const wrong_request& wrong) {
   fake_rig rig;
   rig.change = [&](ibv_send_wr& one) { wrong.change(rig, one); };
@@ -91,7 +91,7 @@ TEST(fake_verbs, a_read_of_another_domains_region_is_refused) {
   EXPECT_EQ(rig.status_of({}), IBV_WC_REM_ACCESS_ERR);
 }
 
-/// A server that grants rights which no server of ours ever grants, by plain verbs.
+/// A server that grants access rights which the product never grants; made with plain verbs calls.
 class generous_server {
 public:
   generous_server(fake_rig& rig, unsigned pair_rights, unsigned region_rights)
@@ -223,8 +223,8 @@ TEST(fake_verbs, a_link_that_comes_back_within_the_retries_costs_time_only) {
   EXPECT_THAT(rig.completions(), ElementsAre(done{2, IBV_WC_RETRY_EXC_ERR}));
 }
 
-/// Connects a fresh reader and server that agreed on 4 READs at a time, after `change` gave the
-/// reader another path, and posts `reads` READs. Returns the status of the first.
+/// Connects a reader and a server that allow 4 READs at a time, and posts `reads` READs. `change`
+/// may change the reader's path first. Returns the status of the first READ.
 ibv_wc_status status_with(const std::function<void(path&)>& change, std::size_t reads = 4) {
   fake_rig rig;
   auto queue = must(completion_queue::create(*rig.reader, 16, nullptr));
@@ -271,7 +271,7 @@ TEST(fake_verbs, a_responder_answers_no_more_at_a_time_than_agreed_on) {
   const auto sixteen = [](path& to) { to.initiator_depth = 16; };
   EXPECT_EQ(status_with(sixteen, 4), IBV_WC_SUCCESS);
   EXPECT_EQ(status_with(sixteen, 5), IBV_WC_REM_INV_REQ_ERR);
-  // The requester posts at most 4 READs at a time, and the other 4 wait.
+  // The device sends at most 4 of the 8 READs at a time, and keeps the others waiting.
   EXPECT_EQ(status_with([](path&) {}, 8), IBV_WC_SUCCESS);
 }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t mib = 1u << 20;
 constexpr std::uint64_t unlimited = ~std::uint64_t{0};
 
-/// A region at this address, whose memory is never touched.
+/// Returns a span at this address; its memory is never touched.
 std::span<std::byte> at(std::uint64_t address, std::uint64_t bytes) {
   return {reinterpret_cast<std::byte*>(address), bytes};
 }
@@ -71,7 +71,7 @@ class region_registry_test : public testing::Test {
 protected:
   region_registry_test() { fabric.add(tests::roce_device("nic0", 1)); }
 
-  /// A registry of a pool of `pool_mib` MiB in chunks of 2 MiB.
+  /// Makes a registry of a pool of `pool_mib` MiB, in chunks of 2 MiB.
   region_registry& make(std::uint32_t pool_mib) {
     auto opened = verbs::device::open("nic0", {});
     EXPECT_TRUE(opened);

@@ -1,4 +1,4 @@
-// Tests of what only a verbs channel does: where bytes land, the use of the fence, late bytes.
+// Tests of what is special to verbs channels: where bytes arrive, the fence, late bytes.
 
 #include "common/test_guards.hpp"
 #include "tests/rdma/verbs/verbs_rig.hpp"
@@ -47,7 +47,7 @@ protected:
   bool registers(test_batch& what) {
     return static_cast<bool>(rig->rail->destinations->add(what.memory));
   }
-  /// Does what an eviction does: the owner gives the slot up and fills it with other bytes.
+  /// Gives the slot up and fills it with other bytes, as the pool's owner does in an eviction.
   void overwrite(slot_id slot, std::size_t bytes) {
     rig->memory.entry(slot).generation.fetch_add(1);
     std::fill_n(rig->memory.page(slot), bytes, std::byte{0xEE});
@@ -160,11 +160,11 @@ TEST_F(verbs_channel_test, what_is_read_without_validation_arrives_and_is_no_hit
   EXPECT_EQ(counters().entry_reads, 0u);
 }
 
-/// A device that carries READs out in any order between two fences. When it READs an entry first,
-/// the owner overwrites the slot before the payload is READ.
+/// Tests on a device that carries out READs between two fences in any order. If it READs an entry
+/// before the payload, the test overwrites the slot in between.
 class fence_test : public verbs_channel_test {
 protected:
-  /// Reads a page `rounds` times; returns how often a wrong page was a hit.
+  /// Reads pages in `rounds` rounds. Returns how many hits had wrong bytes.
   int wrong_hits(int rounds) {
     fabric.set_reorder(true);
     fabric.set_delay(1us, 60us);
@@ -206,7 +206,7 @@ TEST_F(verbs_channel_test, no_byte_arrives_after_a_time_out) {
   test_batch what(pool, 8, 40'000);
   ASSERT_TRUE(registers(what));
   test_batch first(pool, 1, 100);
-  rig->read(first, life); // The first read sets the connection up.
+  rig->read(first, life); // Makes the connection.
   rig->submit(what, life, 5ms);
   rig->finish(what);
   EXPECT_TRUE(what.all(page_status::timed_out));
@@ -241,7 +241,8 @@ TEST_F(verbs_channel_test, the_servers_queue_pair_gone_is_counted_by_its_status)
   EXPECT_TRUE(what.all(page_status::unreachable));
 }
 
-/// A reader of metrics would refuse all of them if one name had bytes that are not text.
+/// If one peer's name had bytes that are not text, a collector of metrics would refuse the whole
+/// text.
 TEST_F(verbs_channel_test, a_peer_is_counted_under_a_name_that_can_be_printed) {
   start();
   rig->server_name = "a\n\xff";
@@ -285,12 +286,12 @@ TEST_F(verbs_channel_test, a_page_across_chunks_of_the_region_arrives_whole) {
     EXPECT_TRUE(what.holds(pool, i));
 }
 
-/// The page's first piece is READ, its second one cannot be: the batch ends when the READ of the
-/// first has ended.
+/// The first piece of the page is READ, but the second cannot be. The batch must end only when the
+/// READ of the first piece has ended.
 TEST_F(verbs_channel_test, a_page_that_reaches_into_an_unregistered_chunk_is_unreachable) {
   start();
   rig->chunk_bytes = 2u << 20;
-  rig->chunks_at_start = 2; // Two chunks hold the table and a part of the page.
+  rig->chunks_at_start = 2; // The first two chunks hold the slot table and only a part of the page.
   rig->serve(pool, life);
   fabric.set_delay(1ms, 1ms);
   test_batch what(pool, 1, 5u << 20);

@@ -26,7 +26,7 @@ protected:
     return listing.ports.at(0);
   }
 
-  /// Why this device cannot be used, as its port's report says.
+  /// Returns why this device cannot be used, from the report of its port.
   std::string refusal(fake_device device, const port_choice& choice = {}) {
     port_report found = report(std::move(device), choice);
     EXPECT_FALSE(found.usable);

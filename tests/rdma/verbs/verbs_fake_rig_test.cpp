@@ -1,4 +1,4 @@
-// The rig of the pure ring over verbs: two devices of the fake provider.
+// The verbs rig of tests without devices: two devices of the fake provider.
 
 #include "tests/rdma/verbs/verbs_rig.hpp"
 #include "tests/support/fake_verbs/fake_verbs.hpp"
@@ -9,7 +9,8 @@ namespace {
 using tests::fake_fabric;
 using tests::fake_work;
 
-/// A fabric that is made before the rig's own verbs objects and destroyed after them.
+/// A base class with the fabric, so that it is made before the rig's verbs objects and destroyed
+/// after them.
 struct fabric_first {
   fabric_first() : fabric(42) {
     fabric.add(tests::roce_device("fake0", 1));
@@ -46,8 +47,8 @@ private:
     if (serves == fault::corrupts)
       flip(work.remote_address + 7);
   }
-  /// Flips the byte of the pool back after the READ, so that the reader sees a page damaged on its
-  /// way, and the pool keeps the right bytes.
+  /// After the READ flips the pool's byte back, so that the reader got a damaged page and the pool
+  /// has the right bytes.
   void after(const fake_work& work) {
     if (work.bytes > sizeof(slot_entry) && serves == fault::corrupts)
       flip(work.remote_address + 7);

@@ -1,4 +1,5 @@
-// One data port serves both protocols: connections that say a verbs hello leave the page server.
+// Tests that one data port serves both protocols: the page server must hand over connections that
+// send a verbs hello.
 
 #include "rdma/tcp/tcp_page_server.hpp"
 #include "tests/rdma/plane_rig.hpp"
@@ -67,8 +68,8 @@ protected:
     return eventually([&] { return peer.receive(), peer.closed; });
   }
 
-  /// Polls until the server has seen everything that was sent before: garbage on a new connection,
-  /// which the server ends, comes last.
+  /// Polls until the server has read everything that was sent before: sends garbage on a new
+  /// connection, and waits until the server ends it.
   void settle() {
     raw_peer last(server->port());
     last.say(std::uint64_t{0});

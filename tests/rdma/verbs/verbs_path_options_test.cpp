@@ -31,7 +31,7 @@ TEST(verbs_path_options, what_could_wait_for_ever_or_fits_no_packet_is_refused) 
       {{.hop_limit = 0}, false},
       {{.hop_limit = 1}, true},
       {{.traffic_class = 255}, true},
-      // 4.096 µs × 2^15 is 0.134 s, × 2^16 is 0.268 s, × 2^17 is 0.537 s.
+      // A time-out of n is 4.096 µs × 2^n: 15 is 0.134 s, 16 is 0.268 s, 17 is 0.537 s.
       {{.timeout = 15, .retries = 6}, true},
       {{.timeout = 16, .retries = 2}, true},
       {{.timeout = 16, .retries = 3}, false},

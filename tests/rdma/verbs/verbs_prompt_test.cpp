@@ -1,4 +1,4 @@
-// Tests of how many READs the hand-over of a prompt costs, by the transfer plan of two engines.
+// Tests of how many READs the hand-over of a prompt takes, by the transfer plan of two engines.
 
 #include "handoff/lease_table.hpp"
 #include "handoff/transfer_plan.hpp"
@@ -18,12 +18,12 @@ constexpr std::uint32_t page_tokens = 16;
 constexpr std::uint32_t head_bytes = 64;
 constexpr std::uint32_t pages = 64;
 
-/// A rank of an engine with some of the model's heads.
+/// Memory and layout of one rank of an engine, which has a part of the model's heads.
 struct engine_rank {
   std::span<std::byte> memory;
   handoff::worker_ranks ranks;
-  std::uint32_t heads = 1;    ///< Heads of all ranks.
-  std::uint32_t buffers = 64; ///< K and V of 32 layers.
+  std::uint32_t heads = 1;    ///< Heads of the model, over all ranks.
+  std::uint32_t buffers = 64; ///< One buffer each for K and V of 32 layers.
 
   handoff::kv_layout layout() const {
     handoff::kv_layout made;
@@ -43,7 +43,7 @@ struct engine_rank {
   }
 };
 
-/// A prefill's memory, served over a rail of a fabric, and a decode that reads it.
+/// Tests with a prefill rank's memory, which a fake rail serves, and a decode rank that reads it.
 class verbs_prompt_test : public testing::Test {
 protected:
   verbs_prompt_test() {
@@ -70,7 +70,7 @@ protected:
     EXPECT_EQ(fabric.misuse(), std::vector<std::string>{});
   }
 
-  /// Reads all pages, which lie one after the other on both sides. Returns the pieces.
+  /// Reads all pages, which are consecutive on both sides. Returns the number of pieces.
   std::size_t read_prompt(const engine_rank& from, const engine_rank& to) {
     const auto plan = handoff::transfer_plan::create(from.layout(), to.layout());
     EXPECT_TRUE(plan) << to_string(plan.error());
@@ -152,7 +152,7 @@ TEST_F(verbs_prompt_test, cannot_be_written_from_afar) {
   const engine_rank source{rig->lent->memory(), {}};
   const engine_rank destination{memory, {}};
   read_prompt(source, destination);
-  // All that decode has learnt of prefill's memory are regions that may be READ.
+  // Decode must have got only regions that may be READ, and not be written to.
   for (const auto& region : fabric.regions())
     EXPECT_EQ(region.rights & (tests::remote_write_right | tests::remote_atomic_right), 0u);
   EXPECT_FALSE(fabric.regions().empty());

@@ -1,5 +1,5 @@
-// Tests of the verbs handshake: its layout, its rules one by one, and hostile bytes against an
-// oracle that counts in 128 bits.
+// Tests of the verbs handshake: its layout, each of its rules, and hostile bytes, which an oracle
+// judges that computes in 128 bits.
 
 #include "common/slot_entry.hpp"
 #include "common/test_guards.hpp"
@@ -210,7 +210,8 @@ TEST(verbs_protocol, an_answer_that_cannot_be_real_is_not_well_formed) {
   EXPECT_FALSE(with([](auto& answer) { answer.pages_address = ~0ull - 4096; }));
 }
 
-/// The answer of a server of memory under leases: a table of 4 leases, and nothing else.
+/// Returns the answer of a server of memory under leases, with a table of 4 leases and nothing
+/// else.
 verbs_answer answer_of_leases() {
   auto answer = good_answer();
   answer.service = data_service::handoff;
@@ -331,8 +332,8 @@ bool chunk_is_allowed(const region_chunk& chunk, const verbs_answer& answer) {
          chunk.reserved == std::array<std::uint8_t, 12>{};
 }
 
-/// Damages a few fields of a right message: single bytes, or whole words, which get values that
-/// provoke wrapping.
+/// Returns a valid message with a few damaged fields: single bytes, or whole words with values that
+/// provoke integer overflow.
 template <class T>
 T mutated(const T& right, std::mt19937_64& random) {
   static constexpr std::uint64_t provoking[] = {

@@ -15,7 +15,7 @@ using namespace peercache::tests;
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Two fake devices of one fabric, a pool on one of them and a destination on the other.
+/// Tests with two fake devices on one fabric, a pool on one device and a destination on the other.
 class verbs_queue_pair : public testing::Test {
 protected:
   void open(fake_device reads_on, fake_device serves_on) {
@@ -292,8 +292,7 @@ TEST_F(verbs_queue_pair, no_byte_arrives_after_it_was_destroyed) {
   fabric.advance(std::chrono::hours(2));
   EXPECT_EQ(target_bytes, random_bytes(256 << 10, 2));
 
-  // Without the destruction of the queue pair the bytes do arrive, so the destruction is what kept
-  // them away.
+  // As a control, the same READ without destroying the queue pair: its bytes must arrive.
   pair = std::make_unique<rail_pair>(*reader, *server);
   pair->post(IBV_WR_RDMA_READ, {&whole, 1}, pool.address(), pool.remote_key());
   fabric.advance(std::chrono::hours(2));
@@ -354,7 +353,7 @@ TEST_F(verbs_queue_pair, an_armed_queue_wakes_who_sleeps_on_its_channel) {
     pair.post(IBV_WR_RDMA_READ, {&whole, 1}, pool.address(), pool.remote_key());
   };
 
-  read(); // A READ whose completion makes no event, since the completion queue is not armed.
+  read(); // Not armed: its completion makes no event.
   EXPECT_EQ(::poll(&sleeper, 1, 0), 0);
   EXPECT_TRUE(pair.reader.completions.arm());
   // A completion from before arming makes no event: it must be polled.
@@ -365,7 +364,7 @@ TEST_F(verbs_queue_pair, an_armed_queue_wakes_who_sleeps_on_its_channel) {
   read();
   EXPECT_EQ(::poll(&sleeper, 1, 0), 1);
   channel.drain();
-  EXPECT_EQ(::poll(&sleeper, 1, 0), 0); // The completion queue was armed once, so it woke once.
+  EXPECT_EQ(::poll(&sleeper, 1, 0), 0); // Armed once, so only one event came.
   EXPECT_EQ(pair.reader.completions.poll({&done, 1}), 1);
   EXPECT_EQ(pair.reader.completions.poll({&done, 1}), 1);
   EXPECT_EQ(pair.reader.completions.poll({&done, 1}), 0);

@@ -17,8 +17,8 @@
 
 namespace peercache::rdma {
 
-/// Memory that lies as a pool's does, beginning `lead_bytes` behind the beginning of a huge page.
-/// The kernel allocates its memory only as tests use it.
+/// Memory with the alignment of a real pool, which begins `lead_bytes` after a huge page's begin.
+/// The kernel provides memory only for the parts that tests touch.
 class rail_pool {
 public:
   static constexpr std::uint64_t lead_bytes = 4096;
@@ -64,8 +64,8 @@ inline verbs_server_options rail_options() {
   return options;
 }
 
-/// The reading end of a channel: a queue pair on a device, and the reader's end of a control
-/// connection.
+/// The reader's side of a verbs channel: a queue pair on a device, and the reader's end of the
+/// control connection.
 class rail_reader {
 public:
   explicit rail_reader(verbs::device& on, const std::string& name = "reader")
@@ -94,7 +94,7 @@ public:
 
   void come(verbs_rail_server& server) { server.accept(std::move(servers_end), greeting); }
 
-  /// Takes the answer and connects the queue pair as the answer says.
+  /// Receives the server's answer, and connects the queue pair to the one that the answer names.
   void connect() {
     const auto heard = peer.hear<verbs_answer>();
     ASSERT_TRUE(heard);
@@ -136,7 +136,7 @@ public:
     return done.status;
   }
 
-  /// READs the first bytes of a chunk, and returns the completion's status.
+  /// READs the first bytes of a chunk. Returns the status of the completion.
   ibv_wc_status read(const region_chunk& chunk, std::uint32_t bytes = 4096) {
     return work(IBV_WR_RDMA_READ, chunk.address, chunk.rkey, bytes);
   }
@@ -176,7 +176,7 @@ protected:
     return std::move(*opened);
   }
 
-  /// Serves a pool of `mib` MiB, of which no chunk is registered yet.
+  /// Starts the server of a pool of `mib` MiB, of which no chunk is registered yet.
   void serve(const verbs_server_options& options = rail_options(), std::uint32_t mib = 5) {
     pool = std::make_unique<rail_pool>(mib);
     auto made = verbs_rail_server::create(open("nic0"), options, pool->served());
@@ -189,7 +189,7 @@ protected:
     }
   }
 
-  /// Polls the server until nothing moves.
+  /// Polls the server until it has nothing left to do.
   void settle() {
     while (server->poll(now)) {
     }
@@ -200,7 +200,7 @@ protected:
     settle();
   }
 
-  /// The server's statistics, after time has passed until they are published.
+  /// Lets time pass until the server publishes its statistics. Returns them.
   verbs_rail_stats stats() {
     pass(std::chrono::milliseconds(100));
     return server->stats();
@@ -228,7 +228,7 @@ protected:
     return made;
   }
 
-  /// The verdict that the server answers to this reader's greeting.
+  /// Sends this reader's hello. Returns the verdict in the server's answer.
   verbs_verdict verdict_for(rail_reader& reader) {
     reader.come(*server);
     settle();
@@ -241,7 +241,7 @@ protected:
   bool served(const rail_reader& reader) const {
     return fabric.queue_pair(reader.answer.end.queue_pair).has_value();
   }
-  /// How many queue pairs the server's device has ever made.
+  /// Returns how many queue pairs were ever made on the server's device.
   std::uint64_t pairs_made() const { return fabric.counts("nic0").queue_pairs; }
 
   std::uint64_t ended(session_end why) { return stats().ended[static_cast<std::size_t>(why)]; }

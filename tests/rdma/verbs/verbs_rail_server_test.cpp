@@ -1,4 +1,4 @@
-// Tests of how a rail lets readers in: hello, answer, ready, chunks of the pool, READs.
+// Tests of how a rail server accepts readers: hello, answer, ready, chunks of the pool, READs.
 
 #include "rdma/tcp/tcp_page_server.hpp"
 #include "tests/rdma/plane_rig.hpp"

@@ -11,10 +11,10 @@
 
 namespace peercache::rdma {
 
-/// A pool's memory as peers READ it: the slot table, then the pages.
+/// A pool's memory that peers READ: the slot table, followed by the pages.
 class readable_pool {
 public:
-  /// Granules of 96 MiB, which real devices can pin.
+  /// Number of granules in 96 MiB, which real devices can pin.
   static constexpr std::uint32_t granules = 24u << 10;
 
   readable_pool();
@@ -22,7 +22,7 @@ public:
   readable_pool(const readable_pool&) = delete;
   readable_pool& operator=(const readable_pool&) = delete;
 
-  /// The slot of this page in the served memory. The first call copies the page there.
+  /// Returns the slot of this page in the served memory; copies the page there at the first call.
   slot_id place(const test_pool& pool, std::uint32_t slot);
   served_region served() const;
   slot_entry& entry(slot_id slot) const { return table_[slot.value]; }
@@ -36,14 +36,15 @@ private:
   std::map<std::uint32_t, slot_id> placed_;
 };
 
-/// Which devices the two ends of a rig use, and how time passes between two steps.
+/// The names of the devices of a rig's reader and server, and a function that lets time pass after
+/// a step.
 struct verbs_rig_devices {
   std::string reader;
   std::string server;
   std::function<void(plane_rig&)> pass_time;
 };
 
-/// A reader, a rail server and a page server, which one thread polls in turn.
+/// A rig with a verbs data plane, a rail server and a page server, which one thread polls in turn.
 class verbs_rig : public plane_rig {
 public:
   explicit verbs_rig(verbs_rig_devices devices, verbs_data_plane_options options = {},
@@ -65,7 +66,7 @@ public:
   std::unique_ptr<verbs_rail_server> server;
   fault serves = fault::none;
   std::string server_name = "server";   ///< Name of the server that the next `serve` starts.
-  std::uint64_t chunk_bytes = 1u << 30; ///< Size of the chunks of the next `serve`.
+  std::uint64_t chunk_bytes = 1u << 30; ///< Size of the chunks that the next `serve` makes.
   /// How many chunks the next `serve` registers.
   std::uint32_t chunks_at_start = ~std::uint32_t{0};
 

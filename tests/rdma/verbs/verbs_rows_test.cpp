@@ -1,5 +1,5 @@
-// Tests of how memory under leases is READ: what shares a READ, what is dropped, and spans that
-// come and go.
+// Tests of how memory under leases is READ: which rows share one READ, which gaps are dropped, and
+// spans that come and go.
 
 #include "tests/rdma/verbs/verbs_rig.hpp"
 #include "tests/support/fake_verbs/fake_verbs.hpp"
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr incarnation life{1, 1};
 
-/// A reader and a server of memory under leases, on a fabric that the test controls.
+/// Tests with a reader and a server of memory under leases, on a fabric that the test controls.
 class verbs_rows_test : public testing::Test {
 protected:
   verbs_rows_test() {
@@ -35,8 +35,8 @@ protected:
     EXPECT_EQ(fabric.misuse(), std::vector<std::string>{});
   }
 
-  /// Lays a new page out in rows of this shape, in memory of its own, and makes it the only one of
-  /// a batch.
+  /// Lays a new page out in rows of this shape, in memory of its own. Returns a batch of only this
+  /// page.
   std::unique_ptr<test_batch> batch_in(memory_rows rows, std::uint32_t parts = 1) {
     auto what = std::make_unique<test_batch>();
     const auto slot = pool.put(std::size_t{rows.rows} * rows.row_bytes);
@@ -154,7 +154,7 @@ TEST_F(verbs_rows_test, memory_that_is_removed_is_read_no_more_and_may_come_agai
   EXPECT_EQ(ended(session_end::memory_removed), 1u);
 
   EXPECT_TRUE(spans.add(memory.first(memory.size() / 2)));
-  rig->steps(50); // The reader is told of the added span.
+  rig->steps(50); // Lets the reader hear of the added span.
   test_batch again(pool, 2, 5000);
   rig->read(again, life);
   EXPECT_TRUE(again.all(page_status::hit));

@@ -1,5 +1,5 @@
-// Tests of how sessions of a rail end: readers that leave, freeze, lie or come again, and ports
-// that go down.
+// Tests of how a rail server's sessions with readers end: readers that leave, freeze, lie or come
+// again, and ports that go down.
 
 #include "tests/rdma/verbs/verbs_rail_rig.hpp"
 
@@ -210,7 +210,7 @@ TEST_F(verbs_server_session_test, a_device_that_fails_is_told_with_its_reason) {
   EXPECT_EQ(verdict_for(*next), verbs_verdict::no_device);
 }
 
-// -- limits: readers and sessions that are too many
+// -- tests of the limits of readers and sessions
 
 class verbs_server_limits_test : public verbs_rail_rig {
 protected:

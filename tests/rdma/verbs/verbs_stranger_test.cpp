@@ -1,4 +1,5 @@
-// Tests of what a reader that lies about itself gets from a rail, and does to others.
+// Tests of what a rail server gives to a reader that lies about itself, and of how such a reader
+// affects others.
 
 #include "tests/rdma/connect_from.hpp"
 #include "tests/rdma/verbs/verbs_rail_rig.hpp"

@@ -64,7 +64,8 @@ links_actor::behavior_type no_links(links_actor::pointer, const network*) {
           [](beat_atom, from_here) {}};
 }
 
-/// The membership actor of another node: sends joins, and notes the refusals that come back.
+/// A fake membership actor of another node: sends joins to `whom`, and adds the refusals that it
+/// gets to `refusals`.
 caf::behavior sends_joins(caf::event_based_actor* self, const membership_actor& whom,
                           std::vector<std::string>* refusals) {
   return {

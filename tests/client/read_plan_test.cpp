@@ -307,7 +307,7 @@ TEST_F(read_plan_test, the_deadline_comes_before_the_length) {
 
 TEST_F(read_plan_test, nothing_is_read_from_a_process_that_is_not_in_the_view) {
   begin(1);
-  look_up({found({at(stranger, 4)})}); // The look-up went by a newer view than the plan's.
+  look_up({found({at(stranger, 4)})}); // As by a newer view than the plan's.
   EXPECT_TRUE(plan->take_round().empty());
   ASSERT_TRUE(plan->look_again());
   members.insert(stranger);

@@ -33,7 +33,7 @@ def test_a_get_says_for_each_key_whether_it_is_there(ring, engine):
 
 
 def test_a_set_has_copied_when_it_returns(ring, engine):
-    """SGLang overwrites the pages as soon as a set has returned."""
+    """A set must have copied the pages when it returns, because SGLang then overwrites them at once."""
     pool = MhaPool(pages=32, layers=16, heads=8, head_dim=64, page_size=16)
     store = engine(ring[0], pool)
     keys = fresh_keys(16)

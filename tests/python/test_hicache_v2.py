@@ -40,7 +40,7 @@ class Side:
         knows(self.store, 2)
 
     def transfer(self, name, keys, pages):
-        """A PoolTransfer of SGLang; without pages, the transfer of a question."""
+        """Returns a PoolTransfer of SGLang; without pages, one that only asks which keys exist."""
         indices = self.pools[name].indices(pages) if pages else None
         return SimpleNamespace(name=name, keys=keys, host_indices=indices, device_indices=None,
                                hit_policy=POLICIES[name], nodes_to_load=None, indices_from_pool=None)

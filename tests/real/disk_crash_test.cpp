@@ -113,7 +113,8 @@ protected:
     EXPECT_EQ(node.status()->count(metric::disk_checksum_failures_total), 0u);
     EXPECT_GE(recovered, fills() ? 1 : std::max(before, done.on_disk));
     std::uint64_t of_first = 0, of_second = 0;
-    // The directory learns of the recovered pages one after another, so hits are awaited.
+    // The directory learns of the recovered pages one after another, so the test waits for the
+    // hits.
     EXPECT_TRUE(within(milliseconds(30'000), [&] {
       of_first = node.count_hits(0, first_pages);
       of_second = node.count_hits(second_id, done.put);

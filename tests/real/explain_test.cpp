@@ -16,7 +16,7 @@ protected:
         run_cli({"put", "page", "--value", "hello", "--cluster", cluster(), "--node", address(1)});
     ASSERT_EQ(put.exit_code, 0);
   }
-  /// Runs `key explain` at the first node.
+  /// Runs `peercache key explain` for this key at the first node.
   finished_program explain(const std::string& key) {
     return run_cli(
         {"key", "explain", key, "-o", "json", "--cluster", cluster(), "--node", address(0)});

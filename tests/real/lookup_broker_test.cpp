@@ -28,7 +28,7 @@ protected:
   system_config config{2};
   caf::actor_system system{config};
   directory_actor directory = system.spawn(run_directory, directory_options{});
-  /// A gateway that leaves removals unanswered until it is told to answer.
+  /// A gateway that leaves removals unanswered until the test tells it to answer.
   caf::actor gateway = system.spawn([](caf::event_based_actor* self) -> caf::behavior {
     auto open = std::make_shared<std::vector<caf::typed_response_promise<std::string>>>();
     return {[](view_atom) { return std::string("a view"); },

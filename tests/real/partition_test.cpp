@@ -168,7 +168,8 @@ TEST_F(partition, a_black_holed_node_is_noticed_within_three_seconds) {
   start_five();
   if (HasFatalFailure() || IsSkipped())
     return;
-  // The node falls silent: no connection is reset or closed.
+  // A fault by which node 3 receives no packet, so that it falls silent while its connections are
+  // neither reset nor closed.
   const network_fault silence{[this] { return lab().deafen(3); },
                               [this] { return sees(0, 4) && sees(4, 4); }};
   expect_noticed(silence, noticed);

@@ -207,7 +207,7 @@ private:
   std::vector<page_key> keys_;
   std::deque<host> hosts_;
   std::map<incarnation, std::size_t> host_of_;
-  std::map<std::string, ring_ptr> rings_; ///< Rings by encoded view.
+  std::map<std::string, ring_ptr> rings_; ///< For each view, encoded: its ring.
   discovery::hash_ring newest_ring_;
   std::map<discovery::endpoint, std::size_t> host_at_;
   bool clients_work_ = true;

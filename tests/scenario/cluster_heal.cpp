@@ -122,7 +122,7 @@ void cluster::expect_one_view() {
     oracle_.fault("most of the lost masters are back, and the view is a fragment");
 }
 
-/// Expects one view of the running nodes of one side.
+/// Expects that the running nodes of the hosts `side` have one view within `limit`.
 void cluster::expect_one_view(const std::vector<std::size_t>& side, duration limit) {
   const auto since = world_.now();
   while (!converged(side) && world_.now() < since + 30s)

@@ -60,8 +60,8 @@ void process::peer_lost(const incarnation& inc) {
   step([&](auto& machine, auto now) { return machine.on_peer_lost(inc, now); });
 }
 
-/// Corresponds to membership_actor: an expelled process empties its shard before it asks to come
-/// back.
+/// Passes an event to membership and carries out the actions, as membership_actor does: an expelled
+/// process empties its shard before it asks to join again.
 void process::step(const membership_event& event) {
   const auto before = machine_->state();
   const auto actions = event(*machine_, cluster_.local_now(host_));

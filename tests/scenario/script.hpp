@@ -57,7 +57,7 @@ struct script {
 std::optional<script> parse_script(std::string_view text, std::string& fault);
 std::string to_text(const script& what);
 
-/// Parses "250ms", "1.5s".
+/// Parses a duration such as "250ms" or "1.5s"; nothing when the text is none.
 std::optional<duration> parse_duration(std::string_view text);
 std::string to_text(duration value);
 

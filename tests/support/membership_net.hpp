@@ -277,7 +277,7 @@ inline membership_net started_net(std::size_t count, std::uint64_t seed = 1) {
   return net;
 }
 
-/// A net whose nodes have found each other, after some quiet time.
+/// Returns a net whose nodes have got one view, and have run on for a while.
 inline membership_net converged_net(std::size_t count, std::uint64_t seed = 1) {
   auto net = started_net(count, seed);
   auto found = net.run_until([&] { return net.converged(); }, std::chrono::seconds(5));

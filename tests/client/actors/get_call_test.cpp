@@ -302,7 +302,7 @@ TEST_F(get_call_test, load_is_counted_for_no_longer_than_the_read) {
   EXPECT_EQ(client->load.outstanding(far.self.inc), 0u);
 }
 
-// -- tests of shards that do not answer well
+// -- tests of directory shards that fail, and of counts by peer
 
 TEST_F(get_call_test, what_comes_over_tcp_is_counted_by_the_name_of_the_peer) {
   start();

@@ -107,7 +107,7 @@ TEST_F(mirror_call_test, a_page_without_a_checksum_is_not_copied) {
 
 TEST_F(mirror_call_test, a_slot_that_the_node_took_back_is_not_shown_and_goes_back) {
   start_mirroring(mirror_mode::all);
-  lease({slot_id{100}}); // The slot must stay empty.
+  lease({slot_id{100}}); // A slot that the node has taken back.
   expect_hit(1, page_origin::other_host);
   EXPECT_EQ(mirrored(), 0u);
   settle(near);

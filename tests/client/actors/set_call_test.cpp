@@ -158,7 +158,7 @@ TEST_F(set_call_test, a_slot_that_the_node_took_back_is_not_shown_and_goes_back)
   start();
   near.says.slots_for = [](const std::string&) {
     std::string slots;
-    link::append_record(slots, slot_id{9}); // The slot must stay empty.
+    link::append_record(slots, slot_id{9}); // A slot that the node has taken back.
     return slots;
   };
   expect_all(set({1}), status::refused);

@@ -44,10 +44,10 @@ struct worker_pair {
                        const worker_options& of_decode = tcp_options());
 
   handoff::worker_address address() const { return {"127.0.0.1", prefill->port()}; }
-  /// Opens the room on both sides and waits until prefill may send.
+  /// Opens the room at the prefill and the decode worker, and waits until prefill may send.
   void meet(std::uint64_t room, std::vector<std::uint32_t> decode_pages,
             std::uint32_t prefix_pages = 0);
-  /// Ends the room of `meet` on both sides.
+  /// Ends the room of `meet` at both workers.
   void part();
 
   worker_memory prefill_memory, decode_memory;

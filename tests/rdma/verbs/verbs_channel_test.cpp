@@ -15,7 +15,8 @@ using namespace std::chrono_literals;
 
 constexpr incarnation life{1, 1};
 
-/// A reader and a server, each with a fake device of its own, on a fabric that the test controls.
+/// Tests with a reader and a server, each with a fake device of its own, on a fabric that the test
+/// controls.
 class verbs_channel_test : public testing::Test {
 protected:
   verbs_channel_test() {

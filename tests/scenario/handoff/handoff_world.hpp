@@ -95,7 +95,7 @@ private:
     bool frozen = false;
   };
   struct connection {
-    peer_id id; ///< Id of the connection, the same at both sides.
+    peer_id id; ///< Id of the connection, by which both workers know it.
     std::size_t prefill = 0, decode = 0;
     incarnation source; ///< The prefill rank's process to which the connection was made.
     bool up = true;

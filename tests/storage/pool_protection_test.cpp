@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t size_bytes = 8u << 20;
 
-/// The descriptors of this process that lead to the pool's object.
+/// Returns the file descriptors of this process that refer to the pool's shared memory object.
 std::vector<int> descriptors_of(const pool_memory& pool) {
   const auto& name = pool.name();
   struct stat object {};

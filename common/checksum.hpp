@@ -8,8 +8,8 @@
 
 namespace peercache {
 
-/// The checksum of a page whose XXH3-64 is `digest`. Where a checksum stands, 0 says that there is
-/// none, so the one digest in 2^64 that is 0 counts as 1, for writers and readers alike.
+/// The checksum of a page whose XXH3-64 is `digest`. In every field for a checksum 0 means that
+/// there is none, so the one digest in 2^64 that is 0 counts as 1, for writers and readers alike.
 constexpr std::uint64_t checksum_from(std::uint64_t digest) noexcept {
   return digest != 0 ? digest : 1;
 }

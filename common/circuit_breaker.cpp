@@ -10,8 +10,7 @@ bool circuit_breaker::allow(time_point now) noexcept {
   if (state_ == state::closed)
     return true;
   if (state_ == state::recovering) {
-    // Calls that were under way had a whole pause to report their ends; calls that did not are
-    // forgotten.
+    // After a pause, calls that were let out and have not reported their ends are forgotten.
     if (now >= probe_at_) {
       running_ = 0;
       probe_at_ = now + pause_;
@@ -60,7 +59,7 @@ void circuit_breaker::on_failure(time_point now) noexcept {
     pause_ = std::min(pause_ * 2, options_.pause_max);
     break;
   case state::open:
-    return; // The call went out before the breaker opened, so its failure is not news.
+    return; // The call went out before the breaker opened, so its failure says nothing new.
   }
   state_ = state::open;
   probe_at_ = now + pause_;

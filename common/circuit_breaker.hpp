@@ -22,9 +22,9 @@ public:
     std::uint32_t failures_to_open = 3;
     duration pause = std::chrono::milliseconds(500);
     duration pause_max = std::chrono::seconds(8);
-    /// Number of parallel calls up to which a recovering breaker lets more out. It begins with one
-    /// call at a time and doubles that number with each success; beyond this number it closes. 0:
-    /// the breaker closes at once.
+    /// The most calls at a time that a recovering breaker lets out: it begins with one, doubles the
+    /// number with each success, and closes instead of exceeding this number. 0: a successful probe
+    /// closes the breaker at once.
     std::uint32_t slow_start_calls = 0;
   };
 
@@ -42,7 +42,8 @@ public:
   }
   void on_success() noexcept;
   void on_failure(time_point now) noexcept;
-  /// The end of a call that says nothing of the peer: another call may go out in its place.
+  /// Reports the end of a call that shows neither that the peer answers nor that it fails: another
+  /// call may go out in its place.
   void on_nothing(time_point now) noexcept;
   /// Reports that a call was given up early because other peers have answered: the called peer may
   /// only be slow. A closed breaker stays closed. A half-open or recovering one goes back to `open`

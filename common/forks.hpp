@@ -6,7 +6,7 @@ namespace peercache {
 
 /// The process that an object was made in. A forked child has a copy of the object and none of the
 /// threads behind it, and shares its sockets and its memory with the parent: whatever would send,
-/// wait for a thread or give something back asks here first. Threads: any.
+/// wait for a thread or give something back asks `is_here` first. Threads: any.
 class home_process {
 public:
   home_process() noexcept;

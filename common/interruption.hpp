@@ -29,7 +29,7 @@ public:
 
   /// Whether this thread has an interruption at all.
   static bool possible() noexcept;
-  /// Whether a look of this thread has found that its calls have to end.
+  /// Whether `look` has returned true in this thread: its calls have to end.
   static bool given() noexcept;
   /// Calls this thread's `look` if `interval` has passed since its last call. Returns `given()`.
   static bool look();

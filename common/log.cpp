@@ -145,7 +145,7 @@ private:
     spdlog::memory_buf_t line;
     formatter_->format(record, line);
     const std::string_view text(line.data(), line.size());
-    // A line that was cut short, by a full disk, ends where the next one begins.
+    // If a full disk has cut the previous line short, a newline ends it before this line begins.
     is_cut_ = is_cut_ && write_all(fd_, "\n") == 0;
     const auto written = is_cut_ ? 0 : write_all(fd_, text);
     is_cut_ = is_cut_ || (written > 0 && written < text.size());

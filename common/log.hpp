@@ -22,9 +22,9 @@ void init_log(const std::string& node_name, const std::string& level, bool json)
 /// @param node_name, json as those of `init_log`
 result<void> log_to_file(const std::string& path, const std::string& node_name, bool json);
 
-/// Opens the file of `log_to_file` again under its path, for whoever has moved it away. Returns
-/// whether there is such a file. Errors: as those of `log_to_file`; the log then goes on in the
-/// file that is open. Threads: any.
+/// Opens the file of `log_to_file` again under its path, after somebody (log rotation) has moved it
+/// away. Returns false when the log goes to no file. Errors: as those of `log_to_file`; the log
+/// then goes on in the file that is open. Threads: any.
 result<bool> reopen_log();
 
 /// Changes the level of the default logger from the next record on. Returns false, and changes

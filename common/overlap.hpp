@@ -24,11 +24,11 @@ struct overlap_query {
 /// How many tokens of a prompt, from the first one on, one node has in each tier.
 struct overlap_match {
   std::string node;
-  std::uint64_t longest = 0; ///< Tokens of blocks that lie in some tier, page by page.
+  std::uint64_t longest = 0; ///< Tokens before the first block with a page in none of the tiers.
   std::uint64_t gpu = 0;     ///< Tokens that one engine of the host holds on its GPUs.
   std::uint64_t memory = 0;
   std::uint64_t disk = 0;
-  /// What `gpu` is for the engines of each rank of data parallelism.
+  /// The value of `gpu` among the engines of one data parallel rank, by rank.
   std::map<std::uint32_t, std::uint64_t> gpu_by_rank = {};
 };
 

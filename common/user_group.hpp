@@ -22,7 +22,7 @@ std::string group_in_environment();
 result<std::optional<gid_t>> group_named(const std::string& name);
 
 /// Whether this process may give its files to the group, as root and the group's members may.
-/// Errors: it may not, in words for operators.
+/// Errors: it may not; the message tells an operator why.
 result<void> may_share_with(gid_t group);
 
 } // namespace peercache

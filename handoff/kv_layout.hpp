@@ -75,7 +75,8 @@ struct worker_ranks {
 struct kv_layout {
   std::string dtype; ///< The engine's word for the type of KV elements.
   std::uint32_t page_tokens = 0;
-  bool mla = false; ///< One latent per token, the same on all tensor parallel ranks; no heads.
+  bool mla = false; ///< Multi-head latent attention: one latent per token, the same on all tensor
+                    ///< parallel ranks; no heads.
   /// Whether states that are shared out over the ranks exist beside MLA's KV.
   bool hybrid_mla = false;
   /// True: every context parallel rank sends its share of the pages. False: rank 0 sends all pages.

@@ -22,7 +22,7 @@ struct read_id {
 struct read_order {
   read_id id;
   /// Turn of a room, or job of `transfer_reads`, that the read belongs to; reads are cancelled by
-  /// it.
+  /// this id.
   join_id turn;
   peer_id from;
   lease under;

@@ -31,8 +31,8 @@ namespace peercache::handoff {
 ///
 /// - `bootstrapping`: until the engine's `connect`, when the senders are known.
 /// - `waiting_for_input`: until the first offer, which comes only after `allocate`.
-/// - `transferring`: until every piece of every sender that is not a dummy was judged, or all
-/// fails.
+/// - `transferring`: until every piece of every sender that is not a dummy was judged, or the
+///   room fails.
 /// - `success`: `done` is sent to all senders.
 /// - `failed`: an abort is sent to all senders, if they were joined.
 ///

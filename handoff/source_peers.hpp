@@ -52,7 +52,7 @@ public:
   bool has(peer_id peer) const { return peers_.contains(peer); }
   bool is_waiting(room_id room) const { return waiting_.contains(room); }
   std::size_t size() const noexcept { return peers_.size(); }
-  /// What the worker has said of itself; null when it has not said hello.
+  /// The hello of the worker; null when it has not said hello.
   const hello* who(peer_id peer) const noexcept;
 
 private:

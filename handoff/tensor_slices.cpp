@@ -87,7 +87,8 @@ result<item_stripe> slice_of_heads(const kv_layout& source, const kv_layout& des
     return lengths_differ("bytes of a token with " + std::to_string(s) + " and " +
                               std::to_string(t) + " heads",
                           source_row, destination_row);
-  // Ranks that hold the same heads are neighbours: dividing gives the group that a rank is in.
+  // Ranks that hold the same heads are neighbours: a rank, divided by the number of such ranks, is
+  // the number of their group.
   item_stripe stripe{0, 0, source_row, destination_row, source.page_tokens, head * std::min(s, t)};
   if (p > d)
     stripe.destination = std::uint64_t{source.ranks.tp / std::max(1u, p / heads)} * s % t * head;

@@ -227,7 +227,7 @@ bool transfer_calls::lent(peer_id peer, const transfer_lent& said) {
 bool transfer_calls::ended(peer_id peer, const transfer_ended& said) {
   const auto found = transfers_.find(said.id);
   if (found == transfers_.end())
-    return true; // The peer refused a read while it was being told to stop.
+    return true; // The peer refused a read before the stop of that read reached it.
   auto& at = found->second;
   const bool writes = calls_.at(at.call).direction == transfer_direction::write;
   const bool expected = at.at == phase::asked || (writes && at.at == phase::stopping);

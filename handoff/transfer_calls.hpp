@@ -47,6 +47,7 @@ struct transfer_call {
 ///
 /// waiting until the peer is connected and has fewer than `open_per_peer_max` transfers open
 ///   asked     write: the peer reads under a lease of this worker; read: the peer has to lend
+///             its memory
 ///   reading   read: `transfer_reads` has the job
 ///   stopping  write that fails: the lease is revoked and the peer was told; its answer is
 ///             awaited, for `options::answer_max`

@@ -65,7 +65,7 @@ private:
   void add(const std::vector<item_stripe>& stripes, std::vector<item_run> runs);
 
   std::vector<copies> copies_;
-  /// Indices of the copy, stripe and run that come after `cutter_`.
+  /// Indices of the copy, stripe and run to go on with when `cutter_` is finished.
   std::size_t at_ = 0, stripe_ = 0, run_ = 0;
   piece_cutter cutter_;
   std::uint64_t bytes_ = 0;

@@ -69,7 +69,8 @@ void frame_stream::flush() noexcept {
       writable_ = false;
       if (errno != EAGAIN && errno != ENOTCONN) {
         fault_ = errno;
-        // What the other side has sent before is received first, then the end is seen.
+        // The next `receive` takes what the other side sent before the failure, and then finds the
+        // end.
         readable_ = true;
       }
     }

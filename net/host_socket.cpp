@@ -103,7 +103,7 @@ error no_host_socket(const std::string& path, const std::string& why) {
                                        path, why)};
 }
 
-/// Whether the folder, which is there, may hold sockets: other users may not write to it.
+/// Whether a folder that exists may hold sockets: other users may not write to it.
 result<void> judge_folder(const std::string& folder, const struct stat& found) {
   if (!S_ISDIR(found.st_mode))
     return no_host_socket(folder, "it is not a folder");
@@ -227,7 +227,7 @@ std::vector<std::string> host_socket_folders(const std::string& chosen) {
   if (const auto runtime = text_of("XDG_RUNTIME_DIR"); !runtime.empty())
     folders.push_back(runtime + "/peercache");
   if (folders.back() != usual)
-    folders.push_back(usual); // A login has XDG_RUNTIME_DIR, a service of the user has not.
+    folders.push_back(usual); // For services of the user, which lack XDG_RUNTIME_DIR.
   folders.push_back(fmt::format("/tmp/peercache-{}", ::geteuid()));
   return folders;
 }
@@ -329,7 +329,7 @@ result<std::string> host_socket::examine(const host_socket_options& options,
   const auto path = *folder + '/' + name_of(options.bind, options.port);
   if (!names_fit(*folder, options))
     return path_too_long(path);
-  // A folder of root may hold sockets, and take none of this user.
+  // A folder that passes `foresee` may belong to root, and this user may not write to it.
   if (!may_make_in(root + *folder) && errno != ENOENT)
     return no_host_socket(path, std::strerror(errno));
   if (options.group)
@@ -354,8 +354,8 @@ unique_fd host_sockets::connect(const std::string& host, std::uint16_t port) con
     const auto exact = folder + '/' + name_of(host, port);
     if (auto found = connect_to(exact))
       return found;
-    // If a dead node of this address has left its name, the socket of a node that listens on all
-    // addresses is another node's.
+    // A name without a listener was left by a dead node of this address. A node that listens on all
+    // addresses is then another node, whose socket is not tried.
     struct stat left {};
     if (is_here && ::lstat(exact.c_str(), &left) != 0)
       if (auto found = connect_to(folder + '/' + name_of("::", port)))

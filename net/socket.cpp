@@ -36,8 +36,8 @@ struct error last_error(errc code, const std::string& what) {
 }
 
 void set_option(int fd, int level, int name, int value) noexcept {
-  // A failure is ignored: options only tune, and a kernel that refuses one still moves the right
-  // bytes.
+  // A failure is ignored: socket options only affect speed, and without one the kernel still moves
+  // the right bytes.
   setsockopt(fd, level, name, &value, sizeof value);
 }
 

@@ -89,7 +89,7 @@ class event_poll {
 public:
   static constexpr std::uint64_t wake_id = ~std::uint64_t{0};
 
-  /// Makes an event poll. Fails only when the process may have no more descriptors.
+  /// Makes an event poll. Fails only when the process may open no further descriptors.
   static result<event_poll> create();
 
   /// Reports events of `fd` under `id` until `fd` is closed. False when the kernel refuses. @pre id

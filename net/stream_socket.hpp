@@ -41,7 +41,7 @@ public:
   step establish() noexcept;
   /// Whether TLS is wanted and `establish` has not completed its handshake yet.
   bool is_to_establish() const noexcept { return wanted_ || (tls_ && !tls_->established()); }
-  /// Why TLS has refused the peer, or the peer this side; empty otherwise.
+  /// Why TLS has refused the peer, or the peer this side; empty when neither did.
   std::string refusal() const { return tls_ ? tls_->refusal() : std::string(); }
 
   /// The events to poll(2) for before `establish` goes on. @pre is_to_establish()

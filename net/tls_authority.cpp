@@ -24,8 +24,8 @@ namespace peercache::net {
 
 namespace {
 
-/// How long before its making a certificate begins to be valid: clocks of a cluster's hosts may
-/// differ by this much.
+/// Certificates are valid from this long before they are made, because clocks of a cluster's hosts
+/// may differ by this much.
 constexpr std::chrono::hours backdated{1};
 constexpr std::size_t name_bytes_max = 255;
 constexpr mode_t key_mode = 0600;
@@ -58,7 +58,7 @@ result<void> write_file(const std::string& path, mode_t mode,
   if (std::fclose(file) == 0 && written && ::rename(beside.c_str(), path.c_str()) == 0)
     return {};
   const auto why = failure(path);
-  ::unlink(beside.c_str()); // The file may hold a key.
+  ::unlink(beside.c_str()); // The unfinished file may hold a private key.
   return why;
 }
 

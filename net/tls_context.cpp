@@ -153,7 +153,8 @@ bool tls_context::look_again() {
                  fmt::format("{} is of the role `{}`, and was of the role `{}`", files_.certificate,
                              word_of(next->self.role), word_of(self_.role))};
   if (!next) {
-    // These files are tried again: what was wrong may be the time, or a lack of descriptors.
+    // `seen_` stays, so the next look reads these files again even if nobody changes them: a wrong
+    // clock or a lack of descriptors may have been at fault.
     if (lines_.allows(seen, std::chrono::steady_clock::now()))
       log::warn("tls: the certificate, key and CA that were read before stay in use: {}",
                 next.error().message);

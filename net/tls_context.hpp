@@ -30,7 +30,7 @@ struct tls_files : tls_paths {
 class tls_context {
 public:
   static result<std::shared_ptr<tls_context>> open(tls_files files);
-  /// Does as `open` does; null when no path is given, and connections are to be plain.
+  /// Does what `open` does; returns null when no path is given: connections are plain then.
   static result<std::shared_ptr<tls_context>> open_if_given(const tls_paths& paths,
                                                             const std::string& cluster);
 

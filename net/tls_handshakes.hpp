@@ -34,7 +34,7 @@ public:
   static constexpr std::size_t open_max = 4096;
   static constexpr std::chrono::seconds patience{2};
 
-  /// Fails only when the process may have no more descriptors.
+  /// Makes the object. Fails only when the process may open no further descriptors.
   static result<std::unique_ptr<tls_handshakes>> create(std::shared_ptr<tls_context> context);
 
   /// Takes a connection; `done` gets it back once TLS stands. @param wanted the peers that may come

@@ -42,7 +42,7 @@ std::optional<std::string> decoded(std::string_view text) {
     out += static_cast<char>(digit_of(text[i + 1]) * 16 + digit_of(text[i + 2]));
     i += 2;
   }
-  // Each identity has one URI, so that comparing either is comparing both.
+  // Other encodings of the same text are refused, so that equal identities have equal URIs.
   if (out.empty() || percent_encoded(out) != text)
     return std::nullopt;
   return out;

@@ -73,7 +73,8 @@ struct tls_socket {
   static int read(BIO* bio, char* bytes, int count) noexcept {
     const auto got = ::recv(of(bio).fd, bytes, static_cast<std::size_t>(count), 0);
     if (got == 0 && count > 0)
-      of(bio).socket_errno = ECONNRESET; // The end was not announced by the session.
+      of(bio).socket_errno =
+          ECONNRESET; // The socket has ended before the TLS session announced an end.
     return outcome(bio, got, BIO_FLAGS_READ);
   }
   static long control(BIO*, int command, long, void*) noexcept {

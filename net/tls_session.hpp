@@ -57,7 +57,7 @@ public:
   /// Bytes that `receive` gives although the socket has none: no event tells of them.
   std::size_t buffered_bytes() const noexcept;
 
-  /// Why the peer was refused, or refused this side; empty otherwise.
+  /// Why this side refused the peer, or the peer this side; empty when neither did.
   const std::string& refusal() const noexcept;
   /// The peer's identity; without a name if it shows no certificate. @pre established()
   const tls_identity& peer() const noexcept;

@@ -83,7 +83,7 @@ void batch_job::finish(page_status status, data_plane_stats& stats) noexcept {
 void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits) {
   PEERCACHE_ASSERT(!batch.complete());
   PEERCACHE_ASSERT(job.batch == nullptr && job.order.empty() &&
-                   job.subs.empty()); // A batch gets a job of its own.
+                   job.subs.empty()); // Each batch is planned into a fresh job.
   PEERCACHE_ASSERT(limits.pages_max > 0);
   job.batch = &batch;
   job.order.reserve(batch.pages.size());

@@ -56,7 +56,7 @@ struct batch_job {
 };
 
 /// Checks the batch and cuts it into sub-requests. Pages whose parts do not add up, whose source is
-/// not of the peer's service, or that exceed a limit are decided as `bad_size` here and never asked
+/// not of the peer's service, or that exceed a limit become `bad_size` at once and are never asked
 /// for.
 void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits);
 

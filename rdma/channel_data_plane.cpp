@@ -210,7 +210,7 @@ std::vector<sub_request> channel_data_plane::drop(channel_peer& peer, page_chann
   ++stats_.connections_closed;
   const auto its = std::find_if(peer.channels.begin(), peer.channels.end(),
                                 [&](const auto& other) { return other.get() == &channel; });
-  // A channel is dropped once, by the peer that has it.
+  // A channel is dropped only once, and only by its own peer.
   PEERCACHE_ASSERT(its != peer.channels.end());
   closed_.push_back(std::move(*its));
   peer.channels.erase(its);

@@ -20,8 +20,8 @@ struct channel_plane_options {
   std::chrono::milliseconds connect_timeout{500};
   std::chrono::milliseconds idle_timeout{60'000};
   circuit_breaker::options breaker;
-  /// Where the plane counts by peer; outlives the plane. Null: the plane does not, as over verbs,
-  /// whose channels count.
+  /// Counts by peer, which the plane updates; outlives the plane. Null: the plane counts nothing by
+  /// peer, as over verbs, where the channels count.
   peer_counters* counters = nullptr;
 };
 

@@ -8,8 +8,8 @@ namespace peercache::rdma {
 
 namespace {
 
-/// The counts under the name of the process, which comes from another process: its text is made
-/// printable, as label words of metrics must be.
+/// The counts under the peer's name; null when nobody counts by peer. The name comes from another
+/// process, so it is made printable, as label values of metrics must be.
 peer_counts* counts_of(const peer_endpoint& at, const channel_plane_options& opts) {
   if (opts.counters == nullptr || at.name.empty())
     return nullptr;

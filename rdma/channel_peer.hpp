@@ -23,7 +23,7 @@ struct channel_peer {
   circuit_breaker breaker;
   std::vector<std::unique_ptr<page_channel>> channels;
   std::deque<batch_job*> waiting;
-  std::uint32_t jobs = 0; ///< Jobs that wait for a channel or ride on one.
+  std::uint32_t jobs = 0; ///< Jobs that wait for a channel or have one.
   clock::time_point used_at{};
   peer_counts* counts; ///< Counts under the peer's name; null: nobody counts by peer.
 

@@ -32,7 +32,7 @@ struct peer_endpoint {
   /// What the process serves: the pages of a pool, or memory under leases. An incarnation does not
   /// serve both.
   data_service service = data_service::pool;
-  std::string name; ///< Name by which the process is counted; empty: nobody counts it by itself.
+  std::string name; ///< Name of the process in `peer_counters`; empty: no counts by name.
 };
 
 /// One page to read: where it is at the peer, what says that it is the right one, and where the

@@ -116,8 +116,9 @@ void striped_read::send(std::span<const std::uint32_t> pages) {
     auto& on = piece_on(*lane);
     auto copy = page;
     copy.first_part = static_cast<std::uint32_t>(on.batch.parts.size());
-    // A peer with rails lets RDMA bring pages unverified; on the TCP lane software carries the
-    // bytes, so they are verified. Memory under a lease has no checksum.
+    // Pages that come over a rail may stay unverified. For a peer with rails, pages that take the
+    // TCP lane are verified all the same, because software carries their bytes. Memory under a
+    // lease has no checksum.
     copy.verify |= lane->how == read_lane::kind::tcp && whole_.peer.rails != 0 &&
                    whole_.peer.service == data_service::pool;
     const auto parts = std::span(whole_.parts).subspan(page.first_part, page.part_count);

@@ -17,7 +17,8 @@ struct adaptive_options {
   /// The number of sampled references over which the hit rates of both shadow caches are averaged,
   /// exponentially.
   std::uint32_t memory_references = 8192;
-  /// How much better the hit rate of the policy not in use must be before that policy takes over.
+  /// By how much the hit rate (0 to 1) of the policy not in use must be higher before that policy
+  /// takes over.
   double margin = 0.015;
 };
 

@@ -12,12 +12,12 @@ namespace peercache::storage {
 /// Knows which granules of a pool are free, and places a page of n consecutive granules: best fit
 /// over exact size bins, and neighbouring free extents are joined at once.
 ///
-/// Among the extents that fit, one that offers a start at a multiple of n is preferred (an exact
-/// hole before all). Pages of one size then lie on a grid, so when the pool's page size changes,
-/// freed pages join to extents that hold pages of the new size.
+/// Among the extents that fit, one that offers a start at a multiple of n is preferred (an extent
+/// of exactly n granules before any other). Pages of one size then lie on a grid, so when the
+/// pool's page size changes, freed pages join to extents that hold pages of the new size.
 ///
-/// All notes lie outside the pool: 12 bytes per granule. Each operation is O(1): a bin is found
-/// through a bitmap of two levels. Nothing is allocated after construction.
+/// The allocator's bookkeeping lies outside the pool: 12 bytes per granule. Each operation is O(1):
+/// a bin is found through a bitmap of two levels. Nothing is allocated after construction.
 ///
 /// Threads: one (the pool's owner). Units: granules of 4 KiB; indices are granule numbers.
 /// Errors: no room is an empty optional; freeing what is free is an assertion.

@@ -102,7 +102,7 @@ struct page_pool_stats {
   std::uint64_t removed = 0;
   std::uint64_t evictions = 0;
   std::uint64_t evicted_bytes = 0;
-  std::uint64_t holds_expired = 0;    ///< Holds that only their time has ended.
+  std::uint64_t holds_expired = 0;    ///< Holds that ran out, rather than being released.
   std::uint64_t window_evictions = 0; ///< Evictions made for a contiguous range instead of by age.
   std::uint64_t reserves_refused = 0;
   /// Reads that were taken from the slot table's counters into the eviction order.
@@ -179,7 +179,8 @@ public:
 
   // Functions for holds (page_pool_holds.cpp).
 
-  /// Tells the time by which holds are judged until the next call, and settles those that are over.
+  /// Tells the time by which holds are judged until the next call, and ends the holds whose time is
+  /// over.
   void tell_time(hold_table::time_point now);
   /// Keeps the page in `slot` from eviction for `duration` from the told time on. `gone`: `slot`
   /// does not hold the page of generation `gen`.

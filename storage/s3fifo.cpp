@@ -71,7 +71,8 @@ std::optional<slot_id> s3fifo::victim() {
 }
 
 std::optional<slot_id> s3fifo::untouched_victim(const slot_test& may_go) {
-  // Pages of the main queue were touched, or came again soon after they had been evicted.
+  // Only the small queue is searched: pages of the main queue were touched, or came again soon
+  // after they had been evicted.
   const node_index node = small_.first_untouched(table_, may_go);
   if (node == node_index::none)
     return std::nullopt;

@@ -90,8 +90,8 @@ page_status compare(const Entry& entry, const page_key& key, std::uint32_t lengt
   return page_status::hit;
 }
 
-// This bit is set in the generation of a removed page, beside the odd number, until the page's
-// bytes are zeroed.
+// This bit is set in the generation of a removed page, which is odd as well, until the page's bytes
+// are zeroed.
 constexpr std::uint64_t to_be_zeroed = std::uint64_t{1} << 63;
 
 /// Makes an odd generation that was stored visible before any later store, streaming stores
@@ -123,9 +123,9 @@ generation slot_table::begin_fill(slot_id slot, std::uint32_t granules) noexcept
   clients_[slot.value].filled.store(0, memory_order_relaxed);
   clients_[slot.value].uses.store(0, memory_order_relaxed);
   entries_[slot.value].filling.store(granules, memory_order_relaxed);
-  // Readers miss since `give_up` or `drop`, whose fence stands before every later store. The
-  // release is for generation 1, which comes again after `refuse_fill`: who sees it sees that
-  // nothing is filled.
+  // Readers of the slot's last page need no fence here: they miss since `give_up` or `drop`, which
+  // made a fence. The release is for generation 1, which comes again after `refuse_fill`: whoever
+  // sees generation 1 also sees that `filled` is 0.
   word.store(filling.value, memory_order_release);
   return filling;
 }

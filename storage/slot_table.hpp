@@ -106,7 +106,7 @@ public:
   /// The number of reads of the slot's page that `count_use` has counted since the last call.
   std::uint32_t take_uses(slot_id slot) noexcept;
 
-  /// What the entry says of its page: of the published one, or of the last one that was.
+  /// What the entry says of its page: the published page, or else the page that was published last.
   slot_contents contents(slot_id slot) const noexcept;
   bool has_key(slot_id slot, const page_key& key) const noexcept;
 

@@ -17,7 +17,7 @@ namespace peercache::handoff {
 ///
 ///   greeting   the worker that has begun it says hello, the other one answers with its own
 ///   joined     messages in both directions, beats while there are none
-///   leaving    this side does not want the other, has said so, and waits until it has closed
+///   leaving    this side has refused the other side, and waits until the other side has closed
 ///   over       the owner destroys it
 ///
 /// The end of a connection that was joined, or that this worker has begun, is one `peer_lost`; what

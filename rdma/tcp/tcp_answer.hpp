@@ -111,7 +111,7 @@ private:
   /// the verdicts.
   std::vector<std::byte> text_;
   std::size_t text_sent_ = 0;
-  std::vector<outgoing_page> pages_; ///< The hits of the answer.
+  std::vector<outgoing_page> pages_; ///< The pages of the answer that are hits.
   std::size_t at_ = 0;     ///< Index of the first of `pages_` that is not completely in the socket.
   std::size_t offset_ = 0; ///< Bytes of the page at `at_` that are in the socket.
   /// Records of the pages whose verdicts follow the payloads; empty for a pool.

@@ -20,7 +20,7 @@ struct tcp_page_server_stats {
   std::uint64_t turned_away = 0;
   /// Connections that said a verbs hello and went to `on_verbs_hello`.
   std::uint64_t given_away = 0;
-  std::uint64_t reaped = 0; ///< Connections ended for no hello, a slow reader, or idleness.
+  std::uint64_t reaped = 0; ///< Connections that the server ended: no hello, too slow, or idle.
   std::uint64_t payloads = 0;
   std::uint64_t bytes_sent = 0;
 };

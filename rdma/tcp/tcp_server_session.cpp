@@ -72,7 +72,8 @@ tcp_server_session::progress tcp_server_session::step(clock::time_point now,
     if (phase_ == phase::refusing)
       return progress::ended;
     const auto end_before = in_end_;
-    slow_since_ = now; // The time of an answer that begins in this turn counts from now.
+    slow_since_ =
+        now; // An answer that begins in this turn counts as slow from now at the earliest.
     slow_from_ = answer_bytes_sent_;
     if (!receive() || !(phase_ == phase::greeting ? take_hello() : take_request()))
       return progress::ended;
@@ -148,7 +149,7 @@ bool tcp_server_session::take_hello() {
 }
 
 verbs_hello tcp_server_session::verbs_greeting() const noexcept {
-  // The hello is whole only when the session is given away.
+  // Only a session in this phase is known to have a whole verbs hello.
   PEERCACHE_ASSERT(phase_ == phase::given_away);
   verbs_hello greeting;
   std::memcpy(&greeting, hello_.data(), sizeof greeting);

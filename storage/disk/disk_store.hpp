@@ -101,7 +101,7 @@ struct disk_store_options {
   // Options of the `bucket` store; all stores have `sync_after`.
   std::uint64_t bucket_bytes = 256u << 20;
   std::uint32_t bucket_keys = 500;
-  /// How long a written page may wait for others before the sync that makes it durable.
+  /// How long a written page may wait for other pages before the sync that makes it durable.
   std::chrono::milliseconds sync_after{50};
   /// How long a bucket may stay open for more pages.
   std::chrono::seconds seal_after{10};

@@ -240,7 +240,7 @@ void disk_tier::acknowledge(std::uint64_t ticket) {
   const auto found = std::find_if(tickets_.begin(), tickets_.end(),
                                   [&](const auto& each) { return each.ticket == ticket; });
   if (found == tickets_.end())
-    return; // The ticket has timed out, and its eviction was finished then.
+    return; // `expire_tickets` has finished this eviction already.
   tickets_.erase(found);
   store_->finish_eviction(ticket);
 }

@@ -19,7 +19,7 @@ namespace peercache::storage {
 ///        0      8  magic         "PCRECORD"
 ///        8      4  version
 ///       12      4  header_crc    CRC-32C of the other 124 bytes
-///       16     32  key           BLAKE3-256 of namespace and the caller's key
+///       16     32  key           the page's key (common/key_epoch.hpp has its bytes)
 ///       48      8  space         the cluster that the keys belong to
 ///       56      8  node          the node that wrote the page
 ///       64      8  generation    of the pool's slot that the page was written from
@@ -66,7 +66,8 @@ static_assert(offsetof(record_header, offset_bytes) == 96);
 static_assert(offsetof(record_header, length_bytes) == 104);
 static_assert(offsetof(record_header, more) == 108);
 
-/// The node and the cluster whose records a folder may have; the records of any other are foreign.
+/// The node and the cluster whose records a folder may have; records of another node or cluster are
+/// foreign.
 struct record_owner {
   std::uint64_t space = 0;
   std::uint64_t node = 0;

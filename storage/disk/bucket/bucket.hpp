@@ -68,7 +68,7 @@ struct bucket {
   std::uint64_t live = 0; ///< Number of this bucket's pages that the index still names.
   /// Number of reads that are not done, plus one while the bucket is written.
   std::uint32_t users = 0;
-  /// The store's count of uses at the last read from the bucket, or at its last insert.
+  /// Value of the store's counter of uses at the last read from the bucket or insert into it.
   std::uint64_t used = 0;
   /// The ticket of the eviction that takes this bucket; 0: the bucket is not being evicted.
   std::uint64_t ticket = 0;

@@ -210,7 +210,7 @@ std::vector<written_page> bucket_writer::take_written() {
 
 std::vector<bucket*> bucket_writer::take_done() {
   for (auto* in : done_) {
-    PEERCACHE_ASSERT(in->users > 0); // The writer is one of the bucket's users until here.
+    PEERCACHE_ASSERT(in->users > 0); // The writer still counts among the bucket's users.
     --in->users;
   }
   return std::exchange(done_, {});

@@ -11,16 +11,16 @@ namespace peercache::storage {
 
 /// Where a store with a file per key has its files (bump `folder_format` with any change):
 ///
-///   pages/<bits 1 and 2>/<bits 3 and 4>/<64 hex digits of the key's digest>
+///   pages/<bits 1 and 2>/<bits 3 and 4>/<64 hex digits of the page's key>
 ///
-/// Nothing of a caller's key is ever in a name. The folders are few, so that pages which are
-/// written together share them and the syncs that make names durable (bench/README.md). A file
-/// system finds one name among 800,000 (a folder of a tier of 100 GiB in pages of 4 KiB) as fast as
-/// one among few.
+/// The text of a caller's key is never in a name, only its digest. The folders are few, so that
+/// pages which are written together share them and the syncs that make names durable
+/// (bench/README.md). A file system finds one name among 800,000 (a folder of a tier of 100 GiB in
+/// pages of 4 KiB) as fast as one among few.
 inline constexpr std::string_view page_files_folder = "pages";
 
-/// The number of the folder that a page's file lies in: the first four bits of the key's digest,
-/// for both levels of folders together.
+/// The number of the folder that a page's file lies in: the first four bits of the page's key, two
+/// for the outer folder and two for the inner one.
 constexpr std::uint32_t page_folder_number(const page_key& key) noexcept {
   return key.bytes[0] >> 4;
 }

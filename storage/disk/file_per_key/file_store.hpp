@@ -13,7 +13,7 @@
 
 namespace peercache::storage {
 
-/// Keeps each page in a file of its own, named by the key's digest (file_names.hpp): one block with
+/// Keeps each page in a file of its own, named by the page's key (file_names.hpp): one block with
 /// the record's header, then the page.
 ///
 /// A record is written under a temporary name, made durable, renamed, and is a page when its folder

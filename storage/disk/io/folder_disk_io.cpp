@@ -52,8 +52,8 @@ auto retried(Call call) {
   return answer;
 }
 
-/// Reserves the file's room on the device: without reserved room, a write to the file could fail in
-/// its midst. Returns 0 or an errno.
+/// Reserves the file's room on the device: without reserved room, the device may be full when a
+/// part of the file is written. Returns 0 or an errno.
 int reserve(int fd, std::uint64_t bytes) {
   if (bytes == 0)
     return 0;
@@ -61,8 +61,8 @@ int reserve(int fd, std::uint64_t bytes) {
   if (retried([&] { return ::fallocate(fd, 0, 0, length); }) == 0)
     return 0;
   if (errno == EOPNOTSUPP && retried([&] { return ::ftruncate(fd, length); }) == 0)
-    // A file system that cannot reserve gives the file its length only; a write will fail when it
-    // is full.
+    // A file system that cannot reserve gives the file its length only; a later write fails when
+    // the device is full.
     return 0;
   return errno;
 }

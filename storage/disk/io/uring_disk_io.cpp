@@ -49,8 +49,8 @@ std::string why_no_ring(int error_number) {
 
 /// Makes the ring. Returns 0 or an errno.
 int make_ring(io_uring& ring, std::uint32_t entries) {
-  // With the first flags a completion need not interrupt the thread that works; older kernels do
-  // not know these flags and get none.
+  // With the first flags a completion does not interrupt the thread while it runs; older kernels
+  // refuse these flags, and the ring is made without any.
   for (const unsigned flags : {IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0u}) {
     io_uring_params params{};
     params.flags = flags;

@@ -48,7 +48,7 @@ disk_eviction offset_store::begin_eviction(std::uint64_t bytes) {
 
 // Functions that keep account of the free room in the file.
 
-/// Counts the extent of a record that is out of the index as free soon.
+/// Counts the extent of a record that has left the index as one that is about to become free.
 void offset_store::leaves(const entry& record) {
   soon_.free(record.place, blocks_of(record.page));
 }

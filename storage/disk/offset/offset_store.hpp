@@ -94,7 +94,8 @@ private:
   block_extents free_; ///< Blocks that may be written to.
   /// The blocks of `free_`, and blocks that will become free without another eviction.
   block_extents soon_;
-  /// The blocks of the largest extent that found no hole; 0 again as soon as there is such a hole.
+  /// Size, in blocks, of the largest extent for which there was no hole; 0 as soon as a hole of
+  /// that size exists.
   std::uint64_t refused_blocks_ = 0;
   /// Free blocks in holes of fewer than `refused_blocks_`; they count as used, so that the tier
   /// evicts.

@@ -65,6 +65,8 @@ ibv_wc_opcode completed_as(ibv_wr_opcode opcode) {
     return IBV_WC_COMP_SWAP;
   case IBV_WR_ATOMIC_FETCH_AND_ADD:
     return IBV_WC_FETCH_ADD;
+  case IBV_WR_BIND_MW:
+    return IBV_WC_BIND_MW;
   default:
     return IBV_WC_RDMA_WRITE;
   }
@@ -166,6 +168,10 @@ void retry(fabric_state& all, queue_state& queue, std::uint64_t sequence) {
 }
 
 void carry_out(fabric_state& all, guard& held, queue_state& queue, std::uint64_t sequence) {
+  if (queue.at(sequence).opcode == IBV_WR_BIND_MW) {
+    finish(all, queue, sequence, bind_window(all, queue, sequence));
+    return;
+  }
   if (!call_hook(all, held, all.before_each, queue, sequence))
     return;
   if (!reachable(all, queue)) {

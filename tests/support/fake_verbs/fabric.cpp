@@ -113,9 +113,9 @@ fake_fabric::~fake_fabric() {
   if (!left.none())
     std::fprintf(stderr,
                  "fake verbs: left behind: %zu contexts, %zu domains, %zu regions, %zu channels, "
-                 "%zu completion queues, %zu queue pairs\n",
+                 "%zu completion queues, %zu queue pairs, %zu windows\n",
                  left.contexts, left.domains, left.regions, left.channels, left.completion_queues,
-                 left.queue_pairs);
+                 left.queue_pairs, left.windows);
   PEERCACHE_ASSERT(left.none());
   std::filesystem::remove_all(impl_->state.sysfs);
   the_fabric = nullptr;

@@ -111,6 +111,25 @@ std::vector<fake_region> fake_fabric::regions() const {
   return views;
 }
 
+std::vector<fake_window> fake_fabric::windows() const {
+  fabric_state& all = fabric();
+  guard held(all.lock);
+  std::vector<fake_window> views;
+  for (const auto& [key, window] : all.windows)
+    if (window->region != nullptr)
+      views.push_back({state_of(window->context).device->setup.name, key, window->queue_pair,
+                       window->address, window->bytes, window->rights});
+  return views;
+}
+
+void fake_fabric::open_rights(std::uint32_t queue_pair) {
+  fabric_state& all = fabric();
+  guard held(all.lock);
+  const auto found = all.queues.find(queue_pair);
+  PEERCACHE_ASSERT(found != all.queues.end());
+  found->second->attributes.qp_access_flags = 0xf;
+}
+
 fake_counts fake_fabric::counts(const std::string& device) const {
   fabric_state& all = fabric();
   guard held(all.lock);

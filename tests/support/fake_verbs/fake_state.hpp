@@ -47,7 +47,7 @@ struct context_state : verbs_context {
 };
 
 struct domain_state : ibv_pd {
-  std::size_t children = 0; ///< Number of memory regions and queue pairs of the domain.
+  std::size_t children = 0; ///< Number of memory regions, windows and queue pairs of the domain.
 };
 
 struct region_state : ibv_mr {
@@ -56,6 +56,15 @@ struct region_state : ibv_mr {
   unsigned rights = 0;
   void* mapping = nullptr; ///< The mapping of a dmabuf's memory.
   std::size_t mapping_bytes = 0;
+};
+
+struct window_state : ibv_mw {
+  std::uint32_t key = 0; ///< The key as it is now; `rkey` stays that of the allocation.
+  const region_state* region = nullptr; ///< Null: not bound, and the members below say nothing.
+  std::uint32_t queue_pair = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  unsigned rights = 0;
 };
 
 struct completion_state;
@@ -86,9 +95,13 @@ struct work_state {
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
   std::uint64_t bytes = 0;
+  std::uint64_t bind_bytes = 0; ///< Length of the window that is bound.
   std::uint64_t order = 0; ///< Number of the request in the order of posting, over all queue pairs.
   nanoseconds due{};
-  std::uint32_t remote_key = 0;
+  std::uint32_t remote_key = 0; ///< The key of a binding's window before it is bound.
+  std::uint32_t new_key = 0;
+  std::uint32_t region_key = 0;
+  unsigned bind_rights = 0;
   std::uint32_t pieces = 0;
   ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
   unsigned flags = 0;
@@ -165,6 +178,7 @@ struct fabric_state {
   std::map<std::uint32_t, queue_state*> queues; ///< Queue pairs, by number.
   std::unordered_map<std::uint32_t, region_state*> local_keys;
   std::unordered_map<std::uint32_t, region_state*> remote_keys;
+  std::unordered_map<std::uint32_t, window_state*> windows; ///< All windows, by key.
   fake_objects objects;
   std::vector<std::string> misuse;
   std::string sysfs; ///< The test's folder that stands for /sys/class/infiniband.
@@ -221,6 +235,16 @@ ibv_wc_status check_access(fabric_state& fabric, queue_state& requester, std::ui
 /// Moves the bytes of [first, last) of a work request.
 void transfer(fabric_state& fabric, queue_state& requester, std::uint64_t sequence,
               std::uint64_t first, std::uint64_t last);
+
+// Functions in ibv_windows.cpp.
+
+ibv_mw* allocate_window(ibv_pd* domain, ibv_mw_type type);
+int free_window(ibv_mw* window);
+/// Carries out a work request that binds a window.
+ibv_wc_status bind_window(fabric_state& fabric, queue_state& queue, std::uint64_t sequence);
+bool has_windows(const fabric_state& fabric, const region_state& region);
+/// Ends the windows of a queue pair that goes before them, which is a misuse.
+void unbind_windows(fabric_state& fabric, const queue_state& queue);
 
 // Functions that `ibv_context_ops` points to: posting and polling.
 

@@ -56,6 +56,11 @@ struct fake_device {
   std::uint64_t region_bytes_max = UINT64_MAX;
   /// Limit of the bytes of all regions together; a registration beyond it fails with ENOMEM.
   std::uint64_t memlock_bytes = UINT64_MAX;
+  bool has_windows = true; ///< Whether the device has memory windows of type 2B.
+  /// Memory windows at a time (max_mw); 0: no limit, and the provider does not say.
+  int windows_max = 0;
+  /// The longest memory window that can be bound: that of libmlx5, which has the least.
+  std::uint64_t window_bytes_max = std::uint64_t{1} << 31;
   bool has_dmabuf = false; ///< Whether dmabufs can be registered; a memfd stands for one.
   /// Whether verbs tells the types of GIDs; if not, they are in sysfs only.
   bool has_gid_types = true;
@@ -96,6 +101,16 @@ struct fake_region {
   unsigned rights = 0;
 };
 
+/// A memory window that is bound.
+struct fake_window {
+  std::string device;
+  std::uint32_t key = 0;
+  std::uint32_t queue_pair = 0; ///< Number of the queue pair that it is bound to.
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  unsigned rights = 0;
+};
+
 struct fake_counts {
   std::uint64_t doorbells = 0;     ///< Calls of post_send.
   std::uint64_t work_requests = 0; ///< Work requests that were taken.
@@ -107,6 +122,7 @@ struct fake_counts {
   std::uint64_t polled = 0;        ///< Completions that were polled.
   std::uint64_t registrations = 0; ///< Memory regions that were ever registered.
   std::uint64_t queue_pairs = 0;   ///< Queue pairs that were ever made.
+  std::uint64_t bindings = 0;      ///< Memory windows that were ever bound.
 };
 
 /// How many verbs objects exist now.
@@ -117,8 +133,9 @@ struct fake_objects {
   std::size_t channels = 0;
   std::size_t completion_queues = 0;
   std::size_t queue_pairs = 0;
+  std::size_t windows = 0;
   bool none() const noexcept {
-    return contexts + domains + regions + channels + completion_queues + queue_pairs == 0;
+    return contexts + domains + regions + channels + completion_queues + queue_pairs + windows == 0;
   }
 };
 
@@ -128,6 +145,8 @@ enum class fake_call : std::uint8_t {
   query_port,
   alloc_pd,
   register_memory,
+  allocate_window,
+  bind_window, ///< Any error here is MW_BIND_ERR to whoever polls.
   create_channel,
   create_completion_queue,
   create_queue_pair,
@@ -191,6 +210,8 @@ public:
   void set_port_state(const std::string& device, std::uint8_t port, ibv_port_state state);
   /// Breaks a device: its queue pairs flush, and later posting and creating fails with EIO.
   void break_device(const std::string& device);
+  /// Gives a queue pair all rights to what its other end asks for.
+  void open_rights(std::uint32_t queue_pair);
   /// Whether completions of a destroyed queue pair stay in the queue (as rxe does, the default) or
   /// are cleaned out (as mlx5 does).
   void keep_completions_of_destroyed(bool keep);
@@ -198,6 +219,7 @@ public:
   // Methods for the record of the work done.
   std::optional<fake_queue_pair> queue_pair(std::uint32_t number) const;
   std::vector<fake_region> regions() const;
+  std::vector<fake_window> windows() const;
   fake_counts counts(const std::string& device) const;
   fake_objects objects() const;
   /// The misuses that devices do not forgive, or only by luck: one sentence for each.

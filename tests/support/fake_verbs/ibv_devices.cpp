@@ -54,6 +54,10 @@ context_state* open_context(device_state& device) {
   context->context.ops.post_send = post_send;
   context->context.ops.poll_cq = poll_completions;
   context->context.ops.req_notify_cq = request_notification;
+  if (device.setup.has_windows) {
+    context->context.ops.alloc_mw = allocate_window;
+    context->context.ops.dealloc_mw = free_window;
+  }
   device.contexts.insert(context);
   return context;
 }
@@ -145,6 +149,8 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* out) {
   *out = {};
   out->max_mr_size = setup.region_bytes_max;
   out->max_qp = 1 << 16;
+  out->device_cap_flags = setup.has_windows ? IBV_DEVICE_MEM_WINDOW_TYPE_2B : 0;
+  out->max_mw = setup.windows_max;
   out->max_qp_wr = setup.send_depth_max;
   out->max_sge = setup.sge_max;
   out->max_sge_rd = setup.sge_of_read_max;

@@ -123,6 +123,11 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t byte
   guard held(fabric().lock);
   device_state& device = *state_of(domain->context).device;
   int error = device.setup.has_dmabuf ? 0 : EOPNOTSUPP;
+  // The kernel takes no other rights for a dmabuf (uverbs_std_types_mr.c).
+  constexpr unsigned known = IBV_ACCESS_LOCAL_WRITE | remote_write_right | IBV_ACCESS_REMOTE_READ |
+                             remote_atomic_right | IBV_ACCESS_RELAXED_ORDERING;
+  if (error == 0 && (static_cast<unsigned>(rights) & ~known) != 0)
+    error = EINVAL;
   if (error == 0)
     error = registration_error(device, bytes, static_cast<unsigned>(rights));
   const std::uint64_t in_page = offset % static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -148,6 +153,9 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t byte
 int ibv_dereg_mr(ibv_mr* region) {
   guard held(fabric().lock);
   region_state& state = state_of(region);
+  if (const int error = destroy_error(has_windows(fabric(), state),
+                                      "a region went before the windows that are bound to it"))
+    return error;
   fabric().local_keys.erase(region->lkey);
   fabric().remote_keys.erase(region->rkey);
   state_of(region->context).device->locked_bytes -= region->length;

@@ -201,6 +201,7 @@ int ibv_destroy_qp(ibv_qp* pair) {
   guard held(fabric().lock);
   queue_state& queue = state_of(pair);
   leave_completions(queue, fabric().keep_completions);
+  unbind_windows(fabric(), queue);
   std::erase(state_of(queue.send_cq).queues, &queue);
   fabric().queues.erase(queue.qp_num);
   --state_of(queue.pd).children;

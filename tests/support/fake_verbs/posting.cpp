@@ -23,7 +23,13 @@ int posting_error(const queue_state& queue, const ibv_send_wr& wanted) {
   if (queue.posted - queue.freed >= queue.granted.max_send_wr)
     return ENOMEM;
   const bool known = wanted.opcode == IBV_WR_RDMA_READ || wanted.opcode == IBV_WR_RDMA_WRITE ||
-                     is_atomic(wanted.opcode);
+                     wanted.opcode == IBV_WR_BIND_MW || is_atomic(wanted.opcode);
+  if (wanted.opcode == IBV_WR_BIND_MW &&
+      (wanted.num_sge != 0 || wanted.bind_mw.mw->type != IBV_MW_TYPE_2))
+    return EINVAL;
+  if (wanted.opcode == IBV_WR_BIND_MW &&
+      wanted.bind_mw.bind_info.length > queue.device->setup.window_bytes_max)
+    return EOPNOTSUPP;
   if (!known || wanted.num_sge < 0 ||
       static_cast<std::uint32_t>(wanted.num_sge) > queue.granted.max_send_sge)
     return EINVAL;
@@ -60,6 +66,16 @@ void count(fake_counts& counts, const work_state& work, bool signaled) {
   counts.fenced += (work.flags & IBV_SEND_FENCE) != 0 ? 1 : 0;
 }
 
+void take_binding(work_state& work, const ibv_send_wr& wanted) {
+  const auto& info = wanted.bind_mw.bind_info;
+  work.remote_address = info.addr;
+  work.remote_key = static_cast<const window_state*>(wanted.bind_mw.mw)->key;
+  work.new_key = wanted.bind_mw.rkey;
+  work.region_key = info.mr->lkey;
+  work.bind_bytes = info.length;
+  work.bind_rights = info.mw_access_flags;
+}
+
 void take(queue_state& queue, const ibv_send_wr& wanted, nanoseconds now) {
   const std::uint64_t sequence = queue.posted++;
   work_state& work = queue.at(sequence);
@@ -74,6 +90,8 @@ void take(queue_state& queue, const ibv_send_wr& wanted, nanoseconds now) {
     work.compare_add = wanted.wr.atomic.compare_add;
     work.swap = wanted.wr.atomic.swap;
   }
+  if (wanted.opcode == IBV_WR_BIND_MW)
+    take_binding(work, wanted);
   work.pieces = static_cast<std::uint32_t>(wanted.num_sge);
   std::copy_n(wanted.sg_list, work.pieces, queue.pieces_of(sequence));
   for (std::uint32_t piece = 0; piece < work.pieces; ++piece) {

@@ -58,6 +58,28 @@ const region_state* find_region(const std::unordered_map<std::uint32_t, region_s
   return found != keys.end() && found->second->pd == domain ? found->second : nullptr;
 }
 
+/// The memory that a remote key opens to the other end of a queue pair; `region` is null when it
+/// opens nothing.
+struct opened {
+  const region_state* region = nullptr;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  unsigned rights = 0;
+};
+
+opened open_remote(const fabric_state& all, std::uint32_t key, const queue_state& responder) {
+  if (const auto found = all.windows.find(key); found != all.windows.end()) {
+    const window_state& window = *found->second;
+    if (window.region == nullptr || window.queue_pair != responder.qp_num ||
+        window.pd != responder.pd)
+      return {};
+    return {window.region, window.address, window.bytes, window.rights};
+  }
+  const region_state* region = find_region(all.remote_keys, key, responder.pd);
+  return region == nullptr ? opened{}
+                           : opened{region, region->address, region->length, region->rights};
+}
+
 unsigned remote_right(ibv_wr_opcode opcode) {
   switch (opcode) {
   case IBV_WR_RDMA_READ:
@@ -91,9 +113,11 @@ ibv_wc_status check_remote(fabric_state& all, const queue_state& responder,
                            const work_state& work) {
   if (work.bytes == 0)
     return IBV_WC_SUCCESS;
-  const region_state* region = find_region(all.remote_keys, work.remote_key, responder.pd);
-  const bool allowed = region != nullptr && holds(*region, work.remote_address, work.bytes) &&
-                       (region->rights & remote_right(work.opcode)) != 0;
+  const opened memory = open_remote(all, work.remote_key, responder);
+  const bool allowed = memory.region != nullptr && work.remote_address >= memory.address &&
+                       work.bytes <= memory.bytes &&
+                       work.remote_address - memory.address <= memory.bytes - work.bytes &&
+                       (memory.rights & remote_right(work.opcode)) != 0;
   return allowed ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
 }
 
@@ -159,8 +183,8 @@ void transfer(fabric_state& all, queue_state& requester, std::uint64_t sequence,
     const std::uint64_t end = std::min(at + part.length, last);
     if (begin < end) {
       std::byte* local = place_in(*all.local_keys.at(part.lkey), part.addr + (begin - at));
-      std::byte* remote =
-          place_in(*all.remote_keys.at(work.remote_key), work.remote_address + begin);
+      const opened memory = open_remote(all, work.remote_key, *responder_of(all, requester));
+      std::byte* remote = place_in(*memory.region, work.remote_address + begin);
       if (work.opcode == IBV_WR_RDMA_READ)
         std::memcpy(local, remote, end - begin);
       else if (work.opcode == IBV_WR_RDMA_WRITE)

@@ -92,6 +92,8 @@ const char* status_name(ibv_wc_status status) noexcept {
     return "local protection error";
   case IBV_WC_WR_FLUSH_ERR:
     return "flushed";
+  case IBV_WC_MW_BIND_ERR:
+    return "memory window bind error";
   case IBV_WC_BAD_RESP_ERR:
     return "bad response";
   case IBV_WC_LOC_ACCESS_ERR:

@@ -29,6 +29,9 @@ struct capabilities {
   std::uint8_t responder_depth = 0; ///< READs in flight that this end answers (`max_qp_rd_atom`).
   std::uint32_t mtu_bytes = 0;      ///< The port's active MTU.
   std::uint64_t region_bytes = 0;   ///< The largest memory region (`max_mr_size`).
+  bool windows = false;             ///< Whether the device has memory windows of type 2B.
+  /// Memory windows that the device has at a time (`max_mw`); 0: it does not say.
+  std::uint32_t windows_max = 0;
 };
 
 struct port_choice {

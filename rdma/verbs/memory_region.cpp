@@ -1,5 +1,7 @@
 #include "rdma/verbs/memory_region.hpp"
 
+#include "common/assert.hpp"
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,7 +12,14 @@ namespace peercache::rdma::verbs {
 namespace {
 
 int rights_of(region_use use) noexcept {
-  return use == region_use::remote_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_LOCAL_WRITE;
+  switch (use) {
+  case region_use::remote_read:
+    return IBV_ACCESS_REMOTE_READ;
+  case region_use::windows:
+    return IBV_ACCESS_MW_BIND;
+  default:
+    return IBV_ACCESS_LOCAL_WRITE;
+  }
 }
 
 std::string mebibytes(std::uint64_t bytes) {
@@ -24,9 +33,11 @@ error cannot_register(const device& on, std::uint64_t bytes, int number) {
   if (number == ENOMEM || number == EPERM)
     return {errc::out_of_memory, what + memlock_advice(bytes, memlock_limit_bytes())};
   if (number == EFAULT)
-    return {errc::invalid_argument,
-            what + "the memory cannot be pinned: it is not mapped, or mapped from a file system "
-                   "that does not allow it, or read-only where READs are to write"};
+    return {
+        errc::invalid_argument,
+        what +
+            "the memory cannot be pinned: it is not mapped, or mapped from a file system "
+            "that does not allow it, or read-only where READs are to write or rdma.windows is on"};
   return {errc::io_failed, what + std::strerror(number)};
 }
 
@@ -52,6 +63,14 @@ error cannot_register_dmabuf(const device& on, std::uint64_t bytes, int number) 
   default:
     return {errc::io_failed, what + std::strerror(number)};
   }
+}
+
+/// The refusal of windows over a dmabuf: the kernel registers none with MW_BIND.
+error no_windows_over_dmabuf(const device& on, std::uint64_t bytes) {
+  return {errc::incompatible,
+          "registering " + mebibytes(bytes) + " of device memory with " + on.port().device +
+              ": the kernel has no memory windows over dmabufs: set rdma.windows = false, or let "
+              "the NIC reach the memory by its address (nvidia-peermem)"};
 }
 
 result<void> check_size(const device& on, std::uint64_t bytes) {
@@ -90,7 +109,7 @@ result<memory_region> memory_region::register_memory(const device& on, std::span
   ibv_mr* region = ibv_reg_mr(on.domain(), memory.data(), memory.size(), rights_of(use));
   if (region == nullptr)
     return cannot_register(on, memory.size(), errno);
-  return memory_region(region, reinterpret_cast<std::uint64_t>(memory.data()));
+  return memory_region(region, reinterpret_cast<std::uint64_t>(memory.data()), use);
 }
 
 result<memory_region> memory_region::register_dmabuf(const device& on, int dmabuf_fd,
@@ -99,16 +118,25 @@ result<memory_region> memory_region::register_dmabuf(const device& on, int dmabu
                                                      region_use use) {
   if (auto fits = check_size(on, bytes); !fits)
     return fits.error();
+  if (use == region_use::windows)
+    return no_windows_over_dmabuf(on, bytes);
   ibv_mr* region =
       ::ibv_reg_dmabuf_mr(on.domain(), offset_bytes, bytes, address, dmabuf_fd, rights_of(use));
   if (region == nullptr)
     return cannot_register_dmabuf(on, bytes, errno);
-  return memory_region(region, address);
+  return memory_region(region, address, use);
 }
 
 result<memory_region> memory_region::register_with(const device& on, std::span<std::byte> memory,
                                                    device_memory* gpu, region_use use) {
-  if (gpu != nullptr && gpu->holds(memory.data()))
+  if (gpu != nullptr && gpu->holds(memory.data())) {
+    if (use == region_use::windows) {
+      auto made = register_memory(on, memory, use);
+      if (made)
+        return made;
+      return {errc::incompatible, no_windows_over_dmabuf(on, memory.size()).message +
+                                      "; by its address: " + made.error().message};
+    }
     if (const auto exported = gpu->export_dmabuf(memory)) {
       auto made = register_dmabuf(on, exported->dmabuf.get(), exported->offset_bytes, memory.size(),
                                   reinterpret_cast<std::uint64_t>(memory.data()), use);
@@ -116,12 +144,23 @@ result<memory_region> memory_region::register_with(const device& on, std::span<s
       if (made || made.error().code != errc::incompatible)
         return made;
     }
+  }
   return register_memory(on, memory, use);
 }
 
+memory_region::memory_region(ibv_mr* region, std::uint64_t address, region_use use)
+    : region_(region), address_(address),
+      windows_(use == region_use::windows ? std::make_shared<region_windows>(region, address)
+                                          : nullptr) {}
+
 void memory_region::reset() noexcept {
-  if (ibv_mr* region = std::exchange(region_, nullptr))
-    ::ibv_dereg_mr(region);
+  if (windows_ != nullptr)
+    windows_->close();
+  windows_.reset();
+  if (ibv_mr* region = std::exchange(region_, nullptr)) {
+    // A region that has a window left would stay readable although it counts as gone.
+    PEERCACHE_ASSERT(::ibv_dereg_mr(region) != EBUSY);
+  }
 }
 
 } // namespace peercache::rdma::verbs

@@ -132,6 +132,8 @@ capabilities capabilities_of(const ibv_device_attr& device, const ibv_port_attr&
                       ? 128U << static_cast<unsigned>(port.active_mtu)
                       : 0;
   can.region_bytes = device.max_mr_size;
+  can.windows = (device.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0;
+  can.windows_max = not_negative(device.max_mw);
   return can;
 }
 

@@ -210,6 +210,15 @@ queue_pair& queue_pair::operator=(queue_pair&& other) noexcept {
   return *this;
 }
 
+void queue_pair::stop() noexcept {
+  PEERCACHE_ASSERT(pair_ != nullptr);
+  device_->assert_owned();
+  ibv_qp_attr to{};
+  to.qp_state = IBV_QPS_ERR;
+  // A device that fails here is broken, and answers nothing either.
+  [[maybe_unused]] const int failed = ::ibv_modify_qp(pair_, &to, IBV_QP_STATE);
+}
+
 void queue_pair::reset() noexcept {
   if (pair_ == nullptr)
     return;

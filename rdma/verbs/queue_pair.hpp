@@ -58,6 +58,8 @@ public:
   int post(ibv_send_wr* chain, ibv_send_wr** first_bad) noexcept {
     return ibv_post_send(pair_, chain, first_bad);
   }
+  /// Makes the queue pair answer nothing more, and send nothing more.
+  void stop() noexcept;
   void reset() noexcept;
   explicit operator bool() const noexcept { return pair_ != nullptr; }
 

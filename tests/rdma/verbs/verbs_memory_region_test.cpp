@@ -127,6 +127,53 @@ TEST_F(verbs_memory_region, a_descriptor_that_is_no_dmabuf_is_the_callers_fault)
   EXPECT_EQ(refused.error().code, errc::invalid_argument);
 }
 
+TEST_F(verbs_memory_region, windows_over_a_dmabuf_are_refused_with_the_remedy) {
+  fake_device setup = roce_device("mlx5_0", 1);
+  setup.has_dmabuf = true;
+  open(setup);
+  const int fd = ::memfd_create("gpu", MFD_CLOEXEC);
+  ASSERT_EQ(::ftruncate(fd, 64 << 10), 0);
+  EXPECT_EQ(::ibv_reg_dmabuf_mr(rail->domain(), 0, 4096, 0x1000, fd, IBV_ACCESS_MW_BIND), nullptr);
+  EXPECT_EQ(errno, EINVAL) << "as the kernel";
+  const auto refused =
+      memory_region::register_dmabuf(*rail, fd, 0, 4096, 0x1000, region_use::windows);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::incompatible);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("dmabuf"), HasSubstr("rdma.windows = false")));
+  ::close(fd);
+}
+
+/// Memory that counts as a device's, which `export_dmabuf` has no business with.
+class addressed_memory final : public device_memory {
+public:
+  bool copy_out(std::byte*, const memory_rows&) noexcept override { return false; }
+  bool copy_in(std::byte*, std::span<const std::byte>) noexcept override { return false; }
+  std::optional<exported> export_dmabuf(std::span<std::byte>) override {
+    ++exports;
+    return std::nullopt;
+  }
+  int exports = 0;
+
+protected:
+  bool is_of_device(const std::byte*) const override { return true; }
+};
+
+TEST_F(verbs_memory_region, device_memory_has_windows_by_its_address_or_the_reason_why_not) {
+  open(roce_device("mlx5_0", 1));
+  addressed_memory gpu;
+  ASSERT_TRUE(gpu.add(memory));
+  const auto made = must(memory_region::register_with(*rail, memory, &gpu, region_use::windows));
+  EXPECT_NE(made.windows(), nullptr);
+  EXPECT_EQ(gpu.exports, 0);
+  fabric.fail(fake_call::register_memory, EFAULT);
+  const auto refused = memory_region::register_with(*rail, memory, &gpu, region_use::windows);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::incompatible);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr("rdma.windows = false"), HasSubstr("cannot be pinned")));
+}
+
 TEST_F(verbs_memory_region, reads_arrive_in_device_memory_at_the_address_that_was_given) {
   fake_device setup = roce_device("mlx5_0", 1);
   setup.has_dmabuf = true;

@@ -41,8 +41,9 @@ std::span<std::byte> chunk_plan::part(std::uint32_t index) const noexcept {
   return region_.subspan(begin, end - begin);
 }
 
-region_registry::region_registry(const verbs::device& on, const chunk_plan& plan, callbacks tell)
-    : device_(on), plan_(plan), tell_(std::move(tell)), regions_(plan.chunks()),
+region_registry::region_registry(const verbs::device& on, const chunk_plan& plan, callbacks tell,
+                                 verbs::region_use use)
+    : device_(on), plan_(plan), tell_(std::move(tell)), use_(use), regions_(plan.chunks()),
       first_pass_left_(plan.chunks()) {
   for (auto index = plan.chunks(); index > 0; --index)
     work_.push_back(index - 1);
@@ -60,8 +61,7 @@ bool region_registry::register_next() {
     ++progress_.registrations;
     progress_.registrations_after_start += first_pass_left_ == 0;
   }
-  note(index, verbs::memory_region::register_memory(device_, plan_.part(index),
-                                                    verbs::region_use::remote_read));
+  note(index, verbs::memory_region::register_memory(device_, plan_.part(index), use_));
   if (tell_.on_done)
     tell_.on_done();
   return true;
@@ -70,16 +70,11 @@ bool region_registry::register_next() {
 void region_registry::note(std::uint32_t index, result<verbs::memory_region> made) {
   const std::lock_guard lock(mutex_);
   if (made) {
-    region_chunk chunk;
-    chunk.index = index;
-    chunk.address = made->address();
-    chunk.bytes = made->bytes();
-    chunk.rkey = made->remote_key();
     ++progress_.registered;
-    progress_.registered_bytes += chunk.bytes;
+    progress_.registered_bytes += made->bytes();
     PEERCACHE_ASSERT(!regions_[index]);
     regions_[index] = std::move(*made);
-    fresh_.push_back(chunk);
+    fresh_.add(index, regions_[index]);
     has_news_.store(true, std::memory_order_release);
   } else {
     ++progress_.failed;
@@ -108,12 +103,12 @@ void region_registry::retry_failed() {
   progress_.failure.clear();
 }
 
-bool region_registry::take_registered(std::vector<region_chunk>& to) {
+bool region_registry::take_registered(served_chunks& to) {
   if (!has_news_.load(std::memory_order_acquire))
     return false;
   const std::lock_guard lock(mutex_);
   has_news_.store(false, std::memory_order_relaxed);
-  to.insert(to.end(), fresh_.begin(), fresh_.end());
+  to.add(fresh_);
   const bool any = !fresh_.empty();
   fresh_.clear();
   return any;

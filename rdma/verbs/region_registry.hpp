@@ -2,6 +2,7 @@
 
 #include "common/result.hpp"
 #include "rdma/verbs/memory_region.hpp"
+#include "rdma/verbs/served_chunks.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
 
 #include <atomic>
@@ -73,7 +74,9 @@ public:
     std::function<void(const std::string& why)> on_failure;
   };
 
-  region_registry(const verbs::device& on, const chunk_plan& plan, callbacks tell);
+  /// @param use `remote_read` or `windows`
+  region_registry(const verbs::device& on, const chunk_plan& plan, callbacks tell,
+                  verbs::region_use use = verbs::region_use::remote_read);
 
   /// Registers the next chunk, in the order of the pool. Returns false when every chunk has been
   /// begun.
@@ -84,7 +87,7 @@ public:
 
   /// Appends the chunks that were registered since the last call to `to`. Returns whether there was
   /// such a chunk.
-  bool take_registered(std::vector<region_chunk>& to);
+  bool take_registered(served_chunks& to);
 
   std::uint32_t chunks() const noexcept { return plan_.chunks(); }
   region_progress progress() const;
@@ -96,6 +99,7 @@ private:
   const verbs::device& device_;
   const chunk_plan plan_;
   const callbacks tell_;
+  const verbs::region_use use_;
 
   // Members that all threads share.
   std::atomic<bool> has_news_{false};
@@ -103,7 +107,7 @@ private:
   std::vector<std::uint32_t> work_; ///< Indexes of the chunks to register, the next one last.
   std::vector<std::uint32_t> failed_;
   std::vector<verbs::memory_region> regions_; ///< Registered chunks, by index.
-  std::vector<region_chunk> fresh_;
+  served_chunks fresh_;
   std::uint32_t first_pass_left_;
   region_progress progress_;
 };

@@ -13,14 +13,6 @@ bool overlap(std::span<const std::byte> one, std::span<const std::byte> other) n
   return one.data() < other.data() + other.size() && other.data() < one.data() + one.size();
 }
 
-region_chunk announcement_of(const verbs::memory_region& region) noexcept {
-  region_chunk chunk;
-  chunk.address = region.address();
-  chunk.bytes = region.bytes();
-  chunk.rkey = region.remote_key();
-  return chunk;
-}
-
 } // namespace
 
 result<void> span_registry::reserve(std::span<std::byte> memory, std::uint32_t chunks) {
@@ -49,8 +41,7 @@ result<void> span_registry::add(std::span<std::byte> memory, device_memory* devi
     return reserved.error();
   std::vector<verbs::memory_region> regions;
   for (std::uint32_t index = 0; index < plan->chunks(); ++index) {
-    auto made = verbs::memory_region::register_with(device_, plan->part(index), device,
-                                                    verbs::region_use::remote_read);
+    auto made = verbs::memory_region::register_with(device_, plan->part(index), device, use_);
     if (!made) {
       give_up(memory.data(), plan->chunks());
       return made.error();
@@ -60,7 +51,7 @@ result<void> span_registry::add(std::span<std::byte> memory, device_memory* devi
   {
     const std::lock_guard lock(mutex_);
     for (const auto& region : regions)
-      fresh_.push_back(announcement_of(region));
+      fresh_.add(0, region);
     const auto mine = std::find_if(spans_.begin(), spans_.end(), [&](const served_span& one) {
       return one.memory.data() == memory.data();
     });
@@ -84,13 +75,11 @@ bool span_registry::remove(const std::byte* begin) {
     dropped = std::exchange(*found, {});
     spans_.erase(found);
     chunks_ -= static_cast<std::uint32_t>(dropped.regions.size());
-    // Keys are noted one by one, because the device may reuse the key of a deregistered region for
-    // the next region.
+    // A chunk that no reader was told of is only forgotten: its address may come again before the
+    // next `take`, which removes before it adds.
     for (const auto& region : dropped.regions)
-      if (std::erase_if(fresh_, [&](const region_chunk& chunk) {
-            return chunk.rkey == region.remote_key();
-          }) == 0)
-        gone_.push_back(region.remote_key());
+      if (!fresh_.remove(region.address()))
+        gone_.push_back(region.address());
     has_news_.store(true, std::memory_order_release);
   }
   dropped.regions.clear();
@@ -98,13 +87,13 @@ bool span_registry::remove(const std::byte* begin) {
   return true;
 }
 
-bool span_registry::take(std::vector<region_chunk>& announced) {
+bool span_registry::take(served_chunks& announced) {
   const std::lock_guard lock(mutex_);
   has_news_.store(false, std::memory_order_relaxed);
-  const bool removed = std::erase_if(announced, [this](const region_chunk& chunk) {
-                         return std::find(gone_.begin(), gone_.end(), chunk.rkey) != gone_.end();
-                       }) != 0;
-  announced.insert(announced.end(), fresh_.begin(), fresh_.end());
+  bool removed = false;
+  for (const auto address : gone_)
+    removed |= announced.remove(address);
+  announced.add(fresh_);
   fresh_.clear();
   gone_.clear();
   return removed;

@@ -3,7 +3,7 @@
 #include "common/result.hpp"
 #include "rdma/device_memory.hpp"
 #include "rdma/verbs/memory_region.hpp"
-#include "rdma/verbs/verbs_protocol.hpp"
+#include "rdma/verbs/served_chunks.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -23,24 +23,26 @@ namespace peercache::rdma {
 /// is served.
 class span_registry {
 public:
+  /// @param use `remote_read` or `windows`
   /// @param tell called when there is something to `take`, from the thread that called `add` or
   /// `remove`
   span_registry(const verbs::device& on, std::uint32_t chunks_max, std::uint64_t chunk_bytes,
-                std::function<void()> tell)
-      : device_(on), chunks_max_(chunks_max), chunk_bytes_(chunk_bytes), tell_(std::move(tell)) {}
+                verbs::region_use use, std::function<void()> tell)
+      : device_(on), chunks_max_(chunks_max), chunk_bytes_(chunk_bytes), use_(use),
+        tell_(std::move(tell)) {}
 
   /// Registers the memory, which takes a few milliseconds for a gigabyte of touched memory, more
   /// otherwise.
   /// @param device registers memory that it holds by a dmabuf; null: the span is host memory
   result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
-  /// Ends the registration of the span that begins at `begin`: when this returns, the device no
-  /// longer reads the span. False when no span begins there.
+  /// Ends the registration of the span that begins at `begin`, and all windows to it: when this
+  /// returns, the device no longer reads the span. False when no span begins there.
   bool remove(const std::byte* begin);
 
   bool has_news() const noexcept { return has_news_.load(std::memory_order_acquire); }
   /// Takes chunks that were removed since the last call out of `announced`, and appends chunks that
   /// were added. Returns whether a chunk that had been announced was removed.
-  bool take(std::vector<region_chunk>& announced);
+  bool take(served_chunks& announced);
 
 private:
   struct served_span {
@@ -56,6 +58,7 @@ private:
   const verbs::device& device_;
   const std::uint32_t chunks_max_;
   const std::uint64_t chunk_bytes_;
+  const verbs::region_use use_;
   const std::function<void()> tell_;
 
   // Members that all threads share.
@@ -63,9 +66,9 @@ private:
   std::mutex mutex_; ///< Guards the members after it.
   std::vector<served_span> spans_;
   std::uint32_t chunks_ = 0; ///< Chunks of all spans, those being registered included.
-  std::vector<region_chunk> fresh_;
-  /// Keys of chunks that `take` has announced and that were removed since.
-  std::vector<std::uint32_t> gone_;
+  served_chunks fresh_;
+  /// Addresses of chunks that `take` has announced and that were removed since.
+  std::vector<std::uint64_t> gone_;
 };
 
 } // namespace peercache::rdma

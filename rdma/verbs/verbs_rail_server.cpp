@@ -85,7 +85,7 @@ verbs_rail_server::verbs_rail_server(std::unique_ptr<verbs::device> device,
       regions_(*device_, plan,
                {options.on_registered, [this] { wake(); }, options.on_not_registered}),
       spans_(*device_, region_chunks_max - regions_.chunks(), options.chunk_bytes,
-             [this] { wake(); }),
+             verbs::region_use::remote_read, [this] { wake(); }),
       inbox_(options.inbox_max), latest_(std::make_shared<const snapshot>()),
       completions_(std::move(completions)) {
   stats_.regions = regions_.progress();
@@ -309,7 +309,7 @@ bool verbs_rail_server::step(std::uint64_t id, clock::time_point now) {
     return false;
   auto& session = *found->second.session;
   const bool was_established = session.established();
-  const auto outcome = session.step(now, announced_);
+  const auto outcome = session.step(now, announced_.chunks());
   PEERCACHE_ASSERT(session.established() || !was_established);
   if (!was_established && session.established()) {
     PEERCACHE_ASSERT(stats_.half_open > 0);

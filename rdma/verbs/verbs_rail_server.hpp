@@ -4,6 +4,7 @@
 #include "net/stream_socket.hpp"
 #include "rdma/verbs/completion_queue.hpp"
 #include "rdma/verbs/region_registry.hpp"
+#include "rdma/verbs/served_chunks.hpp"
 #include "rdma/verbs/span_registry.hpp"
 #include "rdma/verbs/verbs_inbox.hpp"
 #include "rdma/verbs/verbs_server_options.hpp"
@@ -123,7 +124,7 @@ private:
   verbs::completion_queue completions_;
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   /// All registered chunks; every session sends them to its reader from here.
-  std::vector<region_chunk> announced_;
+  served_chunks announced_;
   std::unordered_map<std::uint64_t, entry> sessions_;
   /// Readers by name; each has at least one session.
   std::unordered_map<std::string, reader> readers_;

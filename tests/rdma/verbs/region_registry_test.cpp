@@ -98,17 +98,18 @@ protected:
 
 TEST_F(region_registry_test, chunks_become_readable_one_by_one_the_slot_table_first) {
   auto& all = make(5);
-  std::vector<region_chunk> chunks;
-  EXPECT_FALSE(all.take_registered(chunks));
+  served_chunks served;
+  EXPECT_FALSE(all.take_registered(served));
   ASSERT_EQ(all.chunks(), 3u);
   for (std::uint32_t i = 0; i < 3; ++i) {
     EXPECT_TRUE(all.register_next());
-    EXPECT_TRUE(all.take_registered(chunks));
-    ASSERT_EQ(chunks.size(), i + 1);
-    EXPECT_EQ(chunks[i].index, i);
+    EXPECT_TRUE(all.take_registered(served));
+    ASSERT_EQ(served.size(), i + 1);
+    EXPECT_EQ(served.chunks()[i].index, i);
   }
   EXPECT_FALSE(all.register_next());
-  EXPECT_FALSE(all.take_registered(chunks));
+  EXPECT_FALSE(all.take_registered(served));
+  const auto chunks = served.chunks();
   EXPECT_EQ(chunks[0].address, reinterpret_cast<std::uint64_t>(pool->region().data()));
   EXPECT_EQ(chunks[1].address, chunks[0].address + chunks[0].bytes);
   const auto progress = all.progress();
@@ -124,11 +125,11 @@ TEST_F(region_registry_test, chunks_become_readable_one_by_one_the_slot_table_fi
 TEST_F(region_registry_test, a_pool_is_readable_from_remote_and_nothing_else) {
   auto& all = make(5);
   all.register_next();
-  std::vector<region_chunk> chunks;
-  all.take_registered(chunks);
+  served_chunks served;
+  all.take_registered(served);
   ASSERT_EQ(fabric.regions().size(), 1u);
   EXPECT_EQ(fabric.regions()[0].rights, static_cast<unsigned>(IBV_ACCESS_REMOTE_READ));
-  EXPECT_EQ(fabric.regions()[0].remote_key, chunks[0].rkey);
+  EXPECT_EQ(fabric.regions()[0].remote_key, served.chunks()[0].rkey);
 }
 
 TEST_F(region_registry_test, a_chunk_that_fails_costs_only_itself) {
@@ -136,9 +137,9 @@ TEST_F(region_registry_test, a_chunk_that_fails_costs_only_itself) {
   fabric.fail(tests::fake_call::register_memory, EIO);
   while (all.register_next()) {
   }
-  std::vector<region_chunk> chunks;
-  all.take_registered(chunks);
-  EXPECT_EQ(chunks.size(), 2u);
+  served_chunks served;
+  all.take_registered(served);
+  EXPECT_EQ(served.size(), 2u);
   const auto progress = all.progress();
   EXPECT_EQ(progress.failed, 1u);
   EXPECT_EQ(progress.registered, 2u);
@@ -194,15 +195,15 @@ TEST_F(region_registry_test, several_threads_share_the_work) {
       while (all.register_next()) {
       }
     });
-  std::vector<region_chunk> chunks;
-  while (chunks.size() < all.chunks()) {
-    if (!all.take_registered(chunks))
+  served_chunks served;
+  while (served.size() < all.chunks()) {
+    if (!all.take_registered(served))
       std::this_thread::yield();
   }
   for (auto& each : helpers)
     each.join();
   std::vector<bool> seen(all.chunks());
-  for (const auto& each : chunks) {
+  for (const auto& each : served.chunks()) {
     EXPECT_FALSE(seen[each.index]);
     seen[each.index] = true;
   }

@@ -28,6 +28,9 @@ struct rail_settings {
   /// Index into the port's GID table; -1: chosen as `choose_gid` says.
   std::int32_t gid_index = -1;
   verbs::path_options path;
+  /// Whether a server tells each reader keys of its own, by memory windows; who only reads needs
+  /// none.
+  bool windows = false;
   /// Whether pages have to be inside TLS: READs are not inside it, so no rails are chosen then.
   bool pages_in_tls = false;
 };

@@ -27,6 +27,14 @@ auto failure_log(const std::string& rail) {
   };
 }
 
+auto no_window_log(const std::string& rail) {
+  return [rail](const std::string& why) {
+    log::warn("rail {}: a reader is not told of memory that it has no window to, and reads over "
+              "another rail or TCP: {}",
+              rail, why);
+  };
+}
+
 } // namespace
 
 rail_servers::~rail_servers() = default;
@@ -40,11 +48,13 @@ result<std::unique_ptr<rail_servers>> rail_servers::open(const rail_choice& choi
   auto options = common;
   options.rails = static_cast<std::uint8_t>(choice.rails.size());
   options.path = settings.path;
+  options.windows = settings.windows;
   for (const auto& each : choice.rails) {
     auto added = made->add_rail(each, settings, options, region);
     if (added)
       continue;
-    if (settings.mode == plane_mode::verbs)
+    // A rail that cannot have windows is not left out in silence: they were asked for.
+    if (settings.mode == plane_mode::verbs || added.error().code == errc::incompatible)
       return added.error();
     log::warn("rail {} is left out: {}", each.device, added.error().message);
     made->choice_ += "; not " + each.device + ": " + added.error().message;
@@ -63,6 +73,7 @@ result<void> rail_servers::add_rail(const rail_choice::rail& which, const rail_s
   options.rail = static_cast<std::uint8_t>(rails_.size());
   options.on_registered = progress_log(added.name);
   options.on_not_registered = failure_log(added.name);
+  options.on_no_window = no_window_log(added.name);
   auto server = verbs_rail_server::create(std::move(*device), options, region);
   if (!server)
     return server.error();

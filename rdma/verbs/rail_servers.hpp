@@ -27,6 +27,7 @@ class verbs_rail_server;
 class rail_servers {
 public:
   /// Opens the rails of `choice`. A rail that fails is left out, unless `settings` demand verbs.
+  /// Errors: `incompatible` when they demand windows and a device has none.
   /// @param common options that all rails have in common; the index, path and callbacks of each
   ///   rail are set here
   static result<std::unique_ptr<rail_servers>> open(const rail_choice& choice,

@@ -41,6 +41,27 @@ std::span<std::byte> chunk_plan::part(std::uint32_t index) const noexcept {
   return region_.subspan(begin, end - begin);
 }
 
+result<chunk_plan> plan_for(const verbs::device& on, std::span<std::byte> memory,
+                            std::uint64_t wanted_bytes, verbs::region_use use) {
+  const auto& can = on.port().can;
+  auto plan = chunk_plan::make(memory, wanted_bytes, can.region_bytes);
+  if (!plan || use != verbs::region_use::windows)
+    return plan;
+  const std::string remedy = "; serve less memory, or set rdma.windows = false";
+  plan = chunk_plan::make(memory, wanted_bytes,
+                          std::min(can.region_bytes, verbs::region_windows::bytes_max));
+  if (!plan)
+    return {errc::incompatible, "rdma.windows = true, and a memory window has at most 2 GiB: " +
+                                    std::to_string(region_chunks_max) + " of them do not cover " +
+                                    std::to_string(memory.size()) + " bytes" + remedy};
+  if (can.windows_max != 0 && plan->chunks() > can.windows_max)
+    return {errc::incompatible, "rdma.windows = true, but " + on.port().device + " has only " +
+                                    std::to_string(can.windows_max) +
+                                    " memory windows, and each reader takes " +
+                                    std::to_string(plan->chunks()) + remedy};
+  return plan;
+}
+
 region_registry::region_registry(const verbs::device& on, const chunk_plan& plan, callbacks tell,
                                  verbs::region_use use)
     : device_(on), plan_(plan), tell_(std::move(tell)), use_(use), regions_(plan.chunks()),

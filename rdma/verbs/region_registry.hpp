@@ -43,6 +43,11 @@ private:
   std::uint32_t chunks_ = 0;
 };
 
+/// The plan for memory that a device is to serve: with windows no chunk is longer than one of them
+/// can be. Errors: those of chunk_plan::make; `incompatible` when only windows are in the way.
+result<chunk_plan> plan_for(const verbs::device& on, std::span<std::byte> memory,
+                            std::uint64_t wanted_bytes, verbs::region_use use);
+
 struct region_progress {
   std::uint32_t chunks = 0;
   std::uint32_t registered = 0;

@@ -34,7 +34,7 @@ void span_registry::give_up(const std::byte* begin, std::uint32_t chunks) {
 }
 
 result<void> span_registry::add(std::span<std::byte> memory, device_memory* device) {
-  const auto plan = chunk_plan::make(memory, chunk_bytes_, device_.port().can.region_bytes);
+  const auto plan = plan_for(device_, memory, chunk_bytes_, use_);
   if (!plan)
     return plan.error();
   if (auto reserved = reserve(memory, plan->chunks()); !reserved)

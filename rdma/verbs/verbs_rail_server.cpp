@@ -11,15 +11,27 @@ namespace peercache::rdma {
 namespace {
 
 constexpr std::uint64_t device_id = 0;
-static_assert(static_cast<std::size_t>(session_end::memory_removed) + 1 == session_ends);
+static_assert(static_cast<std::size_t>(session_end::no_window) + 1 == session_ends);
 constexpr auto reap_every = std::chrono::milliseconds(100);
 constexpr auto publish_every = std::chrono::milliseconds(100);
+/// How often answers that wait for windows are looked at.
+constexpr auto waiting_every = std::chrono::milliseconds(10);
 
-result<void> check(const verbs_server_options& options, const served_region& pool) {
+result<void> check(const verbs_server_options& options, const served_region& pool,
+                   const verbs::port_report& port) {
   PEERCACHE_ASSERT(options.rail < options.rails && options.hellos_per_turn > 0);
   PEERCACHE_ASSERT(pool.granules > 0 &&
                    (pool.pages == nullptr || pool.pages >= pool.region.data()));
+  if (options.windows && !port.can.windows)
+    return {errc::incompatible,
+            "rdma.windows = true, but " + port.device +
+                " has no memory windows of type 2B: set rdma.windows = false, or leave the device "
+                "out of rdma.devices, or set data_plane = tcp"};
   return verbs::check(options.path);
+}
+
+verbs::region_use use_of(const verbs_server_options& options) noexcept {
+  return options.windows ? verbs::region_use::windows : verbs::region_use::remote_read;
 }
 
 } // namespace
@@ -29,10 +41,10 @@ result<void> check(const verbs_server_options& options, const served_region& poo
 result<std::unique_ptr<verbs_rail_server>>
 verbs_rail_server::create(std::unique_ptr<verbs::device> device,
                           const verbs_server_options& options, const served_region& pool) {
-  if (auto sensible = check(options, pool); !sensible)
+  if (auto sensible = check(options, pool, device->port()); !sensible)
     return sensible.error();
   device->own();
-  auto plan = chunk_plan::make(pool.region, options.chunk_bytes, device->port().can.region_bytes);
+  auto plan = plan_for(*device, pool.region, options.chunk_bytes, use_of(options));
   if (!plan)
     return plan.error();
   auto events = net::event_poll::create();
@@ -40,7 +52,7 @@ verbs_rail_server::create(std::unique_ptr<verbs::device> device,
     return events.error();
   if (!events->add(device->async_fd(), device_id))
     return {errc::io_failed, "epoll refuses the events of " + device->port().device};
-  auto completions = verbs::completion_queue::create(*device, 1, nullptr);
+  auto completions = rail_completions::create(*device, options.windows, *events);
   if (!completions)
     return completions.error();
   return std::unique_ptr<verbs_rail_server>(new verbs_rail_server(
@@ -48,15 +60,16 @@ verbs_rail_server::create(std::unique_ptr<verbs::device> device,
 }
 
 verbs_rail_server::verbs_rail_server(std::unique_ptr<verbs::device> device,
-                                     verbs::completion_queue completions, net::event_poll events,
+                                     rail_completions completions, net::event_poll events,
                                      const verbs_server_options& options, const served_region& pool,
                                      const chunk_plan& plan)
     : device_(std::move(device)), options_(options), cluster_(cluster_digest(options.cluster)),
       pool_(pool), events_(std::move(events)),
       regions_(*device_, plan,
-               {options.on_registered, [this] { wake(); }, options.on_not_registered}),
-      spans_(*device_, region_chunks_max - regions_.chunks(), options.chunk_bytes,
-             verbs::region_use::remote_read, [this] { wake(); }),
+               {options.on_registered, [this] { wake(); }, options.on_not_registered},
+               use_of(options)),
+      spans_(*device_, region_chunks_max - regions_.chunks(), options.chunk_bytes, use_of(options),
+             [this] { wake(); }),
       inbox_(options.inbox_max), latest_(std::make_shared<const snapshot>()),
       completions_(std::move(completions)) {
   stats_.regions = regions_.progress();
@@ -70,14 +83,16 @@ verbs_rail_server::~verbs_rail_server() {
 bool verbs_rail_server::poll(clock::time_point now) {
   if (!std::exchange(owns_device_, true))
     device_->own();
-  bool moved = take_events();
+  bool moved = take_events(now);
   moved |= take_regions();
   moved |= admit(now);
+  look_at_waiting(now);
   moved |= run_sessions(now);
   if (now >= reap_at_) {
     reap_at_ = now + reap_every;
     reap(now);
   }
+  moved |= bury(now);
   changed_ |= moved;
   if (changed_ && now >= publish_at_)
     publish(now);
@@ -85,10 +100,11 @@ bool verbs_rail_server::poll(clock::time_point now) {
 }
 
 void verbs_rail_server::wait(clock::duration at_most) {
-  if (!ready_.empty() || !collected_.empty() || !inbox_.empty())
+  if (!ready_.empty() || !collected_.empty() || !inbox_.empty() || !retired_.empty())
     return;
   const bool timers = changed_ || !sessions_.empty();
-  const auto sleep = timers ? std::min<clock::duration>(at_most, reap_every) : at_most;
+  const auto tick = waiting_.empty() ? reap_every : waiting_every;
+  const auto sleep = timers ? std::min<clock::duration>(at_most, tick) : at_most;
   collected_ = events_.collect(std::max(sleep, clock::duration::zero()));
 }
 
@@ -109,7 +125,7 @@ bool verbs_rail_server::take_regions() {
   return any;
 }
 
-bool verbs_rail_server::take_events() {
+bool verbs_rail_server::take_events(clock::time_point now) {
   auto events = std::exchange(collected_, {});
   if (events.empty())
     events = events_.collect(std::chrono::nanoseconds(0));
@@ -118,6 +134,8 @@ bool verbs_rail_server::take_events() {
     const std::uint64_t id = event.data.u64;
     if (id == device_id) {
       take_device_events();
+    } else if (id == rail_completions::event_id) {
+      take_bindings(now);
     } else if (const auto found = sessions_.find(id); found != sessions_.end()) {
       found->second.session->on_events(event.events);
       ready_.push_back(id);
@@ -154,9 +172,15 @@ bool verbs_rail_server::step(std::uint64_t id, clock::time_point now) {
   if (found == sessions_.end())
     return false;
   auto& session = *found->second.session;
+  if (options_.windows && !bind_windows(id, session, now)) {
+    turn_away(id, verbs_verdict::no_device);
+    return true;
+  }
   const bool was_established = session.established();
   const auto outcome = session.step(now, announced_.chunks());
   PEERCACHE_ASSERT(session.established() || !was_established);
+  if (session.answered())
+    waiting_.erase(id);
   if (!was_established && session.established()) {
     PEERCACHE_ASSERT(stats_.half_open > 0);
     --stats_.half_open;
@@ -170,7 +194,10 @@ bool verbs_rail_server::step(std::uint64_t id, clock::time_point now) {
 void verbs_rail_server::reap(clock::time_point now) {
   std::vector<std::pair<std::uint64_t, session_end>> over;
   auto looks_left = options_.looks_per_turn;
+  take_bindings(now);
   for (auto& [id, each] : sessions_) {
+    if (options_.windows && each.session->windows().size() < announced_.size())
+      ready_.push_back(id); // A window that could not be made is tried again.
     if (const auto why = each.session->overdue(now, options_)) {
       over.emplace_back(id, *why);
     } else if (looks_left > 0 && each.session->wants_look(now, options_)) {
@@ -195,7 +222,12 @@ void verbs_rail_server::end(std::uint64_t id, session_end why) {
   PEERCACHE_ASSERT(erased == 1); // A session is in its reader's list, and ends once.
   if (of_reader->second.sessions.empty())
     readers_.erase(of_reader);
+  auto session = std::move(found->second.session);
   sessions_.erase(found);
+  waiting_.erase(id);
+  forget_unbound(id);
+  if (options_.windows)
+    retire(std::move(session));
   changed_ = true;
 }
 
@@ -203,7 +235,12 @@ void verbs_rail_server::end_all(session_end why) {
   stats_.ended[static_cast<std::size_t>(why)] += sessions_.size();
   stats_.half_open = 0;
   readers_.clear();
+  if (options_.windows)
+    for (auto& each : sessions_)
+      retire(std::move(each.second.session));
   sessions_.clear();
+  waiting_.clear();
+  unbound_.clear();
 }
 
 void verbs_rail_server::end_older(const std::string& name, const incarnation& reader) {

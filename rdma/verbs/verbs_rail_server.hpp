@@ -2,7 +2,7 @@
 
 #include "common/result.hpp"
 #include "net/stream_socket.hpp"
-#include "rdma/verbs/completion_queue.hpp"
+#include "rdma/verbs/rail_completions.hpp"
 #include "rdma/verbs/region_registry.hpp"
 #include "rdma/verbs/served_chunks.hpp"
 #include "rdma/verbs/span_registry.hpp"
@@ -12,7 +12,9 @@
 #include "rdma/verbs/verbs_server_stats.hpp"
 
 #include <atomic>
+#include <deque>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -22,8 +24,9 @@ namespace peercache::rdma {
 
 /// Lets other hosts READ one pool, or memory under leases, through one device: owns the device, the
 /// registered regions and a queue pair for each channel of each reader. No CPU takes part in a
-/// READ; this object does the handshakes, and ends the sessions of readers that are gone, and all
-/// sessions when memory that was announced to readers is removed.
+/// READ; this object does the handshakes, with `windows` it binds each session's memory windows,
+/// and it ends the sessions of readers that are gone, and all sessions when memory that was
+/// announced to readers is removed.
 ///
 /// Threads: `poll` and `wait` belong to the one thread that runs it, which owns the device from its
 /// first `poll` on; any thread may call `accept`, `wake`, `regions`, `spans`, `stats` and
@@ -33,7 +36,8 @@ namespace peercache::rdma {
 /// reader above them is told `busy`. Invariant: readers get no right but to READ the regions.
 class verbs_rail_server {
 public:
-  /// Takes the device and makes the server; no chunk is registered yet. @pre no other thread uses
+  /// Takes the device and makes the server; no chunk is registered yet. Errors: `incompatible` for
+  /// `windows` on a device that has none. @pre no other thread uses
   /// the device
   static result<std::unique_ptr<verbs_rail_server>> create(std::unique_ptr<verbs::device> device,
                                                            const verbs_server_options& options,
@@ -75,18 +79,31 @@ private:
     std::unique_ptr<verbs_server_session> session;
     std::string reader; ///< The reader's name: its key in `readers_`.
   };
+  struct retired_session {
+    std::unique_ptr<verbs_server_session> session;
+    std::uint32_t bindings = 0; ///< Bindings that were under way when the session ended.
+  };
   struct snapshot {
     verbs_rail_stats stats;
     std::vector<verbs_reader_stats> readers;
   };
 
-  verbs_rail_server(std::unique_ptr<verbs::device> device, verbs::completion_queue completions,
+  verbs_rail_server(std::unique_ptr<verbs::device> device, rail_completions completions,
                     net::event_poll events, const verbs_server_options& options,
                     const served_region& pool, const chunk_plan& plan);
 
-  bool take_events();
+  bool take_events(clock::time_point now);
   void take_device_events();
   bool take_regions();
+  bool take_bindings(clock::time_point now);
+  bool bind_windows(std::uint64_t id, verbs_server_session& session, clock::time_point now);
+  void forget_unbound(std::uint64_t id);
+  void wake_unbound();
+  void look_at_waiting(clock::time_point now);
+  void turn_away(std::uint64_t id, verbs_verdict why);
+  void retire(std::unique_ptr<verbs_server_session> session);
+  bool bury(clock::time_point now);
+  void note_no_window(clock::time_point now, const std::string& why);
   bool admit(clock::time_point now);
   void admit_one(clock::time_point now, verbs_arrival each);
   verbs_verdict verdict_of(const verbs_hello& greeting) const noexcept;
@@ -120,11 +137,17 @@ private:
 
   // Members of the rail's thread. Queue pairs are destroyed before what they were made from.
   bool owns_device_ = false;
-  /// Completion queue of all queue pairs; answering READs completes nothing.
-  verbs::completion_queue completions_;
+  rail_completions completions_;           ///< Completions of all queue pairs.
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
-  /// All registered chunks; every session sends them to its reader from here.
+  /// All registered chunks; every session without windows sends them to its reader from here.
   served_chunks announced_;
+  /// Sessions that lack windows, the oldest first. Only that one gets windows, so that the first of
+  /// many readers can read while the others wait.
+  std::set<std::uint64_t> unbound_;
+  std::set<std::uint64_t> waiting_; ///< Sessions with windows whose answer has not begun.
+  /// Sessions that have ended, whose queue pairs have stopped and whose windows still have to end;
+  /// those with bindings under way come first.
+  std::deque<retired_session> retired_;
   std::unordered_map<std::uint64_t, entry> sessions_;
   /// Readers by name; each has at least one session.
   std::unordered_map<std::string, reader> readers_;
@@ -132,7 +155,8 @@ private:
   std::uint64_t next_id_ = 1;
   clock::time_point reap_at_{};
   clock::time_point publish_at_{};
-  bool changed_ = true; ///< Whether statistics changed since the last `publish`.
+  clock::time_point say_no_window_at_{}; ///< When `on_no_window` may be called again.
+  bool changed_ = true;                  ///< Whether statistics changed since the last `publish`.
   verbs_rail_stats stats_;
 };
 

@@ -77,7 +77,8 @@ void verbs_rail_server::admit_one(clock::time_point now, verbs_arrival each) {
   if (const auto verdict = verdict_of(each.greeting); verdict != verbs_verdict::accepted)
     return refuse(each.socket, verdict);
   end_older(reader_of(each), each.greeting.reader);
-  if (sessions_.size() >= options_.sessions_max || stats_.half_open >= options_.half_open_max)
+  if (sessions_.size() + retired_.size() >= options_.sessions_max ||
+      stats_.half_open >= options_.half_open_max)
     return refuse(each.socket, verbs_verdict::busy);
   auto answer = answer_of(verbs_verdict::accepted);
   auto pair = connect_to(each.greeting, answer);
@@ -93,7 +94,8 @@ void verbs_rail_server::admit_one(clock::time_point now, verbs_arrival each) {
 result<verbs::queue_pair> verbs_rail_server::connect_to(const verbs_hello& greeting,
                                                         verbs_answer& answer) {
   auto pair =
-      verbs::queue_pair::create(*device_, completions_, verbs::queue_pair_use::server, 1, 1);
+      verbs::queue_pair::create(*device_, completions_.queue(), verbs::queue_pair_use::server,
+                                options_.windows ? session_windows::depth : 1, 1);
   if (!pair)
     return pair.error();
   auto own = own_end();
@@ -117,9 +119,13 @@ void verbs_rail_server::add(clock::time_point now, verbs_arrival from, verbs::qu
   auto& of_reader = readers_[name];
   of_reader.inc = from.greeting.reader;
   of_reader.sessions.push_back(id);
-  sessions_.emplace(id, entry{std::make_unique<verbs_server_session>(std::move(from.socket),
-                                                                     std::move(pair), answer, now),
-                              std::move(name)});
+  const verbs_server_session::served what{options_.windows, announced_.size()};
+  sessions_.emplace(
+      id, entry{std::make_unique<verbs_server_session>(std::move(from.socket), std::move(pair),
+                                                       answer, what, options_, now),
+                std::move(name)});
+  if (options_.windows)
+    waiting_.insert(id);
   ready_.push_back(id);
 }
 

@@ -23,6 +23,9 @@ struct verbs_server_options {
   std::uint8_t rail = 0;  ///< Index of this rail among the rails of the node.
   std::uint8_t rails = 1; ///< How many rails the node has.
   verbs::path_options path;
+  /// Whether each reader is told keys of its own: memory windows that are bound to its queue pair
+  /// and end with it. The keys of the regions open nothing then.
+  bool windows = false;
   /// Length of the chunks in which the pool is registered; a multiple of 2 MiB.
   std::uint64_t chunk_bytes = 1u << 30;
   /// Called with the number of chunks that are done and the number of all chunks, from the threads
@@ -31,6 +34,9 @@ struct verbs_server_options {
   /// Called with the reason why a part of the pool cannot be READ over this rail, from a thread
   /// that registers; see region_registry::callbacks::on_failure.
   std::function<void(const std::string& why)> on_not_registered;
+  /// Called from the rail's thread with the reason why a reader cannot have a memory window; once
+  /// a minute at most.
+  std::function<void(const std::string& why)> on_no_window;
 
   std::uint32_t sessions_max = 4096; ///< Sessions, each with a queue pair, at most.
   /// Sessions whose reader has not sent its ready message, at most.
@@ -43,7 +49,14 @@ struct verbs_server_options {
 
   /// Longest time from the hello to the ready message.
   std::chrono::milliseconds hello_timeout{2000};
-  /// How long a reader may take no byte before its session ends.
+  /// How long a reader's answer waits, at most, from the first of its windows on for those of all
+  /// chunks that are served by then. Readers get windows one after the other.
+  std::chrono::milliseconds windows_wait{200};
+  /// How long an answer waits for windows at most, from the hello on: less than the connect
+  /// time-out of readers (channel_options). A reader that has no window by then is told `busy`.
+  std::chrono::milliseconds answer_wait{430};
+  /// How long a reader may take no byte before its session ends; also how long the
+  /// bindings of its windows may stand still.
   std::chrono::milliseconds send_timeout{2000};
   /// How long a session may have no READ before it ends; its queue pair is asked a few times within
   /// this time. Well above the time after which a reader closes its idle channels itself.

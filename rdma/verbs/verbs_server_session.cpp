@@ -21,9 +21,41 @@ bool would_block() noexcept {
 } // namespace
 
 verbs_server_session::verbs_server_session(net::stream_socket socket, verbs::queue_pair pair,
-                                           const verbs_answer& answer, clock::time_point now)
-    : socket_(std::move(socket)), pair_(std::move(pair)), answer_(answer), began_at_(now),
+                                           const verbs_answer& answer, const served& what,
+                                           const verbs_server_options& options,
+                                           clock::time_point now)
+    : socket_(std::move(socket)), pair_(std::move(pair)), answer_(answer),
+      has_windows_(what.windows), wanted_(what.windows ? what.chunks : 0),
+      windows_wait_(options.windows_wait), answer_wait_(options.answer_wait), began_at_(now),
       looked_at_(now), quiet_since_(now) {}
+
+verbs_server_session::~verbs_server_session() {
+  if (has_windows_)
+    retire();
+}
+
+void verbs_server_session::retire() noexcept {
+  if (std::exchange(retired_, true))
+    return;
+  // A READ that comes late meets a queue pair that is silent, as without windows, and not a key
+  // that has ended, for which the device would report an abuse.
+  pair_.stop();
+  socket_.close();
+}
+
+void verbs_server_session::turn_away(const verbs_answer& refusal) noexcept {
+  PEERCACHE_ASSERT(!answered());
+  [[maybe_unused]] const auto sent = socket_.send(&refusal, sizeof refusal);
+}
+
+bool verbs_server_session::waits(clock::time_point now) const noexcept {
+  return !answered() && windows_.chunks().size() < wanted_ && !windows_.begun(now, windows_wait_) &&
+         now - began_at_ < answer_wait_;
+}
+
+bool verbs_server_session::waits_in_vain(clock::time_point now) const noexcept {
+  return !answered() && wanted_ != 0 && windows_.chunks().empty() && !waits(now);
+}
 
 void verbs_server_session::on_events(std::uint32_t events) noexcept {
   const bool over = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
@@ -34,7 +66,7 @@ void verbs_server_session::on_events(std::uint32_t events) noexcept {
 verbs_server_session::progress verbs_server_session::step(clock::time_point now,
                                                           std::span<const region_chunk> announced) {
   const auto sent_before = sent_bytes_;
-  if (!send(now, announced))
+  if (!waits(now) && !send(now, has_windows_ ? windows_.chunks() : announced))
     return progress::closed;
   const auto received = receive();
   const bool sent = sent_bytes_ != sent_before;
@@ -104,6 +136,8 @@ verbs_server_session::overdue(clock::time_point now,
     return session_end::no_ready;
   if (stalled_since_ && now - *stalled_since_ >= options.send_timeout)
     return session_end::stalled;
+  if (windows_.stuck(now, options.send_timeout))
+    return session_end::no_window;
   return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #include "net/stream_socket.hpp"
 #include "rdma/data_plane.hpp"
 #include "rdma/verbs/queue_pair.hpp"
+#include "rdma/verbs/session_windows.hpp"
 #include "rdma/verbs/verbs_protocol.hpp"
 #include "rdma/verbs/verbs_server_options.hpp"
 #include "rdma/verbs/verbs_server_stats.hpp"
@@ -18,21 +19,49 @@ namespace peercache::rdma {
 /// One reader's queue pair on the serving side, with its control connection: sends the answer and
 /// the chunks of the region, takes the ready message, and from then on waits for the end of the
 /// connection.
-/// Threads: none; the rail serializes. Ownership: owns socket and queue pair. The queue pair ends
-/// before the socket does, so that a reader that sees the connection end knows that nothing answers
-/// its READs. Memory: this object only; chunks are sent from the rail's list.
+/// Threads: none; the rail serializes. Ownership: owns socket, queue pair and its windows. The
+/// queue pair stops answering before its windows end, and ends before the socket does, so that a
+/// reader that sees the connection end knows that nothing answers its READs. Memory: this object
+/// only, and chunks are sent from the rail's list; with windows 100 bytes per chunk.
 class verbs_server_session {
 public:
   enum class progress : std::uint8_t { blocked, moved, closed, violated };
 
+  /// What of the rail's memory the session tells its reader.
+  struct served {
+    bool windows = false;   ///< Whether the reader is told of windows, which `bind` makes.
+    std::size_t chunks = 0; ///< Chunks that are served when the session begins.
+  };
+
   verbs_server_session(net::stream_socket socket, verbs::queue_pair pair,
-                       const verbs_answer& answer, clock::time_point now);
+                       const verbs_answer& answer, const served& what,
+                       const verbs_server_options& options, clock::time_point now);
+  ~verbs_server_session();
 
   void on_events(std::uint32_t events) noexcept;
+  /// Posts bindings of windows; see session_windows. @pre the session has windows
+  result<void> bind(const served_chunks& all, std::uint32_t at_most, std::uint64_t wr_id,
+                    clock::time_point now) {
+    return windows_.bind(all, pair_, at_most, wr_id, now);
+  }
+  session_windows& windows() noexcept { return windows_; }
+  const session_windows& windows() const noexcept { return windows_; }
+
   /// Sends and receives what can be sent and received without blocking.
   /// @param announced all chunks that are registered so far; only grows from call to call
   progress step(clock::time_point now, std::span<const region_chunk> announced);
 
+  /// Whether the session has begun to send its answer, which waits for windows.
+  bool answered() const noexcept { return sent_bytes_ != 0; }
+  /// Whether the answer waits for windows, for which it still has time.
+  bool waits(clock::time_point now) const noexcept;
+  /// Whether the answer has waited for long enough, and no window is bound: the reader is better
+  /// off elsewhere.
+  bool waits_in_vain(clock::time_point now) const noexcept;
+  /// Sends a refusal instead of the answer, with one try. @pre !answered()
+  void turn_away(const verbs_answer& refusal) noexcept;
+  /// Stops the queue pair, then closes the connection; of its windows each can be ended then.
+  void retire() noexcept;
   bool established() const noexcept { return ready_have_ == ready_.size(); }
 
   /// Why the session has to end now; nothing when it may go on. `look` checks idleness, not this
@@ -51,10 +80,16 @@ private:
 
   net::stream_socket socket_;
   verbs::queue_pair pair_;
+  session_windows windows_;
   const verbs_answer answer_;
+  const bool has_windows_;
+  const std::size_t wanted_; ///< Windows that the answer waits for.
+  const std::chrono::milliseconds windows_wait_;
+  const std::chrono::milliseconds answer_wait_;
   const clock::time_point began_at_;
   bool readable_ = true; ///< Whether the socket may have bytes; false once a read found none.
   bool writable_ = true;
+  bool retired_ = false;
   std::uint64_t sent_bytes_ = 0; ///< Bytes of the answer, and then of the chunks, that were sent.
   std::optional<clock::time_point> stalled_since_;
   std::array<std::byte, sizeof(verbs_ready)> ready_;

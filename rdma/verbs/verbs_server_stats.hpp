@@ -20,9 +20,10 @@ enum class session_end : std::uint8_t {
   idle,      ///< No READ came for too long.
   replaced,  ///< A newer incarnation of the reader came.
   rail_down,
-  memory_removed ///< Memory that the reader was told of is no longer served.
+  memory_removed, ///< Memory that the reader was told of is no longer served.
+  no_window       ///< A memory window could not be bound to its queue pair.
 };
-inline constexpr std::size_t session_ends = 8;
+inline constexpr std::size_t session_ends = 9;
 
 struct verbs_rail_stats {
   bool serving = true;
@@ -36,9 +37,12 @@ struct verbs_rail_stats {
   std::array<std::uint64_t, verbs_verdicts> verdicts{}; ///< Answers to hellos, by `verbs_verdict`.
   std::uint64_t established = 0; ///< Sessions that got the ready message, since the process began.
   std::array<std::uint64_t, session_ends> ended{}; ///< Sessions that ended, by `session_end`.
-  std::uint64_t queue_pairs_failed = 0; ///< Queue pairs that could not be made or connected.
-  /// Text of the latest queue pair failure; empty when there was none.
+  /// Queue pairs that could not be made or connected.
+  std::uint64_t queue_pairs_failed = 0;
+  /// Text of the latest of these failures; empty when there was none.
   std::string queue_pair_failure;
+  std::uint64_t windows_failed = 0; ///< Memory windows that could not be made or bound.
+  std::string window_failure;       ///< Text of the latest of these failures; empty when none was.
   std::uint64_t device_events = 0;
   std::string device_event; ///< Name of the latest event of the device.
   region_progress regions;

@@ -71,4 +71,10 @@ std::unique_ptr<plane_rig> make_verbs_tls_rig(data_service what) {
   return std::make_unique<fake_verbs_rig>(what, options);
 }
 
+std::unique_ptr<plane_rig> make_verbs_windows_rig(data_service what) {
+  auto made = std::make_unique<fake_verbs_rig>(what);
+  made->windows = true;
+  return made;
+}
+
 } // namespace peercache::rdma

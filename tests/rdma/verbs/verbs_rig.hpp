@@ -67,6 +67,7 @@ public:
   fault serves = fault::none;
   std::string server_name = "server";   ///< Name of the server that the next `serve` starts.
   std::uint64_t chunk_bytes = 1u << 30; ///< Size of the chunks that the next `serve` makes.
+  bool windows = false;                 ///< Whether the next `serve` tells keys of memory windows.
   /// How many chunks the next `serve` registers.
   std::uint32_t chunks_at_start = ~std::uint32_t{0};
 
@@ -82,5 +83,7 @@ private:
 std::unique_ptr<plane_rig> make_verbs_rig(data_service what);
 /// Makes a rig over the fake provider whose connections are under TLS. Soft-RoCE has no such rig.
 std::unique_ptr<plane_rig> make_verbs_tls_rig(data_service what);
+/// Makes a rig over the fake provider whose server tells keys of memory windows.
+std::unique_ptr<plane_rig> make_verbs_windows_rig(data_service what);
 
 } // namespace peercache::rdma

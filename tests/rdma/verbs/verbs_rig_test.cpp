@@ -76,6 +76,7 @@ void verbs_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
   options.inc = inc;
   options.node = server_name;
   options.chunk_bytes = chunk_bytes;
+  options.windows = windows;
   auto made = verbs_rail_server::create(std::move(*device), options,
                                         lent != nullptr ? served_region::leases(lent->table())
                                                         : memory.served());

@@ -160,7 +160,11 @@ TEST_F(verbs_rows_test, memory_that_is_removed_is_read_no_more_and_may_come_agai
   EXPECT_TRUE(again.all(page_status::hit));
 }
 
-TEST_F(verbs_rows_test, memory_that_is_removed_in_mid_read_is_no_hit_and_nothing_comes_later) {
+class removed_in_mid_read : public verbs_rows_test, public testing::WithParamInterface<bool> {};
+
+TEST_P(removed_in_mid_read, is_no_hit_and_nothing_comes_later) {
+  rig->windows = GetParam();
+  rig->serve(pool, life);
   test_batch first(pool, 1, 100);
   rig->read(first, life);
   fabric.set_delay(1ms, 2ms);
@@ -174,7 +178,14 @@ TEST_F(verbs_rows_test, memory_that_is_removed_in_mid_read_is_no_hit_and_nothing
   fabric.advance(1s);
   rig->steps(100);
   EXPECT_EQ(what.memory, returned);
+  for (const auto& window : fabric.windows())
+    EXPECT_NE(window.address, reinterpret_cast<std::uint64_t>(rig->lent->memory().data()));
 }
+
+INSTANTIATE_TEST_SUITE_P(verbs_rows_test, removed_in_mid_read, testing::Bool(),
+                         [](const auto& info) {
+                           return info.param ? "with_windows" : "without_windows";
+                         });
 
 TEST_F(verbs_rows_test, memory_that_cannot_be_registered_is_not_served_at_all) {
   std::vector<std::byte> more(8u << 20);

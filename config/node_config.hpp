@@ -169,6 +169,7 @@ struct node_config {
     std::uint64_t chunk_bytes = 0; ///< Bytes of each chunk in which the pool is registered.
     std::uint32_t registration_threads = 0;
     std::uint64_t bounce_bytes = 0;
+    bool windows = false; ///< Whether each reader gets keys of its own, by memory windows.
     bool operator==(const rdma_section&) const = default;
   } rdma;
 

@@ -104,7 +104,15 @@ void add_rdma_memory(std::vector<option>& table) {
         .max = 16 * gib,
         .meaning = "Registered memory of each rail for reads into memory that the caller did not "
                    "register.",
-        .store = into([](node_config & c) -> auto& { return c.rdma.bounce_bytes; })}});
+        .store = into([](node_config & c) -> auto& { return c.rdma.bounce_bytes; })},
+       {.name = "rdma.windows",
+        .type = type::boolean,
+        .default_value = false,
+        .meaning =
+            "Gives each reader keys of its own to what is served: memory windows of type 2B, "
+            "which work on its queue pair alone and end with it. One for each piece "
+            "(`rdma.chunk_size`, 2 GiB at most) and connection; every device has to have them.",
+        .store = into([](node_config & c) -> auto& { return c.rdma.windows; })}});
 }
 
 } // namespace peercache::config

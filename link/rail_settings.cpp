@@ -30,6 +30,7 @@ rdma::rail_settings rails_of(const config::node_config& config) {
   made.path.hop_limit = static_cast<std::uint8_t>(config.rdma.hop_limit);
   made.path.timeout = static_cast<std::uint8_t>(config.rdma.timeout);
   made.path.retries = static_cast<std::uint8_t>(config.rdma.retries);
+  made.windows = config.rdma.windows;
   made.pages_in_tls = config.tls.given() && config.tls_data == config::tls_data_mode::full;
   return made;
 }

@@ -14,6 +14,7 @@ inline constexpr name rdma_device = "rdma-device";
 inline constexpr name rdma_port = "rdma-port";
 inline constexpr name rdma_gid = "rdma-gid";
 inline constexpr name rdma_mtu = "rdma-mtu";
+inline constexpr name rdma_windows = "rdma-windows";
 inline constexpr name memlock = "memlock";
 inline constexpr name huge_pages = "huge-pages";
 inline constexpr name hugetlbfs = "hugetlbfs";
@@ -53,11 +54,13 @@ inline constexpr name disk_space = "disk-space";
 // Checks that any group may have.
 inline constexpr name no_answer = "no-answer";
 
-inline constexpr std::array all{
-    data_plane, rdma_device, rdma_port,     rdma_gid,   rdma_mtu,         memlock,       huge_pages,
-    hugetlbfs,  memory,      shared_memory, open_files, cgroup_memory,    port,          seed,
-    disk_tier,  disk_folder, disk_owner,    disk_store, disk_file_system, disk_direct,   disk_uring,
-    disk_sync,  disk_space,  tls,           advertise,  node_group,       socket_folder, log_file,
-    no_answer};
+inline constexpr std::array all{data_plane,   rdma_device,   rdma_port,        rdma_gid,
+                                rdma_mtu,     memlock,       huge_pages,       hugetlbfs,
+                                memory,       shared_memory, open_files,       cgroup_memory,
+                                port,         seed,          disk_tier,        disk_folder,
+                                disk_owner,   disk_store,    disk_file_system, disk_direct,
+                                disk_uring,   disk_sync,     disk_space,       tls,
+                                advertise,    node_group,    socket_folder,    log_file,
+                                rdma_windows, no_answer};
 
 } // namespace peercache::cli::check_ids

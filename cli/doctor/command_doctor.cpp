@@ -13,7 +13,7 @@ namespace peercache::cli {
 namespace {
 
 /// Options of the node that the checks depend on; `peercache doctor` takes each as a flag.
-constexpr std::array<std::string_view, 29> judged_options = {
+constexpr std::array<std::string_view, 30> judged_options = {
     "data_plane",       "dev",
     "node.name",        "cluster.name",
     "insecure_cluster", "net.bind",
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 29> judged_options = {
     "disk.enabled",     "disk.path",
     "disk.size",        "disk.store",
     "node.group",       "net.socket_folder",
-    "log.file"};
+    "log.file",         "rdma.windows"};
 
 struct doctor_arguments {
   std::string config_path;

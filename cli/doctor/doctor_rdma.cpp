@@ -184,6 +184,24 @@ check judge_mtu(const rdma_facts& facts, const port_facts& port) {
                       interface_of(port), interface_mtu_best)};
 }
 
+/// Judges a port by `rdma.windows`, without whose windows a node does not start.
+check judge_windows(const rdma_facts& facts, const port_facts& port) {
+  const auto name = port_name(port) + " windows";
+  if (port.report.can.windows)
+    return {name, verdict::ok,
+            port.report.can.windows_max == 0
+                ? "memory windows of type 2B"
+                : fmt::format("{} memory windows of type 2B; each reader takes one for each "
+                              "rdma.chunk_size of the pool",
+                              port.report.can.windows_max),
+            ""};
+  return {name, unless_tcp(facts, verdict::fail),
+          "no memory windows of type 2B, which rdma.windows asks for: a node does not start",
+          fmt::format("set rdma.windows = false, or leave {} out of rdma.devices, or set "
+                      "data_plane = \"tcp\"",
+                      port.report.device)};
+}
+
 check judge_memlock(const rdma_facts& facts) {
   auto rails = rails_of(facts);
   auto need = locked_bytes(facts.pool_bytes, std::max<std::size_t>(rails, 1));
@@ -264,6 +282,8 @@ check_group judge_rdma(const rdma_facts& facts) {
     if (port.report.usable && is_wanted(facts, port.report)) {
       add(check_ids::rdma_gid, judge_gid(facts, port));
       add(check_ids::rdma_mtu, judge_mtu(facts, port));
+      if (facts.wanted.windows)
+        add(check_ids::rdma_windows, judge_windows(facts, port));
     }
   }
   add(check_ids::memlock, judge_memlock(facts));

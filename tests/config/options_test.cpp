@@ -135,6 +135,7 @@ retries = 6
 chunk_size = "4MiB"
 registration_threads = 8
 bounce_size = "2MiB"
+windows = true
 [disk]
 enabled = false
 path = "/disk"
@@ -231,7 +232,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
                    .mirror_share = 0.5,
                    .hold_share = 0.125};
   expected.data = {data_plane_mode::tcp, 9, milliseconds(6000)};
-  expected.rdma = {{"mlx5_0", "mlx5_1"}, 2, 3, 106, 4, 5, 12, 6, 4u << 20, 8, 2u << 20};
+  expected.rdma = {{"mlx5_0", "mlx5_1"}, 2, 3, 106, 4, 5, 12, 6, 4u << 20, 8, 2u << 20, true};
   expected.disk = disk_of_everything();
   expected.client = {.node_host = "10.0.0.9",
                      .node_port = 1004,

@@ -190,6 +190,22 @@ TEST(doctor, a_small_mtu_on_infiniband_is_the_subnet_managers) {
   EXPECT_TRUE(contains(named(judge_rdma(facts), "mlx5_0/1 MTU").fix, "opensm"));
 }
 
+TEST(doctor, a_device_without_windows_is_named_where_they_are_asked_for) {
+  auto facts = healthy_host();
+  facts.ports[1].report.can.windows = true;
+  facts.ports[1].report.can.windows_max = 4711;
+  EXPECT_EQ(named(judge_rdma(facts), "mlx5_0/1 windows").name, "no such check");
+  facts.wanted.windows = true;
+  auto group = judge_rdma(facts);
+  EXPECT_EQ(named(group, "mlx5_1/1 windows").given, verdict::ok);
+  EXPECT_TRUE(contains(named(group, "mlx5_1/1 windows").found, "4711"));
+  EXPECT_EQ(named(group, "mlx5_0/1 windows").given, verdict::fail);
+  EXPECT_EQ(named(group, "mlx5_0/1 windows").id, check_ids::rdma_windows);
+  EXPECT_TRUE(contains(named(group, "mlx5_0/1 windows").fix, "leave mlx5_0 out of rdma.devices"));
+  facts.wanted.mode = rdma::plane_mode::tcp;
+  EXPECT_EQ(named(judge_rdma(facts), "mlx5_0/1 windows").given, verdict::info);
+}
+
 TEST(doctor, memlock_must_hold_the_pool_and_its_slot_table_once_for_each_port) {
   auto facts = healthy_host();
   facts.memlock_limit_bytes = locked_bytes(facts.pool_bytes, 2);

@@ -1,44 +1,11 @@
-#include "tests/rdma/verbs/verbs_rail_rig.hpp"
 #include "tests/verbs/rail_pair.hpp"
+#include "tests/verbs/reader_work.hpp"
 
 namespace peercache::rdma::verbs::lent_memory_writes_test {
 
 namespace {
 
-/// Waits for the next completion. Returns its status; nothing when none comes for a long time.
-std::optional<ibv_wc_status> next_status(rail_reader& reader) {
-  const auto until = clock::now() + std::chrono::seconds(30);
-  ibv_wc done{};
-  while (reader.completions.poll({&done, 1}) == 0) {
-    if (clock::now() > until)
-      return std::nullopt;
-    std::this_thread::yield();
-  }
-  return done.status;
-}
-
-std::optional<ibv_wc_status> run(rail_reader& reader, ibv_wr_opcode opcode,
-                                 const region_chunk& chunk) {
-  ibv_sge piece{reader.region.address(), 8, reader.region.local_key()};
-  ibv_send_wr request{};
-  request.sg_list = &piece;
-  request.num_sge = 1;
-  request.opcode = opcode;
-  request.send_flags = IBV_SEND_SIGNALED;
-  if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-    request.wr.atomic = {
-        .remote_addr = chunk.address, .compare_add = 1, .swap = 1, .rkey = chunk.rkey};
-  } else {
-    request.wr.rdma.remote_addr = chunk.address;
-    request.wr.rdma.rkey = chunk.rkey;
-  }
-  ibv_send_wr* bad = nullptr;
-  EXPECT_EQ(reader.pair.post(&request, &bad), 0);
-  return next_status(reader);
-}
-
-/// Memory under leases, as a prefill worker serves it, and a reader that has got its address and
-/// key.
+/// Memory under leases, as a prefill worker serves it, and a reader that was told of it.
 class lent_memory_writes : public testing::Test {
 protected:
   lent_memory_writes() {
@@ -51,34 +18,19 @@ protected:
     EXPECT_TRUE(server->spans().add(pages));
   }
 
-  /// Returns the chunk of memory with the pages, as the server announces it to the reader.
+  /// The chunk in which the pages lie, as the reader hears of it.
   std::optional<region_chunk> chunk_for(rail_reader& reader) {
     reader.greeting.service = data_service::handoff;
-    reader.come(*server);
-    poll_until([&] {
-      pollfd answered{reader.peer.fd.get(), POLLIN, 0};
-      return ::poll(&answered, 1, 0) == 1;
-    });
-    reader.connect();
-    reader.peer.say(verbs_ready{});
+    // The table of leases is one chunk, and the pages are another.
+    establish(reader, *server, 2);
     const auto address = reinterpret_cast<std::uint64_t>(pages.data());
     std::optional<region_chunk> found;
-    poll_until([&] {
-      reader.take_chunks();
-      for (const auto& each : reader.chunks)
-        if (each.address <= address && address - each.address < each.bytes)
-          found = each;
-      return found.has_value();
-    });
+    for (const auto& each : reader.chunks)
+      if (each.address <= address && address - each.address < each.bytes)
+        found = each;
     if (found)
       found->address = address;
     return found;
-  }
-
-  void poll_until(const std::function<bool()>& holds) {
-    const auto until = clock::now() + std::chrono::seconds(30);
-    while (!holds() && clock::now() < until)
-      server->poll(clock::now());
   }
 
   std::vector<slot_entry> leases = std::vector<slot_entry>(4096);

@@ -28,8 +28,9 @@ class serving_node {
 public:
   /// Starts the node. @param port 0: the kernel chooses one
   serving_node(const served_region& pool, const incarnation& inc,
-               const std::vector<std::string>& devices, std::uint16_t port = 0)
-      : inc_(inc) {
+               const std::vector<std::string>& devices, std::uint16_t port = 0,
+               bool windows = false)
+      : inc_(inc), windows_(windows) {
     for (const auto& device : devices)
       add_rail(pool, device, static_cast<std::uint8_t>(devices.size()));
     tcp_page_server_options accepting;
@@ -86,6 +87,7 @@ private:
     options.node = "server";
     options.rail = static_cast<std::uint8_t>(rails_.size());
     options.rails = rails;
+    options.windows = windows_;
     auto made = verbs_rail_server::create(std::move(*device), options, pool);
     if (!made)
       throw std::runtime_error(made.error().message);
@@ -102,6 +104,7 @@ private:
   }
 
   const incarnation inc_;
+  const bool windows_;
   no_pages no_pages_;
   std::vector<std::unique_ptr<verbs_rail_server>> rails_;
   std::unique_ptr<tcp_page_server> acceptor_;

@@ -15,6 +15,9 @@ constexpr auto patience = 60s;
 
 class straight_reads : public testing::Test {
 protected:
+  explicit straight_reads(bool windows = false)
+      : node(pool.memory.served(), life, {"rxe1"}, 0, windows) {}
+
   /// Reads a batch into registered memory, and expects that everything arrives.
   void read(test_batch& what) {
     pool.place(what);
@@ -27,7 +30,7 @@ protected:
   }
 
   node_pool pool;
-  serving_node node{pool.memory.served(), life, {"rxe1"}};
+  serving_node node;
   reading_rail rail{"rxe0"};
 };
 
@@ -54,6 +57,20 @@ TEST_F(straight_reads, a_batch_of_5000_pages_arrives_with_one_fence) {
   EXPECT_EQ(rail.counters().fences, 1u);
   EXPECT_EQ(rail.counters().payload_reads, 5000u);
   EXPECT_LE(rail.counters().entry_reads, 5000u / 256 + 5) << "neighbours share a READ";
+  EXPECT_EQ(rail.counters().bounced_bytes, 0u);
+}
+
+class straight_reads_through_windows : public straight_reads {
+protected:
+  straight_reads_through_windows() : straight_reads(true) {}
+};
+
+TEST_F(straight_reads_through_windows, pages_arrive_right_and_cost_the_same_reads) {
+  test_batch small(pool.pages, 500, 700);
+  read(small);
+  test_batch large(pool.pages, 3, 5u << 20);
+  read(large);
+  EXPECT_EQ(rail.counters().fences, 2u);
   EXPECT_EQ(rail.counters().bounced_bytes, 0u);
 }
 

@@ -162,7 +162,8 @@ result<handoff_plan> parse_plan(int argc, char** argv) {
   app.add_option("--aborted", plan.aborted_percent, "Percent of rooms that a side aborts [20]");
   app.add_option("--at-a-time", plan.rooms_at_a_time, "Rooms that are open at a time [64]")
       ->check(CLI::Range(1, 64));
-  app.add_option("--plane", plane, "tcp or verbs")->check(CLI::IsMember({"tcp", "verbs"}));
+  app.add_option("--plane", plane, "tcp, verbs, or windows: verbs with rdma.windows")
+      ->check(CLI::IsMember({"tcp", "verbs", "windows"}));
   app.add_option("--kills", kill_ms, "Kill a process about every so many milliseconds");
   app.add_option("--freezes", freeze_ms, "Freeze a process about every so many milliseconds");
   auto* no_guard = app.add_option("--without", without, "Switch one guard off; it must show");
@@ -176,7 +177,8 @@ result<handoff_plan> parse_plan(int argc, char** argv) {
   }
   plan.memory_bytes = memory_mib << 20;
   plan.patience = std::chrono::seconds(patience);
-  plan.verbs = plane == "verbs";
+  plan.verbs = plane != "tcp";
+  plan.windows = plane == "windows";
   plan.faults = {std::chrono::milliseconds(kill_ms), std::chrono::milliseconds(freeze_ms)};
   if (auto chosen = choose_model(plan, model); !chosen)
     return chosen.error();

@@ -37,7 +37,8 @@ struct handoff_plan {
   std::vector<handoff::state_type> states;
   std::uint64_t memory_bytes = 256u << 20; ///< Approximate bytes of KV cache of each rank.
   std::uint32_t tokens_max = 8192;
-  bool verbs = false; ///< Whether pages are transferred over verbs; false: over TCP.
+  bool verbs = false;   ///< Whether pages are transferred over verbs; false: over TCP.
+  bool windows = false; ///< Whether decode, over verbs, is told keys of memory windows.
   /// Time by which a relay delays prefill's messages to decode; pages are not delayed.
   std::chrono::milliseconds messages_later{0};
   process_faults faults;

@@ -19,6 +19,7 @@ std::unique_ptr<engine_rank> make_decode_rank(const handoff_plan& plan, handoff_
 inline client::worker_options options_of(const handoff_plan& plan) {
   client::worker_options options;
   options.rails.mode = plan.verbs ? rdma::plane_mode::verbs : rdma::plane_mode::tcp;
+  options.rails.windows = plan.windows;
   return options;
 }
 

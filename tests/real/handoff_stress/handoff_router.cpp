@@ -282,8 +282,17 @@ bool handoff_router::flat() const {
   return true;
 }
 
+/// Whether the run has handed prompts over: at least half of them, since a fifth is aborted and
+/// some time out beside a busy machine; with kills and freezes at least one. Always true of the
+/// rooms that show a guard, most of which are aborted.
+bool handoff_router::worked() const {
+  if (plan_.rooms_like != handoff_plan::profile::any_room)
+    return true;
+  return succeeded_ > 0 && (kills_ + freezes_ != 0 || 2 * succeeded_ >= ended_);
+}
+
 bool handoff_router::good() const {
-  return broken_.empty() && found() == 0 && flat() && sum(&rank_cell::rooms_left) == 0;
+  return broken_.empty() && found() == 0 && flat() && worked() && sum(&rank_cell::rooms_left) == 0;
 }
 
 nlohmann::json handoff_router::report() const {

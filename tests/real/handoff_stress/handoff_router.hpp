@@ -68,6 +68,7 @@ private:
   std::uint64_t sum(std::atomic<std::uint64_t> rank_cell::*counter) const;
   std::uint64_t found() const;
   bool flat() const;
+  bool worked() const;
 
   const handoff_plan plan_;
   handoff_board* const board_;

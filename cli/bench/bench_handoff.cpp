@@ -168,6 +168,8 @@ result<bench_row> measure_case(const handoff_bench& on, const handoff_case& what
   auto measured = measure(
       row, on.options.rounds,
       [&]() -> result<bench::round_sample> {
+        std::ranges::fill((*engines)->memory(),
+                          std::byte{0}); // No round finds bytes of an earlier.
         auto sample = (*engines)->hand_over(on.times(what));
         if (sample && !(*engines)->is_right())
           return error{errc::refused, "decode has other bytes than prefill"};

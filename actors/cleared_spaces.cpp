@@ -26,8 +26,8 @@ constexpr epoch_number epoch_max = 0x7fffffff;
 /// Bytes of a telling before the life record: sender, five flags, stamp of a view, length.
 constexpr std::size_t head_bytes = 16 + 5 + 8 + 8 + 16 + 4;
 
-/// The epoch that the clock gives is the seconds since the beginning of 2026. After 34 years it
-/// stays at its maximum, and epochs only count up.
+/// Unix time of 2026-01-01 00:00 UTC. An epoch from the clock counts the seconds since then, for 34
+/// years; later it stays at `clock_epoch_max`, and each clear counts one up.
 constexpr std::uint64_t first_second = 1'767'225'600;
 constexpr std::uint64_t clock_epoch_max = 0x3fffffff;
 static_assert(clock_epoch_max < epoch_max && epoch_max < storage::epoch_table::no_epoch,
@@ -298,7 +298,7 @@ result<bool> cleared_spaces::hear(const telling& said) {
     take_lineage(said.life.lineage);
   if (said.spaces == encode() && said.life.lineage == life_.lineage)
     told_.insert(said.from);            // The sender knows what this node knows.
-  if (view_.find(said.from) != nullptr) // Only members' answers count.
+  if (view_.find(said.from) != nullptr) // `answers_` has only members.
     answers_[said.from] = {said.stamp, said.spaces, said.done, said.caught_up, said.life};
   hear_goodbye(said);
   // A sender that does not have this node in its view may not know a clear that has succeeded

@@ -77,8 +77,8 @@ public:
 
   void adopt(const discovery::view& view);
   /// Returns former members that did not take their leave and were not forgiven, at most
-  /// `missing_max`. Each is a name, or "NAME at HOST:PORT" where another member has the name now:
-  /// that member says nothing of the process that was lost.
+  /// `missing_max`. Each is a name, or "NAME at HOST:PORT" where another member has the name now,
+  /// so that nobody takes the lost process for that member.
   std::vector<std::string> missing() const;
   /// Takes an operator's word that the lost processes of this name will never be back. @param name
   /// a name, or a text from `missing`
@@ -91,7 +91,8 @@ public:
     incarnation from;
     bool welcome = false;   ///< The receiver is in the teller's view.
     bool caught_up = false; ///< The teller has caught up.
-    bool done = false; ///< The teller has withdrawn older pages, and its disk remembers the epochs.
+    /// The teller has withdrawn pages older than its epochs, and its disk remembers the epochs.
+    bool done = false;
     bool leaves = false; ///< The teller has left in good order: no client still reads its pool.
     bool ends = false;   ///< The teller makes no further clear that is certain.
     discovery::view_stamp stamp; ///< Stamp of the teller's view.

@@ -128,8 +128,8 @@ void settle_clears(clearing_pointer self) {
                    // planned here.
 }
 
-/// Answers the nodes that told this node something, once this node has withdrawn old pages and its
-/// disk has written. `impatient`: answers even while the disk is still writing.
+/// Answers the nodes that told this node something, once the pool has withdrawn old pages and the
+/// disk has written the epochs. `impatient`: answers even while the disk is still writing.
 void answer_tellers(clearing_pointer self, bool impatient) {
   auto& state = self->state;
   if (state.withdrawing != 0 || (state.keeping != 0 && !impatient))
@@ -174,8 +174,8 @@ void withdraw_old(clearing_pointer self) {
       .then([done](std::uint64_t) { done(); }, [done](const caf::error&) { done(); });
 }
 
-/// Shows the topology to the pool, which may then publish its pages. Not while this node waits for
-/// nodes that it left behind: they may have cleared those pages.
+/// Shows the topology to the pool, which may then publish its pages. Does nothing while this node
+/// waits for nodes that its previous process left behind: they may have cleared those pages.
 void show_pool(clearing_pointer self) {
   auto& state = self->state;
   if (state.cluster && state.spaces.awaited().empty())
@@ -206,7 +206,7 @@ void take_stock(clearing_pointer self, bool rose) {
 
 /// Waits for nodes that went on when this node's previous process left: they may know of clears
 /// that this node missed. They may be gone for good, so the wait ends after `catch_up_patience`,
-/// and all pages of before are given up. Called at each beat.
+/// and this node then gives up all pages that it has from earlier processes. Called at each beat.
 void look_whether_to_wait_on(clearing_pointer self) {
   auto& state = self->state;
   const auto awaited = state.spaces.awaited();
@@ -318,7 +318,7 @@ caf::result<clear_report> on_clear(clearing_pointer self, std::uint64_t space,
   state.open.push_back(std::move(clear));
   take_stock(self, rose);
   tell_whom_it_concerns(self);
-  if (state.open.size() == 1) // With another open clear the timer runs already.
+  if (state.open.size() == 1) // While another clear is open, the timer runs already.
     self->send(self, turn_atom_v, from_here{});
   settle_clears(self);
   return promise;
@@ -341,7 +341,7 @@ void on_topology(clearing_pointer self, const topology_ptr& next) {
   if (state.left)
     return;
   const bool fresh = !state.cluster || state.cluster->view != next->view;
-  // A node without a connection can no longer answer: ask it again.
+  // A node whose connection is gone no longer answers an open question, so it is asked anew.
   for (const auto& whom : next->peers)
     if (!whom.gateway)
       state.asked.erase(whom.self.inc);

@@ -66,10 +66,11 @@ struct clearing_state {
   std::map<incarnation, std::uint64_t> asked;
   std::uint64_t questions = 0;
   std::vector<open_clear> open;
-  metrics::samples totals;   ///< Counts the clears that were answered.
-  bool announced = false;    ///< `options.caught_up` was called.
-  bool left = false;         ///< This node has left for good.
-  bool says_goodbye = false; ///< The record for the node's next process says that this one left.
+  metrics::samples totals; ///< Counts the clears that were answered.
+  bool announced = false;  ///< `options.caught_up` was called.
+  bool left = false;       ///< This node has left for good.
+  /// The record for the node's next process says that this process left.
+  bool says_goodbye = false;
   life_record noted;
   /// End of the wait for nodes that were left behind; nothing while there is no such wait.
   std::optional<caf::actor_clock::time_point> waits_until;
@@ -77,8 +78,8 @@ struct clearing_state {
   static inline const char* name = "clearing";
 
   bool is_member() const noexcept { return cluster && cluster->find(options.self) != nullptr; }
-  /// Whether this node has acted on all clears that it knows: no older page is in memory, and the
-  /// disk remembers the epochs.
+  /// Whether this node has acted on all clears that it knows: no page older than its space's epoch
+  /// is in memory, and the disk remembers the epochs.
   bool done() const noexcept { return withdrawing == 0 && keeping == 0 && why_not_kept.empty(); }
   clear_report report_of(const open_clear& clear) const;
   metrics::samples samples() const;

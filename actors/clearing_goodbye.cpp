@@ -49,8 +49,8 @@ caf::result<bool> say_goodbye(clearing_pointer self) {
     PEERCACHE_ASSERT(*waiting > 0);
     if (--*waiting != 0)
       return;
-    // Kept again: the members' answers told which of them are ending too, and such members are not
-    // left behind.
+    // Keeps the record again: the members' answers told which of them are ending too, and such
+    // members are not left behind.
     keep_at_end(self);
     promise.deliver(true);
   };

@@ -16,8 +16,9 @@ void note_life(clearing_pointer self);
 /// Takes leave of the cluster: keeps the record for the next process, and only then tells the other
 /// nodes. Answers false, and tells nobody, when the record could not be kept.
 caf::result<bool> say_goodbye(clearing_pointer self);
-/// Answers another node's telling when this node has left and says goodbye itself: two nodes that
-/// leave at the same time so learn of each other, and neither counts the other as left behind.
+/// Answers another node's telling when this node has left and says goodbye itself. In this way two
+/// nodes that leave at the same time learn of each other, and neither counts the other as left
+/// behind.
 caf::result<std::string> answer_goodbye(clearing_pointer self, const std::string& bytes);
 
 } // namespace peercache::actors

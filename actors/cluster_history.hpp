@@ -50,10 +50,11 @@ public:
     std::uint64_t after_event = 0;
   };
 
-  /// Takes the nodes to ask. `nodes` is in the order in which people read their names, and the
-  /// first ones up to the limit are asked, and `self` in any case. All other nodes are forgotten.
+  /// Sets the nodes to ask: `self`, and the first ones of `nodes` up to the limit. Forgets all
+  /// other nodes. `nodes` is in the natural order of the nodes' names.
   void take(const std::vector<discovery::member>& nodes, const incarnation& self);
-  /// Forgets all nodes and what they told. Call when nobody has looked for a while.
+  /// Forgets all nodes and what they told. Call when nobody has looked at the page at `/` or asked
+  /// `/api/` for a while.
   void forget() { nodes_.clear(); }
   /// Returns the questions to send now, and notes that they are open.
   std::vector<question> due(time_point now);

@@ -55,7 +55,8 @@ public:
 
   /// Takes a newer view. Answers of nodes that are not in it are forgotten, except this node's own.
   void take(topology_ptr next);
-  /// Forgets all answers. Call when nobody has looked for a while.
+  /// Forgets all answers. Call when nobody has looked at the page at `/`, asked `/api/` or
+  /// collected metrics for a while.
   void forget();
 
   /// Returns the nodes to ask now, and notes that they are being asked: first nodes that were never

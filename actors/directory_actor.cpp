@@ -122,7 +122,7 @@ void give(directory_pointer self, directory::hand_over::order&& order) {
             [settled](const caf::error&) { settled(0); });
 }
 
-/// Sends the records that the hand-over gives out now.
+/// Sends the shard's records to the nodes that will own them, as many as may be under way now.
 void give_on(directory_pointer self) {
   auto& shard = self->state.shard;
   for (auto& order : shard.give(self->clock().now()))

@@ -17,7 +17,7 @@ struct directory_options {
   std::uint32_t replicas = 2;
   std::uint64_t records_max = 64u << 20; ///< Records beyond this number are refused.
   /// Time for which the shard keeps keys that a new view gives to other nodes (readers with the
-  /// older view still ask here), and the hidden records of nodes that a new view lacks.
+  /// older view still ask this node), and the hidden records of nodes that a new view lacks.
   std::chrono::milliseconds grace = discovery::foreign_keys_kept;
   storage::epoch_table epochs; ///< Tells which keys' pages are too old to be found.
   /// Longest wait for another shard to take one batch.

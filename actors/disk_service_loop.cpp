@@ -140,8 +140,8 @@ bool disk_service::turn() {
   storage::disk_tier_events events;
   tier_->poll(now_, unix_seconds(), events);
   take(events);
-  // The gate stays open while the write breaker is open, because only writes that come through the
-  // gate can close the breaker.
+  // The gate stays open while the circuit breaker for writes is open, because only writes that come
+  // through the gate can close the breaker.
   gate_.set_open(why_off_.empty() && !tier_->read_only());
   const bool did = moved || count != 0 || !events.empty();
   const bool reports = now_ >= report_at_;

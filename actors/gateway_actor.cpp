@@ -83,8 +83,8 @@ bool grant(gateway_pointer self, std::uint64_t id, const std::string& slots) {
   return false;
 }
 
-/// Takes from the session the slots of those records of `filled` that it really holds, for the
-/// pool, and returns these records.
+/// Takes from the session those slots of `filled` that the session really holds. Returns their
+/// records, for the pool to publish.
 std::string take_filled(session_table& sessions, session_table::session& session,
                         const std::string& filled) {
   std::string taken;
@@ -212,7 +212,9 @@ struct report_in_parts {
   /// Number of parts that have not come. The gateway itself is one, until it has asked all actors.
   std::size_t missing = 1;
   caf::typed_response_promise<node_report> promise;
-  std::vector<node_fault> refused; ///< Callers that the gateway refuses; told with membership's.
+  /// Faults: callers that the gateway refuses. Delivered together with those that membership
+  /// refuses.
+  std::vector<node_fault> refused;
 
   void finish_one() {
     PEERCACHE_ASSERT(missing > 0); // Each part comes once, or fails once.
@@ -256,7 +258,7 @@ metrics::samples samples_of(gateway_pointer self) {
   now.set(metric::insecure, is_insecure(state));
   now.set(metric::sessions, state.sessions.all().size());
   if (!state.options.disk)
-    now.set(metric::disk_scanned_ratio, 1); // There is nothing to scan.
+    now.set(metric::disk_scanned_ratio, 1); // Without a disk tier nothing has to be scanned.
   return now;
 }
 

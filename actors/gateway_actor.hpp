@@ -86,8 +86,8 @@ struct gateway_state {
   std::vector<early_client> early;
   std::string view; ///< The newest view, encoded.
   bool in_view = false;
-  /// Why this process is in no view of the cluster, in words of membership; empty: it is in one, or
-  /// membership has not said yet.
+  /// Why this process is in no view of the cluster, in the words of the membership actor; empty: it
+  /// is in one, or membership has not said yet.
   std::string outside;
   bool leaving = false;   ///< The node is leaving for good: `leave` was called.
   bool withdraws = false; ///< The node's pages are leaving the directory.

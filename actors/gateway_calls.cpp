@@ -38,7 +38,7 @@ namespace {
 /// Longest wait for an answer of another actor of this node.
 constexpr std::chrono::seconds patience{1};
 
-/// How long a client may take to map the pool before it counts as a client that has not mapped it.
+/// How long a client may take to map the pool before `peercache sessions` shows that it has not.
 constexpr std::chrono::milliseconds time_to_map{1000};
 
 constexpr const char* unmapped_words = "it cannot map the pool, so it stores nothing and reads "

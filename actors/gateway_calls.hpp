@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-// What the clients of this node tell of themselves, their totals and their calls of late, and how
-// pages leave the node.
+// Takes the totals and the recent calls that clients report of themselves, and answers questions
+// about clients and about pages that left the node.
 namespace peercache::actors {
 
 void take_report(gateway_pointer self, std::uint64_t id, metrics::samples& totals);

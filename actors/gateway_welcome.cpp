@@ -69,7 +69,7 @@ caf::error refusal_of(std::uint32_t version, const std::string& cluster, const s
   return {};
 }
 
-/// Notes for the operators of this node whose hello is refused, and why.
+/// Notes which sender's hello is refused and why, for the operators of this node.
 void note_refused(gateway_pointer self, std::uint32_t version, const std::string& cluster,
                   const std::string& who) {
   if (who == command_caller)

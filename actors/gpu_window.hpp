@@ -28,14 +28,14 @@ public:
   /// has told of any.
   void drop(std::uint64_t reporter);
 
-  /// Counts the leading blocks that one reporter holds. Of a block the pages of all ranks of a TP
-  /// group count, each of which may be told by a reporter of its own.
+  /// Counts the leading blocks that engines of one data-parallel rank hold. Each block is one page
+  /// in each of the TP group's key spaces; each space may be told by a reporter of its own.
   link::gpu_run leading(const link::gpu_question& asked) const;
 
   bool empty() const noexcept { return held_.empty(); }
   std::size_t keys() const noexcept { return held_.size(); }
   std::size_t reporters() const noexcept { return reporters_.size(); }
-  /// Keys that were told and not taken, since the start.
+  /// Number of keys that reporters told and that found no room, since the start.
   std::uint64_t refused() const noexcept { return refused_; }
 
 private:

@@ -44,8 +44,8 @@ result<page_key> key_of(const metrics::http_parameters& query) {
   return key_space(fields).key_of(named->second);
 }
 
-/// Where the page of a key is. Without an answer from the last moments, the owners of the key are
-/// asked.
+/// Where the page of a key is. Asks the owners of the key unless they answered within
+/// `overview_lasts`.
 metrics::api_answer key_answer(const http_board& board, const metrics::http_parameters& query,
                                std::chrono::steady_clock::time_point now) {
   const auto key = key_of(query);

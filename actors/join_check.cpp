@@ -19,7 +19,8 @@ using namespace std::chrono_literals;
 /// search for it has ended.
 constexpr auto reached_for = 10s;
 constexpr auto unreached_for = 2s;
-/// How long a sender whose connection stands may take for its hello. Only its own join waits.
+/// How long a sender whose connection stands may take for its hello. Joins of other senders do not
+/// wait for it.
 constexpr auto hello_timeout = 5s;
 /// Most senders that are looked for at the same time. Joins of further senders are dropped; their
 /// senders repeat them.

@@ -24,8 +24,8 @@ namespace frames = net::frames;
 namespace {
 
 constexpr std::size_t read_bytes_max = 65536;
-/// Room for what is read of a client's standing connection, of which a node has thousands. CAF
-/// keeps the room for as long as the connection.
+/// Most bytes that are read at once from a client's long-lived connection. CAF keeps a buffer of
+/// this size for as long as the connection lasts, and a node has thousands of such connections.
 constexpr std::size_t member_read_bytes_max = 8192;
 /// Pause between two looks for late connections: `look_every` while a connection owes its greeting,
 /// otherwise `look_for_idle_every`.
@@ -123,8 +123,8 @@ struct broker_body {
     auto& out = self->wr_buf(handle);
     out.insert(out.end(), frame.begin(), frame.end());
     self->flush(handle);
-    // CAF has two write buffers and swaps them when it was not writing: `wr_buf` is then the other
-    // one.
+    // CAF has two write buffers and swaps them when it was not writing. In that case `wr_buf` now
+    // returns the buffer that is not being written.
     if (auto& other = self->wr_buf(handle); other.empty())
       give_back_room(other);
   }

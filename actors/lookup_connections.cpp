@@ -108,7 +108,7 @@ bool lookup_connections::take_greeting(connection& known, std::string_view& rest
   return true;
 }
 
-/// Counts a question that has come. False: it breaks the rules.
+/// Counts a question that has come. False: the question is malformed, or one too many.
 bool lookup_connections::take_question(connection& known, std::string_view payload) {
   if (!known.asks_member) {
     hold(known, bytes_of_question(payload.size()));

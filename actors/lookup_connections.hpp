@@ -20,8 +20,8 @@ namespace peercache::actors {
 
 using link::member_question;
 
-/// Room that an empty buffer of a connection may keep. No limit counts it, and a node has thousands
-/// of connections.
+/// Bytes of memory that an empty buffer of a connection may keep. No limit counts them, and a node
+/// has thousands of connections.
 inline constexpr std::size_t kept_room_max = 8192;
 
 /// Frees the memory that a buffer does not use, unless there is little of it.
@@ -118,7 +118,8 @@ private:
     bool greeted = false;
     bool asks_member = false;
     std::size_t open = 0; ///< Questions that are not answered, where `asks_member`.
-    /// When the connection began, or the peer asked a whole question or took of its answers.
+    /// When the connection began, or when the peer last sent a whole question or took bytes of an
+    /// answer.
     time_point moved_at;
     std::uint64_t held_bytes = 0;
   };

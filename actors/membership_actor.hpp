@@ -96,7 +96,8 @@ struct membership_state {
   bool is_accounted_for(const discovery::endpoint& seed, const discovery::view& view) const;
   /// Whether this node was always alone in its views, and its only seeds are addresses of its own.
   bool has_only_itself_as_seed() const;
-  /// Takes in what was found of the seeds that had no address.
+  /// Takes in the addresses that were found for seeds that had none, and why other seeds still have
+  /// none.
   void take_addresses(caf::actor_clock::time_point now);
   /// Notes that a process that asked to come in was not taken in. @param fix what to do, in words;
   /// empty where `why` says it

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-// What a node's membership knows of the seeds in its configuration.
+// Functions of a node's membership about the seeds in its configuration.
 namespace peercache::actors {
 
 void membership_state::take_addresses(caf::actor_clock::time_point now) {

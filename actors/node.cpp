@@ -322,7 +322,7 @@ void node::impl::stop() {
   supervision_.expect_ends();
   stop_threads();
   if (clearing_) {
-    // The goodbye tells the others that clears need not wait for this node.
+    // The goodbye tells the other nodes that clears need not wait for this node.
     *stopping_at_ = "saying goodbye";
     caf::scoped_actor self{*system_};
     self->request(clearing_, 1s, leave_atom_v, from_here{})

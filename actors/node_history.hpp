@@ -22,7 +22,8 @@ class node_history {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// Whether a step has ended, or none has begun yet: then the counters are to be taken.
+  /// Whether the caller has to pass the counters to `take`: a step has ended, or none has begun
+  /// yet.
   bool due(std::uint64_t unix_ms) const noexcept {
     return !begin_ || unix_ms / history_step_ms != step_;
   }

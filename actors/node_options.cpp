@@ -23,8 +23,8 @@ storage::eviction_kind kind_of(config::eviction_mode mode) {
   return storage::eviction_kind::automatic;
 }
 
-/// Time beyond discovery.expiry after which a head founds a cluster although seeds of it have no
-/// address yet.
+/// Time beyond discovery.expiry after which the pinned head (the first seed) founds a cluster
+/// although seeds of it have no address yet.
 constexpr std::chrono::seconds found_without_names_after{10};
 
 error no_answer_yet() {
@@ -74,7 +74,8 @@ resolved_seeds resolve_seeds(const std::vector<config::host_port>& seeds) {
   resolved_seeds resolved;
   for (const auto& seed : seeds) {
     if (net::is_numeric(seed.host)) {
-      // A number may be written in several ways; nobody is asked for its usual form.
+      // A numeric address may be written in several ways; its usual form is found without a name
+      // server.
       const auto usual = net::resolve_host(seed.host);
       resolved.all.push_back({usual ? *usual : seed.host, seed.port});
       continue;

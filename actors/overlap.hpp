@@ -74,7 +74,7 @@ struct node_overlap {
   std::uint64_t memory = 0;
   std::uint64_t disk = 0;
   std::uint64_t gpu = 0; ///< Blocks that one engine of the node's host holds on its GPUs.
-  /// What `gpu` is for the engines of each rank of data parallelism.
+  /// Like `gpu`, but by rank of data parallelism, for the engines of that rank only.
   std::map<std::uint32_t, std::uint32_t> gpu_ranks = {};
 };
 

@@ -143,7 +143,7 @@ void ask_window(overlap_pointer self, std::uint64_t number, const incarnation& w
           });
 }
 
-/// Looks at the window of this node, and asks the others that may have one.
+/// Looks at the GPU window of this node, and asks the other nodes that may have one.
 void look_at_windows(overlap_pointer self, std::uint64_t number) {
   auto& state = self->state;
   const auto& question = state.running.at(number).search.question();

@@ -100,8 +100,9 @@ struct overlap_state {
 /// Answers routers' queries how much of a prompt each node has, and keeps the window of the blocks
 /// that engines of this host hold on their GPUs. Threads: scheduler. Asks: the directories of the
 /// owners of a query's keys, and the gateways of other nodes for their windows. A node is asked for
-/// the first block, and only if it has that one for the others; one whose engines tell of nothing
-/// is asked once a second at most. The gateway waits for the numbers of this actor only.
+/// the first block, and for all blocks only if it has the first one; a node whose engines tell of
+/// no blocks is asked once a second at most. The gateway passes queries on, and waits only for this
+/// actor's numbers.
 overlap_actor::behavior_type run_overlap(overlap_actor::stateful_pointer<overlap_state> self,
                                          overlap_options options);
 

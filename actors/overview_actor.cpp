@@ -42,8 +42,8 @@ void ask_for_status(overview_pointer self, const incarnation& who) {
           });
 }
 
-/// Puts the nodes' history on the board if it has changed. Once per turn, because it is copied
-/// whole.
+/// Puts the nodes' history on the board if it has changed. Called once per turn and not for each
+/// answer, because the whole history is copied.
 void share_history(overview_state& state) {
   if (std::exchange(state.heard_history, false))
     state.options.board->history.store(state.history.memory(state.options.self.inc));

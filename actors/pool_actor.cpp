@@ -255,7 +255,8 @@ std::string reserve_slots(pool_pointer self, const std::string& lengths) {
   return self->state.reserve(lengths, self->clock().now());
 }
 
-/// Counts one-sided reads. The empty answer says that all of them are counted.
+/// Counts pages that other hosts READ. Returns an empty answer, which says that all of them are
+/// counted.
 std::string count_uses(pool_pointer self, const std::string& pages) {
   self->state.count_uses(pages);
   return {};

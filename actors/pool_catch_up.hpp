@@ -6,7 +6,8 @@
 // queue full or the device failing, and all pages that are not on disk before a node leaves.
 namespace peercache::actors {
 
-/// Whether pages are to be written that are in memory and not on disk, and the disk takes some.
+/// Whether `catch_up` has something to do: a caller waits for `write_out`, or the disk takes pages
+/// that are in memory and not on disk.
 bool has_to_catch_up(const pool_state& state, disk_catch_up::time_point now);
 
 /// Goes on with the search for unwritten pages if it is due. Call at each beat, and whenever the

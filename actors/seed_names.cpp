@@ -11,8 +11,8 @@
 
 namespace peercache::actors {
 
-/// What the threads and the owner share. Under a mutex, since a thread that blocks in the resolver
-/// can be no actor.
+/// State that the look-up threads share with the owner. Guarded by a mutex, since a thread that
+/// blocks in the resolver cannot be an actor.
 struct seed_names::board {
   std::mutex lock;
   std::condition_variable changed;

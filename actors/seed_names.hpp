@@ -16,7 +16,8 @@ namespace peercache::actors {
 ///
 /// Threads: one owner. Ownership: a thread ends by itself when its name has an address, or when its
 /// look-up returns after this object's end; nobody waits for it. Errors: a name without an address
-/// is looked up again after a pause, for ever; one for which the host has no thread never.
+/// is looked up again after a pause, for ever; a name for which no thread could be started is never
+/// looked up.
 class seed_names {
 public:
   /// Gives the numeric address of a name, or why there is none; the threads call it.

@@ -12,8 +12,8 @@
 namespace peercache::actors {
 
 /// Callers that a node goes on refusing: processes that ask to come into the cluster, and nodes and
-/// clients whose hello is refused. A cluster that is well itself names them, because the operator
-/// of one of its nodes may be the one who waits for them.
+/// clients whose hello is refused. A healthy cluster reports them as faults, too, because its
+/// operator may be the one who wants the caller to come in.
 ///
 /// Threads: one owner. Memory: `callers_max` callers; a further one takes the place of a caller
 /// that is not named yet, or is not kept. A value; time is an argument.
@@ -54,7 +54,8 @@ private:
     bool is_named() const noexcept { return last - first >= patience; }
   };
 
-  /// Makes room for one more caller; false: all that are known are named.
+  /// Makes room for one more caller, if necessary in place of one that is not named. False: every
+  /// known caller is named.
   bool make_room();
 
   std::map<std::string, caller> callers_;

@@ -18,9 +18,9 @@ namespace peercache::client {
 using namespace peercache::link;
 
 class admin_client::impl {
-  /// Requests have time-outs of their own, so that CAF is to close no connection for its silence:
-  /// at its next look, within a second, it would close one whose greeting has not come yet, because
-  /// it counts the silence of such a one from its clock's zero.
+  /// Keeps CAF from closing connections for their silence, because requests have time-outs of their
+  /// own. CAF counts the silence of a connection whose greeting has not come yet from its clock's
+  /// zero, so it would close such a connection at its next look, within a second.
   static std::unique_ptr<system_config> patient(std::unique_ptr<system_config> config) {
     config->set("middleman.connection-timeout", caf::timespan{std::chrono::hours(24 * 365)});
     return config;
@@ -54,7 +54,8 @@ public:
     return answer;
   }
 
-  /// The calling thread, while it uses the system. Another thread may end the system.
+  /// Detaches the calling thread from the actor system at the end of its scope: another thread may
+  /// end the system, and would wait for an attached thread.
   struct attached_thread {
     ~attached_thread() { leave_actor_system(); }
   };

@@ -21,8 +21,9 @@ namespace peercache::client {
 
 using link::node_status;
 
-/// Asks and operates one node; the CLI's commands use it. Threads: one at a time. Errors: results;
-/// each call ends within `timeout`; destructor and a failed `connect` may take half a second more.
+/// Asks and operates one node; the CLI's commands use it. Threads: one at a time. Errors: results.
+/// Each call ends within `timeout`, `set_drained` and `clear` within their `within` plus `timeout`;
+/// destructor and a failed `connect` may take half a second more.
 class admin_client {
 public:
   /// @param tls certificate, key and CA; empty: the connection is plain
@@ -38,7 +39,7 @@ public:
   result<link::history_report> history();
   /// The clients that have a session at the node.
   result<link::sessions_report> sessions();
-  /// What the node's clients asked for and stored of late.
+  /// What the node's clients asked for and stored within the last five minutes.
   result<link::calls_report> calls();
   /// How these pages left the node, as far as it remembers.
   result<link::lost_report> lost_pages(std::span<const page_key> keys);

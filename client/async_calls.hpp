@@ -13,10 +13,10 @@ namespace peercache::client {
 
 /// Calls of a client whose outcome comes as a future, so that one thread may have many under way.
 ///
-/// Each running call has a thread of ours, made when it is needed first and kept for later calls:
-/// a call waits for no other one, and ends by its deadline as the client's own do. A call beyond
-/// the limit, or in a forked child, is not made: its future is ready at once, with pages that are
-/// `refused` or `closed`.
+/// Each running call has a thread of this object, made when it is needed first and kept for later
+/// calls: a call waits for no other one, and ends by its deadline as the client's own do. A call
+/// beyond the limit, or in a forked child, is not made: its future is ready at once, with pages
+/// that are `refused` or `closed`.
 ///
 /// Threads: any. Ownership: the client must outlive this object; parts are borrowed until the call
 /// has ended, also when its future is destroyed earlier; a future's destructor does not wait. The

@@ -54,9 +54,10 @@ struct client_options {
   std::uint64_t unacknowledged_bytes_max = 1u << 30;
   rdma::rail_settings rails; ///< Devices that fetch pages of other hosts, if any.
   verify_mode verify_rdma = verify_mode::sample;
-  /// Bytes per rail for reads into memory that is not registered.
+  /// Bytes of bounce memory per rail, for READs into memory that is not registered.
   std::size_t bounce_bytes = 32u << 20;
-  /// False: `connect` does not wait. All calls miss until the node is found, as after its loss.
+  /// Whether `connect` waits for the node. False: all calls miss until the node is found, as they
+  /// do while a lost node is away.
   bool wait_for_node = true;
 };
 
@@ -103,8 +104,8 @@ struct page_result {
 struct exists_hold {
   /// How long pages are held; 0: no page is held. A time above `duration_max` is shortened to it.
   std::chrono::milliseconds duration{0};
-  /// Number of keys in a row, from the first key on, that are parts of one thing: all of them are
-  /// held, or none.
+  /// Number of consecutive keys that form one group, counted from the first key on: the pages of a
+  /// group are all held, or none of them is.
   std::uint32_t group_pages = 1;
 
   static constexpr std::chrono::milliseconds duration_max{10'000};
@@ -159,7 +160,8 @@ struct gpu_news {
   bool all_evicted = false; ///< The engine has emptied its GPU's cache.
   std::span<const page_key> evicted;
   std::span<const page_key> stored;
-  /// The engine's rank of data parallelism, for all that this client tells; nothing: as before.
+  /// The engine's rank of data parallelism, for all blocks that this client reports; nothing: the
+  /// rank stays as it was.
   std::optional<std::uint32_t> rank = {};
 };
 
@@ -179,7 +181,10 @@ class call_log;
 class cache_client {
 public:
   /// Connects to the node of this host and maps its pool. Returns when all members are connected
-  /// too, or were tried once: an unreachable member costs at most 300 ms.
+  /// too, or were tried once: an unreachable member costs at most 300 ms. Errors: `unreachable` or
+  /// `timed_out` when the node does not answer within `options.timeout`; `refused`, `incompatible`;
+  /// `invalid_argument` for certificates that cannot be used; those of the devices, when the data
+  /// plane has to be verbs.
   static result<std::unique_ptr<cache_client>> connect(const client_options& options);
   ~cache_client();
   cache_client(const cache_client&) = delete;
@@ -193,9 +198,9 @@ public:
   /// Makes `memory` known to the data plane, so that READs go straight into it; over TCP it does
   /// nothing. READs into other memory go through a registered buffer and are copied. Ranges must
   /// not overlap. The memory stays the caller's, and stays in place until `unregister_buffer` or
-  /// the client's end.
+  /// the client's end. Errors: `closed`, and those of the devices.
   result<void> register_buffer(std::span<std::byte> memory);
-  /// Undoes `register_buffer` of the memory that begins here. @pre no get into that memory is
+  /// Undoes `register_buffer` of the memory that begins at `begin`. @pre no get into that memory is
   /// running
   void unregister_buffer(const std::byte* begin);
 
@@ -213,7 +218,8 @@ public:
            std::optional<deadline> until = {});
 
   /// Waits until everything set so far is published (known to an owner in the directory), or has
-  /// failed. Returns the numbers of failed pages and of duplicates since the last flush.
+  /// failed. Returns the numbers of failed pages and of duplicates since the last flush. Errors:
+  /// `timed_out`, `closed`.
   result<flush_result> flush(std::optional<deadline> until = {});
 
   /// Reads the pages, from wherever they are. Parts that cannot be written to make pages of other
@@ -261,6 +267,7 @@ public:
   void prefetch(std::span<const page_key> keys);
 
   /// Returns all known locations of each key, asked from the directory and not from the cache.
+  /// Errors: `unreachable` when no owner of some key answered by the deadline; `closed`.
   result<std::vector<std::vector<directory::page_location>>>
   locate(std::span<const page_key> keys, std::optional<deadline> until = {});
   /// Says of each key by itself what the directory knows of it: `hit` or `not_found`, else the

@@ -24,8 +24,8 @@
 namespace peercache::client {
 
 /// What a client's calls have asked for, missed and stored over the last minutes, by key space. The
-/// client sends the log to its node, and `peercache why` finds the causes of misses in it. Whoever
-/// makes key spaces (an engine's door) describes them and notes its calls.
+/// client sends the log to its node, and `peercache why` finds the causes of misses in it. The
+/// integration of an engine (its "door") makes key spaces, describes them and notes its calls.
 ///
 /// The log names a space by the space's key of the empty string.
 ///
@@ -65,7 +65,8 @@ public:
   /// Tells what a space is. A description that is too long is left out.
   void describe(const page_key& space, description what);
   void note(const call& pages, time_point now);
-  /// Notes pages that an engine's door called missing without asking the cache, and the `reason`.
+  /// Notes pages that an engine's integration called missing without asking the cache, and the
+  /// `reason`.
   void note_unasked(const page_key& space, const std::string& reason, std::uint64_t pages,
                     time_point now);
 

@@ -79,7 +79,7 @@ private:
     time_point at;
   };
   struct cell {
-    std::atomic<std::uint64_t> space{0}; ///< The space that is counted here; 0: the cell is free.
+    std::atomic<std::uint64_t> space{0}; ///< The space that this cell counts; 0: the cell is free.
     std::array<std::atomic<std::uint64_t>, link::call_kinds> pages{};
   };
 
@@ -91,7 +91,7 @@ private:
 
   std::array<cell, spaces_max> cells_;
   std::atomic<bool> counted_{false}; ///< Something was counted since the last `take`.
-  /// Only calls that took longer are kept among the slowest; in ticks of `duration`.
+  /// A call is kept among the slowest only if it took longer than this; in ticks of `duration`.
   std::atomic<duration::rep> floor_{0};
   std::mutex lock_; // Threads of the engine note calls, and the session's actor takes reports.
   std::vector<kept> slow_; ///< Guarded by lock_. In no order.

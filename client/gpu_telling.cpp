@@ -9,7 +9,8 @@ using session_pointer = session_actor::stateful_pointer<session_actor_state>;
 
 constexpr auto report_timeout = 10s;
 
-/// Whether this is the session that the client has. The next session begins anew.
+/// Whether the client still has this session. If not, its reports no longer matter: the new
+/// session's node is told of all blocks.
 bool is_of(const session_actor_state& state, std::uint64_t session) {
   const auto pool = state.options.board->pool();
   return pool && pool->session == session;
@@ -27,7 +28,7 @@ void report_taken(session_pointer self, std::uint64_t session, bool full) {
     state.beats.plan(self, gpu_pause);
 }
 
-/// Tells all again after a pause, since the node may lack a report of this session, or have it.
+/// Has all blocks told again after a pause, because the node may or may not have taken the report.
 void report_failed(session_pointer self, std::uint64_t session, std::chrono::milliseconds pause) {
   auto& state = self->state;
   if (!is_of(state, session))

@@ -40,7 +40,7 @@ public:
   void settle();
 
 private:
-  /// How many pages ahead the memory of holds is fetched.
+  /// A page is held this many pages after its hold's memory was prefetched into the CPU's cache.
   static constexpr std::size_t holds_ahead = 8;
 
   struct place {

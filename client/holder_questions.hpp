@@ -23,10 +23,11 @@ namespace peercache::client {
 /// Threads: one. Bounds: `wait` returns by its deadline; a node that has left several questions
 /// unanswered is not asked for a while (`peer_health`). A question that was not answered in time is
 /// taken back: its release follows on the same connection, which is closed then, so the node holds
-/// nothing for it longer than it took to answer. Lifetime: what it is made of outlives it.
+/// nothing for it longer than it took to answer. Lifetime: the constructor's arguments outlive this
+/// object.
 class holder_questions {
 public:
-  /// @param channels that were greeted with `link::member_question_magic`
+  /// @param channels connections that were greeted with `link::member_question_magic`
   /// @param who the holder_tag of the client
   holder_questions(lookup_channels& channels, peer_health& health, close_signal& closing,
                    std::uint32_t who)

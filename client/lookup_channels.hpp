@@ -19,7 +19,8 @@ namespace peercache::client {
 class lookup_channels {
 public:
   /// @param tls null: the connections are plain
-  /// @param magic says what is asked: the directory's shard, or what link/member_question.hpp has
+  /// @param magic the greeting's first number, for look-ups in the directory or for the questions
+  /// of link/member_question.hpp
   explicit lookup_channels(std::string cluster, std::shared_ptr<net::tls_context> tls = nullptr,
                            std::uint32_t magic = net::frames::magic)
       : cluster_(std::move(cluster)), tls_(std::move(tls)), magic_(magic) {}

@@ -19,9 +19,9 @@ constexpr nanoseconds overdue_after = 10ms;
 constexpr nanoseconds overdue_for_each_key = 2us;
 /// `overdue_after` for an owner that has left a question unanswered lately.
 constexpr nanoseconds doubtful_overdue_after = 4ms;
-/// Time for an answer that can only contradict another owner, which knows nothing of the key. A
-/// page that was just set is found in the next look-up then, so this bounds how late a frozen owner
-/// makes it visible.
+/// Time for an answer that can only contradict another owner, which knows nothing of the key. When
+/// it has passed, the key is `not_found`, so a frozen owner holds a look-up up no longer than this;
+/// if the page was just set, the next look-up finds it.
 constexpr nanoseconds second_opinion_after = 12ms;
 
 bool has(const std::vector<node_id>& ids, node_id wanted) {

@@ -39,7 +39,7 @@ struct member_request {
   std::function<void(member_answer)> take; ///< Takes the answer; called once.
 };
 
-/// One connection to the look-up port of a member, for questions with numbers
+/// One connection to the look-up port of a member, for numbered questions
 /// (link/member_question.hpp). The channel says hello at its begin and every second: a member that
 /// does not answer, or has the certificate of another name under TLS, counts as absent. Until the
 /// first answer only the greeting and a hello are sent. Expensive questions (promote, look-up,
@@ -54,7 +54,8 @@ class member_channel {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// Hellos come at multiples of this time, with all else that beats on this host.
+  /// Hellos come at multiples of this time, like the beats of all processes of this host
+  /// (common/beat_time.hpp), so that each process wakes once for all of them.
   static constexpr std::chrono::milliseconds hello_every{1000};
   /// Longest time to the answer of a hello.
   static constexpr std::chrono::milliseconds hello_patience{2000};
@@ -119,7 +120,7 @@ private:
 
   const std::string name_;
   net::frame_stream stream_;
-  // Together with one hello, the three lanes have the places that a member gives to a connection.
+  // The questions of the three lanes and one hello add up to the number that a member lets be open.
   lane views_{2, 160u << 10};
   lane light_{13, 352u << 10};
   lane heavy_{link::member_questions_open_max - 16, 1536u << 10};

@@ -9,8 +9,8 @@
 namespace peercache::client {
 
 /// After a `get`: copies pages that came from other hosts into this host's pool, so that the next
-/// reader here needs no network and readers elsewhere have one more place to read from. The node
-/// says which pages (`pool.mirror`); the pool limits their room.
+/// reader on this host needs no network and readers elsewhere have one more place to read from. The
+/// node says which pages (`pool.mirror`); the pool limits their room.
 ///
 /// Only pages with a checksum are copied, and the copy's checksum is compared: no wrong byte is
 /// stored. Slots are waited for only briefly, and pages without a slot are not mirrored.

@@ -15,8 +15,8 @@ namespace peercache::client {
 /// Threads: any. Bound: peers of the view that is followed.
 class peer_health {
 public:
-  /// After a probe that succeeds, the calls at a time that a peer gets double up to this number;
-  /// then the breaker closes.
+  /// Slow start: after a probe that succeeds, the number of calls that a peer may get at a time
+  /// doubles again and again; at this number the breaker closes.
   static constexpr std::uint32_t slow_start_calls = 8;
 
   /// Once a peer has answered nothing for this long, each question that it leaves unanswered counts
@@ -34,7 +34,7 @@ public:
   /// Notes the end of a call that says nothing of the peer: other peers have answered first, or the
   /// client is closing. Another call may be sent in its place.
   void on_nothing(const incarnation& peer, circuit_breaker::time_point now);
-  /// Notes that a question of `asked_at` has no answer and is no longer waited for. One such
+  /// Notes that a question asked at `asked_at` has no answer and is no longer waited for. One such
   /// question does not count as a failure, for the peer may only be slow. If the call was the
   /// breaker's probe of the peer, the next probe may follow after the breaker's first pause.
   void on_silence(const incarnation& peer, circuit_breaker::time_point asked_at,

@@ -9,8 +9,8 @@ namespace peercache::client {
 
 /// How many keys of prefetches may be under way at a time, from the call until the owners have
 /// answered. A caller that asks for more than nodes can answer would fill the mailbox of the
-/// session's actor, where the requests of sets and of the client's close would wait behind.
-/// Threads: any.
+/// session's actor, where requests of sets and of the client's close would have to wait. Threads:
+/// any.
 class prefetch_allowance {
 public:
   /// Four of the largest batches: some tens of milliseconds of the session's time.

@@ -84,7 +84,7 @@ void read_plan::looked_at_own_host(std::uint32_t index,
   if (pasts_.empty())
     return locate(index, *here);
   auto& its = pasts_[index];
-  its.denied = {}; // The page lies here, so no holder is asked for it.
+  its.denied = {}; // The page lies in this host's pool, so no holder is asked for it.
   if (its.avoided != known_.own)
     return locate(index, *here);
   its.here_again = here;
@@ -280,7 +280,8 @@ void read_plan::decide(std::uint32_t index, const directory::page_location& used
     return;
   }
   // The record is false for certain: in the second look the directory has just named it, and the
-  // holder itself denied it. A view that may be older than the record has decided nothing here.
+  // holder itself denied it. A page that was decided without a read has no origin and is left out,
+  // because this client's view may be older than the record.
   if (place_was_stale(status) && origin != page_origin::none && used.gen.readable())
     stale_.add({key, used.holder, used.gen});
   if (status != page_status::hit)

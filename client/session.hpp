@@ -61,7 +61,7 @@ public:
   /// will not change its mind, so that error returns at once.
   result<void> wait_ready(deadline until) const;
   /// Waits for a view that is at least as new as `wanted`, and until its members are linked or were
-  /// tried.
+  /// tried. False: the time passed, or the thread was interrupted.
   bool wait_view(const directory::view_number& wanted, deadline until) const;
   /// Ends all waits of callers, at the board and at the window, for good.
   void close();

@@ -14,12 +14,12 @@ namespace peercache::client {
 /// Threads: any.
 class slot_leases {
 public:
-  /// Takes a slot for a page of that many granules, if one is leased.
+  /// Takes a slot for a page of `granules` granules, if one is leased.
   bool take(std::uint32_t granules, slot_id& slot);
   /// Returns how many more slots to ask for, so that `target` are leased or on their way; these
   /// count as on their way from now on.
   std::uint32_t ask_for(std::uint32_t granules, std::uint64_t target);
-  /// Takes the answer to a question for `asked` slots for pages of that many granules. Returns
+  /// Takes the answer to a question for `asked` slots for pages of `granules` granules. Returns
   /// slots that are of no use, to be abandoned.
   std::vector<slot_id> add(std::uint32_t granules, std::uint32_t asked,
                            const std::vector<slot_id>& slots);

@@ -233,7 +233,9 @@ std::string_view basp_guard::judge_note(std::span<const char> piece) const noexc
     return cut_short;
   if (!std::equal(sender.begin(), sender.end(), peer_.begin()))
     return "it speaks for another process";
-  constexpr auto usual_bytes = sizeof(std::uint64_t); // The kind of the name.
+  // CAF's names of processes begin with the kind of the name; the receiver's has to be of the
+  // peer's kind.
+  constexpr auto usual_bytes = sizeof(std::uint64_t);
   if (!std::equal(receiver.begin(), receiver.begin() + usual_bytes, peer_.begin()))
     return "it names no process";
   return static_cast<operation>(operation_) == operation::down_message ? judge_error(from) : "";

@@ -2,8 +2,8 @@
 
 namespace peercache::link {
 
-/// The name under which a command of an operator says hello to a node. A node tells nobody whom of
-/// these it refuses: the operator reads it at once.
+/// The name under which a command of an operator says hello to a node. A node that refuses such a
+/// hello reports no fault: the operator reads the refusal at once.
 inline constexpr const char* command_caller = "admin";
 
 } // namespace peercache::link

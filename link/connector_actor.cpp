@@ -26,7 +26,7 @@ using std::chrono::steady_clock;
 
 using connector_pointer = connector_actor::stateful_pointer<connector_state>;
 
-/// Pause between two looks at sockets that the watch does not have.
+/// Pause between two looks at sockets that `connector_state::watch` does not wait for.
 constexpr milliseconds look_again{2};
 
 caf::error cannot_connect(const std::string& why) {

@@ -68,8 +68,8 @@ struct connector_state {
   static inline const char* name = "connector";
 };
 
-/// @param sockets where a node of this host is looked for before its control port, which takes no
-///        clients that have a certificate; none: all nodes are reached by their ports
+/// @param sockets Unix sockets of nodes on this host, tried before a node's control port, which
+/// under TLS lets no clients in; none: all nodes are reached by their ports
 connector_actor::behavior_type
 run_connector(connector_actor::stateful_pointer<connector_state> self,
               std::chrono::milliseconds timeout, std::optional<net::host_sockets> sockets);

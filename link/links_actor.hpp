@@ -88,8 +88,8 @@ struct links_state {
   /// Takes a view if this process has to follow it: forgets members that left, adds those that
   /// came. False: the view changes nothing.
   bool adopt(discovery::view next, source told_by, caf::actor_clock::time_point now);
-  /// In a client: goes back to the older view of its host's node, if the newer view has ended
-  /// unknown (discovery/followed_view.hpp). False: the view stays.
+  /// In a client: goes back to the older view of its host's node, if the cluster has lost the newer
+  /// view that the client follows (discovery/followed_view.hpp). False: the view stays.
   bool go_back(caf::actor_clock::time_point now);
   /// Whether a member has no connection.
   bool misses_some() const noexcept;

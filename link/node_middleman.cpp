@@ -37,8 +37,8 @@ namespace {
 
 namespace network = caf::io::network;
 
-/// How many connections a broker has at once, accepted and made: a thousand nodes with eight
-/// clients each, and as many again.
+/// Most connections that a broker has at once, accepted and made: enough for a thousand nodes with
+/// eight clients each, and as many again.
 constexpr std::size_t connections_max = 16'384;
 /// Longest time from accepting a connection until a whole header of a message has come.
 constexpr std::chrono::seconds greeting_patience{2};

@@ -106,7 +106,7 @@ class scheduler final : public caf::scheduler::abstract_coordinator {
 public:
   using abstract_coordinator::abstract_coordinator;
 
-  /// Ends the threads that run though the system could not start, for want of one more.
+  /// Ends the threads that were begun before the system failed to start for want of another thread.
   ~scheduler() override { end_threads(); }
 
   void enqueue(caf::resumable* job) override {
@@ -129,7 +129,8 @@ protected:
   void stop() override {
     stop_actors();
     end_threads();
-    // The end of an actor sends messages to others.
+    // An actor that ends sends messages to other actors, so new jobs may come while jobs are
+    // released.
     for (auto left = jobs_.take_all(); !left.empty(); left = jobs_.take_all())
       for (auto* job : left)
         if (job != nullptr)

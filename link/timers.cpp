@@ -91,7 +91,8 @@ void timers::schedule_message(time_point t, caf::group target, caf::strong_actor
 }
 
 void timers::cancel_all() {
-  // Timers are dropped after the lock is released: an actor that ends then may cancel timers here.
+  // Timers are dropped after the lock is released: an actor that ends with its timer may cancel
+  // other timers of this clock.
   schedule_map dropped;
   const std::lock_guard guard(lock_);
   actor_lookup_.clear();

@@ -11,8 +11,9 @@ namespace peercache::link {
 
 /// The time at which a timer is delivered that is to be due at `t`: not before it, and later by a
 /// 64th of the wait at most, and by no more than 8.4 ms. Times of beats stay
-/// (common/beat_time.hpp): multiples of 25 ms. Timers whose times are close so come together, also
-/// those of other processes of this host, and their thread wakes once for all.
+/// (common/beat_time.hpp): multiples of 25 ms. In this way timers whose times are close come
+/// together, also those of other processes of this host, and a clock's thread wakes once for all of
+/// its own.
 caf::actor_clock::time_point together_with_others(caf::actor_clock::time_point t,
                                                   caf::actor_clock::time_point now) noexcept;
 

@@ -99,7 +99,7 @@ int open(const peercache_settings* given, peercache_client** wanted, bool embedd
 int destroy(peercache_client* client) {
   if (client == nullptr)
     return PEERCACHE_OK;
-  if (!client->home.is_here()) // The threads are the parent's: nothing is freed.
+  if (!client->home.is_here()) // In a forked child nothing is freed: the threads are the parent's.
     return PEERCACHE_OK;
   if (client->calls->is_caller())
     return refuse_argument("client", ": a callback of this client cannot destroy it");

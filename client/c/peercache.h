@@ -231,7 +231,7 @@ PEERCACHE_API const char *peercache_data_plane(const peercache_client *client);
  *  Errors: INVALID_ARGUMENT, REFUSED (the limit of locked memory), CLOSED, IO_FAILED. */
 PEERCACHE_API int peercache_register(peercache_client *client, void *memory, size_t bytes);
 
-/** Undoes peercache_register of the memory that begins here; no get into it may be running. */
+/** Undoes peercache_register of the memory that begins at `memory`; no get into it may be running. */
 PEERCACHE_API int peercache_unregister(peercache_client *client, const void *memory);
 
 /* ---- keys ------------------------------------------------------------------------------------------------------ */
@@ -256,7 +256,7 @@ PEERCACHE_API int peercache_get(peercache_client *client, const peercache_batch 
 /** Says which pages could be read now. With `hold_ms` those that are `held` stay where they are: their holder does not
  *  evict them, though they may be removed or cleared. A page is found and not held when it lies on a disk, when its
  *  holder does not answer in time, or when the share of its pool for held pages (`pool.hold_share`) is taken. A client
- *  that dies holds nothing beyond that time. Errors: as set. */
+ *  that dies holds nothing beyond `hold_ms`. Errors: as set. */
 PEERCACHE_API int peercache_exists(peercache_client *client, const peercache_batch *batch);
 /** Withdraws pages. HIT: some node had the page, and none that was asked still has it. Errors: as set. */
 PEERCACHE_API int peercache_remove(peercache_client *client, const peercache_batch *batch);
@@ -357,7 +357,7 @@ typedef struct peercache_completion {
   { sizeof(peercache_completion), -1, NULL, NULL }
 
 /** Begins what the blocking function of this operation does (peercache_set for PEERCACHE_OPERATION_SET), and returns
- *  at once. The deadline counts from here on. Ownership: the batch, its pages and its arrays of parts are read
+ *  at once. The deadline counts from this call on. Ownership: the batch, its pages and its arrays of parts are read
  *  before the return. The results, and the memory that the parts name, are lent until the completion.
  *  @param operation enum peercache_operation
  *  @param completion NULL: none; then wait for the call

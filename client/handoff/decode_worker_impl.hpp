@@ -90,7 +90,7 @@ private:
   void lose(handoff::peer_id peer, const std::string& why);
   void finish(const room_reads::finished& read, time_point now);
 
-  // Steps that follow from such events. @pre the caller holds `lock`
+  // Steps that follow from events of connections and reads. @pre the caller holds `lock`
   void dial(time_point now);
   void dial_for(handoff::room_id room, const std::vector<handoff::worker_address>& sources,
                 time_point now);

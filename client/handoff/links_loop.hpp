@@ -13,9 +13,8 @@ namespace peercache::client {
 /// The loop of a worker's thread: takes what its connections have brought, lets the worker do its
 /// turn with it, and sleeps when nothing moves, until `stop` is set. A thread that sets `stop`
 /// wakes the links afterwards.
-/// @param at_work held while the loop is not asleep, so that other threads may send while it
-/// sleeps;
-///   null: no other thread uses the links
+/// @param at_work held while the loop is awake, so that other threads may send while it sleeps;
+/// null: no other thread uses the links
 /// @param turn called with the events and the time; returns whether something moved
 template <class Turn>
 void run_links(handoff::worker_links& links, const std::atomic<bool>& stop, std::mutex* at_work,

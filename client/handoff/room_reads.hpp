@@ -29,7 +29,7 @@ public:
   /// Begins the read that was ordered; does not block.
   void start(handoff::read_order order, const rdma::peer_endpoint& from,
              rdma::clock::time_point deadline);
-  /// Asks for the reads of this turn, or transfer, to end early.
+  /// Asks the data planes to end early the reads of this turn of a room, or of this transfer.
   void cancel(handoff::join_id turn);
 
   struct finished {

@@ -31,7 +31,7 @@ struct worker_options {
   bool insecure_cluster = false;
   /// Name of the cluster; workers of other clusters are refused.
   std::string cluster = "peercache";
-  std::string name = "worker"; ///< Name of this host in the other side's logs.
+  std::string name = "worker"; ///< Name of this host in the logs of other workers.
   rdma::rail_settings rails;   ///< Choice of the devices over which pages are read.
   /// How memory of GPUs is reached; null: found by `rdma::find_cuda_memory`.
   std::shared_ptr<rdma::device_memory> gpu;
@@ -40,7 +40,7 @@ struct worker_options {
   std::string node_host = "127.0.0.1";
   std::uint16_t node_port = 31998; ///< Port of the node; 0: the worker reports to nobody.
   /// TLS of the worker's ports and of its connections to other workers and to the node; null: all
-  /// are plain. Bytes of pages are inside it if `rails.pages_in_tls` says so on either side.
+  /// are plain. Pages travel under TLS, too, if `rails.pages_in_tls` says so on either side.
   std::shared_ptr<net::tls_context> tls;
 
   /// Transfer engine: longest time for a peer that was told to stop reading this worker's memory to
@@ -56,9 +56,9 @@ struct worker_options {
   /// Decode: longest time for one read of at most 64 MiB; a room whose read takes longer fails.
   std::chrono::milliseconds read_timeout{10'000};
   std::uint32_t channels_per_peer_max = 16;
-  /// Longest time for connecting to the memory of another worker; then the room, or transfer,
-  /// fails. As long as a worker may be silent before it is lost: until then a slow worker makes no
-  /// request fail.
+  /// Longest time for connecting to the memory of another worker; when it has passed, the room or
+  /// transfer fails. The default is as long as a worker may be silent before it is lost, so that no
+  /// request fails earlier because a worker is slow.
   std::chrono::milliseconds page_connect_timeout{2'000};
   /// Bounce memory in bytes per rail, for READs into memory that is not registered and for entries
   /// of leases.

@@ -19,7 +19,7 @@ using directory_actor = caf::typed_actor<
     // Pool: record where pages can be read. Answers one publish_outcome byte per record.
     caf::replies_to<publish_atom, std::string>::with<std::string>,
     // Pool: record where pages can be read. The numbers are term and version of the sender's view:
-    // nothing is recorded before that view has come here.
+    // the shard records nothing while its own view is older.
     caf::replies_to<publish_atom, std::string, std::uint64_t, std::uint64_t>::with<std::string>,
     // Pool: forget these records, unless newer ones have come. Answers how many were forgotten.
     caf::replies_to<withdraw_atom, std::string>::with<std::uint64_t>,

@@ -74,7 +74,8 @@ std::map<std::uint32_t, Value> ranks_from(byte_reader& in) {
   return ranks;
 }
 
-/// The value, if all bytes were read and were there.
+/// Returns `value` if the reader has read exactly all bytes; nothing when bytes were missing or are
+/// left.
 template <class Value>
 std::optional<Value> when_finished(const byte_reader& in, Value value) {
   return in.finished() ? std::optional<Value>(std::move(value)) : std::nullopt;

@@ -51,7 +51,8 @@ std::optional<gpu_question> decode_gpu_question(std::string_view bytes);
 struct gpu_run {
   bool knows_any = false;   ///< Whether any engine of the node has told of any block.
   std::uint32_t blocks = 0; ///< Leading blocks that one engine holds.
-  /// What `blocks` is for the engines of each rank of data parallelism, where that is not 0.
+  /// Like `blocks`, but by rank of data parallelism, for the engines of that rank only; ranks with
+  /// 0 blocks are left out.
   std::map<std::uint32_t, std::uint32_t> ranks = {};
 };
 std::string encode(const gpu_run& run);

@@ -20,8 +20,8 @@ using pool_actor = caf::typed_actor<
                     from_here>::with<std::string, std::string>,
     // Gateway: gives back reserved slots that will never be filled.
     caf::reacts_to<abandon_atom, std::string, from_here>,
-    // Gateway: tells pages (used_page) that other hosts READ; pages that are still here count as
-    // used. Answers nothing, when they are counted.
+    // Gateway: tells pages (used_page) that other hosts READ; pages that are still in the pool
+    // count as used. Answers nothing, when they are counted.
     caf::replies_to<used_atom, std::string, from_here>::with<std::string>,
     // Gateway: keep these pages (used_page) from eviction, for the holder of this tag and for this
     // many milliseconds; 0: the holder no longer needs them. Answers one storage::hold_outcome byte

@@ -33,8 +33,8 @@ struct topology {
   discovery::view view;
   discovery::hash_ring ring;
   std::vector<peer> peers; ///< The peer of each of view.members, in the same order: by node_id.
-  /// Rings that newer views have replaced; users pass the time, since old ones are dropped only
-  /// with the next view.
+  /// Rings that newer views have replaced. Old rings are dropped only with the next view, so users
+  /// pass the time to get those that are still to be asked.
   discovery::former_rings past;
 
   const peer* find(node_id id) const noexcept;

@@ -16,13 +16,16 @@ error no_window(const ibv_mr& region, int number) {
   const std::string what = std::string("no memory window on ") +
                            ::ibv_get_device_name(region.context->device) + ": " +
                            std::strerror(number);
-  if (number != ENOMEM)
-    return {errc::io_failed, what};
-  return {errc::out_of_memory, what + "; the device has no more of them, and each reader takes one "
-                                      "for each chunk: rdma.windows = false needs none"};
+  // Drivers answer ENOMEM, EINVAL or EAGAIN when the device has no more windows.
+  return {errc::out_of_memory, what + "; the device may have no more of them, as each reader takes "
+                                      "one for each chunk: rdma.windows = false needs none"};
 }
 
 } // namespace
+
+bool is_revoked(int error_number) noexcept {
+  return error_number == 0 || error_number == EIO || error_number == ENODEV;
+}
 
 memory_window::memory_window(memory_window&& other) noexcept
     : of_(std::move(other.of_)), window_(std::exchange(other.window_, nullptr)),
@@ -67,7 +70,7 @@ result<memory_window> region_windows::bind(queue_pair& to, std::uint64_t wr_id) 
 void region_windows::end(ibv_mw* window) noexcept {
   const std::lock_guard lock(mutex_);
   if (windows_.erase(window) != 0)
-    PEERCACHE_ASSERT(::ibv_dealloc_mw(window) != EBUSY);
+    PEERCACHE_ASSERT(is_revoked(::ibv_dealloc_mw(window)));
 }
 
 void region_windows::close() noexcept {
@@ -82,7 +85,7 @@ bool region_windows::end_slice() noexcept {
   const std::lock_guard lock(mutex_);
   region_ = nullptr;
   for (int ended = 0; ended < slice && !windows_.empty(); ++ended) {
-    PEERCACHE_ASSERT(::ibv_dealloc_mw(*windows_.begin()) != EBUSY);
+    PEERCACHE_ASSERT(is_revoked(::ibv_dealloc_mw(*windows_.begin())));
     windows_.erase(windows_.begin());
   }
   return !windows_.empty();

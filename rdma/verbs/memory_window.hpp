@@ -14,6 +14,11 @@ namespace peercache::rdma::verbs {
 class queue_pair;
 class region_windows;
 
+/// Whether a key is surely gone after the kernel's answer to the call that ends its window or
+/// region: the call succeeded, or the device itself is gone. A region with a window left is
+/// answered EBUSY or EINVAL, depending on the driver.
+bool is_revoked(int error_number) noexcept;
+
 /// The key of one queue pair to one region: a memory window of type 2B over the whole region, which
 /// lets the other end of that queue pair READ and do nothing else. No other queue pair is answered
 /// under this key, and nobody after the window has ended. Threads: as region_windows. Ownership:

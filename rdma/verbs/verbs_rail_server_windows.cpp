@@ -30,6 +30,9 @@ bool verbs_rail_server::bind_windows(std::uint64_t id, verbs_server_session& ses
   const auto before = windows.under_way();
   const auto bound = session.bind(announced_, completions_.room(), id, now);
   completions_.posted(windows.under_way() - before);
+  // Windows of sessions that have ended take room at the device until `bury` has ended them.
+  if (!bound && !retired_.empty())
+    return true;
   if (!bound) {
     note_no_window(now, to_string(bound.error()));
     if (!session.answered())
@@ -91,8 +94,11 @@ void verbs_rail_server::look_at_waiting(clock::time_point now) {
     else if (!session.waits(now))
       ready_.push_back(id);
   }
-  for (const auto id : in_vain)
+  for (const auto id : in_vain) {
+    note_no_window(now,
+                   "no window was bound in time, because readers that came before took longer");
     turn_away(id, verbs_verdict::busy);
+  }
 }
 
 /// Ends a session that can have no window; a reader that waits for its answer is told why.
@@ -131,8 +137,9 @@ bool verbs_rail_server::bury(clock::time_point now) {
       continue;
     completions_.over(bindings);
     take_bindings(now); // Completions of what has ended would take the room of others.
-    wake_unbound();
   }
+  if (any)
+    wake_unbound();
   return any;
 }
 

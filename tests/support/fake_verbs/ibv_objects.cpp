@@ -153,9 +153,9 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t byte
 int ibv_dereg_mr(ibv_mr* region) {
   guard held(fabric().lock);
   region_state& state = state_of(region);
-  if (const int error = destroy_error(has_windows(fabric(), state),
-                                      "a region went before the windows that are bound to it"))
-    return error;
+  if (destroy_error(has_windows(fabric(), state),
+                    "a region went before the windows that are bound to it") != 0)
+    return EINVAL; // As the driver rxe answers; other drivers say EBUSY.
   fabric().local_keys.erase(region->lkey);
   fabric().remote_keys.erase(region->rkey);
   state_of(region->context).device->locked_bytes -= region->length;

@@ -96,8 +96,10 @@ public:
     bool leaves = false; ///< The teller has left in good order: no client still reads its pool.
     bool ends = false;   ///< The teller makes no further clear that is certain.
     discovery::view_stamp stamp; ///< Stamp of the teller's view.
-    life_record life;            ///< The teller's life, with the nodes that it waits for.
-    std::string spaces;          ///< Encoded epochs and departures.
+    /// Which clears the teller is sure to know, and which nodes it left behind and has not heard
+    /// of.
+    life_record life;
+    std::string spaces; ///< Encoded epochs and departures.
   };
   std::string tell(const incarnation& whom, bool done = true, bool leaves = false) const;
   static result<telling> decode_telling(std::string_view bytes);

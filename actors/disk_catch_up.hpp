@@ -54,7 +54,7 @@ public:
 
   bool failing(time_point now) const noexcept { return now < failing_until_; }
   std::uint64_t rounds() const noexcept { return rounds_; }
-  /// Pages that the last whole round gave to the disk.
+  /// Number of pages that the last complete search for pages not on disk gave to the disk.
   std::uint64_t last_round() const noexcept { return last_round_; }
 
 private:

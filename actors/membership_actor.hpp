@@ -80,7 +80,9 @@ struct membership_state {
   std::map<incarnation, caller> callers;
   std::size_t searches = 0; ///< How many of `callers` are being looked for.
   turned_away refused;      ///< Processes that are not taken in, by name and address.
-  log_limit refusals;       ///< Limits log lines about callers that were not reached, by address.
+  /// Limits the log lines about processes that ask to come in and cannot be reached at the address
+  /// that they advertise, for each address.
+  log_limit refusals;
   /// Requests that are answered when this node's vote is no longer needed.
   std::vector<caf::typed_response_promise<bool>> goodbyes;
   bool runs = false; ///< The first beat has come.

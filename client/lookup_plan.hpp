@@ -39,7 +39,8 @@ struct lookup_answer {
 /// The owners of all keys, now and lately, as far as one process knows. View and rings must outlive
 /// the struct.
 struct owners_known {
-  /// The owners by a view, its ring, and the rings that views have replaced lately.
+  /// Makes the owners by `view` and its hash ring. `before`: the rings of earlier views whose
+  /// owners are still asked, newest first.
   static owners_known by(const discovery::view& view, const discovery::hash_ring& ring,
                          std::vector<const discovery::hash_ring*> before);
 

@@ -154,7 +154,8 @@ private:
     room_id number;
     std::uint32_t required = 0;         ///< Receivers that must join; 0 before it is known.
     std::optional<std::uint32_t> pages; ///< Number of pages that `init` said.
-    std::uint32_t offered = 0;          ///< Pages that were offered, behind the prefix.
+    /// Number of pages that were offered so far; pages that the receivers already had do not count.
+    std::uint32_t offered = 0;
     bool last_sent = false;
     room_state state = room_state::bootstrapping;
     lease under;

@@ -12,8 +12,12 @@ namespace peercache::handoff {
 /// the receiver joins it, so that the dummy's room can end, and reads nothing from it.
 struct source_role {
   bool kv = false;
-  bool shared_states = false; ///< States of which each tensor parallel rank has its share (mamba).
-  bool whole_states = false;  ///< States of which each tensor parallel rank has all.
+  /// Whether the receiver takes this worker's share of states that are split over tensor parallel
+  /// ranks (mamba).
+  bool shared_states = false;
+  /// Whether the receiver takes from this worker the states that each tensor parallel rank has
+  /// whole.
+  bool whole_states = false;
   bool aux = false;
   bool operator==(const source_role&) const = default;
 

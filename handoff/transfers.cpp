@@ -39,7 +39,8 @@ void transfers::lost(peer_id peer, const std::string& reason) {
   requests_.lost(peer);
 }
 
-/// Tells calls and requests that their jobs have finished, which may make further jobs finish.
+/// Tells the engine's calls and the peers' requests which of their reads have finished. What they
+/// do then may finish further reads, so this goes on until none is left.
 void transfers::hand_out_finished() {
   for (auto all = reads_.take_finished(); !all.empty(); all = reads_.take_finished())
     for (const auto& read : all) {

@@ -105,7 +105,7 @@ public:
   std::pair<std::uint64_t, std::uint64_t> lend(py::handle object, bool writable) {
     const int flags = PyBUF_ND | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
     // The buffer goes into a list of its own first: taking it may run Python code that calls
-    // `lend`.
+    // `lend`, which changes `lent_`.
     std::list<lent_buffer> one;
     const auto& view = one.emplace_back(object, flags).view();
     if (holds_objects(view))

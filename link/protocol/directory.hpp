@@ -46,9 +46,9 @@ using directory_actor = caf::typed_actor<
     // The shard forgets everything, for it hears of no changes until a newer view has this node
     // inside.
     caf::reacts_to<leave_atom, std::string, from_here>,
-    // Itself: goes on giving the records to the nodes that will own their keys.
+    // The directory, to itself: goes on giving the records to the nodes that will own their keys.
     caf::reacts_to<pump_atom, from_here>,
-    // Itself, some time after a new view: forgets keys that other nodes own now.
+    // The directory, to itself, some time after a new view: forgets keys that other nodes own now.
     caf::reacts_to<beat_atom, from_here>>;
 
 } // namespace peercache::link

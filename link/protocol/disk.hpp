@@ -66,7 +66,7 @@ using disk_actor = caf::typed_actor<
     caf::replies_to<stats_atom>::with<metrics::samples, disk_report>,
     // The disk's thread: tells what happened in one turn.
     caf::reacts_to<turn_atom, disk_turn_ptr>,
-    // Itself: looks whether the disk's thread hangs.
+    // The disk actor, to itself: looks whether the disk's thread hangs.
     caf::reacts_to<beat_atom, from_here>>;
 
 /// The PROMOTER protocol, spoken inside one node.
@@ -79,7 +79,7 @@ using promoter_actor = caf::typed_actor<
     caf::replies_to<warm_atom, std::string, from_here>::with<std::string>,
     // Gateway: asks for the promoter's numbers.
     caf::replies_to<stats_atom>::with<metrics::samples>,
-    // Itself: ends the requests whose time has passed.
+    // The promoter, to itself: ends the requests whose time has passed.
     caf::reacts_to<beat_atom, from_here>>;
 
 } // namespace peercache::link

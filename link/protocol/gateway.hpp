@@ -14,7 +14,7 @@ inline constexpr std::uint32_t wire_version = 24;
 using session_listener = caf::typed_actor<
     // Gateway: tells the cluster's new view, encoded.
     caf::reacts_to<view_atom, std::string>,
-    // Itself: reconnects, reports its totals.
+    // The session, to itself: reconnects, and reports its totals to the gateway.
     caf::reacts_to<beat_atom, from_here>>;
 
 /// The answer to a hello: the node that answers, and its actors.
@@ -122,7 +122,9 @@ using gateway_actor = caf::typed_actor<
     // that it has; with `false` it takes part again. Answers how many directory records went to
     // their new owners.
     caf::replies_to<drain_atom, bool>::with<std::uint64_t>,
-    // Clients of this host and the CLI: clear a space (CLEARING protocol).
+    // Clients of this host and the CLI: clear this space (space_id) within this many milliseconds.
+    // The nodes in the text, one name per line, are gone for good. Answers when the clear is
+    // certain, or when the time has passed.
     caf::replies_to<clear_atom, std::uint64_t, std::uint32_t, std::string>::with<clear_report>,
     // Clients of this host and the CLI: ask how much of a prompt each node has (encoded
     // overlap_query). Answers encoded overlap_matches within half a second.
@@ -141,7 +143,7 @@ using gateway_actor = caf::typed_actor<
     caf::reacts_to<outside_atom, std::string, from_here>,
     // This node's membership: tells a new view, for the sessions.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // Itself: checks the sessions whose process may be gone.
+    // The gateway, to itself: checks the sessions whose process may be gone.
     caf::reacts_to<beat_atom, from_here>>;
 
 /// Opens connections with a deadline of our own, and without blocking another actor.
@@ -154,7 +156,7 @@ using connector_actor = caf::typed_actor<
     // Actors of this process: connect to this host and port, and close. Answers nothing when there
     // was a connection, else the reason in words, within the connect time-out.
     caf::replies_to<try_atom, std::string, std::uint16_t, from_here>::with<std::string>,
-    // Itself: checks the connections that are being made.
+    // The connector, to itself: checks the connections that are being made.
     caf::reacts_to<beat_atom, from_here>>;
 
 } // namespace peercache::link

@@ -53,7 +53,7 @@ using pool_actor = caf::typed_actor<
     // Clearing: give up pages that are older than the last clear of their space. Answers how many
     // there were, when none of them is left in memory; those on disk go later.
     caf::replies_to<clear_atom, from_here>::with<std::uint64_t>,
-    // Itself: goes on giving up cleared pages, from this granule on.
+    // The pool, to itself: goes on giving up cleared pages, from this granule on.
     caf::reacts_to<clear_atom, std::uint32_t, from_here>,
     // Gateway: withdraw everything from the directory; the node is leaving.
     caf::replies_to<drain_atom, from_here>::with<bool>,
@@ -69,10 +69,11 @@ using pool_actor = caf::typed_actor<
     // The node's start: hands over pages (compared_page) that the previous process left, already
     // compared with their checksums. An empty message ends the adoption.
     caf::reacts_to<adopt_atom, std::string, from_here>,
-    // Itself: goes on zeroing the memory of removed pages.
+    // The pool, to itself: goes on zeroing the memory of removed pages.
     caf::reacts_to<scrub_atom, from_here>,
-    // Itself: evicts ahead of need, and publishes again the pages that no directory owner has
-    // acknowledged.
+    // The pool, to itself, regularly: does the work that no message asks for, such as evicting
+    // ahead of need, giving pages to the disk, and telling owners again of pages that none of them
+    // has acknowledged.
     caf::reacts_to<beat_atom, from_here>>;
 
 } // namespace peercache::link

@@ -80,7 +80,8 @@ TEST_F(clearing_test, a_member_that_is_silent_is_named) {
   for (const auto* name : {"a", "b", "c"})
     start(name);
   show_all(view_of(1, {"a", "b", "c"}));
-  // Node c does not answer clears, because its pool never withdraws.
+  // Node c does not confirm the clear yet: its fake pool holds back the answer that the cleared
+  // pages are withdrawn from the directory.
   nodes["c"].withdrawals.waits = true;
   const auto report = clear("a");
   EXPECT_FALSE(report.certain);

@@ -35,7 +35,7 @@ public:
 
   void set_delay(disk_operation what, std::chrono::nanoseconds delay,
                  std::chrono::nanoseconds jitter);
-  /// Makes a random share (0 to 1) of the transfers be done in pieces.
+  /// Makes this share (0 to 1) of the transfers, chosen at random, move only a part of their bytes.
   void set_short_transfers(double share) { short_share_ = share; }
 
   /// Counts one operation of this kind. Returns the errno with which the operation must fail; 0: it

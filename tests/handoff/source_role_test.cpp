@@ -9,7 +9,8 @@ namespace {
 
 using testing::HasSubstr;
 
-/// Returns the places of all workers of a prefill engine with these numbers of ranks.
+/// Returns the places of all workers of a prefill engine with these numbers of ranks. `all_cp`:
+/// every context parallel rank sends, not only the first.
 std::vector<source_place> workers(std::uint32_t tp, std::uint32_t pp, std::uint32_t cp,
                                   bool all_cp) {
   std::vector<source_place> all;

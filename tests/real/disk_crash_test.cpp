@@ -96,16 +96,19 @@ protected:
     return done;
   }
 
-  /// Runs the node for the second time; it should die at the step. Returns whether it ended by
-  /// itself.
+  /// Starts the node again, set to kill itself at the tested step of its disk, and works with it
+  /// until it is dead or has enough pages. Returns whether it had ended by itself, which it cannot
+  /// where the store does not come to that step.
   static bool die(disk_node& node, std::uint32_t round, work_done& done) {
     if (node.start(killed_at(round)))
       done = work(node, comes_there() && !made_once());
     return node.bury(milliseconds(comes_there() && !made_once() ? 5000 : 0));
   }
 
-  /// Expects that every page on disk is whole and served: all pages of the first life, unless the
-  /// test fills the disk, which evicts some.
+  /// Expects of a node that was started for the last time that the pages on its disk are whole and
+  /// found: as many as before the first kill, unless the test fills the disk, which evicts some.
+  /// `before`: number of pages on disk before the first kill. `done`: what the node did until the
+  /// second one.
   static void check(disk_node& node, std::uint64_t before, const work_done& done) {
     ASSERT_TRUE(node.settled());
     const auto recovered = node.status()->count(metric::disk_recovered_records);

@@ -33,7 +33,8 @@ public:
 
   static void write(std::span<std::byte> bytes, std::uint64_t put);
 
-  /// Judges the bytes that a reader was given as `key`, by a record that named `holder`.
+  /// Notes a fault unless `bytes`, which a reader got for `key`, are those of one put of this key
+  /// by `holder`, the process that the reader's directory record named.
   void judge_hit(const page_key& key, const incarnation& holder, std::span<const std::byte> bytes);
   /// Judges a view that a process has adopted; `before` is the stamp of the process's last view.
   void judge_view(const discovery::view& adopted, const discovery::view_stamp& before,

@@ -52,7 +52,8 @@ private:
   result<client::node_status> status(std::uint32_t node) const;
 
   std::vector<cli::node_process> nodes_;
-  std::vector<totals> now_;     ///< Totals of each node's running process.
+  std::vector<totals>
+      now_; ///< For each node: what its running process counted at the last `count`.
   std::vector<totals> history_; ///< Totals of the processes that were killed.
   std::uint64_t kills_ = 0;
 };

@@ -236,7 +236,8 @@ void store_harness::take(const std::vector<disk_event>& events) {
     ++events_[{event.what, event.status}];
     if (event.what == disk_event::kind::written) {
       written_[done.page.number] = event.status;
-      // The write of a key with the higher tag counts, even if it ends first.
+      // A read must find the write of its key that was begun last, which has the highest tag, even
+      // if an earlier one ends after it.
       auto& newest = newest_[done.page.number];
       if (event.status == disk_status::ok && event.tag > newest) {
         newest = event.tag;

@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <cstring>
 
-/// Digests are sums over facts. With them a producer and a shard find out where they disagree
-/// without exchanging every record (directory/record_repair.hpp). All nodes must compute the same
-/// sums: bump `wire_version` with any change here.
+/// Digests are sums over facts; a fact says that a process has a page in memory or on disk. By
+/// comparing digests a producer and a shard find out where they disagree without exchanging every
+/// record (directory/record_repair.hpp). All nodes must compute the same sums: bump `wire_version`
+/// with any change here.
 namespace peercache::directory {
 
 inline constexpr std::uint32_t digest_ranges = 64;

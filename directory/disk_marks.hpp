@@ -39,7 +39,8 @@ private:
 /// unwritten pages passes over such pages, because on a disk smaller than the pool the search would
 /// never end.
 ///
-/// Threads: none; the owner serializes. Invariant: no slot is both kept and let go.
+/// Threads: none; the owner serializes. Invariant: no slot is in both sets, `kept_` (on disk too)
+/// and `let_go_` (given up by the disk).
 class disk_marks {
 public:
   bool kept(slot_id slot) const { return kept_.contains(slot); }

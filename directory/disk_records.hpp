@@ -44,8 +44,8 @@ public:
   bool missed() const noexcept { return missed_; }
   void begin_again() noexcept { missed_ = false; }
 
-  /// Takes up to `count_max` waiting records; they are on their way until `settle`. @pre no records
-  /// are on their way
+  /// Takes up to `count_max` waiting records for the caller to send; they are on their way until
+  /// `settle`. @pre no records are on their way
   const std::vector<publish_record>& take(std::size_t count_max) {
     PEERCACHE_ASSERT(!on_way());
     const auto end =

@@ -25,7 +25,7 @@ void hand_over::walk(const shard& source) {
     }
   };
   const auto before = std::exchange(place_, source.walk(place_, options_.places_per_step, show));
-  PEERCACHE_ASSERT(place_ == 0 || place_ > before); // A walk that stays never ends.
+  PEERCACHE_ASSERT(place_ == 0 || place_ > before); // A walk that stays in place would never end.
   if (place_ == 0)
     close_batches();
 }

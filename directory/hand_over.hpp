@@ -30,8 +30,8 @@ public:
   struct options {
     node_id self;
     std::uint32_t replicas = 2;
-    /// Records of this process are left out, because its pages go with it. Zero: no process is left
-    /// out.
+    /// Records of this process are not handed over, because its pages go when it ends. Zero: the
+    /// records of all processes are handed over.
     incarnation leaving;
     time_point until{};
     std::uint32_t in_flight_max = 4;
@@ -60,8 +60,8 @@ public:
   void settled(std::uint64_t taken);
   bool done() const noexcept { return walked_ && ready_.empty() && in_flight_ == 0; }
 
-  /// Returns orders that pass a withdrawal on to the new owners that may have been given the
-  /// withdrawn records already.
+  /// Returns orders that pass withdrawals on to the new owners to which this hand-over may have
+  /// given the withdrawn records already.
   std::vector<order> forward(std::string_view withdrawals) const;
 
   std::uint64_t records() const noexcept { return taken_; }

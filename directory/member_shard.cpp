@@ -56,14 +56,15 @@ bool member_shard::is_behind(const view_number& known) const {
 
 result<std::string> member_shard::look_up(std::string_view keys, std::uint64_t& foreign) const {
   key_ownership ownership;
-  // A member with a closed epoch table may not hear of clears, so its shard names no page.
+  // While the node's epoch table is closed, the node may miss clears, so its shard tells readers of
+  // no page.
   const bool closed = options_.epochs.closed();
   if (cluster_.view && cluster_.view->stamp() > left_at_ && !closed) {
     ownership.by = number_of(*cluster_.view);
     ownership.owns = [this](const page_key& key) { return owns(key); };
   } else {
-    // No view of this member says who owns a key, so every key is `not_mine`: readers go on to its
-    // next owner.
+    // Without a usable view this member cannot tell who owns a key, so every key without a record
+    // is `not_mine`: readers go on to the key's next owner.
     ownership.owns = [](const page_key&) { return false; };
   }
   // Pools withdraw the records of cleared pages. Until they have done so, a client that has not
@@ -87,7 +88,7 @@ member_shard::swept member_shard::sweep(time_point now,
                                         const std::function<void(const page_key&)>& gone) {
   sweep_is_due_ = false;
   swept forgotten;
-  // Views may follow each other quickly: the time counts from the last of them.
+  // Views may follow each other quickly, so `grace` counts from the last one.
   if (now - changed_at_ < options_.grace)
     return forgotten;
   forgotten.gone = shard_.forget_gone(gone);

@@ -21,7 +21,7 @@
 
 namespace peercache::directory {
 
-/// One member's shard by the views that the member follows: what it answers for which keys, when it
+/// A member's shard, and how it follows the cluster's views: which keys it answers for, when it
 /// forgets records, and the hand-over of its records before the member drains or leaves.
 ///
 /// Events in, answers and orders out; the driver has the clock, the timers and the messages
@@ -48,15 +48,15 @@ public:
     std::shared_ptr<const discovery::hash_ring> ring;
   };
 
-  /// What became of a view.
+  /// Tells what `follow` did with a view.
   enum class taken : std::uint8_t {
-    no,   ///< The cluster went on without this member since that view: records would get old
-          ///< unnoticed.
+    /// Refused: a view at least as new lacked this member, whose records would get old unnoticed.
+    no,
     same, ///< The view is followed already.
     anew, ///< The view is followed from now on; `sweep` is due `grace` later.
   };
 
-  /// What was forgotten.
+  /// How many records a sweep has forgotten.
   struct swept {
     std::size_t gone = 0;    ///< Records whose process is gone.
     std::size_t foreign = 0; ///< Records whose keys other members own.
@@ -78,40 +78,44 @@ public:
   /// records that were forgotten.
   std::size_t leave(const discovery::view_stamp& without);
 
-  /// Publishes a batch of records of a sender that follows the view of this number (zero: it does
-  /// not say). Returns one publish_outcome byte per record: `behind` for all while `is_behind`.
+  /// Publishes a batch of records from a sender that follows the view of the number `known` (zero:
+  /// the sender does not say). Returns one publish_outcome byte per record: `behind` for all while
+  /// `is_behind`.
   result<std::string> publish(std::string_view batch, const view_number& known = {});
-  /// Whether this member follows an older view than the one of this number.
+  /// Whether this member follows an older view than that of the number `known`.
   bool is_behind(const view_number& known) const;
   /// Returns the locations of these keys; `not_mine` for keys that this member neither knows nor
-  /// owns. @param foreign is raised by the number of the latter
+  /// owns. @param foreign is raised by the number of keys that are `not_mine`
   result<std::string> look_up(std::string_view keys, std::uint64_t& foreign) const;
 
-  /// Whether `sweep` is due `grace` from now because the batch has keys that this member does not
-  /// own, and no earlier batch has made it due: a draining member gave them, or a member with
-  /// another view published them. If no later view gives this member those keys (a drain may be
-  /// taken back), only the sweep forgets them.
+  /// Returns true when the caller has to call `sweep` `grace` from now: the batch has keys that
+  /// this member does not own, and no earlier batch has made a sweep due. Such keys come from a
+  /// draining member that hands its records over, or from a producer with another view. If no later
+  /// view gives this member the keys (the operator may end the drain), only the sweep forgets them.
   bool makes_sweep_due(std::string_view publish_batch);
   /// If `options::grace` has passed since the last view: forgets the records of processes that are
   /// gone, and, while the view has this member, those of keys that other members own.
   /// @param gone is called with each key of a process that is gone
   swept sweep(time_point now, const std::function<void(const page_key&)>& gone = nullptr);
 
-  /// Begins to give the records to the members that will own their keys, unless that is under way.
+  /// Begins to give the records to the members that will own their keys, unless a hand-over is
+  /// under way.
   /// @param leaving records of this process are left out, because its pages go with it
   /// @param done gets the number of records given, in the call of `end_giving` that ends the
-  /// hand-over; 0 at once when the last view taken lacks this member, for then it owns nothing
+  /// hand-over; 0 at once when the last view taken lacks this member, because a node outside the
+  /// view owns nothing
   void begin_to_give(bool leaving, time_point until, std::function<void(std::uint64_t)> done);
   bool gives() const noexcept { return giving_.has_value(); }
   /// Returns the batches to publish now. Call after `begin_to_give` and after each `given`; then
-  /// send the batches, and call `end_giving`.
+  /// publish the batches, and call `end_giving`.
   std::vector<hand_over::order> give(time_point now);
-  /// A batch was answered or has failed: its receiver took `records` records. @pre gives()
+  /// Call when a batch of `give` was answered or has failed: its receiver took `records` records.
+  /// @pre gives()
   void given(std::uint64_t records);
-  /// Ends the hand-over if it is done; then returns the number of records that were given.
+  /// If the hand-over is done, ends it and returns the number of records that were given.
   std::optional<std::uint64_t> end_giving();
-  /// Returns the withdrawals to pass on to the new owners that may have been given the withdrawn
-  /// records already.
+  /// Returns orders that pass withdrawals on to the new owners to which a running hand-over may
+  /// have given the withdrawn records already.
   std::vector<hand_over::order> forward(std::string_view withdrawals) const;
 
 private:
@@ -124,7 +128,8 @@ private:
   discovery::view_stamp left_at_; ///< Stamp of the newest view without this member.
   bool sweep_is_due_ = false;     ///< The shard has records of keys that it does not own.
   std::optional<hand_over> giving_;
-  std::vector<std::function<void(std::uint64_t)>> waiting_; ///< For the end of `giving_`.
+  /// Functions to call when `giving_` ends.
+  std::vector<std::function<void(std::uint64_t)>> waiting_;
 };
 
 } // namespace peercache::directory

@@ -24,7 +24,8 @@ public:
   /// owners of a key @pre replicas <= hash_ring::replicas_max
   owner_batches(const discovery::hash_ring& ring, std::uint32_t replicas);
 
-  /// Adds a record for all owners of its key. @param index the caller's name for the page
+  /// Adds a record for all owners of its key. @param index the number by which the caller knows the
+  /// page
   void add(std::uint32_t index, const publish_record& record);
   void add(std::uint32_t index, const withdraw_record& record);
   /// Adds a record for `owner` only, whichever other owners its key has.

@@ -9,14 +9,14 @@ namespace peercache::directory {
 
 enum class tier : std::uint8_t { memory = 0, disk = 1 };
 
-/// Says where one page can be read, and which fill of the slot it is. Addresses and rkeys are not
-/// part of it: they are exchanged once per data connection. Locations travel between processes
-/// (directory/wire.hpp): bump `wire_version` with any change.
+/// Says where one page can be read, and which fill of the slot it is. A location has neither
+/// addresses nor rkeys, which are exchanged once per data connection. Locations travel between
+/// processes (directory/wire.hpp): bump `wire_version` with any change.
 struct page_location {
   node_id node;
   incarnation holder; ///< The process that holds the page.
   generation gen;
-  std::uint64_t checksum = 0; ///< Checksum of the page's bytes, never 0; 0: none is known.
+  std::uint64_t checksum = 0; ///< Checksum of the page's bytes; 0: unknown, as no checksum is 0.
   slot_id slot;
   std::uint32_t length_bytes = 0;
   tier where = tier::memory;

@@ -12,7 +12,7 @@ namespace peercache::directory {
 /// Collects what the directory owners answer about one published batch of pages. Its user asks the
 /// owners, passes each answer on, and checks after each answer whether the batch is decided.
 ///
-/// Threads: starts none; one at a time, that of the pool actor, uses it.
+/// Threads: none; the pool actor serializes all calls.
 class publication {
 public:
   explicit publication(std::size_t pages)
@@ -65,13 +65,13 @@ public:
 
   /// Whether some owner of the page has not answered yet, or never will.
   bool may_be_recorded(std::size_t page) const { return unheard[page] || open_[page] > 0; }
-  /// Whether this copy of the page can be dropped: no other node relies on it, and no reader would
-  /// find it.
+  /// Whether the producer can drop its copy of the page: no other node relies on the copy, and no
+  /// reader would find it.
   bool is_useless(std::size_t page) const {
     return duplicate[page] && !recorded[page] && !may_be_recorded(page);
   }
 
-  /// What a producer does with a page after the owners' answers; the rules stand at
+  /// A producer's next step with a page after the owners' answers; the rules stand at
   /// `publisher::put`.
   enum class sequel : std::uint8_t {
     none,
@@ -96,13 +96,13 @@ public:
 
 private:
   void finish_one() {
-    // Fails for an answer that no owner was asked for, or that came twice.
+    // The assertion fails for an answer that no owner was asked for, or that came twice.
     PEERCACHE_ASSERT(waiting_ > 0);
     --waiting_;
   }
 
-  /// Notes for one page that an owner has answered or failed; `has_recorded`: it has recorded this
-  /// copy.
+  /// Notes for one page that an owner has answered or failed. `has_recorded`: the owner has
+  /// recorded this copy.
   void close(std::uint32_t page, bool has_recorded) {
     PEERCACHE_ASSERT(open_[page] > 0);
     const bool was_open = !recorded[page];

@@ -125,8 +125,8 @@ void publisher::follow(cluster next, time_point now) {
   if (!publishes() || (before.view && *before.view == *cluster_.view))
     return;
   // During a view that this node missed, a member may have been out of the cluster and have
-  // forgotten all records. A node that was in no view itself has told nobody anything. In both
-  // cases all pages are published again.
+  // forgotten all records. A node that was in no view itself has told nobody anything. After a
+  // missed view, and after no view at all, all pages are published again.
   const bool saw_all = before.view && before.view->find(options_.inc) != nullptr &&
                        cluster_.view->version == before.view->version + 1;
   const discovery::hash_ring none;
@@ -170,7 +170,8 @@ void publisher::withdraw(const pending_withdrawal& pending) {
   if (withdrawals_.size() < options_.withdrawals_max)
     withdrawals_.push_back(pending);
   else
-    // The directory keeps a stale record; its generation keeps readers from wrong bytes.
+    // The withdrawal is dropped, so the directory keeps a stale record; the record's generation
+    // keeps readers from wrong bytes.
     ++totals_.withdrawals_dropped;
 }
 

@@ -37,8 +37,8 @@ namespace peercache::directory {
 /// page is in the pool, `disk` when the page is on disk only.
 ///
 /// Events in, orders out. The driver reports what happens (`put`, `left`, `stored` …). After each
-/// event it carries out the orders of `take_orders` until there are none. Every order that has a
-/// tag is answered once: `answered`, `walked` or `failed`.
+/// event it carries out the orders of `take_orders` until there are none. The driver answers every
+/// order that has a tag once, by calling `answered`, `walked` or `failed`.
 ///
 /// Threads: none; the owner serializes. No actor, no I/O; time is an argument and never goes back.
 /// Ownership: uses the pool, which must outlive the publisher, and puts and gives up pages there.
@@ -63,7 +63,8 @@ public:
   struct take_back : message {};
   /// The owner has to compare digests. Answer: `answered` with the ranges that differ, or `failed`.
   struct compare : message {};
-  /// The owner has to list its records. Answer: `answered` with the records, or `failed`.
+  /// The owner has to list its records of this node's pages. Answer: `answered` with the records,
+  /// or `failed`.
   struct list : message {};
   /// The disk has to show `pages` pages after this place (0: from the start). Answer: `walked` or
   /// `failed`.
@@ -72,7 +73,7 @@ public:
     std::uint64_t after = 0;
     std::uint32_t pages = 0;
   };
-  /// Tells the disk that the directory has heard of the pages that the disk gave up.
+  /// The disk has to be told that the directory has heard of the pages that the disk gave up.
   struct acknowledge {
     std::uint64_t ticket = 0;
   };
@@ -138,14 +139,15 @@ public:
   /// Takes pages that came from disk into the pool, and tells all owners before other news.
   void restore(std::span<const storage::fill> fills, time_point now);
   /// Publishes pages that the pool has kept from the previous process: each owner is told of them,
-  /// within the budget. While the node is in no view nothing is sent; the next view tells
-  /// everybody.
+  /// at most `republish_rate` a second. While the node is in no view nothing is sent; the next view
+  /// tells everybody.
   void adopted(std::span<const storage::resident_page> pages, time_point now);
-  /// The pool has given up these pages: they are on disk only, or gone. @pre nothing was put or
-  /// restored into the slots of these pages since
+  /// The pool has given up these pages: they are on disk only, or gone. @pre since the pages left,
+  /// nothing was put or restored into their slots
   void left(std::span<const storage::evicted> pages);
-  /// Gives up pages for room that is needed soon (`page_pool::evict_ahead`). `look` may keep bytes
-  /// of victims; it is not shown mirrors, whose producer writes them to its own disk.
+  /// Gives up pages for room that is needed soon (`page_pool::evict_ahead`). `look` is called with
+  /// each victim and may keep its bytes; mirrors are not shown to `look`, because their producers
+  /// write them to their own disks.
   /// Returns the victims.
   std::vector<storage::evicted> evict_ahead(const storage::page_pool::last_look& look,
                                             std::uint64_t wanted_bytes = 0);
@@ -155,23 +157,24 @@ public:
   /// bytes. Returns one page_status byte per key.
   std::string remove(const std::string& keys);
   /// The disk has removed its pages of these keys. @param had one page_status byte per key, `hit`
-  /// where the disk had the page. @pre all that the disk has reported before was heard
+  /// where the disk had the page. @pre the disk's earlier reports were passed on by `stored` and
+  /// `gone`
   void removed_on_disk(const std::string& keys, const std::string& had);
   /// Orders all withdrawals that wait to be sent, one message per owner.
   void send_withdrawals();
   /// Returns the tag of the `withdrawn` order, which comes when the withdrawals under way have
-  /// their answers: look-ups no longer find these pages. After a quarter of `directory_timeout` it
-  /// comes in any case, for an owner may be frozen.
+  /// their answers: look-ups no longer find the withdrawn pages. After a quarter of
+  /// `directory_timeout` the order comes in any case, because an owner may be frozen.
   tag when_withdrawn(time_point now);
 
   // Events about the disk (publisher_disk.cpp).
 
-  /// These pages (packed stored_page) are on disk now.
+  /// Call when the disk has written these pages (packed stored_page).
   void stored(const std::string& pages);
-  /// The disk has given up the pages of these keys (packed) for others. With a ticket,
-  /// `acknowledge` is ordered once the directory was told.
+  /// Call when the disk has given up the pages of these keys (packed) to make room. With a ticket
+  /// (not 0), `acknowledge` is ordered once the directory was told.
   void gone(std::uint64_t ticket, const std::string& keys);
-  /// The disk has been scanned: all of its pages have to be published.
+  /// Call when the disk has been scanned: publishes all of its pages.
   void publish_disk() { walk_from({}); }
   /// Walks the disk to mark the pages of the pool that are on disk too; no owner is told anything.
   void learn_marks();
@@ -180,8 +183,8 @@ public:
 
   // Events about the cluster (publisher.cpp).
 
-  /// Takes a new view, or a new connection. Publishes the pages that have new owners, and all pages
-  /// after a view that was missed.
+  /// Call with each new view, and when a connection to a member was made. Publishes the pages that
+  /// have new owners, and all pages after a view that this node missed.
   void follow(cluster next, time_point now);
   /// Call when this node was out of the view and the shards forgot its pages: publishes all of them
   /// again.
@@ -197,14 +200,14 @@ public:
 
   void answered(tag id, const std::string& said, time_point now);
   void answered(tag id, std::uint64_t number, time_point now);
-  /// Answers `walk_disk`. @param last the place of the last of these pages (stored_page); 0: there
-  /// are no further pages
+  /// Answers `walk_disk`. @param pages the disk's pages (packed stored_page) @param last the place
+  /// of the last one; 0: no pages follow
   void walked(tag id, const std::string& pages, std::uint64_t last);
   void failed(tag id, time_point now);
 
   // Questions about the publisher's state.
 
-  /// Returns a page's record, as it is published.
+  /// Returns the location that the directory is told for a page.
   page_location location_of(const storage::resident_page& page) const;
   bool joined() const noexcept;
   /// Whether the directory should know the pages of this node.
@@ -272,9 +275,10 @@ private:
   struct of_disk_walk {
     std::uint64_t number;
   };
-  struct of_repair {};      ///< An owner's answer that the comparison waits for.
-  struct of_repair_walk {}; ///< A walk over the disk that the comparison waits for.
-  struct of_nothing {};     ///< An order whose answer changes nothing.
+  struct of_repair {}; ///< An owner's answer that the comparison with the directory waits for.
+  /// A walk over the disk that the comparison with the directory waits for.
+  struct of_repair_walk {};
+  struct of_nothing {}; ///< An order whose answer changes nothing.
   using question = std::variant<of_put, of_chunk, of_disk_records, of_withdrawals, of_farewell,
                                 of_disk_walk, of_repair, of_repair_walk, of_nothing>;
 
@@ -383,7 +387,7 @@ private:
   };
   disk_walk walking_;
   record_repair repair_;
-  /// Place of the last page that the comparison's walk over the disk was shown.
+  /// Place of the last page that the disk has shown to the comparison with the directory.
   std::uint64_t repair_after_ = 0;
 };
 

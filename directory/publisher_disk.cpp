@@ -19,10 +19,11 @@ bool is_same(const storage::resident_page& held, const link::stored_page& on_dis
 } // namespace
 
 /// Queues a record that says: this page is on disk only. The record gets a generation that no other
-/// record has, so that an owner knows the last word about a page whatever it missed before.
+/// record has, so that an owner that missed earlier records of the page can still tell that this
+/// one is the newest.
 void publisher::add_disk_record(const page_key& key, std::uint64_t checksum,
                                 std::uint32_t length_bytes) {
-  PEERCACHE_ASSERT(!pool_.find(key)); // A page in memory is the later news.
+  PEERCACHE_ASSERT(!pool_.find(key)); // While the page is in memory, its record says `memory`.
   add_disk_record(key, pool_.next_generation(), checksum, length_bytes);
 }
 
@@ -43,7 +44,8 @@ void publisher::drop_disk_records(const std::function<bool(const page_key&)>& is
   disk_records_.drop_if([&](const auto& record) { return is_gone(record.key); });
 }
 
-/// Orders that owners are told of the next chunk of disk records, unless a chunk is on its way.
+/// Orders messages that tell owners of the next chunk of disk records, unless a chunk is on its
+/// way.
 void publisher::publish_disk_records() {
   if (disk_records_.on_way() || !publishes())
     return;
@@ -83,7 +85,7 @@ void publisher::hear(of_disk_records& about, const reply& said, time_point /*now
 void publisher::walk_from(discovery::hash_ring before) {
   if (!options_.has_disk || !publishes())
     return;
-  // A walk that is replaced may not have reached pages with owners that `before` has as well. So
+  // A walk that is still active may not have reached pages whose owners are in `before` as well. So
   // the walk that replaces it takes every owner for new (an empty ring).
   walking_.before = walking_.active ? discovery::hash_ring{} : std::move(before);
   walking_.active = true;
@@ -104,7 +106,7 @@ void publisher::walk_on() {
         walk_disk{open(of_disk_walk{walking_.number}), walking_.after, options_.walk_pages});
 }
 
-/// Called only when a walk has failed because the disk is ending, whose pages need not be
+/// Called only when a walk has failed because the disk is shutting down: its pages need not be
 /// published.
 void publisher::hear(of_disk_walk& about, const reply& said, time_point /*now*/) {
   PEERCACHE_ASSERT(!said.came()); // The pages of a walk arrive by `walked`.
@@ -166,7 +168,8 @@ void publisher::stored(const std::string& pages) {
 void publisher::gone(std::uint64_t ticket, const std::string& keys) {
   std::vector<withdraw_record> records;
   std::unordered_set<page_key> left;
-  PEERCACHE_ASSERT(link::record_count<page_key>(keys)); // Packed by this node's disk.
+  // Well formed, since this node's own disk has packed the keys.
+  PEERCACHE_ASSERT(link::record_count<page_key>(keys));
   const auto count = link::record_count<page_key>(keys).value_or(0);
   for (std::size_t i = 0; i < count; ++i) {
     const auto key = link::record_at<page_key>(keys, i);

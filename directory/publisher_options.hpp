@@ -23,7 +23,8 @@ struct publisher_options {
   std::uint64_t mirrored_bytes_max = 0;
   bool has_disk = false;
   bool write_through = false; ///< Pages are written to disk as soon as they are put.
-  /// Options of the comparison; the constructor copies the node's identity there.
+  /// Options of the comparison with the directory; the publisher's constructor fills in the node's
+  /// identity.
   record_repair::options repair;
 
   std::size_t withdrawals_max = 1u << 18;
@@ -31,7 +32,7 @@ struct publisher_options {
   std::size_t chunk_pages = unpublished_pages::chunk_pages; ///< Pages of one message to an owner.
   /// Pages of the disk that one step of a walk looks at: at most half of `disk_records_max`.
   std::uint32_t walk_pages = 1024;
-  /// Granules of the pool that one step of the comparison looks at.
+  /// Granules of the pool that one step of the comparison with the directory looks at.
   std::uint32_t repair_granules = 16'384;
 };
 

@@ -115,7 +115,7 @@ void publisher::look_at(tag put) {
   const bool over = job.said.is_done();
   if (over)
     // Useless pages are dropped before the put is settled, so that their room is free when the
-    // caller hears of it.
+    // putting client hears of the result.
     finish(job);
   if (!job.decided && job.said.is_decided())
     decide(put, job);
@@ -124,7 +124,8 @@ void publisher::look_at(tag put) {
     puts_.erase(found);
 }
 
-/// Orders `settled` with the statuses by the answers so far. Pages that stay go to disk.
+/// Orders `settled`, with each page's status as the owners' answers so far decide it. Pages that
+/// stay go to disk.
 void publisher::decide(tag put, put_job& job) {
   PEERCACHE_ASSERT(!job.decided); // The client that put the pages hears of them once.
   job.decided = true;
@@ -233,7 +234,7 @@ std::string publisher::remove(const std::string& keys) {
     const auto page =
         pool_.remove(link::record_at<page_key>(keys, i), storage::bytes_after::zeroed);
     if (page) {
-      marks_.forget(page->slot); // The caller makes the disk remove its copy as well.
+      marks_.forget(page->slot); // The caller of `remove` makes the disk remove its copy as well.
       left({&*page, 1});
     }
     statuses.push_back(static_cast<char>(page ? page_status::hit : page_status::not_found));

@@ -7,7 +7,7 @@
 namespace peercache::directory {
 
 bool publisher::compare_on(time_point now) {
-  // News that is still on its way to the directory would show up as differences.
+  // Records that are still on their way to the directory would show up as differences.
   if (!publishes() || !unpublished_.empty() || !disk_records_.empty())
     return false;
   const auto next = repair_.tick(now, pool_.newest());
@@ -52,7 +52,8 @@ void publisher::compare_disk_pages(const std::string& pages, std::uint64_t last)
     if (!pool_.find(page.key))
       held.push_back({page.key, {0}, tier::disk, page.length_bytes, page.checksum});
   }
-  PEERCACHE_ASSERT(last == 0 || last != repair_after_); // A walk that stays never ends.
+  // A walk that stays in place would never end.
+  PEERCACHE_ASSERT(last == 0 || last != repair_after_);
   repair_after_ = last;
   repair_.walked(held, last != 0 ? 1 : 0);
 }

@@ -126,7 +126,8 @@ record_repair::action record_repair::compare_next() {
     phase_ = phase::idle;
     return nothing{};
   }
-  PEERCACHE_ASSERT(collected_.empty() && dead_.empty()); // No page of the previous owner is left.
+  // Nothing is left of the repair of the previous owner.
+  PEERCACHE_ASSERT(collected_.empty() && dead_.empty());
   owner_ = digests_.begin()->first;
   waiting_ = true;
   auto comparison = comparison_of(options_.inc, digests_.begin()->second);
@@ -152,9 +153,9 @@ void record_repair::compared(std::uint64_t differing_ranges) {
   begin_walk(phase::collect);
 }
 
-/// Chooses as many ranges as may be collected at once; the next pass begins with those that are
-/// left out. Some ranges differ for ever, because an owner takes only a limited number of locations
-/// of a key: such ranges must not keep other ranges from their turn.
+/// Chooses as many ranges as may be collected at once; the next pass with this owner begins with
+/// the first range left out. Some ranges differ for ever, because an owner takes only a limited
+/// number of locations of a key: such ranges must not keep other ranges from their turn.
 void record_repair::choose_ranges(std::uint64_t differing) {
   const auto& digest = digests_.at(owner_);
   const auto first = left_out_[owner_];
@@ -182,7 +183,8 @@ void record_repair::judge(const withdraw_record& record) {
   auto found = collected_.find(record.key);
   if (record.gen > collected_at_) {
     if (found != collected_.end())
-      collected_.erase(found); // The record is newer than the collection: nothing to repair.
+      // The owner's record is newer than the collected page: nothing to repair.
+      collected_.erase(found);
     return;
   }
   if (found == collected_.end()) {
@@ -191,7 +193,8 @@ void record_repair::judge(const withdraw_record& record) {
   }
   auto& held = found->second;
   if (held.where == tier::disk && record.where == tier::memory)
-    // The page went to disk: the same generation with `disk` is the later fact.
+    // The page left memory for disk. Of two records with one generation the one that says `disk` is
+    // newer, so the page is published with the record's generation.
     held.gen = record.gen;
   else if (held.where == tier::disk || record.gen >= held.gen)
     collected_.erase(found);

@@ -34,7 +34,8 @@ struct held_page {
 struct repair_totals {
   std::uint64_t passes = 0; ///< Passes that have compared all owners.
   std::uint64_t bytes = 0;  ///< Bytes sent and received by the comparison.
-  /// Ranges in which an owner had other facts than this node, added up over the owners.
+  /// Ranges in which an owner's records differed from what this node holds, added up over the
+  /// owners.
   std::uint64_t differing_ranges = 0;
   std::uint64_t published = 0; ///< Records published to an owner that lacked them.
   std::uint64_t withdrawn = 0; ///< Records withdrawn because their pages are gone.
@@ -100,17 +101,18 @@ public:
   explicit record_repair(const options& opts);
 
   /// Takes the ring and all owners in it. An unfinished pass is given up: pages that change owner
-  /// are being published anyway. The next pass comes sooner than usual, because a change of view is
-  /// when records are lost, for instance where a shard learns late that their owner was out for a
-  /// moment.
+  /// are being published anyway. The next pass comes sooner than usual, because records get lost at
+  /// changes of the view: for instance a shard that learns late that this node was out of the view
+  /// drops its records.
   void follow(const discovery::hash_ring& ring, std::vector<node_id> owners, time_point now);
 
-  /// Returns what to do now: `nothing` while an answer is awaited, or when time or budget forbid
-  /// more. @param newest the newest generation that was published so far
+  /// Returns the action to carry out now; `nothing` while an answer is awaited, before the next
+  /// pass is due, and while the budget is spent. @param newest the newest generation that was
+  /// published so far
   action tick(time_point now, generation newest);
 
-  /// The answer to `walk_pages`: some of the pages, and the place where the walk goes on (0: these
-  /// pages were the last).
+  /// Call with the answer to `walk_pages`: some of the pages, and the place where the walk goes on
+  /// (0: `pages` were the last).
   void walked(std::span<const held_page> pages, std::uint64_t next_place);
   void compared(std::uint64_t differing_ranges);
   void listed(std::string_view answer);

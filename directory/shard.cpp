@@ -210,7 +210,8 @@ std::size_t shard::set_members(std::span<const incarnation> members,
   for (std::size_t i = 0; i < stays.size(); ++i) {
     if (stays[i] || holders_[i].inc == incarnation{})
       continue;
-    PEERCACHE_ASSERT(holders_[i].records == 0); // Remaining records would become the next member's.
+    // A record left here would count as one of the member that gets this entry next.
+    PEERCACHE_ASSERT(holders_[i].records == 0);
     holder_indices_.erase(holders_[i].inc);
     holders_[i] = holder_entry{};
     holders_free_.push_back(static_cast<holder_index>(i));

@@ -17,7 +17,8 @@
 
 namespace peercache::directory {
 
-/// One byte per record in the answer to a publish batch; the numbers are part of the wire format.
+/// The result of publishing one record, a byte in the answer to a publish batch; the numbers are
+/// part of the wire format.
 enum class publish_outcome : std::uint8_t {
   accepted = 0, ///< Recorded, or recorded before with the same content.
   /// Nothing is stored: other members within reach have the page in memory, with this length (one
@@ -31,7 +32,7 @@ enum class publish_outcome : std::uint8_t {
   behind = 5,
 };
 
-/// One shard of the map from keys to locations.
+/// A shard of the map from keys to locations.
 ///
 /// A key has at most one location per incarnation, and at most `locations_per_key_max` in all,
 /// where memory displaces disk: a page in a pool is recorded, or its producer is told that enough
@@ -46,7 +47,7 @@ enum class publish_outcome : std::uint8_t {
 /// lack of memory throws.
 /// Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases while
 /// the location exists; 2. each record's incarnation is a member, or one that is gone and may come
-/// back (`follow`), whose records nobody sees; 3. a key in the index has a record.
+/// back (`follow`), whose records nobody sees; 3. every key in the index has a record.
 class shard {
 public:
   /// @param locations_max records beyond this number are refused
@@ -92,11 +93,12 @@ public:
   void set_out_of_reach(std::span<const incarnation> members);
 
   /// Forgets all keys for which `keep` is false; `keep` is called at least once per key. Returns
-  /// how many locations were forgotten.
+  /// the number of forgotten locations.
   std::size_t retain(const std::function<bool(const page_key&)>& keep);
 
-  /// Visits the records from place `from` on (0: the first), at most `places`; returns the place to
-  /// go on at, 0 at the end. A record that exists from the first call to the last is visited once.
+  /// Visits the records at up to `places` places from place `from` on (0: the first); returns the
+  /// place to go on at, 0 at the end. In a walk of several calls, a record that exists from the
+  /// first call to the last is visited once.
   std::uint32_t walk(std::uint32_t from, std::uint32_t places,
                      const std::function<void(const page_key&, const page_location&)>& show) const;
 
@@ -122,7 +124,7 @@ private:
   static constexpr std::size_t records_per_chunk = 4096;
   static_assert(limits::members_max * 2 < no_holder, "old and new members fit beside each other");
 
-  /// One location. The records of a key form a list, whose head is in the index.
+  /// A key's location at one holder. The records of a key form a list, whose head is in the index.
   struct alignas(64) record {
     page_key key;
     std::uint64_t gen;
@@ -136,7 +138,7 @@ private:
   };
   static_assert(sizeof(record) == 64);
 
-  /// One place of the index, which uses open addressing with linear probing; removal moves later
+  /// A place of the index, which uses open addressing with linear probing; removal moves later
   /// buckets back, so there are no tombstones.
   struct bucket {
     std::uint32_t hash; ///< The hash of the key; its top bits are the home position.

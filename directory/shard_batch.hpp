@@ -16,8 +16,8 @@ namespace peercache::directory {
 result<std::string> publish_batch(shard& target, std::string_view batch);
 
 /// Returns the answer while the publisher's view is later than the shard's: `behind` for every
-/// record. The views between may lack the pages' process; the shard would then forget the new
-/// records, and that process would not notice.
+/// record. A view between the two may lack the publishing process: the shard would forget the new
+/// records, and the process would not notice.
 std::string answer_from_behind(std::string_view publish_batch);
 
 /// Whether the shard does not own some key of the batch. False for a malformed batch.

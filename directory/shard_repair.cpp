@@ -61,7 +61,8 @@ std::string encode(const list_request& request) {
   append(bytes, request.ranges);
   append(bytes, request.place);
   append(bytes, std::uint32_t{0});
-  PEERCACHE_ASSERT(bytes.size() == list_request_bytes); // Shards refuse any other.
+  // Shards refuse list requests of any other size.
+  PEERCACHE_ASSERT(bytes.size() == list_request_bytes);
   return bytes;
 }
 

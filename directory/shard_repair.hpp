@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-/// The messages by which a producer finds out which facts about itself a shard has, little endian
-/// (`wire_version`):
+/// The messages by which a producer finds out which facts (records) of its own pages a shard has,
+/// little endian (`wire_version`):
 ///
 ///   comparison        offset bytes            list request        offset bytes
 ///     incarnation          0    16              incarnation            0    16

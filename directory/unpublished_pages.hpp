@@ -16,10 +16,10 @@
 
 namespace peercache::directory {
 
-/// Pages of which directory owners are still to be told: some owner has not acknowledged them, or
-/// they changed owner. Each owner has a queue, so that an owner that does not answer holds up no
-/// other owner; one more queue (`all_owners`) has the pages of which all of their owners have to be
-/// told. One chunk of each queue is on its way at a time.
+/// Pages that directory owners have still to be told of, because an owner has not acknowledged them
+/// or a new view gave them other owners. Each owner has a queue, so that an owner that does not
+/// answer holds up no other owner; one more queue (`all_owners`) has the pages of which all of
+/// their owners have to be told. One chunk of each queue is on its way at a time.
 ///
 /// Threads: none; the owner serializes.
 class unpublished_pages {
@@ -64,7 +64,8 @@ public:
              std::uint32_t replicas, const locate& where);
 
   struct outcome {
-    /// Copies to be dropped: nobody relies on them and nobody finds them.
+    /// Pages whose copies the caller drops: no other node relies on them, and no reader would find
+    /// them.
     std::vector<page> useless;
     /// Whether each owner has answered for each page of the chunk; if not, the caller tries again
     /// later, not at once.

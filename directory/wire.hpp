@@ -33,8 +33,8 @@
 ///
 /// Encoders append to a string that the caller reuses. Readers check everything: a batch whose size
 /// is not a multiple of its record's, that has more than `batch_pages_max` records, or a field out
-/// of its range is malformed. They take no memory, and `next` returns false at the end and at the
-/// first fault; `ok` tells the two apart. The string must outlive its reader.
+/// of its range is malformed. Readers allocate nothing; `next` returns false at the end and at the
+/// first fault, and `ok` tells the two apart. The string must outlive its reader.
 namespace peercache::directory {
 
 namespace wire {
@@ -42,7 +42,8 @@ inline constexpr std::size_t key_bytes = 32;
 inline constexpr std::size_t location_bytes = 52;
 inline constexpr std::size_t publish_record_bytes = key_bytes + location_bytes + 4;
 inline constexpr std::size_t withdraw_record_bytes = key_bytes + 16 + 8 + 8;
-/// Stands in an answer in place of a key's count of locations: other nodes own the key.
+/// The byte that stands in an answer in place of a key's count of locations when other nodes own
+/// the key.
 inline constexpr std::uint8_t not_mine = 0xff;
 inline constexpr std::size_t answer_bytes_max =
     limits::batch_pages_max * (1 + limits::locations_per_key_max * location_bytes);
@@ -64,7 +65,7 @@ struct publish_record {
   bool operator==(const publish_record&) const = default;
 };
 
-/// Says that the holder's location of the key is gone, with every older fact of it: up to this
+/// Says that the holder's location of the key is gone, as are all its older ones: those up to this
 /// generation, and within this generation up to this tier.
 struct withdraw_record {
   page_key key;

@@ -86,13 +86,14 @@ void http_connection::greet() {
     state_ = state::reading;
     receive();
   } else if (now == step::refused) {
-    if (errno == EPROTO) // Any other error is a peer that hung up, like a probe of the port.
+    if (errno == EPROTO) // With any other errno the peer has hung up, as a probe of the port does.
       refusal_ = socket_.refusal();
     state_ = state::over;
   }
 }
 
-/// Takes all that has come: no event tells of bytes that TLS has decrypted already.
+/// Receives until the socket has nothing more: poll(2) does not report bytes that TLS has decrypted
+/// already.
 void http_connection::receive() {
   std::array<char, 16384> piece;
   while (state_ == state::reading) {
@@ -112,8 +113,8 @@ void http_connection::receive() {
   }
 }
 
-/// A body that is too long, or a stranger's, is not awaited: the server refuses its request by the
-/// head.
+/// Returns 0, and so no body is awaited, where the server refuses the request by its head: a body
+/// that is too long, or, under `bodies::of_members`, a client without a member's certificate.
 std::size_t http_connection::body_bytes() const noexcept {
   if (!is_query(head()) || (taken_ == bodies::of_members && !is_known()))
     return 0;

@@ -10,8 +10,8 @@
 
 namespace peercache::metrics {
 
-/// One connection of the HTTP port, plain or under TLS: takes one request, its body only where the
-/// request is a query, then sends one answer, and ends.
+/// A connection of the HTTP port, plain or under TLS: takes one request (a body only with /query
+/// and /query_by_hash), then sends one answer, and ends.
 /// Never blocks: a client that says nothing or takes nothing holds up nobody else.
 /// Threads: none; the server's owner serializes. Ownership: closes its socket. Time: an argument.
 /// Errors: a broken connection goes to the state `over`, as does a connection that has ended well.
@@ -23,25 +23,27 @@ public:
     greeting, ///< The TLS handshake is under way.
     reading,  ///< The request is not complete.
     asked,    ///< The whole request has come, and waits for `answer`.
-    waiting,  ///< The answer is being made elsewhere.
+    waiting,  ///< Another thread makes the answer; `answer` will be called.
     sending,
-    ending, ///< All is sent; the client should close first, so that it gets every byte.
+    /// All is sent; the server waits for the client to close, so that the client gets every byte.
+    ending,
     over
   };
   struct patience {
     /// Time from the begin of the connection to the last byte of its request.
     std::chrono::milliseconds head{2000};
     std::chrono::milliseconds send{2000};  ///< How long the client may take no byte of the answer.
-    std::chrono::milliseconds query{3000}; ///< How long it may take to make an answer elsewhere.
+    std::chrono::milliseconds query{3000}; ///< Longest time in the state `waiting`.
   };
-  /// The clients whose bodies are awaited: all, or those that have shown a member's certificate.
+  /// The clients whose request bodies are received: all clients, or those that have shown a
+  /// member's certificate.
   enum class bodies : std::uint8_t { of_all, of_members };
 
   static constexpr std::size_t head_bytes_max = 16u << 10;
   /// The most bytes in the body of a query.
   static constexpr std::size_t body_bytes_max = 2u << 20;
 
-  /// Takes over a socket that was accepted, under TLS whose handshake has not begun, or plain.
+  /// Takes over an accepted socket: a plain one, or one under TLS whose handshake has not begun.
   http_connection(net::stream_socket socket, const patience& with, bodies taken, time_point now);
 
   /// Receives or sends the bytes that the socket takes now, without blocking. Returns the
@@ -55,26 +57,27 @@ public:
   }
   /// Notes that the answer comes later. The request's bytes are forgotten.
   void wait(time_point now);
-  /// Sends the answer. @pre `advance` said `asked`, or the connection waits, or it takes a body
+  /// Sends the answer. @pre the state is `asked` or `waiting`, or `is_taking_body()`
   void answer(std::string bytes, time_point now);
 
   state where() const noexcept { return state_; }
   /// Whether the body of a query is on its way: up to `body_bytes_max` bytes are held for it.
   bool is_taking_body() const noexcept { return state_ == state::reading && wanted_ != 0; }
   int fd() const noexcept { return socket_.fd(); }
-  /// Whether the client has shown a member's certificate. @pre TLS stands, if there is to be TLS
+  /// Whether the client has shown a member's certificate. @pre under TLS, the handshake is over
   bool is_known() const noexcept { return socket_.is_known(); }
   /// Why TLS has refused the client; empty when it has not.
   const std::string& refusal() const noexcept { return refusal_; }
   /// The events that the owner is to poll(2) the socket for.
   short events() const noexcept;
-  /// The time at which the connection is given up unless something happens before.
+  /// The time at which the owner closes the connection unless its state or this time changes
+  /// before.
   time_point until() const noexcept { return until_; }
 
 private:
   void greet();
   void receive();
-  /// How many bytes are awaited after a head that has come whole.
+  /// Bytes of the body to receive behind a complete head; 0: none.
   std::size_t body_bytes() const noexcept;
   void send(time_point now);
   void discard();
@@ -92,12 +95,11 @@ private:
   std::size_t sent_ = 0; ///< How many bytes of `out_` are sent.
 };
 
-/// Whether a request's head asks one of the two questions of routers, and so has a body that is
-/// read.
+/// Whether the head is of a router's query, POST /query or POST /query_by_hash, whose body is read.
 bool is_query(std::string_view head) noexcept;
 
-/// What the header Content-Length says in a request's head; 0 where it says nothing that can be
-/// read.
+/// The number in the header Content-Length of a request's head; 0 where the header is missing or
+/// not a number.
 std::size_t content_length_of(std::string_view head) noexcept;
 
 } // namespace peercache::metrics

@@ -12,8 +12,8 @@ namespace peercache::metrics {
 
 namespace {
 
-/// Lets the page run and show only files of this server, and nothing that stands in the page's own
-/// text.
+/// The header Content-Security-Policy: browsers run and show only files of this server, and no
+/// inline script or style.
 constexpr const char* content_policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -47,7 +47,7 @@ private:
   std::string_view rest_;
 };
 
-/// Whether the head of a request has more lines than a client of ours would send.
+/// Whether the head of a request has more header lines than the server takes.
 bool too_many_headers(std::string_view head) {
   std::size_t lines = 0;
   for (auto at = head.find("\r\n"); at != head.npos; at = head.find("\r\n", at + 2))
@@ -69,7 +69,8 @@ void serve_constant(httplib::Server& server, const char* path, const char* type,
   });
 }
 
-/// Serves a file of the page as it is stored, compressed: a client that takes no gzip is told so.
+/// Serves a file of the page as it is stored, compressed by gzip; a client that does not accept
+/// gzip gets status 406.
 void serve_asset(httplib::Server& server, const dashboard_asset& asset) {
   const auto path = std::regex_replace(std::string(asset.path), std::regex("\\."), "\\.");
   server.Get(path, [asset](const auto& request, auto& response) {
@@ -79,7 +80,7 @@ void serve_asset(httplib::Server& server, const dashboard_asset& asset) {
       return;
     }
     response.set_header("Content-Encoding", "gzip");
-    // The library does not compress once more what is provided piece by piece with a known length.
+    // With a content provider of known length cpp-httplib does not compress the file once more.
     response.set_content_provider(asset.gzipped.size(), std::string(asset.type) + "; charset=utf-8",
                                   [asset](std::size_t at, std::size_t length, auto& sink) {
                                     return sink.write(asset.gzipped.data() + at, length);
@@ -109,8 +110,8 @@ std::string request_handler::answer_to(std::string_view head, bool all) {
            "Connection: close\r\n\r\n";
   exchange one{head};
   bool closed = false;
-  // Debian 13's version of the library asks for the addresses of both sides, at which no handler
-  // looks.
+  // Debian 13's cpp-httplib takes the addresses of client and server as well; no handler looks at
+  // them.
   const auto process = [&](auto& self) {
     if constexpr (requires { self.process_request(one, true, closed, nullptr); })
       self.process_request(one, true, closed, nullptr);
@@ -121,8 +122,9 @@ std::string request_handler::answer_to(std::string_view head, bool all) {
   return std::move(one.answer);
 }
 
-/// Answers what is refused before any handler sees it: strangers, writes, and ranges, of which a
-/// short request can name so many that the answer has a thousand times the bytes of the whole.
+/// Answers requests that no handler may see: those of clients that may not see the path, methods
+/// that write, and ranges (by many ranges a short request can make the answer a thousand times as
+/// long as the file).
 httplib::Server::HandlerResponse request_handler::refuse(const httplib::Request& request,
                                                          httplib::Response& response) const {
   const bool ranges = request.has_header("Range");

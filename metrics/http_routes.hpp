@@ -10,7 +10,8 @@
 
 namespace peercache::metrics {
 
-/// Which of the two questions of routers a query asks. The connection has the query's body.
+/// A router's query that was taken: /query, or /query_by_hash (`by_hash`). The connection has the
+/// query's body.
 struct taken_query {
   bool by_hash = false;
 };
@@ -34,13 +35,13 @@ public:
   /// Adds all paths that the server has.
   void add_routes(http_content content);
 
-  /// Returns the answer to a request, from its head. Bodies never come here: the library would
-  /// unpack a compressed body without a limit, and takes only few bytes of a form's body.
+  /// Returns the answer to a request, from its head. The body is never passed to cpp-httplib, which
+  /// would unpack a compressed body without a limit, and takes only few bytes of a form's body.
   /// @param head the head of a request, with the empty line at its end
   /// @param all whether the client may see everything, or only the probes' paths
   std::string answer_to(std::string_view head, bool all);
-  /// Returns the query that the last request was, once; nothing for other requests. For a query,
-  /// the string that `answer_to` returned is not the answer.
+  /// Call after `answer_to`: if that request was a query, returns the query, and forgets it; the
+  /// string that `answer_to` returned is then not the answer. Nothing for other requests.
   std::optional<taken_query> take_query() { return std::exchange(query_, std::nullopt); }
 
 private:

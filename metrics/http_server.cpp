@@ -51,7 +51,7 @@ struct reply_box {
   }
 
 private:
-  /// Any thread puts answers in, so a lock is needed; held for the moves of a few strings.
+  /// Guards `answers_`, to which any thread adds; held only while a few strings are moved.
   std::mutex lock_;
   std::vector<std::pair<std::uint64_t, api_answer>> answers_;
 };
@@ -136,7 +136,7 @@ struct http_server::state {
   void make_room();
 };
 
-/// Waits until a socket can be read or written, or the time of a connection is over.
+/// Waits until a socket can be read or written, or until a connection's `until()`.
 bool http_server::state::wait(std::vector<pollfd>& polled) {
   polled.clear();
   const auto now = clock::now();

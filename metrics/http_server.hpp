@@ -28,12 +28,13 @@ struct api_answer {
   std::string json;
 };
 
-/// Gives the answer to a query to the server, from any thread, once; also when the server has
-/// ended. The query counts as open until then, or until all copies of the function are gone.
+/// Hands the answer to a query to the server. Call it once, from any thread, even after the server
+/// has ended. The query counts as open until the call, or until all copies of the function are
+/// gone.
 using http_reply = std::function<void(api_answer)>;
 
-/// The functions that make the answers. The server's thread calls them; each must return at once
-/// and must not throw, so they read a `published` value.
+/// The functions that make the server's answers. The server's thread calls them; each must return
+/// at once and must not throw, so most read a `published` value.
 struct http_content {
   std::function<std::string()> metrics_text;
   std::function<readiness()> node_readiness;

@@ -140,8 +140,8 @@ enum class metric_type : std::uint8_t { counter, gauge, histogram };
 /// "counter", "gauge", "histogram".
 std::string_view to_string(metric_type type) noexcept;
 
-/// One label of a metric: its name, and the words it may have, or no words when they are only
-/// known at run time (a peer's name).
+/// A label of a metric: its name, and the words it may have, or no words when they are only known
+/// at run time (a peer's name).
 struct label_info {
   std::string_view name;
   std::span<const std::string_view> words;
@@ -149,7 +149,7 @@ struct label_info {
 
 inline constexpr std::size_t labels_per_metric_max = 2;
 
-/// One row of the table.
+/// A row of `metric_table()`.
 struct metric_info {
   metric id;
   std::string_view name; ///< The scraped name, with the prefix `peercache_`.
@@ -157,7 +157,7 @@ struct metric_info {
   /// At most `labels_per_metric_max`. A histogram's labels have words that the table knows: each
   /// series of a histogram takes 15 KiB.
   std::span<const label_info> labels;
-  std::string_view help; ///< One sentence with its full stop.
+  std::string_view help; ///< A sentence with its full stop.
 };
 
 /// The one table that the registry, the documentation and the tests read.
@@ -166,7 +166,7 @@ std::span<const metric_info> metric_table() noexcept;
 
 const metric_info& info_of(metric id) noexcept;
 
-/// The metric of this scraped name; null when there is none.
+/// The metric whose scraped name this is; null when there is none.
 const metric_info* find_metric(std::string_view name) noexcept;
 
 /// The text of docs/metrics.md; `peercache_metrics_docs` writes it and a test compares it.

@@ -20,7 +20,8 @@ struct process_stat {
   std::uint64_t user_ticks = 0;
   std::uint64_t system_ticks = 0;
   std::uint64_t threads = 0;
-  std::uint64_t start_ticks = 0; ///< Since the machine's start.
+  /// Start of the process, in clock ticks since the machine's start.
+  std::uint64_t start_ticks = 0;
   std::uint64_t virtual_bytes = 0;
   std::uint64_t resident_pages = 0;
 };
@@ -33,7 +34,7 @@ std::optional<process_stat> read_stat(const std::string& folder) {
   if (name_end == std::string::npos)
     return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
-  constexpr int first = 3; // Number of the field behind the name.
+  constexpr int first = 3; // Number (from 1) of the first field behind the name.
   process_stat said;
   std::string field;
   for (int number = first; fields >> field; ++number) {
@@ -63,8 +64,9 @@ std::optional<std::uint64_t> open_files(const std::string& folder) {
   return count - 1; // The folder itself is open while its entries are counted.
 }
 
-/// When the machine started, in seconds since 1970. From the kernel's own number: a difference of
-/// two clocks would be another one at each scrape, and a changed start time means a restart.
+/// When the machine started, in seconds since 1970, as the kernel counts it. The difference of two
+/// clocks would vary from scrape to scrape, and Prometheus takes a changed start time for a
+/// restart.
 std::optional<double> machine_start() {
   std::ifstream file("/proc/stat");
   for (std::string line; std::getline(file, line);)

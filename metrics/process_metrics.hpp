@@ -15,8 +15,8 @@ struct process_metric {
   metric_type type = metric_type::gauge;
 };
 
-/// What the kernel says of this process, under the names that Prometheus' client libraries give
-/// these numbers (process_cpu_seconds_total and its like), so that common dashboards find them.
+/// The kernel's numbers about this process, under the names that Prometheus' client libraries give
+/// them (process_cpu_seconds_total and its like), so that common dashboards find them.
 /// Source: "Writing client libraries", section "Process metrics", of Prometheus' documentation.
 /// A number that cannot be read is left out.
 /// Threads: any.

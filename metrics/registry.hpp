@@ -14,7 +14,7 @@ namespace peercache::metrics {
 
 /// The current value of every metric of the table, and its text for a scrape.
 ///
-/// The registry is fed with samples that others count; it counts nothing itself.
+/// The registry only keeps samples that other code has counted.
 /// Threads: none; the owner (the metrics actor) serializes all calls.
 /// Time and I/O: none.
 /// Invariants:
@@ -29,7 +29,7 @@ public:
 
   registry();
 
-  /// Takes newer samples in; series that `now` does not have stay as they are.
+  /// Takes over the values of `now`; series that `now` does not have stay as they are.
   void take(const samples& now);
 
   /// The current value of one series; 0 for a series that was never set.
@@ -52,8 +52,8 @@ private:
 
   void preset(const metric_info& info);
   family& family_of(metric id) { return families_[static_cast<std::size_t>(id)]; }
-  /// The value under `key`, added when it is not there; null, and counted, when that would exceed
-  /// `series_max`.
+  /// The value under `key`, added when it is not there; null when the addition would exceed
+  /// `series_max`, which counts as a refused series.
   template <class Value>
   Value* room(std::map<series_key, Value>& all, const series_key& key);
   prometheus::MetricFamily to_prometheus(const metric_info& info) const;

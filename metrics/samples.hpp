@@ -38,14 +38,16 @@ series series_of(metric id, label_words words);
 bool may_have(const metric_info& info, const series& which) noexcept;
 
 /// Numbers by metric and label words, as of one moment: whoever counts fills in a value, and
-/// whoever shows numbers reads it by name. Nothing between the two knows which metrics there are.
+/// whoever shows numbers reads it by name. Code that only passes samples on does not know which
+/// metrics there are.
 ///
 /// Threads: none; a value. Units: those of `metric_table()`; latencies in nanoseconds.
 /// Errors: words that the metric cannot have, or a value for a histogram, are faults of ours and
 /// assert. Limit: a series beyond `series_max` is left out.
 class samples {
 public:
-  /// Room for six metrics of each peer that a process names, 1,024, and for all other metrics.
+  /// Room for six metrics of each of the 1,024 peers that a process may name, and for all other
+  /// metrics.
   static constexpr std::size_t series_max = std::size_t{1} << 14;
 
   /// Sets a metric's value. @pre the metric is a gauge or a counter, without labels where no words
@@ -74,7 +76,7 @@ public:
 
   /// The value; 0 for a series that is not there.
   double value(metric id, label_words words = {}) const;
-  /// The value as a whole number: for what counts things, or is 0 or 1.
+  /// The value as a whole number, for metrics that count things or are 0 or 1.
   std::uint64_t count(metric id, label_words words = {}) const;
   /// The value in milliseconds, where the metric's unit is the second.
   std::uint64_t milliseconds(metric id) const;

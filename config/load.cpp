@@ -61,8 +61,8 @@ private:
   void take_entry(const std::string& path, const toml_entry& entry);
   void take_unknown_variable(const std::string& variable);
   void set(const option& opt, result<option_value> value, origin from, const std::string& place);
-  /// If the text of option `name` is empty, replaces it by `text`, for which an empty text stands;
-  /// a default gets `why` as its origin.
+  /// If option `name` is an empty text, sets it to `text`, which is what an empty text means; if it
+  /// was the default, its origin becomes `why`.
   void fill(std::string_view name, const std::string& text, const char* why);
 
   loaded_config merged_;
@@ -117,9 +117,8 @@ void merger::take_file(const file_source& file) {
     take_entry(file.path, entry);
 }
 
-/// Returns the variables that `variable` was probably meant to be, for an error message: all
-/// variables that end with its words, since people forget the section; otherwise the variable with
-/// the nearest name.
+/// Returns, for an error message, the variables that a user probably meant by `variable`: all that
+/// end with its words, since people forget the section; otherwise the one with the nearest name.
 std::string meant_by(std::string_view variable) {
   const auto word = variable.substr(variable_prefix.size());
   // The names are compared without the prefix, which would make all variables near to each other.

@@ -32,7 +32,7 @@ struct sources {
   /// The whole environment; variables of other programs are skipped.
   std::map<std::string, std::string> environment;
   std::vector<given_flag> flags;
-  std::string host_name; ///< This host's name, the default of `node.name`.
+  std::string host_name; ///< Name of this host, the default of `node.name`.
 };
 
 enum class origin_kind : std::uint8_t { default_value, file, environment, flag };
@@ -40,8 +40,8 @@ enum class origin_kind : std::uint8_t { default_value, file, environment, flag }
 /// The place that an option's value comes from.
 struct origin {
   origin_kind kind = origin_kind::default_value;
-  /// "peercache.toml:3:1", "PEERCACHE_POOL_SIZE", "--pool-size"; for a default that is not the
-  /// option table's, the reason for it.
+  /// For example "peercache.toml:3:1", "PEERCACHE_POOL_SIZE" or "--pool-size"; for a default that
+  /// is not the option table's, the reason for it.
   std::string where;
 };
 
@@ -73,8 +73,8 @@ inline constexpr std::size_t config_file_bytes_max = 1u << 20;
 /// Errors: all faults at once, one line each: what is wrong, where, and what would be right. An
 /// unknown key of the file and an unknown PEERCACHE_* variable are faults. Variables that are not
 /// options: PEERCACHE_CONFIG (the path of the file), PEERCACHE_TEST_* (switches of test programs)
-/// and what Kubernetes sets for a service of our name (PEERCACHE_PORT=tcp://… and the like: one
-/// warning).
+/// and what Kubernetes sets for a service named "peercache" (PEERCACHE_PORT=tcp://… and the like:
+/// one warning).
 result<loaded_config> merge_sources(const sources& from);
 
 /// Merges the sources as `merge_sources` does, then checks options against each other

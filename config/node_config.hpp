@@ -80,7 +80,7 @@ struct host_port {
 /// Everything that can be configured, typed. `load` (config/load.hpp) fills the fields; their
 /// meanings, defaults and bounds stand in the option table (config/options.cpp) and in
 /// docs/configuration.md, and only there: a node_config that `load` did not make holds zeros.
-/// Threads: a value. Units: in the names; durations carry theirs.
+/// Threads: a value. Units: in the fields' names; a duration's type has its unit.
 struct node_config {
   struct node_section {
     std::string name;
@@ -111,7 +111,8 @@ struct node_config {
   tls_data_mode tls_data = tls_data_mode::handshake;
 
   struct discovery_section {
-    /// Nodes to join through; the first is the pinned head. Empty: a cluster of one.
+    /// Nodes to join through; the first is the pinned head, which is a master whenever it is a
+    /// member. Empty: a cluster of one.
     std::vector<host_port> seeds;
     std::uint32_t max_masters = 0;
     std::chrono::milliseconds heartbeat{};
@@ -187,7 +188,9 @@ struct node_config {
     std::uint64_t bucket_bytes = 0;
     std::uint32_t bucket_keys = 0;
     disk_policy policy = disk_policy::write_through;
-    std::uint64_t queue_bytes = 0; ///< As configured; the node uses at most a quarter of the pool.
+    /// Bytes of pages that wait to be written, as configured; the node uses at most a quarter of
+    /// the pool.
+    std::uint64_t queue_bytes = 0;
     std::uint32_t queue_depth = 0;
     std::uint64_t promote_bytes = 0;
     bool warm = false;
@@ -206,7 +209,7 @@ struct node_config {
     verify_mode verify_own_host = verify_mode::off;
     verify_mode verify_tcp = verify_mode::off;
     verify_mode verify_rdma = verify_mode::off;
-    /// With the mode `sample`, one page of this many has its checksum compared.
+    /// With the mode `sample`, a get compares the checksum of one page in this many.
     std::uint32_t verify_sample = 0;
     std::uint64_t location_cache_keys = 0;
     std::uint64_t unacknowledged_bytes_max = 0;

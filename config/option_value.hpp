@@ -21,10 +21,10 @@ enum class option_type : std::uint8_t {
   size,      ///< Bytes, written with a unit: "64GiB".
   duration,  ///< A time with its unit: "500ms"
   fraction,  ///< A number such as 0.02.
-  text,      ///< One word of printable ASCII, at most 255 bytes.
+  text,      ///< A word of printable ASCII, at most 255 bytes.
   endpoints, ///< A list of addresses "host:port".
   names,     ///< List of words as in `text`; a single word may stand without a list.
-  choice,    ///< One word of `option::choices`.
+  choice,    ///< A word of `option::choices`.
 };
 
 constexpr bool is_list(option_type type) noexcept {

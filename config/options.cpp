@@ -107,7 +107,8 @@ void add_pool(std::vector<option>& table) {
         .type = type::size,
         .default_value = gib,
         .min = mib,
-        .max = 8 * tib, // Half of what slots can reach: 32 bits number slots of 4 KiB.
+        // Half of what slots can reach: a slot's number has 32 bits, and a slot at least 4 KiB.
+        .max = 8 * tib,
         .meaning = "Memory for pages on this host.",
         .dev_default = 256 * mib,
         .store = into([](node_config & c) -> auto& { return c.pool.size_bytes; })},

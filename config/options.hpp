@@ -11,7 +11,7 @@
 
 namespace peercache::config {
 
-/// One configurable value. Everything that users see of an option is derived from this entry: its
+/// A configurable value. Everything that users see of an option is derived from this entry: its
 /// place in the configuration file, its environment variable, its flag, help, the generated file
 /// and the generated documentation.
 struct option {
@@ -24,9 +24,9 @@ struct option {
   option_value min{}, max{};
   /// The words that a choice may be; empty for other types.
   std::span<const std::string_view> choices{};
-  /// What the option is for, in one sentence; help and documents show it.
+  /// The option's purpose in one sentence; help and documents show it.
   std::string_view meaning;
-  /// What an empty value stands for; if this field is empty, an empty value is refused.
+  /// The meaning of an empty value; if this field is empty, an empty value is refused.
   std::string_view empty_means{};
   std::optional<option_value> dev_default{}; ///< The default while the option `dev` is true.
   void (*store)(node_config&,

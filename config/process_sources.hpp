@@ -23,7 +23,7 @@ result<sources> sources_of_process(const std::optional<std::string>& path);
 /// none of whose options depends on another one
 result<loaded_config> load_in_process(std::vector<given_flag> flags, bool whole_node);
 
-/// Reads a configuration file, at most one byte more than `config_file_bytes_max`, by which
+/// Reads a configuration file, up to `config_file_bytes_max` and one byte more, by which
 /// `merge_sources` sees that the file is too long.
 result<file_source> read_config_file(const std::string& path);
 

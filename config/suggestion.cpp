@@ -6,8 +6,8 @@
 namespace peercache::config {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the usual distance table are enough, since a swap of neighbours looks back two
-  // rows.
+  // Three rows of the dynamic-programming table are enough, since a swap of neighbours looks back
+  // two rows.
   std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j)
     last[j] = j;

@@ -10,7 +10,7 @@
 
 namespace peercache::config {
 
-/// One `key = value` of a TOML document.
+/// A `key = value` of a TOML document.
 struct toml_entry {
   /// The key as a dotted path; a part that itself has a dot in it stands in quotes.
   std::string name;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t dots_per_line_max = 8;
 
-/// What is wrong with a line that begins with a bracket; empty when nothing is.
+/// The fault of a line that begins with a bracket; empty when there is none.
 std::string_view header_fault(std::string_view header) {
   constexpr std::string_view key_starts =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-\"'";
@@ -44,7 +44,7 @@ bool may_begin_text(std::string_view line, std::size_t begin) {
 /// Judges the characters outside of texts and comments, one after the other.
 class character_check {
 public:
-  /// What is wrong with the next character; empty when nothing is.
+  /// The fault of the next character; empty when there is none.
   std::string_view fault(char c) {
     if (static_cast<unsigned char>(c) >= 0x80)
       return "only texts in quotation marks and comments may have characters that are not ASCII";

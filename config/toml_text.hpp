@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-// What is checked of a configuration file before the parser sees it.
+// Checks of a configuration file that run before toml++ parses it.
 namespace peercache::config {
 
 /// An error at a place of the file: "path:line:column: what".
@@ -14,8 +14,8 @@ error toml_fault(std::string_view path, std::size_t line, std::size_t column,
 
 /// Refuses text that no configuration needs and on which toml++ 3.3 aborts, overflows the stack or
 /// is undefined: section headers without a name, braces, names of many parts, lists in lists, texts
-/// of several lines, and bytes that are not ASCII outside of texts and comments. What passes is not
-/// always TOML: the parser judges that.
+/// of several lines, and bytes that are not ASCII outside of texts and comments. Text that passes
+/// may still not be TOML, which the parser finds.
 result<void> check_toml_text(std::string_view content, std::string_view path);
 
 } // namespace peercache::config

@@ -10,7 +10,7 @@
 namespace peercache::config {
 namespace {
 
-/// A text such as "64GiB" cut into its number and the unit behind it, in lower case.
+/// A text such as "64GiB", cut into its number and its unit in lower case.
 struct quantity {
   std::uint64_t number = 0;
   std::string unit;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t name_prefix_bytes_max = 64;
 
-/// Names an option with its value and origin, as faults begin: "`net.bind` is 0.0.0.0 (flag
-/// --net-bind)".
+/// Names an option with its value and origin, as the text of each fault begins: "`net.bind` is
+/// 0.0.0.0 (flag --net-bind)".
 std::string what(const loaded_config& loaded, std::string_view name) {
   const auto& entry = loaded.value_of(name);
   return '`' + std::string(name) + "` is " + value_text(*entry.opt, entry.value) + " (" +

@@ -3,7 +3,7 @@
 ///
 /// usage: peercache_copy_speed [--all-kernels] [rounds]
 /// Source and destination have 1 GiB each; pages are taken from both in a shuffled order, 32 to a
-/// batch. The contenders take turns batch group by batch group; the ratio is the median over rounds
+/// batch. The contenders take turns, a group of batches each; the ratio is the median over rounds
 /// of (time of memcpy) / (time of the contender) within a round.
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
@@ -109,7 +109,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Contenders store checksums in this variable, so that the compiler does not drop their
+/// Contenders that compute checksums store them in this variable, or the compiler would drop the
 /// computation.
 volatile std::uint64_t digests;
 

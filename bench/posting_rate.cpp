@@ -99,7 +99,7 @@ struct serving_host {
   std::unique_ptr<rdma::tcp_page_server> door;
 };
 
-/// One rail of the reading host, with the batches that keep it busy.
+/// A rail of the reading host, with the batches that keep it busy.
 struct reading_rail {
   reading_rail(std::uint32_t index, std::uint16_t port, bool payload_only,
                std::span<std::byte> memory, std::uint32_t page_bytes) {
@@ -178,7 +178,8 @@ totals totals_of(const std::vector<std::unique_ptr<reading_rail>>& all) {
   return sum;
 }
 
-/// Checks that every page ended, and with the expected status, so that nothing broke on the way.
+/// Checks that every page ended with the expected status; any other status means that something
+/// broke.
 void check(const std::vector<std::unique_ptr<reading_rail>>& all) {
   for (const auto& one : all)
     for (const auto& batch : one->batches)

@@ -106,8 +106,8 @@ result<big_memory> big_memory::map(std::size_t bytes, kind what) {
   auto* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (memory == MAP_FAILED)
     return system_error("cannot map memory for the measurement; try a smaller --memory");
-  // One byte of each page of memory is set to other than zero, since the kernel may map pages of
-  // zeros to one page of the machine.
+  // A byte of each page of memory is set to a value other than zero, since the kernel may map pages
+  // of zeros to one page of the machine.
   auto* data = static_cast<std::byte*>(memory);
   for (std::size_t i = 0; i < bytes; i += 4096)
     data[i] = std::byte{1};

@@ -10,8 +10,8 @@
 namespace peercache::bench {
 
 /// Memory far larger than the caches, every page of it touched. `shared` memory is of the kind that
-/// a pool is made of. Ownership: the destructor unmaps; moves pass the memory on. Errors: only from
-/// `map`.
+/// a pool is made of. Ownership: the destructor unmaps; a move passes the memory on. Errors: only
+/// `map` has any.
 class big_memory {
 public:
   enum class kind : std::uint8_t { anonymous, shared };

@@ -20,7 +20,7 @@ inline double seconds_between(clock::time_point from, clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// One round of an operation, or of its limit: what the round moved, and how long it took.
+/// A round of an operation, or of its limit: how much the round moved, and how long it took.
 struct round_sample {
   double units = 0; ///< Bytes or keys moved.
   double seconds = 0;
@@ -30,9 +30,9 @@ struct round_sample {
 };
 
 /// The rounds of an operation and of this machine's own limit for the same work, measured in turns,
-/// so that a change of the machine's speed meets both. Each figure is the median over the rounds,
-/// and the ratio is the median of the rounds' ratios. Threads: one. Allocates when samples are
-/// added.
+/// so that a change of the machine's speed meets operation and limit alike. Each figure is the
+/// median over the rounds, and the ratio is the median of the rounds' ratios. Threads: one.
+/// Allocates when samples are added.
 class interleaved_rounds {
 public:
   void add(round_sample operation, round_sample limit);

@@ -1,10 +1,10 @@
 // How fast is the TCP data plane, beside a raw socket between the same two processes?
 //
 // A child process serves 1 MiB and 64 KiB pages from pool-like shared memory with a
-// tcp_page_server, and plain bytes with send(2). This process reads both into memory far larger
-// than the caches, in turns. One line per contestant. For streams the rate is the median over the
-// rounds, and the ratio the median of the rounds' ratios; for single pages the ratio is that of the
-// median times.
+// tcp_page_server, and plain bytes with send(2). This process reads pages and plain bytes in turns,
+// into memory far larger than the caches. One line per contestant. For streams the rate is the
+// median over the rounds, and the ratio the median of the rounds' ratios; for single pages the
+// ratio is that of the median times.
 
 #include "common/assert.hpp"
 #include "common/checksum.hpp"
@@ -191,7 +191,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// One contestant's median rate, and the median over the rounds of its ratio to the first
+/// A contestant's median rate, and the median over the rounds of its ratio to the first
 /// contestant's rate in the same round: other load of the machine changes slowly, and so slows both
 /// contestants of a round.
 struct score {

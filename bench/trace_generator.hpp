@@ -19,8 +19,8 @@ struct trace_generator_options {
 
 /// Generates a trace of conversations with several turns. Every prompt begins with the same system
 /// page. A new conversation adds pages of its own, or now and then branches off an earlier one;
-/// each further turn repeats the prompt so far, of which the last, half-filled page has changed,
-/// and adds some. The same options give the same trace.
+/// each further turn repeats the prompt so far, except for its last, half-filled page, and adds
+/// pages. The same options give the same trace.
 std::vector<trace_request> generate_trace(const trace_generator_options& options);
 
 } // namespace peercache::bench

@@ -12,8 +12,8 @@
 /// no clock, no thread. Threads: any. Errors: as `result`, with the number of the line.
 namespace peercache::bench {
 
-/// One request: its prompt as pages of 512 tokens. Equal page ids mean an equal prefix up to the
-/// end of that page.
+/// A request: its prompt as pages of 512 tokens. Equal page ids mean an equal prefix up to the end
+/// of that page.
 struct trace_request {
   std::uint64_t timestamp_ms = 0; ///< Milliseconds since the trace began.
   std::uint32_t input_length_tokens = 0;
@@ -45,8 +45,9 @@ struct hit_count {
   }
 };
 
-/// Counts the hits of one cache of `capacity_pages` for all requests that evicts the least recently
-/// used page. Missing pages are inserted; the pages of a request are touched from last to first.
+/// Counts the hits of one cache that serves all requests, holds `capacity_pages` pages and evicts
+/// the least recently used one. Missing pages are inserted; the pages of a request are touched from
+/// last to first.
 /// @pre `capacity_pages` > 0
 hit_count simulate_global_lru(const std::vector<trace_request>& requests,
                               std::size_t capacity_pages);

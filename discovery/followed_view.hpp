@@ -8,9 +8,9 @@ namespace peercache::discovery {
 
 /// Decides which view a client follows: the newest that it hears of, unless the cluster has lost
 /// that view. A shard may have told the client of a view whose members ended before any other node
-/// had it. The process that made such a view is out of reach, and is not a member of the older view
-/// that the node of the client's host holds on to. Without both signs the node of the client's host
-/// only lags behind.
+/// had it. A view counts as lost when the process that made it is out of reach, and is not a member
+/// of the older view that the node of the client's host holds on to. Unless both are true, the node
+/// of the client's host only lags behind.
 ///
 /// Threads: none; time is an argument.
 class followed_view {

@@ -40,7 +40,7 @@ hash_ring::parts::parts(std::span<const member> all) {
 
 void hash_ring::parts::place_members(const parts* before) {
   constexpr auto gone = std::numeric_limits<std::uint32_t>::max();
-  // Both lists of members are sorted by id.
+  // The members of this ring and of `before` are sorted by id.
   std::vector<std::uint32_t> index_now(before ? before->members.size() : 0, gone);
   std::vector<point> fresh;
   std::size_t old = 0;

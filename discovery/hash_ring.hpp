@@ -21,7 +21,7 @@ namespace peercache::discovery {
 /// all copies.
 class hash_ring {
 public:
-  /// How large a part of all keys one member owns.
+  /// How large a part of all keys a member owns.
   struct share {
     node_id id;
     double first = 0;  ///< Share of all keys whose first owner is this member; 1: all keys.
@@ -86,7 +86,8 @@ private:
     std::vector<entry> members;
     std::vector<point> points; ///< The virtual nodes of all members, sorted.
     /// For each value of a position's top bits, the index of the first point at or behind that
-    /// value: so a look-up takes about one step instead of a binary search (160 points per member).
+    /// value: a look-up then takes about one step instead of a binary search over 160 points per
+    /// member.
     std::vector<std::uint32_t> first_points;
     std::uint32_t top_shift = 63;
   };

@@ -13,8 +13,8 @@ public:
 
   /// Whether `number` is at most `jump_max` above `known` and all numbers seen before. A larger
   /// number is refused, but raises the limit for the next one by `jump_max`: so a node that was
-  /// told of a large jump and a node that was not agree again after some packets, while the end of
-  /// the number range is trillions of packets away.
+  /// told of a large jump and a node that was not accept the same numbers again after some packets.
+  /// To reach the end of the number range takes trillions of packets.
   bool admits(std::uint64_t number, std::uint64_t known) noexcept {
     seen_ = std::max(seen_, known);
     const auto most = seen_ + jump_max;

@@ -15,7 +15,7 @@ using duration = std::chrono::steady_clock::duration;
 /// The times at which each member was last heard of.
 ///
 /// Threads: none; the owner serializes. Time is an argument.
-/// Invariant: no time in here is later than the latest `now` given.
+/// Invariant: no stored time is later than the latest `now` given.
 class liveness {
 public:
   /// @param expiry      A member that was not heard of for longer than this is silent.
@@ -30,7 +30,7 @@ public:
   void heard(const incarnation& inc, time_point now);
   /// Notes that the member's connection broke: the member has `lost_expiry` to be heard again.
   void lost(const incarnation& inc, time_point now);
-  /// Notes that the member is gone: the member counts as silent until it is heard again.
+  /// Notes that the member is gone: it counts as silent at once, until it is heard again.
   void declare_dead(const incarnation& inc);
   /// Notes that this process itself stood still for `gap`, so that no member is blamed for not
   /// being heard meanwhile.

@@ -10,8 +10,8 @@ namespace peercache::discovery {
 
 namespace {
 
-/// When this process stood still for this many heartbeats, it does not judge others by the time
-/// that it missed.
+/// After this process stood still for this many heartbeats, it blames no member for silence in that
+/// time.
 constexpr int pause_heartbeats = 2;
 /// A member whose connection broke is expelled after this many heartbeats without a sign of life:
 /// one heartbeat may be missed, and one may be under way.
@@ -158,10 +158,10 @@ void membership::handle(const heartbeat_answer_packet& p) {
   if (p.newer) {
     consider(*p.newer);
     if (p.known > newest_.stamp()) {
-      // The sender's view came with the answer, and the sender's stamp is still newer than this
-      // node's newest view: so this node has just ignored that view as a fragment. The sender lives
-      // in the fragment and no longer has a vote here. Without that vote this node may not be able
-      // to ignore the fragment, so it considers the view again.
+      // The sender's view came with the answer, and its stamp is still newer than this node's
+      // newest view: this node has just ignored it as a fragment. So the sender lives in the
+      // fragment, and does not vote in this node's view. Without that vote this node may have to
+      // take the fragment, so it considers the view again.
       elsewhere_.insert(p.inc);
       consider(*p.newer);
     }
@@ -194,8 +194,8 @@ void membership::notice_own_pause(time_point now) {
   survey_.reset();
 }
 
-/// Whether term and version of `stamp` are not too far above those known here. Both grow by little
-/// at each change, and a number near the maximum would leave none for later changes.
+/// Whether term and version of `stamp` are not too far above those that this node knows. Both grow
+/// by little at each change, and a number near the maximum would leave none for later changes.
 bool membership::is_credible(const view_stamp& stamp) {
   const bool term = terms_.admits(stamp.term, std::max(newest_.term, term_seen_));
   return versions_.admits(stamp.version, newest_.version) && term;
@@ -236,8 +236,8 @@ void membership::consider(const view& received) {
   if (phase_ == phase::joined)
     phase_ = phase::rejoining;
   survey_.reset();
-  // The cluster of the newer view gets the time to answer before this node carries on or founds
-  // alone.
+  // The members of the newer view get time to answer before this node goes on from its own view or
+  // founds a cluster.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);
   stand_in_after(options_.heartbeat);
@@ -245,8 +245,7 @@ void membership::consider(const view& received) {
 }
 
 /// Sends the newest view to the members that it leaves out together with this master. Those members
-/// send heartbeats to this master; now they need not wait for its answers to learn that they are
-/// out.
+/// send heartbeats to this master; by this message they learn at once that they are out.
 void membership::tell_who_is_out_as_well() {
   for (const auto& m : view_.members)
     if (m.inc != self_.inc && newest_.find(m.id) == nullptr)
@@ -277,8 +276,8 @@ void membership::succeed_own_view(const view& latest, bool was_master) {
     for (const auto& m : view_.members)
       if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
         liveness_.heard(m.inc, now_);
-  // `latest` may have been made before members in `leavers_` said that they leave, so they count as
-  // dead in it too.
+  // `latest` may still have members that have said since that they leave (`leavers_`): such members
+  // count as dead.
   for (const auto& [inc, said_at] : leavers_)
     liveness_.declare_dead(inc);
   declare_replaced_dead();
@@ -331,7 +330,8 @@ void membership::ask_for_own_state() {
 }
 
 void membership::send_heartbeats() {
-  PEERCACHE_ASSERT(!view_.members.empty()); // Whoever has joined stays in some view.
+  // A node that has joined always has a view with itself in it.
+  PEERCACHE_ASSERT(!view_.members.empty());
   heartbeat_packet p{control_endpoint(self_), self_.inc, newest_.stamp()};
   for (const auto& name : view_.masters)
     if (name != self_.name)
@@ -339,8 +339,8 @@ void membership::send_heartbeats() {
   const bool alone = isolated(now_);
   if (leads() || alone)
     greet_seeds(p);
-  // No master answers, perhaps because all were replaced unnoticed: this node asks the other
-  // members, one with each heartbeat.
+  // No master answers, perhaps because all were replaced and this node has not heard of it: this
+  // node asks the other members, one with each heartbeat.
   if (alone) {
     const auto& other = view_.members[probe_next_++ % view_.members.size()];
     if (other.inc != self_.inc && !view_.is_master(other.name))

@@ -20,14 +20,15 @@
 
 namespace peercache::discovery {
 
-/// Action: carry `body` to the node at `to`, best effort. The protocol makes good for a lost
-/// packet, and a slow peer holds up nobody.
+/// Action: carry `body` to the node at `to`, best effort. The protocol repeats what a lost packet
+/// said, and must not be held up by a slow peer.
 struct send_packet {
   endpoint to;
   packet body;
 };
 
-/// Action: `latest` is the cluster from now on. The view always contains this node's incarnation.
+/// Action: `latest` is the cluster's view from now on. The view always contains this node's
+/// incarnation.
 struct adopt_view {
   view latest;
 };
@@ -146,13 +147,13 @@ public:
   /// Sets whether this node drains, that is, owns no keys. The leader makes the view that says so;
   /// until that view comes, this node asks for it with every heartbeat.
   std::vector<action> set_draining(bool draining, time_point now);
-  /// Takes the address `to` for the seed that was known as `from` so far. While this node looks for
-  /// a cluster, it founds none before the seed has had the time to answer.
-  /// @param all_known whether no other seed lacks its address: `membership_options::patience` is
-  /// over then
+  /// Replaces the address `from` of a seed by `to`. While this node looks for a cluster, it founds
+  /// none before the seed has had the time to answer.
+  /// @param all_known whether the addresses of all other seeds are known: this ends
+  /// `membership_options::patience`
   void correct_seed(const endpoint& from, const endpoint& to, bool all_known, time_point now);
-  /// Lets the cluster's next view no longer say that the member `name` is gone. Nothing happens
-  /// where this node does not lead, or no member of this name is gone.
+  /// Removes the member `name` from the gone members that the cluster's next view lists. Does
+  /// nothing if this node does not lead, or no member of this name is gone.
   std::vector<action> forget(std::string_view name, time_point now);
   /// Makes this node leave the cluster: until `may_end` the node tells the masters that it leaves,
   /// and otherwise only votes.
@@ -164,7 +165,7 @@ public:
   /// not called.
   bool may_end(time_point now) const;
 
-  /// The newest view that this process heard of, with this node in it or without.
+  /// The newest view that this process has heard of; this node may not be in it.
   const view& newest() const noexcept { return newest_; }
   /// The last view adopted; term 0 before the first one. While rejoining: the newest view with this
   /// process inside, which may be one that this process only fell back to (`stand_on`) and that
@@ -174,12 +175,12 @@ public:
   phase state() const noexcept { return phase_; }
   bool leads() const noexcept;
   bool is_master() const noexcept;
-  /// Whether no master of the view (this node included) has been heard of for an expiry: then the
-  /// view may be old.
+  /// Whether no master of the view (counting this node) has been heard of for an expiry: the view
+  /// may then be out of date.
   bool isolated(time_point now) const;
-  /// Whether the view has three or more masters and fewer than a majority of them (this node
-  /// included) answer this node: as far as this master sees, the view cannot change until there is
-  /// a fragment.
+  /// Whether the view has three or more masters of which fewer than a majority (counting this node)
+  /// answer this node. As far as this node sees, the view then cannot change until there is a
+  /// fragment.
   bool frozen(time_point now) const;
 
 private:
@@ -328,7 +329,8 @@ private:
   time_point found_at_;    ///< When the pinned head stops asking and founds a cluster.
   /// The newest view that another node said it knows, while this node is looking.
   view_stamp heard_of_;
-  time_point told_by_; ///< Until when to wait for somebody to tell the view `heard_of_`.
+  /// Until this time the pinned head waits for somebody to send it the view `heard_of_`.
+  time_point told_by_;
   time_point left_at_;
   time_point rejoining_since_;  ///< When rejoining began, or the newer cluster was last heard of.
   time_point cluster_heard_at_; ///< When a member of the newest view was last heard of.
@@ -345,7 +347,7 @@ private:
   jump_guard terms_;
   jump_guard versions_;
   bool change_is_due_ = false; ///< Whether something happened that may call for another view.
-  /// Whether the latest event only said that another member lives.
+  /// Whether the latest event told no more than that another member lives.
   bool only_heard_ = false;
 
   // Fields that only masters use, except where noted.
@@ -364,14 +366,16 @@ private:
   std::map<incarnation, time_point> leavers_;
   /// Names of gone members that the next view no longer lists in `gone`.
   std::set<std::string, std::less<>> forgotten_;
-  std::optional<voting_round> round_; ///< The voting attempt that this process makes now.
-  time_point next_round_at_;          ///< Before this time this process begins no attempt.
+  /// The attempt to make the next view that this process is making; empty: none.
+  std::optional<voting_round> round_;
+  time_point next_round_at_;    ///< Before this time this process begins no attempt.
   time_point ask_again_at_;     ///< When masters that have not granted their votes are asked again.
   time_point stand_in_at_;      ///< When this process may act for the master whose name it has.
   std::uint64_t term_seen_ = 0; ///< The highest term of any attempt that this process heard of.
   /// The highest view version that this process proposed to others.
   std::uint64_t version_proposed_ = 0;
-  view_stamp led_;    ///< The base view for which the leader's free first attempt was used.
+  /// The base view for which this leader has used its first attempt, which needs no promises.
+  view_stamp led_;
   vote_memory votes_; ///< This process's votes about the view after `view_`.
   /// Votes about the view after one that this process never lived in, by the stamp of that earlier
   /// view; only the 16 with the newest stamps are kept.

@@ -34,8 +34,8 @@ void append_in_order(std::vector<member>& order, const view& of) {
 
 } // namespace
 
-/// Counts the masters of this node's view that answer, and the processes that answer in a master's
-/// place.
+/// Counts the masters of this node's view that answer, and the other processes that answer at a
+/// master's address.
 membership::masters_heard membership::hear_masters(time_point now) const {
   masters_heard heard;
   for (const auto& name : view_.masters) {
@@ -97,8 +97,8 @@ void membership::survey_if_cut_off() {
   commit(fragment_of(with_applicants(std::move(left))));
 }
 
-/// A fragment with `members`: newer than the newest known view, older than any view that the
-/// masters of that view make.
+/// Makes a fragment with `members`: newer than the newest known view, and older than any view that
+/// the masters of the newest known view make.
 view membership::fragment_of(std::vector<member> members) const {
   auto made = next_view(newest_.term, std::move(members));
   made.term = newest_.term;
@@ -125,8 +125,8 @@ bool membership::is_whole_with(const std::vector<member>& members) const {
 /// Whether `received` is a fragment of the view in which this node and a majority of its masters
 /// live: this node ignores such a fragment, and the majority's next view is newer. A majority that
 /// needs successors' votes may make no next view: successors that have learnt of the fragment, in
-/// which they are not masters, vote for nobody and wait to be taken in; so then the fragment is not
-/// ignored.
+/// which they are not masters, vote for nobody and wait to be taken in; with such a majority this
+/// function returns false.
 bool membership::is_to_be_outbid(const view& received) const {
   return received.fragment() && !view_.fragment() && received.term == view_.term &&
          phase_ == phase::joined && guard_on(guard::fragment) &&

@@ -1,4 +1,4 @@
-// What views say of members that are gone: whoever proposes a view says who is gone since the
+// The lists of gone members in views: the process that proposes a view says who is gone since the
 // previous view, and why.
 
 #include "common/limits.hpp"
@@ -19,7 +19,7 @@ std::vector<action> membership::forget(std::string_view name, time_point now) {
   return take_actions();
 }
 
-/// Whether this node's view remembers a gone member that has to be forgotten.
+/// Whether this node's view lists a gone member that an operator has told this node to forget.
 bool membership::forgets_some() const {
   return std::any_of(view_.gone.begin(), view_.gone.end(),
                      [this](const departed& each) { return forgotten_.count(each.name) > 0; });
@@ -43,7 +43,7 @@ std::vector<departed> membership::gone_after(const view& next) const {
   return gone;
 }
 
-/// Why the member `who` of the base view is left out of the next one. A successor of a gone master
+/// Why the member `who` of the base view is left out of the next view. A successor of a gone master
 /// hears no members; it knows only which masters were replaced.
 departure membership::why_gone(const member& who) const {
   if (round_ && round_->succeeded(who.id))

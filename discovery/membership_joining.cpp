@@ -10,8 +10,8 @@
 
 namespace peercache::discovery {
 
-/// Addresses of everyone who might lead or know who does: masters of the newest view and of this
-/// node's view, and the seeds.
+/// Addresses of all nodes that might lead the cluster or know the leader: masters of the newest
+/// view and of this node's view, and the seeds.
 std::vector<endpoint> membership::who_may_lead() const {
   std::vector<endpoint> all = options_.seeds;
   for (const auto* source : {&newest_, &view_})
@@ -34,8 +34,8 @@ void membership::handle(const join_packet& p) {
     return;
   hear_of(p.known);
   if (p.known > newest_.stamp()) {
-    // The joining node knows a newer view than this one: an answer with this node's older stamp
-    // makes the joining node send its view.
+    // The joining node knows a newer view than this node: an answer with this node's older stamp
+    // makes the joining node send that view.
     send(control_endpoint(p.who), answer_to_heartbeat());
     return;
   }
@@ -46,7 +46,7 @@ void membership::handle(const join_packet& p) {
   }
   if (p.was_member && newest_.find(p.who.inc) == nullptr && p.known != newest_.stamp()) {
     // A former member may not know yet that it was expelled. It gets the newest view instead of
-    // being taken in: the member must empty its shard before it joins.
+    // being taken in, because it must empty its shard before it joins.
     send(control_endpoint(p.who), view_packet{newest_});
     return;
   }
@@ -54,8 +54,8 @@ void membership::handle(const join_packet& p) {
   if (known != nullptr && replaces(asks, *known))
     liveness_.declare_dead(known->inc);
   if (phase_ != phase::joined) {
-    // This process may have to make the next view itself: it then takes in the nodes that it kept
-    // waiting.
+    // A process that has not joined may have to make the next view itself; it then takes in the
+    // nodes that asked meanwhile.
     joining_.insert_or_assign(p.who.id, asks);
     change_is_due_ = true;
   }
@@ -98,8 +98,8 @@ void membership::declare_replaced_dead() {
       liveness_.declare_dead(known->inc);
 }
 
-/// Whether the newest view has one or two masters and all of them were replaced: then nobody makes
-/// the view after it. Also true when this process knows no view.
+/// Whether the newest view has one or two masters and all of them were replaced: nobody will then
+/// make a next view. Also true when this process knows no view.
 bool membership::newest_is_orphaned() const {
   if (votes_needed(newest_.masters.size()) > 1)
     return false;
@@ -137,8 +137,8 @@ void membership::handle(const refused_packet& p) {
   if (phase_ == phase::joined)
     return;
   cluster_heard_at_ = now_;
-  // Somebody leads the cluster that refuses this node, so there is no reason yet to take over or to
-  // found.
+  // Somebody leads the cluster that refuses this node, so this node does not yet take over or found
+  // a cluster.
   rejoining_since_ = now_;
   found_at_ = std::max(found_at_, now_ + options_.expiry);
   stand_in_at_ = now_ + options_.expiry / 2;
@@ -164,7 +164,8 @@ std::optional<refused_packet> membership::reason_to_refuse(const member& who) co
     return refused_packet{refusal::name_taken,
                           "its node id is that of '" + known->name + "': choose another node name"};
   // A node that looks for a cluster hears no members, so it cannot tell that a member on another
-  // host is gone. A node hears no heartbeats of its own either, so its own silence says nothing.
+  // host is gone. A node gets no heartbeats from itself either, so the member that it is itself
+  // always counts as living.
   const bool may_live =
       known->inc == self_.inc || (phase_ == phase::looking && known->host != who.host);
   if (known->inc == who.inc || (liveness_.silent(known->inc, now_) && !may_live))
@@ -193,8 +194,8 @@ void membership::forward(const join_packet& p) {
     send(control_endpoint(*master), std::move(onward));
     return;
   }
-  // A process that may act for a master or go on from an older view gets no refusal: a refusal
-  // would make it wait instead of acting.
+  // A joining process that was a member, or has a master's name, may have to make the next view
+  // itself: it gets no refusal, which would make it wait.
   if (!p.was_member && !newest_.is_master(p.who.name))
     send(control_endpoint(p.who),
          refused_packet{refusal::no_majority,
@@ -203,7 +204,7 @@ void membership::forward(const join_packet& p) {
                             "them"});
 }
 
-/// Notes that somebody knows a newer view than this node, and is about to send it.
+/// Notes that another node knows a newer view, which it is about to send.
 void membership::hear_of(const view_stamp& known) {
   if (phase_ != phase::looking || known <= newest_.stamp())
     return;
@@ -211,11 +212,11 @@ void membership::hear_of(const view_stamp& known) {
   told_by_ = now_ + 2 * options_.heartbeat;
 }
 
-/// Founds a cluster, if this node is the pinned head and found none when it asked around. If the
-/// head has heard of a cluster that cannot take it in because all masters are dead, the new view's
-/// term is above that cluster's, so its members join here. A cluster of three masters or more can
-/// only be ended by a majority of them: then the head makes a fragment once it no longer hears
-/// anybody of that cluster.
+/// Founds a cluster, if this node is the pinned head and the seeds that it asked told of none. If
+/// the head has heard of a cluster that cannot take it in because all masters are dead, the new
+/// view's term is above that cluster's, so its members join here. A cluster of three masters or
+/// more can only be ended by a majority of them: of such a cluster the head makes a fragment once
+/// it no longer hears anybody of the cluster.
 void membership::found_if_due() {
   if (!founds_)
     return;
@@ -232,8 +233,7 @@ void membership::found_if_due() {
     commit(next_view(newest_.term + 1, with_applicants({self_})));
 }
 
-/// The head founds no cluster before the seed, which nobody could ask so far, had the time to
-/// answer.
+/// The pinned head founds no cluster before the seed at its new address has had time to answer.
 void membership::correct_seed(const endpoint& from, const endpoint& to, bool all_known,
                               time_point now) {
   std::replace(options_.seeds.begin(), options_.seeds.end(), from, to);
@@ -265,8 +265,8 @@ void membership::note_sign_of_life(const incarnation& who) {
     cluster_heard_at_ = now_;
 }
 
-/// Whether all other seeds ask this node to take them in: then none of the seeds led a cluster when
-/// it asked.
+/// Whether all other seeds have asked this node to take them in, and so did not lead a cluster
+/// then.
 bool membership::all_seeds_ask() const {
   return std::all_of(options_.seeds.begin(), options_.seeds.end(), [this](const endpoint& seed) {
     return seed == control_endpoint(self_) ||

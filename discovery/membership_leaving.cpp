@@ -74,8 +74,7 @@ std::vector<action> membership::tick_after_leaving() {
   return take_actions();
 }
 
-/// Sends a leave packet to everybody who may lead, including nodes that were only asked to take
-/// this process in.
+/// Sends a leave packet to everybody who may lead, including the seeds, which may not be members.
 void membership::tell_of_leaving() {
   for (auto& target : who_may_lead())
     send(std::move(target), leave_packet{self_.inc});

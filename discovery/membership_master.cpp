@@ -32,7 +32,7 @@ std::vector<std::string> choose_masters(const std::vector<member>& members, cons
   return names;
 }
 
-/// Looks whether the cluster needs another view, and makes that view or starts a vote on it.
+/// If the cluster needs another view and this node should make it, makes it or starts a vote on it.
 void membership::pursue() {
   if (round_ && now_ - round_->since() >= options_.expiry / 2)
     end_round(duration::zero());
@@ -60,8 +60,8 @@ bool membership::may_propose() const {
     return closes_the_door();
   if (acts_as_successor())
     return stands_in() && now_ >= stand_in_at_;
-  // This rejoining node waits for the makers of the newer view to take it in. When they do not in
-  // time, or all of them were replaced, it goes on from its own view, with a term above the newer
+  // A rejoining node waits for the masters of the newer view to take it in. If they do not in time,
+  // or all of them were replaced, the node goes on from its own view, with a term above the newer
   // view's.
   bool time_is_up = now_ - rejoining_since_ > 2 * options_.expiry || newest_is_orphaned();
   return (phase_ == phase::joined || time_is_up) && first_living_master();
@@ -103,10 +103,9 @@ std::vector<member> membership::wanted_members() const {
   return with_applicants(std::move(members));
 }
 
-/// The view after the base view, with `members`. Another process may finish a proposal of this one
-/// without this one noticing, and two views of the same term may follow one another here (each of
-/// two masters decides alone), so the next view has a higher version than any that was proposed
-/// here.
+/// The view after the base view, with `members`. The next view's version is higher than any that
+/// this process has proposed: another process may have finished such a proposal unnoticed, and
+/// where two masters decide alone, two views of one term may follow each other.
 /// @param term Term of the new view if it is whole; a fragment keeps the term of its base.
 view membership::next_view(std::uint64_t term, std::vector<member> members) const {
   view next;
@@ -133,8 +132,8 @@ void membership::commit(const view& next) {
     consider(next);
     return;
   }
-  // A fault that tests switch on, a late delivery of old views: at this point `view_` is still the
-  // view before `next`.
+  // A fault that tests switch on: old views arrive late. At this point `view_` is still the view
+  // before `next`.
   if (auto one_in = fault_setting(fault::old_views_one_in);
       one_in != 0 && next.version % one_in == 0)
     for (const auto& m : next.members)
@@ -145,7 +144,7 @@ void membership::commit(const view& next) {
     return;
   }
   // `next` lacks this process, which finished a vote for a proposer that is gone. The members of
-  // `next` go first in making the view after it, so this process acts only later.
+  // `next` should make the view after it, so this process waits before it acts.
   consider(next);
   stand_in_after(options_.heartbeat / 4);
 }

@@ -15,7 +15,7 @@ time_point membership::next_tick(time_point now) const {
   return heartbeat;
 }
 
-/// Whether something is under way that `tick` goes on with.
+/// Whether something is under way that the next `tick` has to continue.
 bool membership::busy() const {
   if (phase_ != phase::joined || round_ || survey_ || change_is_due_ || outbid_ > view_.stamp())
     return true;

@@ -8,8 +8,8 @@
 
 namespace peercache::discovery {
 
-/// The view that this process's next view follows: the newest one when this process acts for a gone
-/// master of it, otherwise this process's own view.
+/// The view that this process's next view follows: the newest known view when this process acts for
+/// a gone master of that view, otherwise this process's own view.
 const view& membership::base() const {
   return acts_as_successor() ? newest_ : view_;
 }
@@ -30,9 +30,9 @@ bool membership::stands_in() const {
   return votes_needed(newest_.masters.size()) > 1 && newest_.is_master(self_.name);
 }
 
-/// Sets when this process may act for a gone master. By then members with a newer view have been
-/// heard, because they send heartbeats. Successors of different masters get different times,
-/// because two attempts at once would outbid each other.
+/// Sets when this process may act for a gone master. Before that time members with a newer view
+/// would have been heard, because they send heartbeats. Successors of different masters get
+/// different times, because two attempts at once would outbid each other.
 void membership::stand_in_after(duration wait) {
   const auto& masters = newest_.masters;
   const auto turn = std::find(masters.begin(), masters.end(), self_.name) - masters.begin();
@@ -52,8 +52,8 @@ void membership::start_round(std::vector<member> members) {
     propose(next_view(view_.term + 1, std::move(members)), false);
     return;
   }
-  // The leader's free first attempt makes a view of the term `view_.term + 1`, so every other
-  // attempt takes a higher term than that.
+  // The leader's first attempt, which needs no promises, makes a view of the term `view_.term + 1`,
+  // so every other attempt takes a higher term than that.
   term_seen_ = std::max({term_seen_, newest_.term, view_.term + 1}) + 1;
   round_.emplace(base(), ballot{term_seen_, self_.inc}, now_);
   ask_masters();
@@ -70,8 +70,8 @@ void membership::propose(view value, bool inherited) {
   proceed();
 }
 
-/// A wait that ends with the second tick from now on: ticks come at multiples of a quarter of the
-/// heartbeat while something is under way, the first of them perhaps at once.
+/// A wait that ends by the second tick from now. While something is under way, ticks come at
+/// multiples of a quarter of the heartbeat, so the first tick may come at once.
 duration membership::until_next_tick() const noexcept {
   return options_.heartbeat / 8;
 }
@@ -94,7 +94,7 @@ void membership::ask_masters() {
     ask(own_proposal());
 }
 
-/// The process that asked to come in and runs in the master's place; null when there is none. A
+/// The process that runs in the master's place and has asked to join; null when there is none. A
 /// process of the master's name on another host has no vote while the master may live.
 const member* membership::who_replaced(const member& master) const {
   const auto asks = joining_.find(master.id);
@@ -154,7 +154,8 @@ void membership::handle(const vote_packet& p) {
   term_seen_ = std::max(term_seen_, p.promised.term);
   for (const auto& inc : p.alive) {
     vouched_.insert_or_assign(inc, now_ + options_.heartbeat);
-    // Whoever is heard long after saying that it leaves has not gone, or has never said so.
+    // A process that is heard long after it said that it leaves has not gone, or the leave packet
+    // was forged.
     if (const auto at = leavers_.find(inc);
         at != leavers_.end() && now_ - at->second > options_.expiry)
       leavers_.erase(at);
@@ -194,8 +195,8 @@ void membership::proceed() {
     propose(next_view(round_->attempt().term, std::move(members)), false);
 }
 
-/// Whether it is of no use to finish the accepted view `found` once more: its one or two masters
-/// decide without a vote, and the newest known view is not older than it.
+/// Whether the accepted view `found` need not be finished: its one or two masters decide without a
+/// vote, and the newest known view is not older than `found`.
 bool membership::superseded(const view& found) const {
   return !found.newer_than(newest_) && votes_needed(found.masters.size()) == 1;
 }
@@ -205,8 +206,8 @@ void membership::end_round(duration rest) {
   next_round_at_ = now_ + rest;
 }
 
-/// Whether the round can still succeed if every master votes for it that has not voted, answers
-/// this node and is asked.
+/// Whether the round can still succeed, if every asked master that answers this node and has not
+/// voted yet grants its vote.
 bool membership::votes_can_suffice() const {
   const auto& masters = round_->base().masters;
   auto undecided = std::count_if(masters.begin(), masters.end(), [this](const std::string& name) {
@@ -241,7 +242,8 @@ void membership::handle(const propose_packet& p) {
 
 /// The memory of this process's votes about the view after `about`; null when it has no vote about
 /// that view. An asker at `from` that knows an older view is sent the newest one; an asker that may
-/// know a newer view is sent an answer with this node's older stamp, so that it sends its view.
+/// know a newer view is sent an answer with this node's older stamp, which makes the asker send its
+/// view.
 vote_memory* membership::memory_for(const view_stamp& about, const ballot& attempt,
                                     const endpoint& from) {
   term_seen_ = std::max(term_seen_, attempt.term);
@@ -250,8 +252,8 @@ vote_memory* membership::memory_for(const view_stamp& about, const ballot& attem
     return view_.is_master(self_.name) ? &votes_ : nullptr;
   if (newest_.term > 0 && newest_.stamp() == about && stands_in())
     return successor_memory(about);
-  // The asker goes on from an older view, because the one or two masters of the newest view are
-  // gone.
+  // The asker may be going on from an older view because the one or two masters of the newest view
+  // are gone, so this process votes.
   if (phase_ == phase::looking && newest_.stamp() > about && !outdated &&
       votes_needed(newest_.masters.size()) == 1)
     return successor_memory(about);

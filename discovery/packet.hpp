@@ -18,7 +18,7 @@ namespace peercache::discovery {
 struct join_packet {
   member who;
   view_stamp known; ///< The newest view that the sender has heard of.
-  /// The sender has been in a view with this incarnation before.
+  /// Whether the sender, with this incarnation, has been in a view.
   bool was_member = false;
   /// Whether a node has passed the packet on to a master; a forwarded packet is not passed on
   /// again.
@@ -60,10 +60,10 @@ struct heartbeat_answer_packet {
   endpoint from;
   incarnation inc;
   view_stamp known;
-  /// The sender was never in a view: whichever process the view has at the sender's address is
-  /// gone.
+  /// Whether the sender was never in a view: the process that a view has at the sender's address is
+  /// then gone.
   bool fresh = false;
-  /// Enough masters of the sender's view answer the sender for a change of that view.
+  /// Whether enough masters of the sender's view answer the sender for that view to be changed.
   bool in_touch = false;
   /// View of the node that answers; empty unless the heartbeat came with the stamp of an older
   /// view.
@@ -84,8 +84,8 @@ struct leave_packet {
   bool operator==(const leave_packet&) const = default;
 };
 
-/// One attempt to make the next view. The attempt with the higher term wins over another; the
-/// issuer is the process that makes the attempt, so no two attempts are equal.
+/// An attempt to make the next view. The attempt with the higher term wins over another; the issuer
+/// is the process that makes the attempt, so no two attempts are equal.
 struct ballot {
   std::uint64_t term = 0;
   incarnation issuer;
@@ -137,7 +137,8 @@ struct vote_packet {
   ballot attempt; ///< The attempt that this vote answers.
   voting_step step = voting_step::prepare;
   verdict answer = verdict::refused;
-  /// The voter has not adopted the view `base`; it runs in the place of a master of that view.
+  /// Whether the voter has not adopted the view `base`, and runs in the place of a master of that
+  /// view.
   bool successor = false;
   ballot promised; ///< The newest attempt that this voter has voted in.
   /// With a veto: members that the voter hears and that the proposed view lacks.

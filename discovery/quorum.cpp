@@ -53,7 +53,7 @@ void voting_round::count(const vote_packet& vote) {
   if (!concerns(vote) || master == nullptr || !base_.is_master(master->name))
     return;
   // A voter that never heard of the base view says that it is a successor, though the base may name
-  // this very process; so the incarnation decides.
+  // this very process; so the vote's incarnation decides whether it is a master's vote.
   const bool successor = vote.inc != master->inc;
   if (successor && !vote.successor)
     return;
@@ -90,8 +90,8 @@ bool voting_round::possible_with(std::size_t voters, std::size_t successors,
   voters += voters_.size();
   const auto gone = gone_.size() + successors;
   successors += successors_.size();
-  // Each undecided answer may come from the master itself or from its successor; whichever helps
-  // more is assumed.
+  // Each undecided answer may come from a master or from its successor; the vote is possible if
+  // either assumption gives enough.
   return reached(voters + undecided, successors, gone) ||
          reached(voters, successors + undecided, gone + undecided);
 }

@@ -10,7 +10,7 @@
 namespace peercache::discovery {
 
 /// How many masters of a view must accept the next view: a majority of three or more. One or two
-/// masters decide alone: with two, a vote of both would make each a single point of failure.
+/// masters decide alone: if two masters had to agree, each would be a single point of failure.
 constexpr std::size_t votes_needed(std::size_t masters) noexcept {
   return masters < 3 ? 1 : masters / 2 + 1;
 }
@@ -43,7 +43,7 @@ private:
   std::optional<accepted_view> accepted_;
 };
 
-/// One attempt to make the view after a base view, as its proposer counts it: a first half of
+/// An attempt to make the view after a base view, as its proposer counts the votes: a first half of
 /// promises, then a second half of votes for one value. The leader of the base view skips the first
 /// half in its first attempt, which is the oldest of all and has nothing to ask for.
 ///
@@ -61,8 +61,8 @@ public:
   /// new one.
   void propose(view value, bool inherited, time_point now);
 
-  /// Counts one vote; a vote for the other half of the attempt, or not of a master, changes
-  /// nothing.
+  /// Counts one vote; a vote for the half that is not under way, or by a process that is neither a
+  /// master nor in a master's place, changes nothing.
   void count(const vote_packet& vote);
   bool enough() const noexcept { return enough_with(0, 0); }
   /// Whether the votes would be enough with `voters` more masters' and `successors` more

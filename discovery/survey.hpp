@@ -11,10 +11,10 @@ namespace peercache::discovery {
 
 /// Finds out, for a node that hears too few masters, which other nodes are left of its cluster and
 /// whether this node should make a view of them. The first living node, in an order that all nodes
-/// know, makes the view, and asks everybody. Each other node asks only the nodes placed before it,
-/// with each heartbeat twice as many as before, until one answers. There are no survivors as long
-/// as some answer says "in touch with enough masters": then the cluster goes on, and takes this
-/// node in again when it can.
+/// know, makes the view; for that it asks all nodes who lives. Each other node asks only the nodes
+/// placed before it, with each heartbeat twice as many as before, until one answers. There are no
+/// survivors as long as some answer says "in touch with enough masters": then the cluster goes on,
+/// and takes this node in again when it can.
 ///
 /// Threads: none; the owner serializes. Time is an argument. Invariant: a survey finds no survivors
 /// within the first `expiry * waits + heartbeat * gathers` after its construction, nor after an
@@ -36,8 +36,8 @@ public:
   void heard(const incarnation& who, bool in_touch, time_point now);
   /// The addresses to which the heartbeat that is due at `now` goes.
   std::vector<endpoint> to_ask(time_point now);
-  /// All nodes that are left, this one included, once it is known that this node makes a view of
-  /// them; until then an empty list.
+  /// All nodes that are left, including this one, once it is known that this node has to make a
+  /// view of them; before that an empty list.
   std::vector<member> survivors(time_point now);
 
 private:

@@ -13,7 +13,7 @@ namespace peercache::discovery {
 // Members and views travel between processes: discovery/view_codec.hpp describes their bytes, whose
 // version is `view_format`.
 
-/// One node as all other nodes know it: its name, incarnation, addresses and state.
+/// A node as all other nodes know it: its name, incarnation, addresses and state.
 struct member {
   std::string name; ///< Configured name or host name of the node; unique in a view.
   node_id id;       ///< Always node_id_of(name).
@@ -24,7 +24,8 @@ struct member {
   std::uint16_t http_port = 0;
   std::uint16_t lookup_port = 0; ///< Where clients of all hosts send this node their look-ups.
   std::uint8_t rails = 0; ///< Over how many rails peers can READ the node's pool; 0: TCP only.
-  /// The node owns no keys; its pages are read and its shard asked while it stays.
+  /// Whether the node drains: it owns no keys, but its pages are still read and its shard is still
+  /// asked.
   bool draining = false;
   bool operator==(const member&) const = default;
 };
@@ -77,7 +78,8 @@ struct departed {
 ///
 /// A fragment is what is left of a cluster that lost a majority of its masters. It keeps the term
 /// of the view that it comes from, and every other view has a higher term than the previous view:
-/// so whatever a majority makes after that view is newer than all fragments of it.
+/// so the view that a majority makes after the common base view is newer than all fragments of that
+/// base.
 struct view {
   std::uint64_t term = 0;
   std::uint64_t version = 0;   ///< Number of the view; grows with every view.

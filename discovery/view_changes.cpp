@@ -62,7 +62,7 @@ std::string changes_between(const view& before, const view& after) {
       continue;
     if (const auto* lost = after.find_gone(m.name))
       went.add(with_address(lost->name, lost->host, lost->control_port, to_string(lost->why)));
-    // The view has no room for more gone members.
+    // The list of gone members is full, so it may lack this one.
     else if (after.gone.size() == limits::gone_members_max)
       went.add(with_address(m.name, m.host, m.control_port));
     else

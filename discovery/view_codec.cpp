@@ -141,7 +141,8 @@ member read_member(byte_reader& in) {
 void write_view(byte_writer& out, const view& what) {
   PEERCACHE_ASSERT(what.members.size() <= limits::members_max);
   PEERCACHE_ASSERT(what.masters.size() <= masters_max);
-  PEERCACHE_ASSERT(ids_ascend(what.members)); // `find_name` does a binary search.
+  // The index of each master is found by a binary search.
+  PEERCACHE_ASSERT(ids_ascend(what.members));
   out.number(view_format);
   out.number(what.term);
   out.number(what.version);
@@ -182,8 +183,8 @@ view read_view(byte_reader& in) {
     read_former_masters(in, to);
   if (in.ok())
     read_gone(in, to);
-  // A view with members has a term and masters, and "no view" (term 0) has neither; anything in
-  // between is malformed.
+  // A view with members has a term and masters, and "no view" (term 0) has neither; a mixture of
+  // the two is malformed.
   if (!ids_ascend(to.members) || !processes_differ(to.members) ||
       to.members.empty() != to.masters.empty() || to.members.empty() != (to.term == 0))
     in.fail();

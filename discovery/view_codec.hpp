@@ -25,9 +25,9 @@
 /// ascending id, and no two in a list have the same incarnation. A view without former masters is
 /// not a fragment. The gone have different names, none of them a member's.
 ///
-/// Encoders assert that names and counts keep their limits (configuration and admission see to it).
-/// Decoders check every length before they take memory, accept exactly what the encoders write, and
-/// never throw.
+/// Encoders assert that names and counts keep their limits, which the configuration and the
+/// admission of members ensure. Decoders check every length before they take memory, accept exactly
+/// what the encoders write, and never throw.
 namespace peercache::discovery {
 
 inline constexpr std::uint8_t view_format = 5;

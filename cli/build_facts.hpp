@@ -11,7 +11,8 @@ struct named_text {
   std::string_view text;
 };
 
-/// What this program was made of. The source is written by cmake/write_build_facts.cmake.
+/// The sources and libraries that this program was built from, and its formats.
+/// cmake/write_build_facts.cmake writes the source file that defines the values.
 struct build_facts {
   std::string_view commit; ///< Commit of the sources, in hex digits; empty where git knows none.
   std::span<const named_text> formats;   ///< Formats of wire, shared memory and disk.

@@ -18,7 +18,7 @@ using link::since_of;
 /// hold up the others.
 std::vector<node_answer> ask_all(const discovery::view& view, const global_options& globals);
 
-/// The answer of `peercache status` as JSON. @param status that of the asked node
+/// The answer of `peercache status` as JSON. @param status the status of the node at `--node`
 nlohmann::json status_json(const client::node_status& status, const discovery::view& view,
                            const std::vector<node_answer>& answers,
                            const std::vector<cluster_fault>& faults);

@@ -86,7 +86,7 @@ command_line::command_line() : app("Look into a PeerCache cluster, and try it ou
 
 namespace {
 
-/// The examples of the command and of those below it, as lines of its help.
+/// The examples of the command and of its subcommands, as lines of its help.
 std::string examples_of(const std::string& path) {
   std::string text;
   for (const auto& each : examples())
@@ -108,7 +108,7 @@ void finish_commands(CLI::App& above, const std::string& path) {
   }
 }
 
-/// The code to end with: a command whose output could not be written did not do what was asked.
+/// The exit code of the program: a command whose output could not be written has failed.
 exit_code after_output(exit_code code) {
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written)
@@ -157,7 +157,7 @@ exit_code run(int argc, const char* const* argv) {
     return fail(line.globals, understood.error());
   if (!line.configured)
     return fail(line.globals, line.configured.error());
-  // Log lines must not mix with the output of a command, which is only its answer.
+  // Only errors are logged: a command prints nothing but its answer.
   init_log("", "error", false);
   return after_output(line.action(line.globals));
 }
@@ -309,7 +309,8 @@ nlohmann::json to_json(const discovery::member& member) {
 }
 
 nlohmann::json to_json(const client::node_status& status) {
-  // The text is a plane and the reason for it: "tcp: why not more", "verbs: the ports".
+  // `data_plane` is the name of a plane and the reason for it: "tcp: why not more", "verbs: the
+  // ports".
   const auto colon = status.data_plane.find(": ");
   const auto plane = status.data_plane.substr(0, colon);
   const auto reason =

@@ -28,7 +28,7 @@ struct global_options {
   std::chrono::milliseconds call_timeout{2000};
   /// Control ports of nodes, "host:port,host:port": the first one that answers is asked.
   std::string node = "127.0.0.1:31998";
-  std::string configured_node; ///< What `node` is where --node is not given.
+  std::string configured_node; ///< The value of `node` where --node is not given.
   std::string configuration;   ///< Path of the configuration file; empty: there is none.
   std::string cluster = "peercache";
   tls_paths tls;
@@ -36,8 +36,9 @@ struct global_options {
   std::chrono::milliseconds timeout() const { return call_timeout; }
 };
 
-/// The command line of `peercache`. Each command adds itself; the command that was chosen leaves
-/// the action that `main` runs. Threads: one. Not movable: CLI11 holds references into this object.
+/// The command line of `peercache`. Each command adds itself; parsing sets `action` to that of the
+/// chosen command, and `run` calls it. Threads: one. Not movable: CLI11 holds references into this
+/// object.
 struct command_line {
   /// Reads the environment and the file that PEERCACHE_CONFIG names, for the defaults of the
   /// options.
@@ -47,8 +48,9 @@ struct command_line {
 
   CLI::App app;
   global_options globals;
-  std::vector<std::string> words; ///< The words behind the program's name, for `run`'s commands.
-  /// The fault of environment or file. Commands fail with it; help works in spite of it.
+  std::vector<std::string> words; ///< The words of the command line behind the program's name.
+  /// The error of reading the defaults from environment or file: commands fail with it, but help
+  /// works.
   result<void> configured;
   std::function<exit_code(const global_options&)> action;
 };

@@ -117,7 +117,7 @@ exit_code evict_now(const global_options& globals, const disk_arguments& argumen
   return reached ? exit_code::ok : exit_code::failed;
 }
 
-/// What an evict does, for the person who has to confirm it. Errors: the arguments do not say how
+/// Describes an evict for the person who has to confirm it. Errors: the arguments do not say how
 /// much goes.
 result<std::string> meaning_of(const disk_arguments& arguments, const std::string& node) {
   if (arguments.all == (arguments.free_bytes != 0))

@@ -38,8 +38,8 @@ result<bool> view_says(client::admin_client& admin, const std::string& name, boo
   }
 }
 
-/// The newer one of the views of this node and of the node that --node names. The latter knows of a
-/// drain that was ordered there earlier and that this node may not have heard of.
+/// The newer one of the views of `node` and of the node at --node. The node at --node knows of
+/// drains that were ordered there earlier, of which `node` may not have heard.
 result<discovery::view> newest_view(const global_options& globals, client::admin_client& node) {
   auto view = node.view();
   const auto asked = connect_admin(globals);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array<std::string_view, 2> sides{"prefill", "decode"};
 
-/// One reason for which hand-overs of a worker have failed.
+/// A reason for which hand-overs of a worker have failed.
 struct last_failure {
   std::string node, worker, text;
   std::uint64_t seconds_ago = 0;

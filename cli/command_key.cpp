@@ -84,7 +84,7 @@ struct explanation {
   double fetch_us = 0;
   /// Ports of other nodes that the node of this host cannot connect to, a sentence each.
   std::vector<std::string> closed_ports;
-  std::vector<page_loss_row> losses; ///< How the page left nodes of late, the last time first.
+  std::vector<page_loss_row> losses; ///< How the page lately left nodes, the newest loss first.
 };
 
 void fetch(client::cache_client& from, const page_key& key, explanation& told) {

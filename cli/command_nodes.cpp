@@ -16,7 +16,8 @@ std::vector<link::node_fault> faults_said_by(const node_answer& answer) {
   return answer.status ? link::own_faults_of(*answer.status) : std::vector<link::node_fault>();
 }
 
-/// One line for each fault that a node says of itself, in words and with its start.
+/// Lines for the faults that nodes say of themselves, each in words and with the time at which it
+/// began.
 std::string fault_lines_of(const std::vector<node_answer>& answers) {
   fact_list facts;
   for (const auto& answer : answers)

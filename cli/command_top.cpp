@@ -22,7 +22,7 @@ struct top_arguments {
   std::chrono::milliseconds every{2000};
 };
 
-/// What a node did per second in its newest step.
+/// A node's activity per second in the newest step of its history.
 struct node_rates {
   double gets = 0;  ///< Pages that were asked for, per second.
   double share = 0; ///< Hits among the pages that were asked for, from 0 to 1.
@@ -111,7 +111,7 @@ exit_code print_top(const global_options& globals, bool over) {
                     {"P99", side::right},
                     {"EVICTED/S", side::right}});
   auto nodes = nlohmann::json::array();
-  // Both lists have all members of the view, in the natural order of their names.
+  // `answers` and `memories` have all members of the view, in the natural order of their names.
   for (std::size_t i = 0; i < answers.size(); ++i) {
     std::vector<std::string> cells{answers[i].member.name, state_of(answers[i])};
     nlohmann::json node{{"name", answers[i].member.name}, {"state", state_of(answers[i])}};

@@ -54,8 +54,8 @@ void ask_losses(std::vector<asked_node>& nodes, const std::vector<page_key>& key
         fates[page.prefix].losses.push_back(page);
 }
 
-/// Asks the directory which pages are somewhere. Returns the number of keys for which it did not
-/// answer.
+/// Asks the directory which pages some node has. Returns the number of keys for which the directory
+/// did not answer.
 std::size_t ask_directory(const global_options& globals, const std::vector<page_key>& keys,
                           fate_map& fates) {
   auto cache = connect_client(globals);

@@ -21,8 +21,8 @@ words option_names(const CLI::App& app) {
   return names;
 }
 
-/// One command for the script: its path, the words that may follow, and the options that take fixed
-/// words.
+/// A command in the completion script: its path, the words that may follow, and the options that
+/// take fixed words.
 struct place {
   std::string path;
   words next;

@@ -22,7 +22,7 @@ std::string node_of(const config::loaded_config& loaded) {
     host = "127.0.0.1";
   if (host == "::")
     host = "::1";
-  const bool any_port = net.control_port == 0; // The node takes one that nobody knows beforehand.
+  const bool any_port = net.control_port == 0; // The node takes any free port.
   const auto port = given("client.node_port") || any_port ? client.node_port : net.control_port;
   const bool v6 = host.find(':') != std::string::npos;
   return fmt::format("{}:{}", v6 ? "[" + host + "]" : host, port);

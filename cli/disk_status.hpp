@@ -18,8 +18,8 @@ std::string disk_text(const client::node_status& node);
 /// lasts.
 exit_code disk_exit_code(const client::node_status& node);
 
-/// Follows a node that reads its whole tier (`peercache disk verify`), by the reports that the node
-/// makes while it reads. A value.
+/// Follows `peercache disk verify`, in which a node reads its whole tier, by the node's reports. A
+/// value.
 class verify_progress {
 public:
   /// @param before the node's status from before it was asked to read

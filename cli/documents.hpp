@@ -13,7 +13,7 @@ struct document {
 
 /// The documents of the tree: docs/cli.md. Like `manual_pages`, removes the variables PEERCACHE_*
 /// from the environment, since they would change the defaults that help tells. Threads: not while
-/// another one uses the environment.
+/// another thread uses the environment.
 std::vector<document> documents();
 
 /// The manual pages of both programs, peercache.1 and peercache-node.1.

@@ -10,8 +10,8 @@ namespace peercache::cli {
 /// A command line that can be typed as it stands, and what it is for.
 struct example {
   std::string_view command; ///< The command's words, such as "key explain".
-  std::string_view rest;    ///< What is typed behind them; may be empty.
-  std::string_view meaning; ///< What it does, in a few words without a full stop.
+  std::string_view rest;    ///< Arguments typed behind the command's words; may be empty.
+  std::string_view meaning; ///< The purpose, in a few words without a full stop.
 };
 
 /// All examples, in the order of the help; each command that the help shows has one at least.

@@ -14,7 +14,7 @@ constexpr std::size_t name_bytes_max = 256;
 
 struct known_field {
   std::string_view field; ///< The field's name, or the last part of it.
-  std::string_view cause; ///< The cause that a difference is called.
+  std::string_view cause; ///< Name of the cause of misses that a difference in this field is.
   std::string_view fix;
   bool changes_keys = false;
 };
@@ -141,7 +141,7 @@ std::string groups_of(const std::string& place) {
   return slash == std::string::npos ? place : place.substr(slash + 1);
 }
 
-/// A field's difference in the words of operators. Nothing: the difference is meant.
+/// A field's difference in the words of operators; nothing for a difference that is by design.
 std::optional<key_difference> worded(key_difference raw) {
   const bool is_place =
       raw.field == "heads" || raw.field == "tp" || raw.field == "pp" || raw.field == "cp";
@@ -176,8 +176,8 @@ bool follows(const key_difference& one) {
   return std::find(followers.begin(), followers.end(), last_part(one.field)) != followers.end();
 }
 
-/// Leaves out the fields that follow from other fields, and the namespace, unless nothing else
-/// differs. Leaves out device_dtype where dtype differs.
+/// Removes differences of fields that follow from other fields, and of the namespace, unless
+/// nothing else differs. Removes device_dtype where dtype differs.
 void leave_out_followers(std::vector<key_difference>& all) {
   const auto drop = [&](auto&& is_dropped) {
     if (!std::all_of(all.begin(), all.end(), is_dropped))

@@ -30,9 +30,10 @@ inline constexpr std::size_t json_levels_max = 16;
 /// Takes the fields of a key space apart. What clients tell is not trusted: the result has limits.
 key_parts parts_of(const std::vector<std::string>& fields);
 
-/// The fields in which two key spaces of one engine's door differ, the one that matters most first.
-/// Fields that follow from others (bytes of a token, heads of a rank) are named only if nothing
-/// else differs. Empty: no difference, or one that is meant: another rank's share, another pool.
+/// The fields in which two key spaces of one door (the connector of one kind of engine) differ, the
+/// most important one first. Fields that follow from others (bytes of a token, heads of a rank) are
+/// named only if nothing else differs. Empty: no difference, or only one that is by design, such as
+/// another rank's share or another pool.
 std::vector<key_difference> differences(const key_parts& asked, const key_parts& stored);
 
 /// Whether equal prompts have other keys in a space that differs in this field: then no page of the
@@ -41,7 +42,7 @@ bool changes_keys(std::string_view field);
 
 /// The name of the cause when spaces differ in this field: "page_size", "dtype", ...
 std::string cause_of_difference(const key_difference& what);
-/// What to do about spaces that differ in this field.
+/// Advice for an operator whose spaces differ in this field.
 std::string fix_of_difference(const key_difference& what);
 
 } // namespace peercache::cli

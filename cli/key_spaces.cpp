@@ -10,7 +10,8 @@
 namespace peercache::cli {
 namespace {
 
-/// Fields of a key space that are shown: an engine's door has a dozen, some of them long.
+/// Number of a key space's fields that are shown: an engine's key space has a dozen, some of them
+/// long.
 constexpr std::size_t fields_shown = 8;
 
 std::optional<page_key> unpacked(std::string_view packed) {

@@ -12,8 +12,8 @@
 
 namespace peercache::cli {
 
-/// What a client chose, for a terminal: at most 256 bytes of printable ASCII, with a question mark
-/// for each other byte.
+/// Makes text that a client chose fit for a terminal: at most 256 bytes, with a question mark for
+/// each byte that is not printable ASCII.
 std::string printable(std::string_view said);
 
 /// A packed page_key as text; empty when it has another length.
@@ -25,11 +25,12 @@ space_id space_in(std::string_view packed);
 /// described it.
 std::string space_text(const link::session_space& space);
 
-/// The names of spaces, as the clients' doors tell them. Threads: one.
+/// The names of spaces, as clients tell them. Threads: one.
 class space_names {
 public:
   void add(const link::calls_report& told);
-  /// The door and the first field of the key spaces in this space, or "space 0f1e...".
+  /// The door (kind of engine) and the first field of the key spaces in this space; "space 0f1e..."
+  /// where no client has told them.
   std::string name_of(std::uint64_t space) const;
 
 private:

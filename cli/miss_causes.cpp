@@ -62,7 +62,7 @@ const page_fate* fate_of(const std::map<std::uint64_t, page_fate>& fates, const 
   return found == fates.end() ? nullptr : &found->second;
 }
 
-/// Whether the page is somewhere, or was.
+/// Whether some node has the page, or had it.
 bool was_stored(const page_fate* fate) {
   return fate != nullptr && (fate->is_there || !fate->losses.empty());
 }
@@ -173,7 +173,7 @@ std::optional<miss_search::verdict>
 miss_search::judge_lost(const use& of, const link::failed_page& page, const fate_map& fates) const {
   const auto* fate = fate_of(fates, digest_of(page));
   const auto missed_ago = page.age_ms + of.told_ago_ms;
-  const link::lost_page* last = nullptr; // The last loss before the miss.
+  const link::lost_page* last = nullptr; // The newest loss that came before the miss.
   if (fate != nullptr)
     for (const auto& each : fate->losses)
       if (each.age_ms >= missed_ago && (last == nullptr || each.age_ms < last->age_ms))

@@ -12,7 +12,7 @@
 
 namespace peercache::cli {
 
-/// What a client of a node told of its calls.
+/// A client's report of its calls, and the node that it is a client of.
 struct told_calls {
   std::string node;
   link::call_report report;
@@ -24,27 +24,28 @@ page_key digest_of(const link::failed_page& page) noexcept;
 /// A cause, and the missed pages that it explains.
 struct miss_cause {
   std::string cause; ///< Name: "page_size", "evicted", "never_stored", ...
-  std::string door;  ///< The engine's door that asked.
+  std::string door;  ///< The door (kind of engine) that asked.
   std::string space; ///< First field of the key space that was asked.
   std::uint64_t pages = 0;
   /// Pages, among `pages`, that were judged one by one. The other pages are shared out like these.
   std::uint64_t sampled = 0;
   std::vector<key_difference> differs;
-  std::string detail;       ///< What happened, in words.
-  std::string fix;          ///< What to do.
+  std::string detail;       ///< The cause in words.
+  std::string fix;          ///< The advice for an operator.
   std::string key;          ///< The caller's key of a page, as an example; empty: not known.
   std::string digest;       ///< The page_key of the example, as text.
   std::uint64_t age_ms = 0; ///< How long ago the example was missed.
 };
 
-/// What the cluster knows of a page now.
+/// The cluster's present knowledge of a page.
 struct page_fate {
   bool is_there = false;               ///< Whether the directory has a location of the page.
   bool is_unknown = false;             ///< Whether the directory did not answer for this page.
   std::vector<link::lost_page> losses; ///< How the page left nodes, in no order.
 };
 
-/// Finds for each miss of all clients its cause. A plain class: it is told what the cluster knows.
+/// Finds the cause of each miss of all clients. A plain class: its callers tell it what the cluster
+/// knows.
 ///
 /// The numbers of misses are complete; which pages they were is known of the newest ones only.
 /// Misses whose page is not known are shared out among the causes like the known misses of the same

@@ -24,8 +24,8 @@ worded_cause words_of_loss(link::page_loss how, std::uint64_t ms);
 worded_cause words_of_unstored(const std::map<std::string, std::string>& facts, bool stores_others);
 /// The cause of a page for which the directory did not answer.
 worded_cause words_of_unknown();
-/// The cause of pages that a door called missing without asking the cache, by its reason "NAME:
-/// detail".
+/// The cause of pages that an engine's connector called missing without asking the cache, by the
+/// connector's reason "NAME: detail".
 worded_cause words_of_unasked(const std::string& reason);
 /// Why pages are stored in a space and nobody asks for any.
 worded_cause words_of_never_asked(const std::string& door);

@@ -33,7 +33,8 @@ namespace {
 constexpr int exit_ok = 0;
 constexpr int exit_failed = 1;
 constexpr int exit_usage = 2;
-/// The signal by which the node tells that it has failed; anybody else's is ignored.
+/// The signal by which the node tells this program that it has failed; sent by anybody else, it
+/// changes nothing.
 constexpr int failed_signal = SIGUSR2;
 /// Longest wait for a service manager that does not read what it is told.
 constexpr std::chrono::milliseconds manager_patience{2000};
@@ -168,7 +169,7 @@ int serve(const config::node_config& config, const actors::node_decorators& deco
   auto started = actors::node::start(config, decorators);
   if (!started) {
     log::error("cannot start: {}", to_string(started.error()));
-    if (!config.log.file.empty()) // Where whoever started the node looks.
+    if (!config.log.file.empty()) // The user looks at stderr, not into the log's file.
       fmt::print(stderr, "peercache-node: cannot start: {}\n", to_string(started.error()));
     return exit_failed;
   }

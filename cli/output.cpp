@@ -62,7 +62,7 @@ std::size_t hanging_of(std::string_view line) {
   return second != std::string_view::npos ? second : first == std::string_view::npos ? 0 : first;
 }
 
-/// One line of help, broken.
+/// A line of help, broken into lines of at most `width` columns.
 std::string wrapped_line(std::string_view line, std::size_t width) {
   if (width_of(line) <= width)
     return std::string(line) + "\n";
@@ -179,7 +179,7 @@ text_table::layout text_table::layout_for(std::size_t at_most) const {
   return made;
 }
 
-/// The lines of one row that these columns take.
+/// The text lines that the columns `of` of one row take.
 std::string text_table::part_of(const std::vector<std::string>& cells, const layout& at,
                                 span of) const {
   std::vector<std::vector<std::string>> parts;

@@ -16,8 +16,8 @@ enum class output_format : std::uint8_t { table, json };
 /// and TERM is not "dumb".
 bool colour_allowed(std::FILE* stream);
 
-/// Columns of the terminal that `stream` is: as COLUMNS says, else the terminal itself. 0: it is
-/// none, so that lines may have any length.
+/// Columns of the terminal behind `stream`: as COLUMNS says, else as the terminal says. 0: `stream`
+/// is not a terminal, so lines may have any length.
 std::size_t columns_of(std::FILE* stream);
 
 /// The lines, of at most `width` columns, into which `text` breaks at blanks; longer words are cut.
@@ -57,8 +57,9 @@ private:
   };
   /// Where columns stand in the lines of the table.
   struct layout {
-    std::vector<std::size_t> widths; ///< The columns, in letters.
-    std::vector<span> lines;         ///< The lines of a row; several: the table is folded.
+    std::vector<std::size_t> widths; ///< Width of each column.
+    /// The columns of each line of a row; several lines: the table is folded.
+    std::vector<span> lines;
   };
   layout layout_for(std::size_t at_most) const;
   std::string line_of(const std::vector<std::string>& cells, const layout& at) const;
@@ -73,8 +74,8 @@ public:
   void add(std::string name, std::string value) {
     facts_.emplace_back(std::move(name), std::move(value));
   }
-  /// One line for each fact; what is longer than `width` columns (0: no bound) goes on below its
-  /// value.
+  /// The list as text, a line for each fact; a value beyond `width` columns (0: no bound) goes on
+  /// in lines below.
   std::string to_string(std::size_t width = columns_of(stdout)) const;
 
 private:

@@ -23,7 +23,7 @@ struct page_loss_row {
 std::vector<page_loss_row> ask_losses(const discovery::view& view, const global_options& globals,
                                       const page_key& key);
 
-/// "evicted by node-2 12.3 s ago: make the pool larger ..."
+/// The loss in words: "evicted by node-2 12.3 s ago: make the pool larger ..."
 std::string text_of(const page_loss_row& loss);
 nlohmann::json to_json(const page_loss_row& loss);
 

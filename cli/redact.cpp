@@ -12,7 +12,7 @@ bool is_of_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-/// Whether the `size` bytes at `at` are not the part of a longer word.
+/// Whether the `size` bytes at `at` are not a part of a longer word.
 bool stands_alone(const std::string& text, std::size_t at, std::size_t size) {
   const auto end = at + size;
   return (at == 0 || !is_of_word(text[at - 1]) || !is_of_word(text[at])) &&

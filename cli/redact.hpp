@@ -6,7 +6,7 @@
 
 namespace peercache::cli {
 
-/// What stands in the place of a secret.
+/// The text that stands in the place of a secret.
 inline constexpr const char* redacted = "(left out)";
 
 /// Replaces each of the secrets, wherever a string of the document has it as a word of its own, and
@@ -15,7 +15,7 @@ inline constexpr const char* redacted = "(left out)";
 nlohmann::json redact(const nlohmann::json& document, std::vector<std::string> secrets);
 
 /// The names in the strings of the document that stand in quotes behind the word "cluster", as in
-/// our messages about nodes and folders of other clusters.
+/// PeerCache's messages about nodes and folders of other clusters.
 std::vector<std::string> cluster_names_in(const nlohmann::json& document);
 
 } // namespace peercache::cli

@@ -13,12 +13,12 @@ namespace peercache::cli {
 nlohmann::json session_json(const std::string& node, const link::session_row& row);
 
 /// A session as the cells of a table's row: node, pid (or the whole name, where that has none),
-/// version, since, state, slots, hits, misses, sets. What the client chose is at most 256 bytes of
-/// printable ASCII, with a question mark for each other byte.
+/// version, since, state, slots, hits, misses, sets. Text that the client chose is cut to 256
+/// bytes, with a question mark for each byte that is not printable ASCII.
 std::vector<std::string> session_cells(const std::string& node, const link::session_row& row);
 
-/// What a session's row has no room for, a line each: why the client is on a slow path, and its key
-/// spaces.
+/// Facts that a session's row has no room for, a line each: why the client is on a slow path, and
+/// its key spaces.
 std::string session_lines(const std::string& node, const link::session_row& row);
 
 } // namespace peercache::cli

@@ -15,7 +15,7 @@ constexpr std::array<const char*, link::call_kinds> call_words{"exists", "get", 
 constexpr std::array<const char*, link::call_wait_kinds> wait_words{"nothing", "directory", "peer",
                                                                     "disk", "room"};
 
-/// The word of a number that another process told.
+/// The word for a number that another process sent; "unknown" for a number without a word.
 template <std::size_t Count>
 const char* word_of(const std::array<const char*, Count>& words, std::uint8_t number) {
   return number < Count ? words[number] : "unknown";

@@ -8,7 +8,7 @@
 
 namespace peercache::cli {
 
-/// A slow call, and whose it was.
+/// A slow call, and the node whose client made it.
 struct slow_row {
   std::string node; ///< Name of the node whose client made the call.
   std::string client;
@@ -19,7 +19,7 @@ struct slow_row {
 /// The slowest calls of the clients of one node, added to `rows`.
 void add_slow_calls(const std::string& node, const link::calls_report& told,
                     std::vector<slow_row>& rows);
-/// Puts the slowest call first and drops what is beyond `most`.
+/// Sorts the rows, the slowest call first, and keeps the first `most`.
 void sort_slowest(std::vector<slow_row>& rows, std::size_t most);
 
 nlohmann::json to_json(const slow_row& row);

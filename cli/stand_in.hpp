@@ -18,7 +18,8 @@ inline constexpr const char* stand_in_word = "--in-place-of-peercache";
 int run_in_place_of_peercache(int argc, const char* const* argv);
 
 /// Replaces this program by the peercache-node beside it, which goes on with this program's command
-/// line. Returns only if that cannot be executed. @param words those behind the program's name
+/// line. Returns only if peercache-node cannot be executed. @param words the words behind the
+/// program's name
 error go_on_in_node(const std::vector<std::string>& words);
 
 } // namespace peercache::cli

@@ -61,8 +61,8 @@ void collect(const CLI::App& from, Predicate has, words& paths) {
   }
 }
 
-/// The only known option that ends like `name`; nothing when several do. People forget the section
-/// of an option ("--size").
+/// The only known option that ends like `name`; nothing when none or several do. People forget the
+/// section of an option ("--size").
 std::optional<std::string> only_one_ending(const std::string& name, const words& known) {
   auto ending = name.substr(1); // "--size" gives "-size", which "--pool-size" ends with.
   auto ends = [&](const std::string& option) { return option.ends_with(ending); };

@@ -22,7 +22,7 @@ std::string shown(std::string_view said) {
   return text;
 }
 
-/// A caller's key: as it is, or its bytes in hex where some cannot be printed.
+/// A caller's key as text: the key itself, or its bytes in hex where some cannot be printed.
 std::string key_text(std::string_view key) {
   const auto begin = key.substr(0, shown_key_bytes_max);
   const auto* rest = begin.size() < key.size() ? "..." : "";

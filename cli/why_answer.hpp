@@ -11,10 +11,10 @@
 
 namespace peercache::cli {
 
-/// What `peercache why` answers. A plain struct, printed by the functions below: what clients said
-/// is cut and has no control characters there.
+/// The answer of `peercache why`. A plain struct; `to_json` and `to_text` cut text that clients
+/// chose, and replace bytes in it that are not printable ASCII.
 struct why_answer {
-  std::uint64_t asked = 0;  ///< Pages that were asked for.
+  std::uint64_t asked = 0;  ///< Pages that engines asked for.
   std::uint64_t missed = 0; ///< Pages that were missed.
   std::vector<miss_cause> causes;
   std::vector<std::string> silent; ///< Names of nodes that did not answer.

@@ -68,17 +68,17 @@ struct disk_bench {
   std::span<std::byte> memory;
 };
 
-/// One page size to measure, with the fio run to compare with and the CPU time that starting fio
+/// A page size to measure, with the fio run to compare with and the CPU time that starting fio
 /// takes.
 struct page_case {
   std::uint64_t page_bytes = 0;
   fio_run fio;
   double fio_start_cpu_seconds = 0;
-  /// How long the device is left idle before each round of either side: a device with a rate limit
-  /// saves up credit while it rests.
+  /// How long the device is left idle before each round of the disk tier or of fio: a device with a
+  /// rate limit saves up credit while it rests.
   std::chrono::seconds rest{};
-  /// How long fio takes to start, which is a further rest for the device: our side rests as long
-  /// before each of its rounds.
+  /// How long fio takes to start, which is a further rest for the device: the disk tier's rounds
+  /// begin after a rest of the same length.
   std::chrono::duration<double> fio_start{};
 };
 
@@ -130,7 +130,7 @@ result<page_case> make_case(const disk_bench& run, std::uint64_t page_bytes) {
   return made;
 }
 
-/// Collects the rounds of one row and the CPU time that each side spent on them.
+/// Collects the rounds of one row and the CPU time that the operation and its limit spent on them.
 class measured_row {
 public:
   explicit measured_row(bench_row row) : row_(std::move(row)) {}
@@ -188,8 +188,8 @@ bool keeps_files(const std::string& store) {
   return store == config::to_string(config::disk_store_mode::file_per_key);
 }
 
-/// Measures writes against fio's. In each round both sides write the same number of bytes into new
-/// files and make them durable.
+/// Measures writes against fio's. In each round the disk tier and fio write the same number of
+/// bytes into new files and make them durable.
 result<bench_row> bench_writes(const disk_bench& run, const page_case& what,
                                const std::string& store) {
   std::uint32_t round = 0;

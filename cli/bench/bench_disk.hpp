@@ -24,7 +24,8 @@ struct disk_bench_options {
   /// Bytes of memory for pages, and so of pages that wait to be written.
   std::uint64_t memory_bytes = 512u << 20;
   std::uint64_t round_bytes = 2048u << 20; ///< Bytes that tier and fio each move in one round.
-  std::uint64_t round_pages = 32768;       ///< Pages that each of them moves in one round, at most.
+  /// Pages that tier and fio each move in one round, at most.
+  std::uint64_t round_pages = 32768;
   std::uint32_t rest_s = 0; ///< Seconds that the device rests before each round of tier or fio.
   /// The tier's option disk.size: large enough to evict nothing.
   std::uint64_t size_bytes = 24ull << 30;
@@ -73,7 +74,7 @@ private:
                   std::uint64_t page_bytes);
   result<void> start(const place& where);
   struct pace {
-    std::size_t pages = 0;  ///< Pages that are handed over and not ended, at most.
+    std::size_t pages = 0;  ///< Pages that are handed to the tier and not ended, at most.
     std::size_t reaped = 0; ///< Completions that one turn takes, at most.
   };
   result<disk_sample> run(storage::disk_event::kind what, const pace& at_most);
@@ -89,9 +90,9 @@ private:
   std::uint64_t page_bytes_;
   std::vector<page_key> keys_;
   std::vector<std::uint64_t> checksums_; ///< Checksums of the pages, by slot.
-  std::vector<std::uint32_t> order_;     ///< The order in which the pages are handed over.
+  std::vector<std::uint32_t> order_;     ///< The order in which the pages are handed to the tier.
   std::vector<std::uint32_t> free_slots_;
-  /// The time at which each page was handed over, by slot.
+  /// The time at which each page was handed to the tier, by slot.
   std::vector<bench::clock::time_point> handed_over_;
   bench::round_sample sample_;
   std::unique_ptr<storage::disk_io> io_;

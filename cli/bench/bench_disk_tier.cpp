@@ -136,7 +136,7 @@ result<disk_sample> disk_bench_tier::write_all() {
 result<disk_sample> disk_bench_tier::read_all() {
   std::mt19937 random(order_.front());
   std::shuffle(order_.begin(), order_.end(), random);
-  // A few more reads than `depth` are handed over: the additional ones wait in the tier, and the
+  // A few more reads than `depth` are handed to the tier: the additional ones wait there, and the
   // device can start them before the pages that a turn reaped are checked. They must be few, since
   // every read needs memory, and reads into memory that the processor's caches hold are faster than
   // fio's.

@@ -10,8 +10,8 @@
 
 namespace peercache::cli {
 
-/// One run of `fio --ioengine=io_uring --direct=1` on one file, which shows the device's speed for
-/// a program that does nothing else.
+/// A run of `fio --ioengine=io_uring --direct=1` on one file, which shows the device's speed for a
+/// program that does nothing else.
 struct fio_run {
   enum class kind : std::uint8_t {
     write, ///< Writes one block behind the other into reserved room, then calls fsync.
@@ -28,17 +28,17 @@ struct fio_run {
   bool huge_pages = false;
 };
 
-/// One round of moving pages to or from the disk, by fio or by the disk tier: its figures and its
-/// CPU time.
+/// A round of moving pages to or from the disk, by fio or by the disk tier: its figures and its CPU
+/// time.
 struct disk_sample {
   bench::round_sample sample;
   double cpu_seconds = 0; ///< CPU time, user and kernel, of the process that moved the pages.
 };
 
-/// Runs fio as a child process, and waits for its figures: bytes, seconds, and the typical latency
-/// as the only call. `cpu_seconds` is all that fio and the kernel on its behalf spent, from its
-/// start to its end. Threads: blocks the caller, at most ten minutes. Errors: `not_found` without
-/// fio; otherwise fio's own message.
+/// Runs fio as a child process, and returns its figures: bytes, seconds, and the median latency as
+/// the sample's only call. `cpu_seconds` is all that fio and the kernel on its behalf spent, from
+/// its start to its end. Threads: blocks the caller, at most ten minutes. Errors: `not_found`
+/// without fio; otherwise fio's own message.
 /// @pre no other child of this process ends during the run
 result<disk_sample> run_fio(const fio_run& run);
 

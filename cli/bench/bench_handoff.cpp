@@ -169,7 +169,7 @@ result<bench_row> measure_case(const handoff_bench& on, const handoff_case& what
       row, on.options.rounds,
       [&]() -> result<bench::round_sample> {
         std::ranges::fill((*engines)->memory(),
-                          std::byte{0}); // No round finds bytes of an earlier.
+                          std::byte{0}); // Wiped, so that no round finds bytes of an earlier one.
         auto sample = (*engines)->hand_over(on.times(what));
         if (sample && !(*engines)->is_right())
           return error{errc::refused, "decode has other bytes than prefill"};

@@ -41,13 +41,13 @@ struct handoff_shape {
   std::vector<std::uint32_t> pages_of(std::uint32_t room, bool prefill) const;
 };
 
-/// What carries the pages of a measurement: RDMA devices of this host, one for each side, or TCP
-/// where there are none.
+/// The RDMA devices of this host that carry the pages of a measurement, one for decode and one for
+/// prefill; where there are none, TCP carries the pages.
 struct handoff_devices {
   std::string decode, prefill;
 };
 
-/// Options of a worker whose pages travel over `device`; over TCP when it is empty.
+/// Options of a worker whose pages travel over `device`, or over TCP when `device` is empty.
 client::worker_options handoff_worker_options(const std::string& device);
 
 /// Fills a rank's memory with words that say where in the model they belong: head of a token of a
@@ -78,8 +78,8 @@ public:
   virtual std::span<std::byte> memory() const = 0;
 };
 
-/// The prefill engine of `handoff_engines`: says its ports, and then hands over as often as a line
-/// of stdin says, until stdin ends.
+/// Runs the prefill engine of `handoff_engines`: prints its ports, then for each line of stdin
+/// hands over as many times as the line says, until stdin ends.
 exit_code run_handoff_prefill(const handoff_shape& shape, const std::string& device);
 
 /// Adds `bench handoff`, and the hidden command that is its prefill engine.

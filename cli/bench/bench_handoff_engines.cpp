@@ -65,7 +65,8 @@ public:
       std::int64_t begin = 0;
       if (!(text >> begin))
         return error{errc::incompatible, "the prefill engine said: " + *line};
-      // Both processes read the same clock.
+      // The prefill process reads the same clock, so its times can be subtracted from this
+      // process's.
       const auto took = end.time_since_epoch() - std::chrono::nanoseconds(begin);
       sample.call_us.push_back(std::chrono::duration<double, std::micro>(took).count());
       sample.seconds += std::chrono::duration<double>(took).count();

@@ -156,8 +156,8 @@ result<void> check_rows(const hicache_bench_options& options) {
   return {};
 }
 
-/// Sizes pools so that they hold the pages that both sides store at each place, and as many pages
-/// again for sets.
+/// Sizes pools so that they hold the pages that the ranks and the C++ clients store at each place,
+/// and as many pages again for sets.
 void size_to_model(hicache_bench_options& options) {
   const auto batches = std::uint64_t{options.ranks} * options.model.batch_bytes();
   options.bench.memory_bytes = batches * 3;
@@ -181,7 +181,7 @@ result<std::vector<bench_row>> run_hicache_bench(const hicache_bench_options& op
 
 namespace {
 
-/// The model of this name, in the form in which a door has its pages.
+/// The model of this name, with its pages in the form in which the engine of this door has them.
 hicache_model model_for(const engine_door& door, const std::string& name) {
   const auto models = hicache_models();
   auto model = *std::find_if(models.begin(), models.end(),

@@ -44,11 +44,11 @@ struct hicache_bench_options {
   bool check = false;
 };
 
-/// A place of pages as the ranks see it, which are clients of node 0: `here` is node 0 of the
+/// Where pages are, as seen by the ranks, which are clients of node 0: `here` is node 0 of the
 /// setup, `there` node 1.
 enum class bench_place : std::uint8_t { here, there };
 
-/// One round of the ranks' work: `calls` calls of one kind, each with one batch.
+/// A round of the ranks' work: `calls` calls of one kind, each with one batch.
 struct hicache_work {
   enum class kind : std::uint8_t { exists, get, set, request };
   kind what = kind::get;
@@ -56,7 +56,7 @@ struct hicache_work {
   std::uint32_t calls = 1;
 };
 
-/// One measurement of a door.
+/// A measurement of an `engine_door`.
 struct engine_case {
   const char* name;
   hicache_work::kind what;
@@ -65,10 +65,11 @@ struct engine_case {
   std::optional<double> target;
 };
 
-/// A door of PeerCache for engines in Python, and the program that drives it as its engine does.
+/// A door, which is a connector of PeerCache for one kind of engine in Python, and the program that
+/// drives it as the engine does.
 struct engine_door {
   const char* command;   ///< The word after `peercache bench`.
-  const char* about;     ///< What the command's help says.
+  const char* about;     ///< The description in the command's help.
   const char* simulator; ///< The Python module that is run.
   const char* simulator_needs;
   /// Cases in the order of measuring. Sets come last, since they fill the pool with new pages,
@@ -82,7 +83,7 @@ struct engine_door {
 };
 std::span<const engine_door> engine_doors();
 
-/// How many batches are stored at each place; exists and get walk through these.
+/// How many batches are stored at each place; exists and get walk through these batches.
 inline constexpr std::uint32_t hicache_stored_batches = 2;
 
 /// The engine's ranks: one Python process each, which drives the door.

@@ -42,7 +42,7 @@ public:
 
   /// Makes the keys that `run` will set, before `run` has a thread of its own, since the setup
   /// belongs to one thread. Wipes the memory that `run` gets pages into, as the simulated ranks
-  /// wipe theirs, so that the caches of both are in the same state.
+  /// wipe theirs, so that the processor's caches are in the same state in both measurements.
   void prepare(const hicache_work& work) {
     new_keys_.clear();
     if (work.what != hicache_work::kind::set && work.what != hicache_work::kind::exists)

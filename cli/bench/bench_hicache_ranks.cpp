@@ -38,7 +38,7 @@ result<child_process> start_rank(const std::string& python, const char* simulato
                                  const nlohmann::json& setup) {
   spawn_options options{.arguments = {python, "-B", "-m", simulator, setup.dump()}};
   options.without_environment = "PEERCACHE_";
-  options.environment = {{"PYTHONHASHSEED", "0"}}; // As engines that share pages set it.
+  options.environment = {{"PYTHONHASHSEED", "0"}}; // Engines that share pages set this too.
   if (auto path = package_path(); !path.empty())
     options.environment.emplace_back("PYTHONPATH", path);
   return child_process::spawn(options);

@@ -1,8 +1,8 @@
 // Measures gets of pages that are on another host's disk. A page goes two ways: from that disk into
 // the memory of its host, and from that memory to this host. The limit of such gets is measured
 // with our own calls for each way: many pages at a time are compared with the slower way, one page
-// at a time with both ways in a row. So the ratio says what is lost between the ways; `bench disk`
-// and the row get_other_host say how near each way is to this machine's limit.
+// at a time with both ways in a row. So the ratio says what is lost where the two ways meet; `bench
+// disk` and the row get_other_host say how near each way is to this machine's limit.
 
 #include "cli/bench/bench_setup.hpp"
 #include "client/admin_client.hpp"

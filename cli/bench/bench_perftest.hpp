@@ -11,8 +11,8 @@
 
 namespace peercache::cli {
 
-/// One run of `ib_read_bw` or `ib_read_lat` (package perftest) between two ports of this host,
-/// which shows the devices' speed for a program that does nothing else, on one queue pair.
+/// A run of `ib_read_bw` or `ib_read_lat` (package perftest) between two ports of this host, which
+/// shows the devices' speed for a program that does nothing else, on one queue pair.
 struct perftest_run {
   rdma::verbs::port_report reader;
   rdma::verbs::port_report server;

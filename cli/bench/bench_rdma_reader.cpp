@@ -47,7 +47,7 @@ void rdma_bench_reader::prepare(const rdma_page_plan::run& run, std::uint32_t fi
                                 std::uint32_t count) {
   run_ = run;
   first_ = first;
-  // A single page is polled for without sleeping, as ib_read_lat does; a batch is waited for as a
+  // A read of one page polls without sleeping, as ib_read_lat does; a read of a batch waits as a
   // client's data_plane_loop does.
   spin_ = count == 1 ? read_at_most : rdma::data_plane_loop_options{}.spin;
   batch_.pages.clear();

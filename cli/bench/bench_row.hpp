@@ -24,7 +24,7 @@ struct cpu_cost {
   double limit_seconds_per_gib = 0;
 };
 
-/// One line of the output of `peercache bench`.
+/// A line of the output of `peercache bench`.
 struct bench_row {
   std::string name; ///< The measurement: set, get_same_host, get_other_host, exists, …
   std::uint64_t page_bytes = 0;
@@ -33,17 +33,17 @@ struct bench_row {
   ratio_kind kind = ratio_kind::throughput;
   std::optional<double> target; ///< The ratio or rate that the project asks for; empty: none.
   bench::interleaved_rounds rounds;
-  /// Messages to directories during all rounds, where the row is about them.
+  /// Messages to directories during all rounds; empty in rows that do not count them.
   std::optional<std::uint64_t> directory_messages;
   /// Round trips that validate a batch, where READs validate.
   std::optional<double> fences_per_batch;
   std::string store;                  ///< The disk tier's store, where a disk is measured.
-  std::optional<cpu_cost> cpu;        ///< CPU time of both sides, where it is compared.
+  std::optional<cpu_cost> cpu;        ///< CPU time of operation and limit, where compared.
   std::optional<double> gil_held;     ///< Share of a call during which Python's lock is held.
   std::optional<double> gil_held_max; ///< The project asks for a smaller `gil_held` than this.
   /// Ranks that made the calls, in rows where there may be several.
   std::optional<std::size_t> callers;
-  std::optional<std::size_t> limit_callers; ///< Callers on the side that sets the limit.
+  std::optional<std::size_t> limit_callers; ///< Callers whose work is the limit of the row.
 
   double ratio() const;
   double pages_per_second() const; ///< Pages a second; 0 where keys are counted.

@@ -25,9 +25,10 @@ inline constexpr std::array<std::string_view, 3> bench_tls_words{"off", "handsha
 struct bench_options {
   std::uint32_t rounds = 5;
   std::uint64_t memory_bytes = 512u << 20; ///< Size of each buffer: far more than the caches hold.
-  std::uint64_t round_bytes = 1u << 30;    ///< Bytes that each side moves in one round of a copy.
-  std::uint64_t pool_bytes = 1u << 30;     ///< Bytes of each node's pool.
-  std::uint32_t calls = 300;               ///< Calls of a latency measurement in one round.
+  /// Bytes that operation and limit each move in one round of a copy.
+  std::uint64_t round_bytes = 1u << 30;
+  std::uint64_t pool_bytes = 1u << 30; ///< Bytes of each node's pool.
+  std::uint32_t calls = 300;           ///< Calls of a latency measurement in one round.
   bool pin = true;
   bench_tls tls = bench_tls::off;
   std::vector<std::string> only; ///< Names of the rows to measure; empty: all.
@@ -44,8 +45,9 @@ enum class pinning : std::uint8_t {
   apart, ///< This process runs on one CPU, nodes and raw server on another.
 };
 
-/// The setup of a measurement: two nodes, the raw server, and memory of this process that both
-/// sides of each comparison use. Threads: one. Errors: results; a failed step ends the whole run.
+/// The setup of a measurement: two nodes, the raw server, and memory of this process that an
+/// operation and its limit both use. Threads: one. Errors: results; a failed step ends the whole
+/// run.
 class bench_setup {
 public:
   static result<std::unique_ptr<bench_setup>> make(const bench_options& options);

@@ -27,8 +27,8 @@ struct bench_group {
   bool on_disk = false; ///< Whether the nodes have disk tiers.
 };
 
-/// The groups of measurements, latencies first: these load the machine little, so that it is still
-/// cool for the copies.
+/// The groups of measurements, latencies first: latencies load the machine little, so that it is
+/// still cool for the copies.
 std::vector<bench_group> make_groups(bool with_disk) {
   std::vector<bench_group> groups = {
       {{"exists", "exists_pipelined"}, bench_exists},

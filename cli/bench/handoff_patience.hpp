@@ -16,8 +16,8 @@ template <class Holds>
 bool until(Holds&& holds) {
   constexpr auto short_pauses = std::chrono::milliseconds(1);
   constexpr auto patience = std::chrono::seconds(60);
-  ::prctl(PR_SET_TIMERSLACK, 1); // Without this the kernel would stretch a sleep of one microsecond
-                                 // to fifty.
+  // With the default slack the kernel would stretch a sleep of one microsecond to fifty.
+  ::prctl(PR_SET_TIMERSLACK, 1);
   const auto begin = bench::clock::now();
   while (!holds()) {
     const auto waited = bench::clock::now() - begin;

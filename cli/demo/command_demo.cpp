@@ -189,7 +189,8 @@ result<void> show_disks(demo_report& report, const global_options& globals,
   disk_survey before(page_bytes, space), after(page_bytes, space);
   before.run(*clients.front(), distinct_pages(requests));
   if (auto settled = settle_disks(nodes, globals.timeout()); !settled)
-    // Pages that the survey drove out of memory have not reached the disks in time.
+    // The survey's promotions drove pages out of memory, and these have not reached the disks in
+    // time.
     return settled.error();
   clients.clear();
   if (auto again = kill_and_restart(nodes); !again)
@@ -229,7 +230,7 @@ void keep_nodes(const std::vector<node_process>& nodes, const held_signals& sign
   signals.wait();
 }
 
-/// The report of a demo of these options before anything was replayed.
+/// A report with the options of the demo, before anything was replayed.
 demo_report empty_report(const demo_options& options, std::string data_plane) {
   demo_report report;
   report.trace =

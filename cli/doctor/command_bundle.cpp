@@ -76,7 +76,7 @@ nlohmann::json nodes_json(const std::vector<node_answer>& answers) {
   return all;
 }
 
-/// What the cluster says of itself; false in `whole` when no node answers, or not all of them do.
+/// The cluster's status, nodes and events as JSON. Sets `whole` to whether all nodes have answered.
 nlohmann::json cluster_of(const global_options& globals, bool& whole) {
   whole = false;
   auto admin = connect_admin(globals);
@@ -139,7 +139,8 @@ exit_code make_bundle(const global_options& globals, const bundle_arguments& arg
       arguments.config_path.empty() ? std::nullopt : std::optional(arguments.config_path));
   const auto loaded =
       sources ? config::load(*sources) : result<config::loaded_config>(sources.error());
-  // The machine first: its probes are forked, and the cluster's answers bring threads.
+  // The machine is examined before the cluster is asked: the probes are forked, and clients of the
+  // cluster start threads.
   nlohmann::json checks;
   if (loaded)
     checks = to_json(examine_machine(loaded->config));

@@ -30,12 +30,13 @@ constexpr double seconds_of_syncs_most = 1.5;
 
 constexpr const char* trial_name = "peercache-doctor-";
 constexpr std::size_t trial_unique = 6; ///< Letters that mkdtemp adds to the name.
-/// Age from which a doctor's folder is a leftover: a doctor ends long before that.
+/// Age from which a trial folder is a leftover: `peercache doctor` ends long before that.
 constexpr std::time_t trial_seconds_most = 60;
 /// How long the files of the node are counted.
 constexpr std::chrono::milliseconds count_within{500};
 
-/// Whether a doctor of this user has made that folder, too long ago to be at work still.
+/// Whether the folder is one that `peercache doctor` of this user made too long ago to be still at
+/// work.
 bool is_leftover(const fs::path& path) {
   const auto name = path.filename().string();
   struct ::stat found {};
@@ -45,7 +46,8 @@ bool is_leftover(const fs::path& path) {
          std::time(nullptr) - found.st_mtime > trial_seconds_most;
 }
 
-/// Removes what doctors left in the node's folder that were killed while a disk let them wait.
+/// Removes the folders of earlier `peercache doctor` processes that were killed while they waited
+/// for a disk.
 void remove_leftovers(const fs::path& folder) {
   std::error_code failed;
   for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {

@@ -56,7 +56,7 @@ std::string program_of(const fs::path& process) {
   return name;
 }
 
-/// The process that has one of these sockets open; none when none is to be seen.
+/// The process that has one of these sockets open; pid 0 when this user sees no such process.
 port_owner holder_of(const std::set<std::string>& sockets, const fs::path& proc) {
   std::error_code failed;
   if (sockets.empty())

@@ -184,7 +184,8 @@ check judge_mtu(const rdma_facts& facts, const port_facts& port) {
                       interface_of(port), interface_mtu_best)};
 }
 
-/// Judges a port by `rdma.windows`, without whose windows a node does not start.
+/// Judges whether a port has the memory windows that `rdma.windows` asks for; a node does not start
+/// without them.
 check judge_windows(const rdma_facts& facts, const port_facts& port) {
   const auto name = port_name(port) + " windows";
   if (port.report.can.windows)
@@ -218,7 +219,8 @@ check judge_memlock(const rdma_facts& facts) {
                            human_bytes(facts.memlock_limit_bytes), pool);
   if (need <= facts.memlock_limit_bytes)
     return {"memlock", verdict::ok, found, ""};
-  // Without a port nothing is locked, unless the configuration insists on one.
+  // A node without rails locks no memory; the verdict still fails where data_plane = "verbs"
+  // insists on rails.
   const bool locks = rails > 0 || facts.wanted.mode == plane_mode::verbs;
   return {"memlock", locks ? unless_tcp(facts, verdict::fail) : verdict::info, found,
           "LimitMEMLOCK=infinity in the node's systemd unit; in a shell: ulimit -l unlimited"};

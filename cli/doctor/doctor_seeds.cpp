@@ -14,7 +14,8 @@ namespace peercache::cli {
 
 namespace {
 
-/// A name look-up, a hello and two questions take less than a probe's deadline together.
+/// Time-out of each step, so that a seed is judged within a probe's deadline: a name look-up, a
+/// hello and two questions.
 constexpr std::chrono::milliseconds seed_timeout{1000};
 
 check judge_own(const seed_facts& facts) {
@@ -42,7 +43,7 @@ check judge_fault(const seed_facts& facts) {
           "node there hangs"};
 }
 
-/// What is wrong with a seed that answered.
+/// Judges a seed that answered.
 check judge_answer(const seed_facts& facts, const std::string& version) {
   const auto who = fmt::format("node '{}' answers, version {}", facts.node, facts.version);
   if (!facts.namesake.empty())
@@ -61,13 +62,14 @@ check judge_answer(const seed_facts& facts, const std::string& version) {
   return {facts.address, verdict::ok, who, ""};
 }
 
-/// Compares the answer's time of day with the middle of the time in which it was asked.
+/// By how many ms the clock of the node that answered is ahead of this machine's: its time of day
+/// is compared with the middle between question and answer.
 std::int64_t ahead_of_us(std::uint64_t its_ms, std::uint64_t asked_ms, std::uint64_t answered_ms) {
   return static_cast<std::int64_t>(its_ms) -
          static_cast<std::int64_t>(asked_ms + (answered_ms - asked_ms) / 2);
 }
 
-/// Whether something takes a connection there within half a second.
+/// Whether something at this address and port takes a connection within half a second.
 bool takes_connections(const std::string& address, std::uint16_t port) {
   constexpr int patience_ms = 500;
   const auto socket = net::start_connect(address, port, {});

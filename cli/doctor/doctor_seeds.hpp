@@ -10,7 +10,7 @@
 
 namespace peercache::cli {
 
-/// What is found at an address of discovery.seeds. A value, so that tests can make facts up.
+/// The facts about an address of discovery.seeds. A value, so that tests can make facts up.
 struct seed_facts {
   std::string address;
   bool own = false;           ///< Whether this is the address that the node itself is to advertise.

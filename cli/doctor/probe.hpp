@@ -14,7 +14,7 @@ namespace peercache::cli {
 struct probe {
   std::string group;   ///< The group of its checks.
   std::string subject; ///< The probed thing, such as "disk.path /mnt/a", for people.
-  std::string fix;     ///< What to do when the look at the subject does not end.
+  std::string fix;     ///< The advice to give when the probe does not end.
   std::function<std::vector<check>()> look;
 };
 

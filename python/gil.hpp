@@ -62,7 +62,7 @@ private:
 /// GIL.
 void raise_from_handlers();
 
-/// Gives the GIL up for `pause`. For threads that nobody waits for.
+/// Gives the GIL up and sleeps for `pause`. Call it only from threads that nobody waits for.
 void rest_without_gil(std::chrono::milliseconds pause);
 
 /// Records that the interpreter ends, as the package's exit hook announces it: clients that are

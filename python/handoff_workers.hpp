@@ -70,9 +70,9 @@ private:
   std::string data_plane_;
 };
 
-/// A decode worker as Python sees it: `peercache._native.DecodeWorker`. Like
-/// `native_prefill_worker`; besides, `end`, `clear`, `give_memory_back` and `close` wait until
-/// nothing writes to the pages.
+/// A decode worker as Python sees it: `peercache._native.DecodeWorker`. Threads, ownership and
+/// errors: as `native_prefill_worker`; besides, `end`, `clear`, `give_memory_back` and `close` wait
+/// until nothing writes to the pages.
 class native_decode_worker {
 public:
   using worker_type = client::decode_worker;

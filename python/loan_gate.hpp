@@ -17,10 +17,11 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
 
   virtual ~closable() = default;
-  /// Gives no new loans from now on, and makes running calls end soon. Does not wait for them.
+  /// Refuses new loans, and makes running calls end soon. Does not wait for them.
   virtual void shut() = 0;
   /// Calls `shut`, waits for the loans that are out, until `until` at the latest, and lets go of
-  /// what was lent. The lent object ends here, or with the last call that still has a loan of it.
+  /// the lent object. The object ends in this call, or with the last call that still has a loan of
+  /// it.
   virtual void close(time_point until) = 0;
 };
 
@@ -57,7 +58,7 @@ public:
     ~loan() {
       if (!lent_)
         return;
-      lent_.reset(); // This may be the last reference; then the object ends here, not in `close`.
+      lent_.reset(); // The last reference ends the object here, not in `close`.
       {
         std::lock_guard guard{from_.shared_->lock};
         --from_.shared_->loans;
@@ -110,9 +111,9 @@ private:
   struct shared {
     std::mutex lock;
     std::condition_variable returned;
-    /// What is lent; null after `shut`. Guarded by `lock`.
+    /// The object to lend; null after `shut`. Guarded by `lock`.
     std::shared_ptr<Lent> open_one;
-    /// What was lent, from `shut` to the end of `close`. Guarded by `lock`.
+    /// The object that was lent, from `shut` to the end of `close`. Guarded by `lock`.
     std::shared_ptr<Lent> last;
     int loans = 0; ///< Calls that use the object now. Guarded by `lock`.
     /// Whether calls may borrow the object. Written under `lock`, read without it.

@@ -52,8 +52,8 @@ std::unique_ptr<native_client> open_client(std::map<std::string, std::string> op
     if (end_announced())
       return {errc::closed, "the interpreter ends"};
     auto made = open_cache({std::move(options), embedded, wait_for_node});
-    // The interpreter's end has closed all clients: nobody would close a client that is made now.
-    // After an interruption nobody would be given the client.
+    // The interpreter's end has closed all clients: nobody would close this new client. After an
+    // interruption no caller would get the client.
     if (made && (end_announced() || interruption::given()))
       return {errc::closed, "the interpreter ends"};
     return made;
@@ -160,7 +160,7 @@ void end_all(py::handle clients, double seconds) {
   if (all_ended)
     return ending.join();
   ending.detach();
-  // The thread still uses the clients, so their list is never freed.
+  // The thread `ending` still uses the clients, so their list is never freed.
   Py_INCREF(clients.ptr());
 }
 

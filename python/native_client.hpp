@@ -53,18 +53,19 @@ public:
   page_results remove(const spaces& in, py::handle keys, timeout within);
   void prefetch(const spaces& in, py::handle keys);
 
-  /// Tells the node which blocks the engine has evicted from its GPU and stored there, first the
-  /// former; each key in each space.
+  /// Tells the node which blocks the engine has evicted from its GPU and then stored there; a block
+  /// is each key in each space.
   void report_gpu(const spaces& in, py::handle stored, py::handle evicted, bool all_evicted,
                   std::optional<std::uint32_t> rank);
 
-  /// What one node has of a prompt: its name, tokens in any tier, on GPUs, in memory and on disk,
-  /// and tokens on GPUs by rank of data parallelism.
+  /// A node's share of a prompt: its name, tokens in any tier, on GPUs, in memory and on disk, and
+  /// tokens on GPUs by rank of data parallelism.
   using node_match =
       std::tuple<std::string, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t,
                  std::vector<std::pair<std::uint32_t, std::uint64_t>>>;
   /// Asks how much of a prompt each node has. @param in fields of key spaces. @param tokens the
-  /// prompt; nothing: `hashes` give it. Errors: raises those of cache_client::overlap.
+  /// prompt; nothing: `hashes` give it. Errors: `peercache.Error` for those of
+  /// cache_client::overlap.
   std::vector<node_match> overlap(std::vector<std::vector<std::string>> in, py::handle hashes,
                                   std::optional<std::vector<std::uint32_t>> tokens,
                                   std::uint32_t block_tokens, std::string node, timeout within);
@@ -86,7 +87,7 @@ public:
   std::optional<std::string> register_memory(std::uint64_t address, std::uint64_t bytes);
   void unregister_memory(std::uint64_t address);
 
-  /// Tells what a key space is, for `peercache why`: who made it, its fields, and settings of the
+  /// Describes a key space for `peercache why`: who made it, its fields, and settings of the
   /// engine.
   void describe(const key_space& space, const std::string& door, py::handle fields,
                 const std::map<std::string, std::string>& facts);
@@ -139,7 +140,7 @@ private:
   const std::chrono::milliseconds default_timeout_;
   std::mutex home_lock_;
   std::optional<incarnation>
-      last_home_; ///< This host's node, when last heard. Guarded by home_lock_.
+      last_home_; ///< The process of this host's node that was known last. Guarded by home_lock_.
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<std::uint64_t> call_ns_{0};
   std::atomic<std::uint64_t> released_ns_{0};

@@ -16,7 +16,7 @@ namespace {
 
 using handoff::call_state;
 
-// Numbers that `mooncake.engine` answers with.
+// Error numbers of `mooncake.engine`.
 constexpr std::int64_t failed = -1, too_long = -2, unknown = -3, overlaps = -7;
 
 constexpr auto rest_of_refused = std::chrono::milliseconds(5);
@@ -104,7 +104,8 @@ native_transfer_engine::native_transfer_engine(const std::shared_ptr<worker_type
     : gate_(worker), port_(worker->port()), data_plane_(worker->data_plane()), timeout_(timeout) {}
 
 /// Runs `work(worker)` without the GIL. While the interpreter ends, a refused call takes a moment:
-/// threads that go on calling would otherwise keep the GIL from the thread that ends it.
+/// threads that go on calling would otherwise keep the GIL from the thread that ends the
+/// interpreter.
 template <class Work>
 coded native_transfer_engine::borrow(Work&& work) {
   if (end_announced() && !gate_.is_open())

@@ -7,7 +7,7 @@
 
 namespace peercache::python {
 
-/// An exception that carries an error of C++ to where it becomes `peercache.Error`.
+/// An exception that carries an `error` to the code that raises it in Python as `peercache.Error`.
 struct raised_error {
   error why;
 };

@@ -103,7 +103,7 @@ decltype(auto) argument(const signature& of, std::size_t at, PyObject* given) {
 }
 
 /// Calls the function with these objects. The first `First` of them are not arguments of the call:
-/// for a method this is its object.
+/// a method has one such object, its `self`.
 template <auto Function, std::size_t First, std::size_t... I>
 decltype(auto) call_with(const signature& of, PyObject* const* objects,
                          std::index_sequence<I...> /*each*/) {
@@ -134,7 +134,8 @@ object call_objects(const signature& of, PyObject* const* objects) {
   }
 }
 
-/// What the interpreter calls for a function of the module (`First` is 0) or a method (1).
+/// The C function that the interpreter calls for a function of the module (`First` is 0) or a
+/// method (1).
 template <auto Function, std::size_t First>
 PyObject* call(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names) {
   return guarded<PyObject*>(nullptr, [&] {

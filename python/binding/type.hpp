@@ -53,7 +53,8 @@ struct converter {
   static object to(Class value) { return own(std::make_unique<Class>(std::move(value))); }
 };
 
-/// Sets the thread's Python exception aside while an object ends, because that may run Python code.
+/// Sets the thread's Python exception aside while an object ends, because an object's end may run
+/// Python code.
 class exception_aside {
 public:
   exception_aside() noexcept { PyErr_Fetch(&type_, &value_, &trace_); }
@@ -120,7 +121,7 @@ class module_builder;
 template <class Class>
 class class_builder {
 public:
-  /// @param name name of the type; the text lives for ever
+  /// @param name name of the type; the text must live for ever
   explicit class_builder(const char* name) : name_(name) {}
 
   template <auto Make>

@@ -1,4 +1,5 @@
-"""The extension module: the C++ client with batches of addresses. `peercache.Client` is the door to it.
+"""The extension module: the C++ client with batches of addresses. Programs use it through
+`peercache.Client`.
 
 Every method gives the GIL up while it works. Memory is named by address and lent for the call: when a
 method has returned, nothing reads or writes it. An address that is not the caller's memory ends
@@ -129,7 +130,8 @@ class Client:
         """Registers memory with the RDMA devices. Returns None, or why that failed."""
     def unregister_memory(self, address: int) -> None: ...
     def describe(self, space: KeySpace, door: str, fields: Sequence[str], facts: dict[str, str]) -> None:
-        """Tells what a key space is, for `peercache why`: who made it, its fields, and settings of the engine."""
+        """Describes a key space for `peercache why`: who made it, its fields, and settings of the
+        engine."""
     def note_unasked(self, space: KeySpace, reason: str, pages: int) -> None:
         """Notes pages that were called missing without asking the cache, for `peercache why`. The reason is a name, or
         a name and words: "name: words"."""
@@ -156,7 +158,8 @@ class RoomWatch:
         """The room's state in SGLang's numbers (KVPoll). A memory read, without a lock; the GIL is kept."""
 
 class PrefillWorker:
-    """One prefill worker, of one rank of an engine: it announces KV pages room by room, and decode workers read them.
+    """The prefill worker of one rank of an engine: it announces KV pages room by room, and decode
+    workers read them.
 
     `layout` describes its memory, which is lent until `give_memory_back` or `close`; keys that are missing have the
     value 0, False or nothing:
@@ -196,12 +199,14 @@ class PrefillWorker:
         aux_row: int = ...,
     ) -> None: ...
     def abort(self, room: int, reason: str, from_another_rank: bool = ...) -> None:
-        """Fails the room. When it returns, nobody believes anything that is read from its pages afterwards."""
+        """Fails the room. When the call returns, decode workers reject any bytes that they read
+        from the room's pages afterwards."""
     def clear(self, room: int) -> None: ...
     def failure(self, room: int) -> Optional[tuple[str, bool]]:
         """Why the room has failed, and whether this worker had no part in it; None when it has not."""
     def metric(self, room: int) -> tuple[int, float]:
-        """(bytes that all decode workers have read, seconds that the slowest took)"""
+        """Returns (bytes that all decode workers have read, seconds that the slowest of them
+        took)."""
     def give_memory_back(self) -> None: ...
     def lend_memory(self) -> None: ...
     def stats(self) -> dict[str, int]: ...
@@ -214,9 +219,9 @@ class PrefillWorker:
     def closed(self) -> bool: ...
 
 class DecodeWorker:
-    """One decode worker, of one rank of an engine: it reads what prefill workers offer. As `PrefillWorker`, but rooms
-    are named by their own number, and `end`, `clear`, `give_memory_back` and `close` wait until nothing writes to the
-    pages."""
+    """The decode worker of one rank of an engine: it reads the pages that prefill workers offer. As
+    `PrefillWorker`, but rooms are named by their own number, and `end`, `clear`, `give_memory_back`
+    and `close` wait until nothing writes to the pages."""
 
     def __init__(
         self, options: Mapping[str, str], host: str, name: str, layout: Mapping[str, Any]
@@ -281,8 +286,9 @@ class LentMemory:
 
     def __init__(self) -> None: ...
     def lend(self, buffer: Any, writable: bool) -> tuple[int, int]:
-        """Holds the memory of `buffer` and returns its (address, bytes). Errors: TypeError, BufferError, or what the
-        object raises; its bytes must lie without gaps, and be writable where that is asked for."""
+        """Holds the memory of `buffer` and returns its (address, bytes). The object's bytes must
+        lie without gaps, and be writable if `writable`. Errors: TypeError, BufferError, or what the
+        object raises."""
 
 def chain_keys(space: KeySpace, tokens: Any, page_tokens: int) -> list[str]:
     """A key for each full page of a prompt, made from all tokens up to the page's end (BLAKE3, chained page by page).

@@ -72,7 +72,8 @@ class PageResult(NamedTuple):
 
 
 class FlushResult(NamedTuple):
-    """What became of the pages that `set` called stored, since the last flush."""
+    """The result of a flush: the fate of the pages that `set` called stored since the flush
+    before."""
 
     complete: bool
     """Whether all pages were acknowledged in time."""
@@ -260,8 +261,8 @@ class Client:
         pages: Sequence[Page],
         timeout: Optional[float] = None,
     ) -> List[PageResult]:
-        """Reads the pages into the given memory, from wherever they are. Where pieces of memory overlap, they hold
-        in the end any of their pages' bytes."""
+        """Reads the pages into the given memory, from wherever they are. Where pieces of memory
+        overlap, the overlap may end up with the bytes of any of their pages."""
         parts = _Parts(keys, pages, writable=True)
         return _results(self.native.get([space], keys, parts.addresses, parts.sizes, timeout))
 
@@ -295,8 +296,8 @@ class Client:
 
     def clear(self, space: str, timeout: Optional[float] = None) -> ClearResult:
         """Withdraws every page of all key spaces whose first field is `space`, on every node and disk, whoever set
-        it. For a node that has heard of the clear it holds at once and for good, whatever the result; a page that is
-        set while the clear runs may be withdrawn or not."""
+        it. At a node that has heard of the clear, the pages are withdrawn at once and for good,
+        whatever the result; a page that is set while the clear runs may be withdrawn or not."""
         return ClearResult(*self.native.clear(space, timeout))
 
     def prefetch(self, space: KeySpace, keys: Sequence[str]) -> None:
@@ -313,10 +314,11 @@ class Client:
         rank: Optional[int] = None,
     ) -> None:
         """Tells this host's node which blocks an engine holds on its GPU, for the overlap queries of routers: the keys
-        that it has evicted since the last call, and those that it has stored; of one key in both lists the storing is
-        the later. `all_evicted`: the engine has emptied its GPU's cache before. With several key spaces each key is
-        one in all of them. `rank`: the engine's rank of data parallelism. The node forgets all of it when this client
-        is closed or this process dies. Returns at once; news travels within a tenth of a second."""
+        that it has evicted since the last call, and those that it has stored; a key in both lists
+        was evicted first, and counts as stored. `all_evicted`: the engine has emptied its GPU's
+        cache before. With several key spaces, each key counts in all of them. `rank`: the engine's
+        rank of data parallelism. The node forgets all of it when this client is closed or this
+        process dies. Returns at once; news travels within a tenth of a second."""
         spaces = [space] if isinstance(space, KeySpace) else list(space)
         self.native.report_gpu(spaces, stored, evicted, all_evicted, rank)
 

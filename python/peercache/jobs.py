@@ -57,7 +57,7 @@ class Jobs:
     Threads: any may call. Deadlines: a job ends by its deadline, waiting included: a job that still waits then never
     starts, and ends when `take` or `wait_idle` is called; a job that runs gets the time that is left. Invariant:
     `take` returns each submitted job once; `ended` is called for the job before that, and `ready` as soon as `take`
-    can return it. Errors: none; a move that raises has done nothing.
+    can return it. Errors: none; a job whose move raises ends without a success.
     """
 
     def __init__(self, move: Move, threads: Dict[str, int], name: str, ended: Callable[[Ended], None] = lambda _: None,

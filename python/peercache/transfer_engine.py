@@ -60,15 +60,17 @@ def host_and_port(hostname: str) -> Tuple[str, int]:
 
 
 class TransferEngine:
-    """One engine of a process. Sessions are "host:port" of the other engine (IPv6 in brackets), addresses are plain
-    addresses of its process. When a call has returned, 0 or not, nothing of it is under way, unless the other engine
-    can no longer be reached. Any thread may call; the GIL is free while a call waits."""
+    """A transfer engine. Sessions are "host:port" of the other engine (IPv6 in brackets), addresses
+    are plain addresses of its process. When a call has returned, 0 or not, nothing of it is under
+    way, unless the other engine can no longer be reached. Any thread may call; the GIL is free
+    while a call waits."""
 
     def __init__(self) -> None:
         self._native: Optional[_native.TransferEngine] = None
 
     def initialize(self, local_hostname: str, metadata_server: str, protocol: str, device_name: Optional[str]) -> int:
-        """Begins. `local_hostname` is the address at which others find this host, and may end in ":port"."""
+        """Starts the engine. `local_hostname` is the address at which others find this host, and
+        may end in ":port"."""
         try:
             self._native = self._start(local_hostname, metadata_server, protocol, device_name or "")
         except (ValueError, _native.Error) as fault:
@@ -109,22 +111,23 @@ class TransferEngine:
     # -- registering of memory
 
     def register_memory(self, buffer_addr: int, capacity: int, location: str = "*") -> int:
-        """Lends memory until it is unregistered: 0, -7 for memory that is registered already, else -1. `location`
-        is not needed."""
+        """Lends memory until it is unregistered. Returns 0; -7 for memory that is registered
+        already; -1 for other failures. `location` is ignored."""
         if self._native is None:
             return self._told("register_memory", NOT_BEGUN)
         return self._told("register_memory", self._native.register_memory(buffer_addr, capacity))
 
     def unregister_memory(self, buffer_addr: int) -> int:
-        """Takes memory back: when it returns 0, nobody reads or writes the memory. -3 when no registered memory begins
-        there."""
+        """Takes memory back. Returns 0 once nobody reads or writes the memory; -3 when no
+        registered memory begins at this address."""
         if self._native is None:
             return self._told("unregister_memory", NOT_BEGUN)
         return self._told("unregister_memory", self._native.unregister_memory(buffer_addr))
 
     def batch_register_memory(self, buffer_addresses: Sequence[int], capacities: Sequence[int],
                               location: str = "*") -> int:
-        """Registers all of these pieces of memory, or none: 0, or the code of the piece that failed."""
+        """Registers all of these pieces of memory, or none. Returns 0, or the code of the piece
+        that failed."""
         if len(buffer_addresses) != len(capacities):
             return self._told("batch_register_memory", (FAILED, "the lists differ in length"))
         for index, (address, capacity) in enumerate(zip(buffer_addresses, capacities)):
@@ -135,7 +138,7 @@ class TransferEngine:
         return 0
 
     def batch_unregister_memory(self, buffer_addresses: Sequence[int]) -> int:
-        """Unregisters what it can; the first failure is the answer."""
+        """Unregisters as many pieces as possible. Returns 0, or the code of the first failure."""
         codes = [self.unregister_memory(address) for address in buffer_addresses]
         return next((code for code in codes if code != 0), 0)
 
@@ -160,7 +163,7 @@ class TransferEngine:
         return self._transfer("read", target_hostname, buffers, peer_buffer_addresses, lengths)
 
     def send_probe(self, target_hostname: str) -> int:
-        """0 when the other engine answers."""
+        """Asks whether the other engine answers. Returns 0 when it does, else -1."""
         return self._transfer("write", target_hostname, [], [], [])
 
     # -- calls that do not wait
@@ -168,7 +171,8 @@ class TransferEngine:
     def batch_transfer_async_write(self, target_hostname: str, buffers: Sequence[int],
                                    peer_buffer_addresses: Sequence[int], lengths: Sequence[int],
                                    transport_hint: str = "") -> int:
-        """Begins a call: its number, or 0. The result is kept until it is asked for."""
+        """Begins a write. Returns the number of the call, or 0 when it could not begin. The call's
+        result is kept until it is asked for."""
         return self._begin("write", target_hostname, buffers, peer_buffer_addresses, lengths)
 
     def batch_transfer_async_read(self, target_hostname: str, buffers: Sequence[int],
@@ -177,7 +181,7 @@ class TransferEngine:
         return self._begin("read", target_hostname, buffers, peer_buffer_addresses, lengths)
 
     def get_batch_transfer_status(self, batch_ids: Sequence[int]) -> int:
-        """Waits for all of these calls: 0 when all are done, else -1."""
+        """Waits for all of these calls. Returns 0 when all have succeeded, else -1."""
         if self._native is None:
             return FAILED
         codes = [self._told("transfer", self._native.wait(each)) for each in batch_ids]
@@ -185,12 +189,12 @@ class TransferEngine:
 
     def transfer_submit_write(self, target_hostname: str, buffer: int, peer_buffer_address: int, length: int,
                               transport_hint: str = "") -> int:
-        """Begins a call: its number, or -1."""
+        """Begins a write. Returns the number of the call, or -1 when it could not begin."""
         return self._begin("write", target_hostname, [buffer], [peer_buffer_address], [length]) or FAILED
 
     def transfer_check_status(self, batch_id: int) -> int:
-        """1 when the call is done, 0 while it is open, -1 when it has failed, -2 when it took too long. After any
-        answer but 0 the call's number is forgotten."""
+        """Returns 1 when the call is done, 0 while it is open, -1 when it has failed, -2 when it
+        took too long. After any answer but 0 the call's number is forgotten."""
         if self._native is None:
             return FAILED
         return self._told("transfer", self._native.check(batch_id))

@@ -48,8 +48,8 @@ def _mappings() -> Iterator[Range]:
 
 
 def check_mapped(ranges: Sequence[Range]) -> None:
-    """Refuses device memory, which has addresses too: to touch it from the CPU would end the process. Errors:
-    ValueError for a range that the CPU cannot read and write."""
+    """Refuses ranges that the CPU cannot access, such as a GPU's memory: touching them would end
+    the process. Errors: ValueError for a range that the CPU cannot read and write."""
     mapped = joined(list(_mappings()))
     for begin, size in ranges:
         if not any(start <= begin and begin + size <= start + length for start, length in mapped):

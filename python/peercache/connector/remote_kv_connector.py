@@ -103,7 +103,7 @@ def _spaces_of(metadata: ConnectorMetadata, geometry: Sequence[str]) -> _Spaces:
 
 
 class _Told(NamedTuple):
-    """What KV events say of a page beside its key."""
+    """The facts about a page, beside its key, that KV events carry."""
 
     parent: Optional[str]
     """The key of the page before it in the prompt; None for the first page."""
@@ -125,7 +125,8 @@ class _FullPages(NamedTuple):
     page_tokens: int
 
     def told(self, tokens: Sequence[int]) -> Dict[str, _Told]:
-        """What KV events are to say of the pages, by their keys; a copy of their tokens."""
+        """Returns the facts about the pages that KV events carry, by key, with a copy of the pages'
+        tokens."""
         size = self.page_tokens
         return {key: _Told(self.chain[place - 1] if place else None, list(tokens[place * size : (place + 1) * size]))
                 for key, place in zip(self.keys, self.places)}
@@ -173,7 +174,8 @@ class RemoteKVConnector:
     `timeout` (seconds) of the call. Errors: ValueError, RuntimeError and OverflowError for misuse
     (pages outside the buffers or named twice in a call, ranges that are not pages, a call before
     register_kv_buffers), `peercache.Error` from the constructor for options that make no sense, or an
-    embedded node that cannot start; nothing else. Pages that cannot be had are misses; after `close` all pages are.
+    embedded node that cannot start; nothing else. Pages that cannot be read or stored are misses;
+    after `close` all pages are.
     """
 
     def __init__(self, metadata: ConnectorMetadata) -> None:

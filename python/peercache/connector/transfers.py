@@ -164,7 +164,7 @@ class TransferQueue:
             del self._requests[request]
 
     def _expire_at(self, deadline: float) -> None:
-        """Makes sure that `_expire` runs at `deadline` or before."""
+        """Makes sure that `_expire` is called at `deadline`, or earlier."""
         if self._closed or deadline >= self._timer_rings:
             return
         seconds = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)

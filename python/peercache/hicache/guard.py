@@ -1,5 +1,5 @@
-"""Keeps exceptions from SGLang, whose prefetch, IO and backup threads die of one and stay dead: the answers that count
-as misses there."""
+"""Keeps exceptions from SGLang, whose prefetch, IO and backup threads would die of one and stay
+dead: instead, calls give answers that SGLang counts as misses."""
 
 from __future__ import annotations
 

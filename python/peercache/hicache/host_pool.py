@@ -86,8 +86,9 @@ def _is_replicated(shape: Any, name: str, ranks: Ranks) -> bool:
 
 
 def _is_logical(pool: Any) -> bool:
-    """Whether a pool has no bytes at all (DeepSeek-V4's anchor). The pool itself must say so; that no bytes are
-    found does not make it logical, since all pages of a logical pool count as there."""
+    """Whether a pool has no bytes at all (DeepSeek-V4's anchor). Only the pool's own word counts,
+    not that no bytes are found: all pages of a logical pool count as there, which for another pool
+    would be wrong."""
     size = getattr(pool, "size_per_token", None)
     if size is not None:
         return int(size) == 0
@@ -118,7 +119,7 @@ def _memory_of(buffers: Sequence[Any]) -> List[Tuple[int, int]]:
 
 
 class HostPool:
-    """One host pool of SGLang, as PeerCache sees it. Immutable; threads: any.
+    """A host pool of SGLang, as PeerCache sees it. Immutable; threads: any.
 
     A page of the pool is `split` pages of the cache, one for each group of heads that this rank holds; the parts of
     each are K and V, K and V of each layer, or one piece. A page that is larger than the cache takes is cut into

@@ -41,9 +41,9 @@ class Rows:
 
 
 def rows_of(ask: Callable[[Any, int], Parts], page_tokens: int, count: int) -> Optional[Rows]:
-    """The rows of a pool with `count` pages. None when a page does not lie where the first two pages let expect it,
-    when the pool has more than PARTS_ASKED_MAX parts, or when torch is not loaded. `ask` tells the parts of some
-    pages. Errors: those of `ask`."""
+    """The rows of a pool with `count` pages. None when the pages do not all have the distance that
+    the first two pages have, when the pool has more than PARTS_ASKED_MAX parts, or when torch is
+    not loaded. `ask` tells the parts of some pages. Errors: those of `ask`."""
     torch = sys.modules.get("torch")
     addresses, sizes = ask(probed_indices(2 * page_tokens), 2)
     parts = len(addresses) // 2

@@ -1,4 +1,5 @@
-"""One rank of an engine, for `peercache bench hicache`: drives PeerCacheStore as SGLang's controller does.
+"""Simulates a rank of an engine for `peercache bench hicache`: drives PeerCacheStore as SGLang's
+controller does.
 
     python3 -m peercache.hicache.simulator '{"here": 31998, "there": 41998, ...}'
 

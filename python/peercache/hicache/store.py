@@ -45,8 +45,9 @@ class PeerCacheStore(StorageBase):
     Threads: any number of calls at once; SGLang has one thread for exists, one for get and one for set. Ownership: a
     set copies inside the call, after a get nothing writes to the host pool, also where it missed. Errors: the
     constructor raises ValueError for a JSON that makes no sense. No other method raises or returns None where SGLang
-    expects an answer: what cannot be had is a miss. Deadlines: `client.timeout` for a call, whatever it asks of how
-    many pools and nodes, and for a get no more than SGLang itself would wait for as many tokens.
+    expects an answer: a page that cannot be read or stored is a miss. Deadlines: `client.timeout`
+    for a call, whatever it asks of how many pools and nodes, and for a get no more than SGLang
+    itself would wait for as many tokens.
 
     Answers of ranks: a page counts as there when all ranks of the TP group have theirs, so that all of
     them say the same; what appears or goes between two ranks' questions SGLang levels with its MIN. With

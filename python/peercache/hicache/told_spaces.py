@@ -1,4 +1,5 @@
-"""What a rank tells `peercache why`: its key spaces, settings of the engine, and pools that are not kept."""
+"""Tells `peercache why` about a rank: its key spaces, settings of the engine, and pools that are
+not kept."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ANY_ADDRESS = re.compile(r"^tcp://(\*|0\.0\.0\.0|\[::\]|::)(?=:)")
 
 
 class Block(NamedTuple):
-    """What is known of one block of the engine."""
+    """The facts about a block of the engine."""
 
     key: str
     """The page hash."""
@@ -42,9 +42,10 @@ class Block(NamedTuple):
 
 
 class GpuBlocks:
-    """What the events of one engine say of its GPU. Events name blocks by 64 bits of SGLang's page hash, which do not
-    name a page here; so each page's whole hash is made of its tokens and the hash of the page before it, and a block
-    whose hash is then another than the event says is left out.
+    """The blocks on one engine's GPU, as the engine's events tell of them. Events name blocks by 64
+    bits of SGLang's page hash, which do not name a page here; so each page's whole hash is made of
+    its tokens and the hash of the page before it, and a block whose hash is then another than the
+    event says is left out.
 
     After lost events the node forgets all blocks, since some may have been evicted. Those that a later block follows
     count again with it: a radix tree keeps no block without the ones before it.
@@ -63,8 +64,8 @@ class GpuBlocks:
         """Blocks whose page hash could not be made."""
 
     def take(self, seq: int, body: Sequence[Any]) -> None:
-        """Takes a message [ts, [events], dp_rank], whose events are arrays or maps. Errors: those of a message of another
-        form, which counts as a gap."""
+        """Takes a message [ts, [events], dp_rank], whose events are arrays or maps. Errors: any
+        exception, for a message of another form; it counts as a gap."""
         if self._next_seq is not None and seq != self._next_seq:
             logger.warning("KV events %d to %d of the engine are missing: what was evicted meanwhile is not known, so "
                            "its blocks count from here on", self._next_seq, seq - 1)
@@ -75,7 +76,7 @@ class GpuBlocks:
             for event in body[1]:
                 self._take_event(_map_of(event), rank)
         except Exception:
-            self.lost()  # What the rest of the message says is evicted may not count.
+            self.lost()  # The message may have told of evictions in the part that was not read.
             raise
 
     def lost(self) -> None:
@@ -97,8 +98,8 @@ class GpuBlocks:
             self._client.report_gpu(self._spaces, evicted=[self._known.pop(block).key for block in gone], rank=rank)
 
     def _stored(self, event: Mapping[str, Any]) -> List[str]:
-        """The page hashes of the blocks of one event, which follow each other in a prompt, behind those of blocks
-        before them of which the node does not know."""
+        """The page hashes of one event's blocks, which follow each other in a prompt. Before them
+        stand the hashes of earlier blocks of the prompt of which the node does not know."""
         parent, tokens = event.get("parent_block_hash"), event.get("token_ids") or ()
         told = self._told_again(parent)
         before = None if parent is None else self._known.get(parent)

@@ -28,7 +28,7 @@ REPEAT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """What events say of the engine whose blocks they announce."""
+    """The facts about the engine that events carry with its blocks."""
 
     spaces: Sequence[KeySpace]
     """The key spaces of all ranks of the TP group; a block is where all of its pages are."""
@@ -134,7 +134,7 @@ class KVEvents:
             self._put(keys, ok, parent, tokens, was_read=True)
 
     def close(self) -> None:
-        """Announces all blocks as removed, because nobody watches them after the end."""
+        """Announces all blocks as removed, because nobody watches the blocks afterwards."""
         self._ended.set()
         self._thread.join(CLOSE_SECONDS)
 

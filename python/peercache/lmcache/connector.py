@@ -50,8 +50,9 @@ class PeerCacheConnector:
     Ownership: the buffers of a batch are lent until `drain_completions` has returned its future, or `close` has
     returned; after that nothing reads or writes them, also where the batch failed. Buffers of keys that were not got
     may hold any bytes. Errors: the constructor raises ValueError for parameters that make no sense, and without a
-    namespace. No other method raises: what cannot be had is False. Deadlines: an exists completes `lookup_timeout_s`
-    after it was submitted, any other batch after `timeout_s`, 50 ms later at most, with the keys that made it.
+    namespace. No other method raises: a key that cannot be served is False. Deadlines: an exists
+    completes `lookup_timeout_s` after it was submitted, any other batch after `timeout_s`, 50 ms
+    later at most, with the keys that made it.
     """
 
     def __init__(self, **adapter_params: Any) -> None:
@@ -79,18 +80,21 @@ class PeerCacheConnector:
         return self._event
 
     def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[memoryview]) -> int:
-        """Has buffers copied into the cache; keys that are there already are not copied again."""
+        """Submits buffers to be copied into the cache; keys that are there already are not copied
+        again."""
         return self._submit(SET, keys, memoryviews)
 
     def submit_batch_get(self, keys: Sequence[str], memoryviews: Sequence[memoryview]) -> int:
-        """Has buffers filled. A key whose value has another length than its buffer is not got."""
+        """Submits buffers to be filled. A key whose value has another length than its buffer is not
+        got."""
         return self._submit(GET, keys, memoryviews)
 
     def submit_batch_exists(self, keys: Sequence[str]) -> int:
         return self._submit(EXISTS, keys)
 
     def submit_batch_delete(self, keys: Sequence[str]) -> int:
-        """Has keys withdrawn wherever they are. A key that nobody has counts as deleted."""
+        """Submits keys to be withdrawn wherever they are. A key that nobody has counts as
+        deleted."""
         return self._submit(DELETE, keys)
 
     def drain_completions(self) -> List[Completion]:

@@ -170,7 +170,8 @@ def _faults_of_method(kind: type, name: str, wanted: Sequence[str]) -> List[str]
 
 
 def faults_of_shape() -> List[str]:
-    """What SGLang's classes have otherwise than this package knows them."""
+    """The differences between SGLang's classes and those that this package was written for, a
+    sentence each."""
     shapes: Tuple[Tuple[type, Shape], ...] = (
         (CommonKVManager, MANAGER),
         (CommonKVSender, SENDER),

@@ -1,4 +1,5 @@
-"""What a rank of SGLang's engine has (KVArgs), in the form that the workers take (`_native.PrefillWorker`)."""
+"""Turns the buffers of a rank of SGLang's engine (KVArgs) into the layout that
+`_native.PrefillWorker` takes."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class KVManager(CommonKVManager):
     # -- what rooms ask of the manager
 
     def forget(self, room: int) -> None:
-        """Forgets what SGLang's tables have of an earlier turn of the room."""
+        """Removes from SGLang's tables the entries of an earlier room with this number."""
         self.request_status.pop(room, None)
         self.forget_failure(room)
 

@@ -37,7 +37,7 @@ def load() -> None:
 
 
 def faults_of_places(utils: Any, server_args: Any, hooks: Any) -> List[str]:
-    """What SGLang lacks of the places where a backend is added."""
+    """The places in SGLang where a backend is added that this version lacks."""
     wanted = (
         (utils, "TransferBackend"),
         (utils, "KVClassType"),

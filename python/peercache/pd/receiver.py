@@ -1,4 +1,4 @@
-"""One room at a decode rank."""
+"""A room at a decode rank."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from peercache.pd.room_ends import ANOTHER_RANK, failure_error, or_abort
 
 
 class KVReceiver(CommonKVReceiver):
-    """What decode's scheduler has of a room: its pages are filled with what prefill announces.
+    """The object by which decode's scheduler follows a room, whose pages are filled with what
+    prefill announces.
 
     Nothing writes to the room's pages when `poll` says Success or Failed, or when `failure_exception` or `clear` has
     returned; Failed is said only then, also after `abort`. Threads: the scheduler's; SGLang calls `abort` from others
@@ -93,7 +94,8 @@ class KVReceiver(CommonKVReceiver):
         state = self._watch.poll()
         if state == KVPoll.Success or state == KVPoll.Failed:
             return state
-        # SGLang's table fails rooms too: its heartbeat, its time-outs, an abort.
+        # SGLang itself may have marked the room as failed in its table: after a lost heartbeat, a
+        # time-out or an abort.
         if (
             self.kv_mgr.request_status.get(self.bootstrap_room) == KVPoll.Failed
             or self._check_waiting_timeout() is not None

@@ -1,4 +1,5 @@
-"""What an engine may be started with that this backend does not serve: it is refused at start, with a sentence."""
+"""Options and memory of an engine that this backend does not serve: such an engine is refused at
+start, with a sentence."""
 
 from __future__ import annotations
 

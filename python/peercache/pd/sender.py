@@ -1,4 +1,4 @@
-"""One room at a prefill rank."""
+"""A room at a prefill rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from peercache.pd.sends import WaitingSend
 
 
 class KVSender(CommonKVSender):
-    """What prefill's scheduler has of a room: pages are announced chunk by chunk, and decode reads them.
+    """The object by which prefill's scheduler announces the pages of a room, chunk by chunk, for
+    decode to read.
 
     A room's pages are the engine's again when `poll` says Success or Failed, or when `abort`, `failure_exception` or
     `clear` has returned. Threads: the scheduler's. Errors: `failure_exception` raises KVTransferError, and nothing
@@ -34,7 +35,8 @@ class KVSender(CommonKVSender):
         self.init_time = time.time()
         assert mgr.prefill is not None
         self._worker = mgr.prefill
-        # Other context parallel ranks send nothing: they have no room, and SGLang's table says how they are.
+        # A dummy context parallel rank sends nothing: it has no room, and its state is in SGLang's
+        # table.
         if not mgr.is_dummy_cp_rank:
             self._open()
 
@@ -121,7 +123,8 @@ class KVSender(CommonKVSender):
         state = self._watch.poll()
         if state == KVPoll.Success or state == KVPoll.Failed:
             return state
-        # SGLang's table fails rooms too: conflicts of DP ranks, its own time-out.
+        # SGLang itself may have marked the room as failed in its table: for a conflict of DP ranks,
+        # or after its time-out.
         failed = self.kv_mgr.request_status.get(self.bootstrap_room) == KVPoll.Failed
         if failed or (state == KVPoll.Bootstrapping and self._check_bootstrap_timeout() is not None):
             self._worker.abort(self._room, self.kv_mgr.failure_of(self.bootstrap_room) or ANOTHER_RANK)

@@ -1,1 +1,2 @@
-"""Engines for `peercache bench`: each drives a door of PeerCache's as the engine of its name does."""
+"""Engines for `peercache bench`: each drives the connector ("door") of PeerCache as the engine of
+its name does."""

@@ -1,5 +1,5 @@
-"""An engine for `peercache bench`: moves batches of chunks through a door of PeerCache's, as a simulator of each engine
-opens it.
+"""Simulates an engine for `peercache bench`: moves batches of chunks through a door of PeerCache,
+its connector for that engine.
 
     python3 -m peercache.simulators.vllm '{"here": 31998, "there": 41998, ...}'
 

@@ -87,7 +87,8 @@ def refusal(base: Any) -> Optional[str]:
 
 
 def _unknown(base: Any) -> "list[str]":
-    """What of the base class differs from what is known, a phrase each."""
+    """The differences of the base class from the one that this package was written for, a phrase
+    each."""
     methods = {**IMPLEMENTED, **CALLED}
     found = [f"{name} is to be written by a tier" for name in base.__abstractmethods__ - methods.keys()]
     for name, count in methods.items():
@@ -106,7 +107,8 @@ def _unknown(base: Any) -> "list[str]":
 
 
 def _unknown_classes() -> "list[str]":
-    """What of the classes that the tier answers with differs from what is known, a phrase each."""
+    """The differences of the classes that the tier answers with from those that this package was
+    written for, a phrase each."""
     found = []
     for name, given in MADE.items():
         made = theirs(TIERS, name) or theirs(OFFLOAD, name)

@@ -44,7 +44,8 @@ class Lookups:
         self._thread.start()
 
     def step_end(self) -> None:
-        """Has the keys asked for that were looked up since the last step."""
+        """Makes the thread ask the directory for the keys that were looked up since the last
+        step."""
         batch = self._verdicts.take(time.monotonic())
         if batch is not None:
             self._batches.put(batch)

@@ -1,4 +1,5 @@
-"""What decides the meaning of a chunk's bytes beside its key: vLLM's configuration, and the seed of its hashes."""
+"""Makes the key space of chunks from the facts that, beside a chunk's key, decide what its bytes
+mean: vLLM's configuration, and the seed of its hashes."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def _layout(spec: Any, said: str) -> str:
 
 
 def _model(spec: Any) -> Dict[str, Any]:
-    """What else of the model's configuration decides its KV, as far as vLLM tells its tiers."""
+    """Further fields of the model's configuration that decide its KV, as far as vLLM tells its
+    tiers."""
     model = getattr(getattr(spec, "vllm_config", None), "model_config", None)
     return {name: _plain(getattr(model, name)) for name in OF_THE_MODEL if hasattr(model, name)}
 
@@ -107,9 +109,10 @@ def fields_of(spec: Any, row_bytes: int, space: str, layout: str) -> List[str]:
 
 
 def hash_seed() -> str:
-    """What decides, beside the tokens, which key a chunk has: the hash that vLLM's first blocks have for a parent. It is
-    made of the algorithm and PYTHONHASHSEED, and random in each process where that is not set and the version has no
-    seed of its own. vLLM makes it after the tiers."""
+    """The hash that vLLM gives the first block of a prompt as its parent, which decides the keys of
+    chunks beside their tokens. vLLM makes it of the algorithm and PYTHONHASHSEED; where that
+    variable is not set and the version has no seed of its own, the hash is random in each process.
+    vLLM makes it after the tiers."""
     root = getattr(sys.modules.get(contract.HASHES), "NONE_HASH", None)
     if isinstance(root, bytes):
         return root.hex()

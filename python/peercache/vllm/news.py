@@ -1,4 +1,4 @@
-"""What the tier tells vLLM beside its answers: KV events and metrics, in vLLM's own classes."""
+"""Makes the KV events and metrics that the tier gives vLLM, in vLLM's own classes."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Announcements:
             self._next.append((removed, keys))
 
     def take(self) -> List[Tuple[bool, List[bytes]]]:
-        """What is to be announced, in order: (whether removed, keys)."""
+        """Returns the announcements to make, in order: (whether removed, keys) of each."""
         with self._lock:
             found, self._next = self._next, []
             return found

@@ -52,7 +52,8 @@ class PeerCacheTier(TierBase):
     Threads: vLLM's scheduler and its sweep, at once. Ownership: the slots of a job are lent until `get_finished_jobs`
     has returned the job, or `shutdown` has returned; after that nothing reads or writes them, also when the job failed.
     The primary view is held until `shutdown`. Errors: the constructor raises ValueError for an entry that makes no sense
-    and for a vLLM whose interface is not known, with a sentence. No other method raises: what cannot be had is a miss.
+    and for a vLLM whose interface is not known, with a sentence. No other method raises: a chunk
+    that cannot be loaded or stored is a miss.
     Deadlines: a key has its verdict `lookup_timeout_s` after the step that asked first; a job ends `load_timeout_s` or
     `store_timeout_s` after it was submitted, 50 ms later at most, with the keys that made it.
     """
@@ -60,7 +61,8 @@ class PeerCacheTier(TierBase):
     medium = getattr(contract.theirs(contract.OFFLOAD, "Medium"), "STORAGE", None)
 
     def __new__(cls, *_: Any, **__: Any) -> "PeerCacheTier":
-        # Refuses before Python would say, in its own words, that the class is abstract.
+        # Checked before the object is made, so that the user sees this sentence and not Python's
+        # about an abstract class.
         fault = contract.refusal(TierBase)
         if fault is not None:
             raise ValueError(fault)
@@ -168,12 +170,13 @@ class PeerCacheTier(TierBase):
 
     @never_raises(None)
     def submit_store(self, job: Any) -> None:
-        """Has chunks copied out of the primary tier; those that the cache has already are not copied again."""
+        """Submits chunks to be copied out of the primary tier; those that the cache has already are
+        not copied again."""
         self._submit(job, STORE, self._store_s)
 
     @never_raises(None)
     def submit_load(self, job: Any) -> None:
-        """Has chunks copied into the primary tier."""
+        """Submits chunks to be copied into the primary tier."""
         self._submit(job, LOAD, self._load_s)
 
     def _submit(self, job: Any, kind: str, seconds: float) -> None:

@@ -53,7 +53,8 @@ def glibc_here() -> tuple[int, ...]:
 
 
 def check_symbols(file: pathlib.Path) -> None:
-    """Exits when the file asks for more than Debian 12 has. What a newer release builds is for that release."""
+    """Exits when the file needs a symbol newer than Debian 12's. Not checked on a newer release of
+    Debian, whose builds are for that release only."""
     if glibc_here() > NEWEST["GLIBC"]:
         return
     for family, version in re.findall(r"\b(GLIBC|GLIBCXX|CXXABI)_([0-9.]+)", output("objdump", "-T", str(file))):
@@ -72,7 +73,7 @@ class Bundle:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self._folder = folder
-        self._names: dict[str, str] = {}  # The name in the bundle of each library.
+        self._names: dict[str, str] = {}  # For each library, its name in the bundle.
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, file: pathlib.Path) -> None:

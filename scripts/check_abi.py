@@ -31,7 +31,8 @@ def describe(library, header, file):
 
 
 def differences(kept, library, header):
-    """What abidiff says that the library has changed; empty when all programs go on running."""
+    """Changes of the library's ABI that abidiff reports and that break programs; empty when all
+    programs go on running."""
     with tempfile.TemporaryDirectory() as folder:
         now = pathlib.Path(folder) / "now.abi"
         describe(library, header, now)

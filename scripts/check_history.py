@@ -13,16 +13,17 @@ Who records: the simulator into the folder that PEERCACHE_SCENARIO_HISTORY names
 scripts/chaos --history FILE. Both write through tests/support/history.hpp.
 
 FORMAT. One event a line, its columns apart by one blank; empty lines and lines that begin with "#" count
-not. The first event is "history 1", the last one "end", so that a file which was cut off is not a history. In
-between lines may stand in any order, but that a call begins before its hits and its return, and that what
-has the same time and process is in its order. Times are whole microseconds since any beginning. PROCESS, KEY, CALL, VERSION, CONTENT are words that
-are only compared.
+not. The first event is "history 1", the last one "end", so that a file which was cut off is not a history. The
+other events may stand in any order, with two exceptions: a call begins before its hits and its return, and
+events of one process at one time stand in the order in which they happened. Times are whole microseconds
+since any beginning. PROCESS, KEY, CALL, VERSION, CONTENT are words that are only compared.
 
     history 1                                      the version of this format
     put    AT PROCESS KEY VERSION LENGTH CONTENT   from AT on the process may show these bytes under the key: a
                                                    producer's call has begun
-    hold   AT PROCESS KEY VERSION LENGTH CONTENT   it has them in place, as it says; again after a page came from a disk
-    drop AT PROCESS KEY it no longer has a page of the key
+    hold   AT PROCESS KEY VERSION LENGTH CONTENT   the process says that it has these bytes in place; said again when
+                                                   a page came from a disk
+    drop   AT PROCESS KEY                          the process no longer has a page of the key
     ask    CALL AT DEADLINE PROCESS KIND           a call (get, set, exists, remove, flush) began
     hit    CALL KEY VERSION LENGTH CONTENT HOLDER  the call gave these bytes as the key's. HOLDER: the process in whose
                                                    memory they were; "-": the reader was not told
@@ -30,8 +31,7 @@ are only compared.
     view   AT PROCESS TERM VERSION ISSUER MEMBERS  the process lives in this view now. MEMBERS: names of processes,
                                                    apart by commas; "-": none
     stall  FROM TO PROCESS                         the process got no processor; "*": nobody did
-    clear  FROM TO SPACE                           a clear that began at FROM was certain at TO. Of keys that are called
-                                                   SPACE/...
+    clear  FROM TO SPACE                           a clear of all keys SPACE/... began at FROM and was certain at TO
     gone   AT PROCESS                              the process has ended, and with it its calls
     end    AT                                      nothing was recorded after this
 
@@ -73,7 +73,7 @@ class NoHistory(Exception):
 
 
 class Call:
-    """One call into the cache, and the hits that it gave."""
+    """A call into the cache, and the hits that it gave."""
 
     def __init__(self, began, deadline, process, kind):
         self.began, self.deadline, self.process, self.kind = began, deadline, process, kind

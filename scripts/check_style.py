@@ -37,8 +37,8 @@ BANNED_CODE = [
     (anywhere, r"\busing\s+namespace\s+std\s*;", "name what you use"),
 ]
 BANNED_WORDS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
-# Begins of comments that lack a subject: a genitive without its noun, a pronoun, or the end of somebody else's
-# sentence. The subject then stands on some other line.
+# Beginnings of comments that lack a subject, which then stands on some other line: a genitive
+# without its noun, a pronoun, or the end of the line before.
 NO_SUBJECT = re.compile(
     r"(?:Of|Whom?|Whose|Those|Its?|They|Them|Their|That|Such|And|Nor|Or|But|Than|Also|Else|Otherwise|Unless"
     r"|The same|As in|So (?:many|much|long|often)|One (?:for|per|that)|(?:By|To|For|From|With) whom?"

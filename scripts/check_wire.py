@@ -27,8 +27,8 @@ BEGIN, END = "<!-- check_wire.py: begin -->", "<!-- check_wire.py: end -->"
 
 @dataclass
 class Format:
-    """One version constant, and the formats that it stands for. A file name may end in "#name": then only the
-    definitions of that name in the file make the bytes."""
+    """A version constant, and the formats that it stands for. A file name may end in "#name": then
+    only the definitions of that name in the file make the bytes."""
 
     version: str  # The name of the version constant, unique in its file.
     home: str

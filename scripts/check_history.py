@@ -12,17 +12,18 @@ Exit code: 0 all histories are good, 1 something was wrong or a file is not a hi
 Who records: the simulator into the folder that PEERCACHE_SCENARIO_HISTORY names, a file for each run;
 scripts/chaos --history FILE. Both write through tests/support/history.hpp.
 
-FORMAT. One event a line, its columns apart by one blank; empty lines and lines that begin with "#" count
-not. The first event is "history 1", the last one "end", so that a file which was cut off is not a history. The
-other events may stand in any order, with two exceptions: a call begins before its hits and its return, and
-events of one process at one time stand in the order in which they happened. Times are whole microseconds
-since any beginning. PROCESS, KEY, CALL, VERSION, CONTENT are words that are only compared.
+FORMAT. One event a line, its columns apart by one blank; empty lines and lines that begin with "#"
+count not. The first event is "history 1", the last one "end", so that a file which was cut off is
+not a history. The other events may stand in any order, with two exceptions: a call begins before
+its hits and its return, and events of one process at one time stand in the order in which they
+happened. Times are whole microseconds since any beginning. PROCESS, KEY, CALL, VERSION, CONTENT are
+words that are only compared.
 
     history 1                                      the version of this format
     put    AT PROCESS KEY VERSION LENGTH CONTENT   from AT on the process may show these bytes under the key: a
                                                    producer's call has begun
-    hold   AT PROCESS KEY VERSION LENGTH CONTENT   the process says that it has these bytes in place; said again when
-                                                   a page came from a disk
+    hold   AT PROCESS KEY VERSION LENGTH CONTENT   the process says that it has these bytes in
+                                                   place; said again when a page came from a disk
     drop   AT PROCESS KEY                          the process no longer has a page of the key
     ask    CALL AT DEADLINE PROCESS KIND           a call (get, set, exists, remove, flush) began
     hit    CALL KEY VERSION LENGTH CONTENT HOLDER  the call gave these bytes as the key's. HOLDER: the process in whose
@@ -31,7 +32,8 @@ since any beginning. PROCESS, KEY, CALL, VERSION, CONTENT are words that are onl
     view   AT PROCESS TERM VERSION ISSUER MEMBERS  the process lives in this view now. MEMBERS: names of processes,
                                                    apart by commas; "-": none
     stall  FROM TO PROCESS                         the process got no processor; "*": nobody did
-    clear  FROM TO SPACE                           a clear of all keys SPACE/... began at FROM and was certain at TO
+    clear  FROM TO SPACE                           a clear of all keys SPACE/... began at FROM and
+                                                   was certain at TO
     gone   AT PROCESS                              the process has ended, and with it its calls
     end    AT                                      nothing was recorded after this
 

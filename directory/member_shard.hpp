@@ -35,7 +35,8 @@ public:
     node_id self;
     std::uint32_t replicas = 2;
     /// Time for which the shard keeps keys that a new view gives to other members (readers with the
-    /// older view still ask here), and the hidden records of processes that a new view lacks.
+    /// older view still ask here), and the records of processes that a new view lacks, which it
+    /// tells nobody meanwhile.
     std::chrono::milliseconds grace = discovery::foreign_keys_kept;
     storage::epoch_table epochs; ///< Tells which keys' pages are too old to be found.
     /// Pieces of a hand-over; its other fields are filled in when the hand-over begins.

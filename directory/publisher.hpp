@@ -191,8 +191,9 @@ public:
   void publish_again(time_point now);
   /// Withdraws all records of this node, for good. Returns the tag of the `has_left` order.
   tag leave();
-  /// Call regularly. Decides puts that have waited too long, and tells owners again what they have
-  /// not heard.
+  /// Call regularly. Settles each `put`, and each wait of `when_withdrawn`, that has waited too
+  /// long, orders withdrawals to be sent, and orders pages to be published that owners have not
+  /// acknowledged, those on disk included.
   void tick(time_point now);
   /// Carries the comparison with the directory on by one step, if time and budget allow. Returns
   /// true when the next step waits for no answer.
@@ -380,7 +381,9 @@ private:
   /// give them.
   struct disk_walk {
     bool active = false;
-    bool waits = false;       ///< The walk stands still until `disk_records_` has room.
+    /// Whether the walk over the disk's pages pauses because `disk_records_` is full; each `tick`
+    /// tries to go on.
+    bool waits = false;
     std::uint64_t number = 0; ///< Tells this walk from an earlier one, whose answers are ignored.
     discovery::hash_ring before;
     std::uint64_t after = 0; ///< Place of the last page that was shown; 0: none yet.

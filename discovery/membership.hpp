@@ -327,13 +327,16 @@ private:
   time_point began_;       ///< When this process began.
   time_point listened_at_; ///< Before this time the pinned head founds no cluster.
   time_point found_at_;    ///< When the pinned head stops asking and founds a cluster.
-  /// The newest view that another node said it knows, while this node is looking.
+  /// Stamp of the newest view that other nodes have said they know. Set only before this process
+  /// has been in a view (`phase::looking`).
   view_stamp heard_of_;
   /// Until this time the pinned head waits for somebody to send it the view `heard_of_`.
   time_point told_by_;
   time_point left_at_;
-  time_point rejoining_since_;  ///< When rejoining began, or the newer cluster was last heard of.
-  time_point cluster_heard_at_; ///< When a member of the newest view was last heard of.
+  time_point rejoining_since_; ///< When rejoining began, or the newer cluster was last heard of.
+  /// When this process last got a sign of the cluster: a newer view, a refusal, or a heartbeat or
+  /// an answer of a member of the newest view.
+  time_point cluster_heard_at_;
   /// Whether another node sent this process a refusal, a heartbeat or an answer.
   bool was_answered_ = false;
   bool complained_ = false;      ///< Whether `join_unanswered` was emitted.

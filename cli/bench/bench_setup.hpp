@@ -85,7 +85,8 @@ private:
   bench::big_memory own_;
   bench::big_memory shared_;
   std::vector<node_process> nodes_;
-  /// The raw server's process; empty before it was started.
+  /// The process of the server that sends bytes without PeerCache, against which nodes are
+  /// compared; empty until it has started, then one element.
   std::vector<child_process> raw_server_;
   std::uint16_t raw_port_ = 0;
   std::vector<int> cpus_ = usable_cpus();

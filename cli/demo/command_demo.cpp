@@ -170,9 +170,9 @@ std::vector<std::uint64_t> distinct_pages(const trace& requests) {
   return ids;
 }
 
-/// Kills all nodes and starts them again, and counts how many pages of the trace are found before
-/// and after. The number of pages on disks does not tell that, because two disks may hold copies of
-/// one page.
+/// Notes how many pages are on the nodes' disks. With `options.restart` also kills all nodes,
+/// starts them again, and counts how many pages of the trace are found before and after. The number
+/// of pages on disks does not tell that, because two disks may hold copies of one page.
 result<void> show_disks(demo_report& report, const global_options& globals,
                         const demo_options& options, const trace& requests,
                         std::vector<node_process>& nodes, client_list& clients,

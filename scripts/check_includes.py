@@ -133,11 +133,10 @@ def file_faults(root, path):
 
 def sources(root):
     """The paths of all C++ files of this project, from the root."""
-    for file in sorted(root.rglob("*.[ch]pp")):
-        path = file.relative_to(root).as_posix()
-        top = path.split("/")[0]
-        if not top.startswith((".", "build")):
-            yield path
+    # Builds beside the check make and delete folders, in which a search would fail.
+    own = (top for top in root.iterdir() if top.is_dir() and not top.name.startswith((".", "build")))
+    for file in sorted(file for top in own for file in top.rglob("*.[ch]pp")):
+        yield file.relative_to(root).as_posix()
 
 
 def faults(root):

@@ -138,10 +138,9 @@ def file_faults(path, text):
 
 def python_sources(root):
     """The paths of all Python files and type stubs of this project, from the root."""
-    for file in sorted([*root.rglob("*.py"), *root.rglob("*.pyi")]):
-        path = file.relative_to(root).as_posix()
-        if not path.startswith((".", "build")):
-            yield path
+    own = (top for top in root.iterdir() if top.is_dir() and not top.name.startswith((".", "build")))
+    for file in sorted(file for top in own for ending in ("py", "pyi") for file in top.rglob(f"*.{ending}")):
+        yield file.relative_to(root).as_posix()
 
 
 def faults(root):

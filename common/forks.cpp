@@ -67,10 +67,11 @@ void close_in_children(int file) {
   list.files.push_back(file);
 }
 
-void keep_in_children(int file) noexcept {
+void close_noted(int file) noexcept {
   auto& list = closed_in_children();
   std::lock_guard guard{list.lock};
   std::erase(list.files, file);
+  ::close(file);
 }
 
 } // namespace peercache

@@ -24,8 +24,8 @@ private:
 /// children outlive it. Threads: any.
 void close_in_children(int file);
 
-/// Undoes close_in_children(file). @pre `file` is still open: its number may be another file's
-/// otherwise.
-void keep_in_children(int file) noexcept;
+/// Closes a file of close_in_children in this process. No fork comes in between, so that a child
+/// never keeps the file open, nor loses another file that has got its number.
+void close_noted(int file) noexcept;
 
 } // namespace peercache

@@ -134,8 +134,7 @@ void pool_memory::release() noexcept {
 void pool_memory::close_file() noexcept {
   if (file_ < 0)
     return;
-  keep_in_children(file_);
-  ::close(file_);
+  close_noted(file_);
   file_ = -1;
 }
 

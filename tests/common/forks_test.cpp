@@ -36,16 +36,19 @@ TEST(forks, a_child_is_not_the_home_of_what_its_parent_made) {
   }));
 }
 
-TEST(forks, a_file_is_closed_in_children_until_that_is_taken_back) {
+TEST(forks, a_file_is_closed_in_children_and_another_with_its_number_is_not) {
   const auto file = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ASSERT_TRUE(is_open(file));
   EXPECT_TRUE(in_child([&] { return is_open(file); }));
   close_in_children(file);
   EXPECT_TRUE(in_child([&] { return !is_open(file); }));
   EXPECT_TRUE(is_open(file));
-  keep_in_children(file);
-  EXPECT_TRUE(in_child([&] { return is_open(file); }));
-  ::close(file);
+  close_noted(file);
+  EXPECT_FALSE(is_open(file));
+  const auto next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(next, file);
+  EXPECT_TRUE(in_child([&] { return is_open(next); }));
+  ::close(next);
 }
 
 } // namespace

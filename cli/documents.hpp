@@ -11,12 +11,13 @@ struct document {
   std::string text;
 };
 
-/// The documents of the tree: docs/cli.md. Like `manual_pages`, removes the variables PEERCACHE_*
-/// from the environment, since they would change the defaults that help tells. Threads: not while
-/// another thread uses the environment.
+/// Generates the documents that are checked in: docs/cli.md. Removes the variables PEERCACHE_* from
+/// this process's environment, since they would change the defaults in the texts. Threads: not
+/// while another thread uses the environment.
 std::vector<document> documents();
 
-/// The manual pages of both programs, peercache.1 and peercache-node.1.
+/// Generates the manual pages of both programs, peercache.1 and peercache-node.1. Environment and
+/// threads: as `documents`.
 std::vector<document> manual_pages();
 
 } // namespace peercache::cli

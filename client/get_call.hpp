@@ -55,7 +55,8 @@ private:
   /// Waits for the next places of pages that peers bring into their memory; empty: there are no
   /// more.
   std::vector<promote_plan::place> take_next(promote_call& from);
-  /// Copies one page, unless the deadline has passed, or passes while a large page is copied.
+  /// Copies one page of this host's pool to the caller's memory and tells the plan the outcome.
+  /// Gives the page up when the deadline has passed, or passes while a large page is copied.
   void read_own_host(const read_plan::page& page);
   page_status copy_out(const read_plan::page& page, bool verify);
   void add_to_batch(const read_plan::page& page);

@@ -29,7 +29,8 @@ public:
 
   /// Whether this thread has an interruption at all.
   static bool possible() noexcept;
-  /// Whether `look` has returned true in this thread: its calls have to end.
+  /// Whether this thread's calls have to end: the function that its innermost interruption was made
+  /// with has returned true. False without an interruption.
   static bool given() noexcept;
   /// Calls this thread's `look` if `interval` has passed since its last call. Returns `given()`.
   static bool look();

@@ -63,7 +63,7 @@ publisher::tag publisher::open(question about) {
 /// Removes the open question with this tag and returns it.
 publisher::question publisher::close(tag id) {
   const auto found = open_.find(id);
-  PEERCACHE_ASSERT(found != open_.end()); // Each order is answered once.
+  PEERCACHE_ASSERT(found != open_.end()); // Open until the driver answers its order, once.
   auto about = std::move(found->second);
   open_.erase(found);
   return about;

@@ -124,8 +124,9 @@ void publisher::look_at(tag put) {
     puts_.erase(found);
 }
 
-/// Orders `settled`, with each page's status as the owners' answers so far decide it. Pages that
-/// stay go to disk.
+/// Gives the driver the order `settled`, by which the client that put the pages hears each page's
+/// status, as the owners' answers so far decide it. With `write_through` the order also names the
+/// pages to be written to disk: those that stay, unless they are mirrors.
 void publisher::decide(tag put, put_job& job) {
   PEERCACHE_ASSERT(!job.decided); // The client that put the pages hears of them once.
   job.decided = true;

@@ -60,10 +60,10 @@ def host_and_port(hostname: str) -> Tuple[str, int]:
 
 
 class TransferEngine:
-    """A transfer engine. Sessions are "host:port" of the other engine (IPv6 in brackets), addresses
-    are plain addresses of its process. When a call has returned, 0 or not, nothing of it is under
-    way, unless the other engine can no longer be reached. Any thread may call; the GIL is free
-    while a call waits."""
+    """A transfer engine. A session is "host:port" of the other engine (IPv6 in brackets). Buffers are
+    plain addresses in this process, peer buffers in the other engine's. When a call that waits has
+    returned, with 0 or an error code, nothing of it is under way, unless the other engine can no
+    longer be reached. Any thread may call; the GIL is free while a call waits."""
 
     def __init__(self) -> None:
         self._native: Optional[_native.TransferEngine] = None

@@ -90,7 +90,8 @@ private:
   bool readable_ = true; ///< Whether the socket may have bytes; false once a read found none.
   bool writable_ = true;
   bool retired_ = false;
-  std::uint64_t sent_bytes_ = 0; ///< Bytes of the answer, and then of the chunks, that were sent.
+  /// How many bytes were sent so far: of the answer, then of the list of chunks (`region_chunk`).
+  std::uint64_t sent_bytes_ = 0;
   std::optional<clock::time_point> stalled_since_;
   std::array<std::byte, sizeof(verbs_ready)> ready_;
   /// Bytes of the ready message that have come; all of them are right.

@@ -68,8 +68,9 @@ def add_member(words: Any, word: str) -> None:
 
 
 def class_of(original: Callable[..., Any], transfer_backend: Any, class_type: Any) -> Any:
-    """SGLang's get_kv_class, which knows this backend too. Errors: RuntimeError for a version of SGLang whose classes
-    are not known: its start ends with the reason."""
+    """Stands around SGLang's get_kv_class (`original`): gives this backend's class of this type, and asks `original`
+    for every other backend. Errors: RuntimeError when the classes of this SGLang's version are not known; SGLang's
+    start then ends with the reason."""
     if getattr(transfer_backend, "value", transfer_backend) != BACKEND:
         return original(transfer_backend, class_type)
     contract = importlib.import_module("peercache.pd.contract")

@@ -8,27 +8,33 @@
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace peercache::actors {
 
 using metrics::metric;
 
-void directory_state::begin(const directory_options& chosen) {
-  options = chosen;
+std::shared_ptr<shared_shard> make_shard(const directory_options& options) {
   directory::member_shard::options own;
   own.self = options.self;
   own.replicas = options.replicas;
   own.grace = options.grace;
   own.epochs = options.epochs;
-  shard = directory::member_shard(own);
-  shard.records().set_locations_max(options.records_max);
+  return std::make_shared<shared_shard>(own, options.records_max);
+}
+
+void directory_state::begin(const directory_options& chosen, std::shared_ptr<shared_shard> own) {
+  PEERCACHE_ASSERT(own);
+  options = chosen;
+  shard = std::move(own);
 }
 
 bool directory_state::adopt(const topology_ptr& next, caf::actor_clock::time_point now) {
   using taken = directory::member_shard::taken;
   PEERCACHE_ASSERT(next);
-  const auto how = shard.follow({{next, &next->view}, {next, &next->ring}}, now);
+  const auto own = shard->lock();
+  const auto how = own->follow({{next, &next->view}, {next, &next->ring}}, now);
   if (how == taken::no)
     return false;
   cluster = next;
@@ -36,19 +42,23 @@ bool directory_state::adopt(const topology_ptr& next, caf::actor_clock::time_poi
   for (const auto& peer : next->peers)
     if (peer.tried && !peer.linked())
       away.push_back(peer.self.inc);
-  shard.records().set_out_of_reach(away);
+  own->records().set_out_of_reach(away);
   return how == taken::anew;
 }
 
 void directory_state::leave(const discovery::view& without) {
-  if (auto dropped = shard.leave(without.stamp()); dropped > 0)
+  if (auto dropped = shard->lock()->leave(without.stamp()); dropped > 0)
     log::info("directory: forgot all {} records, the cluster goes on without this node", dropped);
 }
 
 void directory_state::sweep(caf::actor_clock::time_point now) {
-  const auto dropped = shard.sweep(now, [this](const page_key& key) {
-    lost.note(key, page_loss::holder_gone, shard.changed_at());
-  });
+  directory::member_shard::swept dropped;
+  {
+    const auto own = shard->lock();
+    dropped = own->sweep(now, [&](const page_key& key) {
+      lost.note(key, page_loss::holder_gone, own->changed_at());
+    });
+  }
   if (dropped.gone > 0)
     log::info("directory: forgot {} records of nodes that are gone", dropped.gone);
   if (dropped.foreign > 0)
@@ -57,27 +67,28 @@ void directory_state::sweep(caf::actor_clock::time_point now) {
 
 result<std::string> directory_state::publish(std::string_view batch,
                                              const directory::view_number& known) {
-  if (!shard.is_behind(known))
+  const auto own = shard->lock();
+  if (!own->is_behind(known))
     totals.add(metric::directory_publishes_total,
                batch.size() / directory::wire::publish_record_bytes);
-  return shard.publish(batch, known);
-}
-
-result<std::string> directory_state::look_up(std::string_view keys) {
-  totals.add(metric::directory_lookups_total, keys.size() / directory::wire::key_bytes);
-  std::uint64_t foreign = 0;
-  auto answer = shard.look_up(keys, foreign);
-  totals.add(metric::directory_foreign_lookups_total, foreign);
-  return answer;
+  return own->publish(batch, known);
 }
 
 metrics::samples directory_state::samples() const {
   auto now = totals;
-  const auto& records_now = shard.records();
-  const auto records = records_now.locations();
+  const auto asked = shard->counted();
+  now.set(metric::directory_lookups_total, asked.lookups);
+  now.set(metric::directory_foreign_lookups_total, asked.foreign);
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;
+  {
+    const auto own = shard->lock();
+    records = own->records().locations();
+    bytes = own->records().bytes();
+  }
   now.set(metric::directory_records, records);
-  now.set(metric::directory_bytes, records_now.bytes());
-  now.set(metric::directory_record_bytes, records > 0 ? records_now.bytes() / records : 0);
+  now.set(metric::directory_bytes, bytes);
+  now.set(metric::directory_record_bytes, records > 0 ? bytes / records : 0);
   now.set(metric::directory_owners, options.replicas);
   const auto is_linked = [this](const auto& peer) {
     return peer.linked() && peer.self.id != options.self;
@@ -90,8 +101,9 @@ directory_report directory_state::report() const {
   directory_report now;
   if (!cluster)
     return now;
+  const auto own = shard->lock();
   for (const auto& member : cluster->view.members)
-    if (const auto* digest = shard.records().digest_of(member.inc))
+    if (const auto* digest = own->records().digest_of(member.inc))
       for (const auto& range : *digest)
         now.records_of[member.name] += range.count;
   return now;
@@ -109,9 +121,12 @@ void give(directory_pointer self, directory::hand_over::order&& order) {
   const auto* owner = state.cluster->find(order.to);
   auto settled = [self](std::uint64_t taken) {
     self->state.totals.add(metric::directory_handed_over_total, taken);
-    if (!self->state.shard.gives())
-      return;
-    self->state.shard.given(taken);
+    {
+      const auto own = self->state.shard->lock();
+      if (!own->gives())
+        return;
+      own->given(taken);
+    }
     self->send(self, pump_atom_v, from_here{});
   };
   if (owner == nullptr || !owner->linked())
@@ -124,10 +139,11 @@ void give(directory_pointer self, directory::hand_over::order&& order) {
 
 /// Sends the shard's records to the nodes that will own them, as many as may be under way now.
 void give_on(directory_pointer self) {
-  auto& shard = self->state.shard;
-  for (auto& order : shard.give(self->clock().now()))
+  const auto& shard = self->state.shard;
+  auto orders = shard->lock()->give(self->clock().now());
+  for (auto& order : orders)
     give(self, std::move(order));
-  if (const auto records = shard.end_giving())
+  if (const auto records = shard->lock()->end_giving())
     log::info("directory: gave {} records to their new owners", *records);
 }
 
@@ -135,7 +151,7 @@ caf::result<std::uint64_t> begin_to_give(directory_pointer self, bool leaving,
                                          std::uint32_t within_ms) {
   auto promise = self->make_response_promise<std::uint64_t>();
   const auto until = self->clock().now() + std::chrono::milliseconds(within_ms);
-  self->state.shard.begin_to_give(
+  self->state.shard->lock()->begin_to_give(
       leaving, until, [promise](std::uint64_t records) mutable { promise.deliver(records); });
   give_on(self);
   return promise;
@@ -146,7 +162,7 @@ caf::result<std::uint64_t> begin_to_give(directory_pointer self, bool leaving,
 result<std::string> publish(directory_pointer self, const std::string& batch,
                             const directory::view_number& known = {}) {
   auto& state = self->state;
-  if (state.shard.makes_sweep_due(batch))
+  if (state.shard->lock()->makes_sweep_due(batch))
     self->delayed_send(self, state.options.grace, beat_atom_v, from_here{});
   return state.publish(batch, known);
 }
@@ -167,11 +183,12 @@ void forward(directory_pointer self, directory::hand_over::order&& order) {
 
 result<std::uint64_t> withdraw(directory_pointer self, const std::string& batch) {
   auto& state = self->state;
-  for (auto& order : state.shard.forward(batch))
+  auto orders = state.shard->lock()->forward(batch);
+  for (auto& order : orders)
     forward(self, std::move(order));
   state.totals.add(metric::directory_withdraws_total,
                    batch.size() / directory::wire::withdraw_record_bytes);
-  return directory::withdraw_batch(state.shard.records(), batch);
+  return directory::withdraw_batch(state.shard->lock()->records(), batch);
 }
 
 lost_report lost_of(directory_pointer self, const std::string& prefixes) {
@@ -182,9 +199,9 @@ lost_report lost_of(directory_pointer self, const std::string& prefixes) {
 
 directory_actor::behavior_type
 run_directory(directory_actor::stateful_pointer<directory_state> self,
-              const directory_options& options) {
+              const directory_options& options, std::shared_ptr<shared_shard> shard) {
   PEERCACHE_ASSERT(options.replicas >= 1 && options.replicas <= discovery::hash_ring::replicas_max);
-  self->state.begin(options);
+  self->state.begin(options, std::move(shard));
   self->set_default_handler(caf::drop);
   auto& state = self->state;
   return {
@@ -193,12 +210,12 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
         return to_caf(publish(self, batch, {term, version}));
       },
       [self](withdraw_atom, const std::string& batch) { return to_caf(withdraw(self, batch)); },
-      [&state](lookup_atom, const std::string& keys) { return to_caf(state.look_up(keys)); },
+      [&state](lookup_atom, const std::string& keys) { return to_caf(state.shard->look_up(keys)); },
       [&state](compare_atom, const std::string& comparison) {
-        return to_caf(directory::compare_digests(state.shard.records(), comparison));
+        return to_caf(directory::compare_digests(state.shard->lock()->records(), comparison));
       },
       [&state](list_atom, const std::string& request) {
-        return to_caf(directory::list_records(state.shard.records(), request));
+        return to_caf(directory::list_records(state.shard->lock()->records(), request));
       },
       [self](drain_atom, bool leaving, std::uint32_t within_ms, from_here) {
         return begin_to_give(self, leaving, within_ms);

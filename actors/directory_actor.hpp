@@ -2,6 +2,7 @@
 
 #include "actors/link_names.hpp"
 #include "actors/lost_pages.hpp"
+#include "actors/shared_shard.hpp"
 #include "directory/member_shard.hpp"
 #include "link/protocol/directory.hpp"
 #include "link/protocol/topology.hpp"
@@ -9,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 
 namespace peercache::actors {
 
@@ -27,10 +29,13 @@ struct directory_options {
   std::uint64_t forwarded_bytes_max = 4u << 20;
 };
 
+/// Returns the empty shard that a directory with these options keeps.
+std::shared_ptr<shared_shard> make_shard(const directory_options& options);
+
 struct directory_state {
   directory_state() = default;
   directory_options options;
-  directory::member_shard shard;
+  std::shared_ptr<shared_shard> shard;
   topology_ptr cluster;
   metrics::samples totals;               ///< Counts what this actor does.
   lost_pages lost{std::size_t{1} << 16}; ///< Pages whose holders are gone.
@@ -39,7 +44,7 @@ struct directory_state {
   static inline const char* name = "directory";
 
   /// @pre This is the first call.
-  void begin(const directory_options& chosen);
+  void begin(const directory_options& chosen, std::shared_ptr<shared_shard> own);
   /// Takes a new view or a change of connections. True: `sweep` is due `grace` from `now`.
   bool adopt(const topology_ptr& next, caf::actor_clock::time_point now);
   /// Forgets all members and records until a view newer than `without` comes.
@@ -49,17 +54,15 @@ struct directory_state {
   /// Publishes a batch of records of a sender that has the view of this number. Returns one
   /// publish_outcome byte per record.
   result<std::string> publish(std::string_view batch, const directory::view_number& known);
-  /// Returns the locations of these keys; `not_mine` for keys that this node neither knows nor
-  /// owns.
-  result<std::string> look_up(std::string_view keys);
   metrics::samples samples() const;
   directory_report report() const;
 };
 
-/// One directory shard. Threads: scheduler. Asks: when its node drains, other nodes' shards to take
-/// its records and withdrawals; always with a time-out.
+/// Keeps one directory shard, which no other actor changes. Threads: scheduler. Asks: when its node
+/// drains, other nodes' shards to take its records and withdrawals; always with a time-out.
+/// @param shard made by `make_shard` with the same options
 directory_actor::behavior_type
 run_directory(directory_actor::stateful_pointer<directory_state> self,
-              const directory_options& options);
+              const directory_options& options, std::shared_ptr<shared_shard> shard);
 
 } // namespace peercache::actors

@@ -27,6 +27,9 @@ constexpr std::size_t read_bytes_max = 65536;
 /// Most bytes that are read at once from a client's long-lived connection. CAF keeps a buffer of
 /// this size for as long as the connection lasts, and a node has thousands of such connections.
 constexpr std::size_t member_read_bytes_max = 8192;
+/// Most keys of one read that are looked up in the multiplexer's thread: about 0.1 ms, in which the
+/// thread moves no other message of the node.
+constexpr std::size_t keys_at_once_max = 1024;
 /// Pause between two looks for late connections: `look_every` while a connection owes its greeting,
 /// otherwise `look_for_idle_every`.
 constexpr std::chrono::milliseconds look_every{250};
@@ -38,11 +41,14 @@ static_assert(read_bytes_max < lookup_connections::held_bytes_max &&
 struct broker_body {
   caf::io::broker* self;
   directory_actor directory;
+  std::shared_ptr<shared_shard> shard;
   gateway_actor gateway;
   lookup_connections connections;
   std::optional<held_pool> held{};
   log_limit lines{};
   beats looks{};
+  /// Keys of the current read that may still be looked up in this thread.
+  std::size_t keys_left = 0;
 
   static lookup_connections::time_point now() { return std::chrono::steady_clock::now(); }
 
@@ -91,6 +97,7 @@ struct broker_body {
         log::warn("lookup: too many look-ups wait, closed the connection with most of them");
       drop(*most);
     }
+    keys_left = keys_at_once_max;
     for (auto& question : questions)
       if (auto number = connections.number_of(data.handle); number != 0 && of_member)
         ask_member(data.handle, number, question);
@@ -98,10 +105,24 @@ struct broker_body {
         ask(data.handle, number, std::move(question));
   }
 
-  /// Asks the directory without a time-out: it lives in this process, and answers in order for as
-  /// long as this broker lives.
+  /// Answers a look-up from the shard; nothing when the directory has to be asked.
+  std::optional<result<std::string>> look_up(std::string_view keys) {
+    const auto count = keys.size() / directory::wire::key_bytes;
+    if (!shard || count > keys_left)
+      return std::nullopt;
+    keys_left -= count;
+    return shard->try_look_up(keys);
+  }
+
+  /// Answers a look-up, or asks the directory without a time-out: it lives in this process, and
+  /// answers in order for as long as this broker lives. Look-ups have no numbers: while the
+  /// directory is asked one of a connection, it is asked the connection's next ones too.
   void ask(caf::io::connection_handle handle, std::uint64_t number, std::string question) {
     auto bytes = question.size();
+    if (!connections.waits(handle))
+      if (const auto answered = look_up(question))
+        return *answered ? answer(handle, number, bytes, **answered) : drop(handle);
+    connections.passed_on(handle);
     self->request(directory, caf::infinite, lookup_atom_v, std::move(question))
         .then([this, handle, number,
                bytes](const std::string& payload) { answer(handle, number, bytes, payload); },
@@ -193,6 +214,8 @@ struct broker_body {
     case member_question::view:
       return pass_on(open, gateway, view_atom_v);
     case member_question::look_up:
+      if (const auto answered = look_up(body))
+        return *answered ? answer_member(open, **answered) : drop(open);
       return pass_on(open, directory, lookup_atom_v, std::move(body));
     case member_question::remove:
       return pass_on(open, gateway, remove_atom_v, std::move(body), from_here{});
@@ -216,7 +239,7 @@ struct broker_body {
 caf::behavior run_lookup_broker(caf::io::broker* self, lookup_broker_options options) {
   // The broker's behavior owns the body, so the body lives as long as the actor.
   std::shared_ptr<broker_body> body{new broker_body{
-      self, options.directory, options.gateway,
+      self, options.directory, std::move(options.shard), options.gateway,
       lookup_connections{
           frames::greeting(wire_version, options.cluster, options.inc),
           frames::greeting(wire_version, options.cluster, options.inc, member_question_magic)},

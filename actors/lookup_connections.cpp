@@ -79,6 +79,17 @@ void lookup_connections::remove(handle gone) {
                    total_bytes_ == 0); // Bytes of no connection would stay counted.
 }
 
+void lookup_connections::passed_on(handle which) {
+  const auto found = connections_.find(which);
+  PEERCACHE_ASSERT(found != connections_.end() && !found->second.asks_member);
+  ++found->second.open;
+}
+
+bool lookup_connections::waits(handle which) const {
+  const auto found = connections_.find(which);
+  return found != connections_.end() && found->second.open > 0;
+}
+
 void lookup_connections::hold(connection& whose, std::uint64_t bytes) noexcept {
   whose.held_bytes += bytes;
   total_bytes_ += bytes;
@@ -157,10 +168,10 @@ bool lookup_connections::settle(handle which, std::uint64_t number, std::uint64_
     return false;
   hold(found->second, frame_bytes);
   release(found->second, question_bytes);
-  if (found->second.asks_member) {
-    PEERCACHE_ASSERT(found->second.open > 0); // Each question is answered once.
+  // Each question is answered once. A look-up that is answered at once was never passed on.
+  PEERCACHE_ASSERT(found->second.open > 0 || !found->second.asks_member);
+  if (found->second.open > 0)
     --found->second.open;
-  }
   return true;
 }
 

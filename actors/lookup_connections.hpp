@@ -85,6 +85,11 @@ public:
   bool receive(handle from, const char* bytes, std::size_t count, time_point now,
                std::vector<std::string>& questions);
 
+  /// Notes that a look-up of the connection was passed on to an actor, which has not answered it.
+  void passed_on(handle which);
+  /// Whether a question of the connection waits for an actor's answer.
+  bool waits(handle which) const;
+
   /// Counts an answer of `frame_bytes`, which is about to be sent, as held by the connection, and
   /// its question no longer. False, and nothing is counted, when the handle `which` belongs to
   /// another connection than `number` by now: handles are used again, numbers (`number_of`) are
@@ -117,7 +122,9 @@ private:
     std::string received;
     bool greeted = false;
     bool asks_member = false;
-    std::size_t open = 0; ///< Questions that are not answered, where `asks_member`.
+    /// Questions that are not answered, where `asks_member`; otherwise look-ups that were passed on
+    /// to an actor and are not answered.
+    std::size_t open = 0;
     /// When the connection began, or when the peer last sent a whole question or took bytes of an
     /// answer.
     time_point moved_at;

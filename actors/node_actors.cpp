@@ -39,7 +39,8 @@ void node::impl::spawn_actors() {
   directory.replicas = config_.directory.replicas;
   directory.records_max = config_.directory.records_max;
   directory.epochs = memory_->epochs();
-  directory_ = system.spawn(run_directory, directory);
+  shard_ = make_shard(directory);
+  directory_ = system.spawn(run_directory, directory, shard_);
   spawn_pool();
 
   // Gateway, membership and links need each other's handles. The links get the node's own handles
@@ -290,6 +291,7 @@ void node::impl::spawn_lookups() {
   lookups.cluster = config_.cluster.name;
   lookups.inc = self_.inc;
   lookups.directory = directory_;
+  lookups.shard = shard_;
   lookups.gateway = gateway_;
   lookups.held = held_pool{memory_->slots(), memory_->holds()};
   lookups.doorman = std::move(lookup_doorman_);

@@ -9,6 +9,7 @@
 #include "actors/overlap_actor.hpp"
 #include "actors/overview_actor.hpp"
 #include "actors/page_server.hpp"
+#include "actors/shared_shard.hpp"
 #include "actors/supervision.hpp"
 #include "common/assert.hpp"
 #include "common/forks.hpp"
@@ -127,6 +128,7 @@ private:
   caf::actor lookups_;
   connector_actor connector_;
   directory_actor directory_;
+  std::shared_ptr<shared_shard> shard_; ///< What `directory_` keeps.
   links_actor links_;
   membership_actor membership_;
   pool_actor pool_;

@@ -63,7 +63,7 @@ protected:
   directory_actor spawn_shard(const discovery::member& who) {
     directory_options options;
     options.self = who.id;
-    return system.spawn(run_directory, options);
+    return system.spawn(run_directory, options, make_shard(options));
   }
 
   pool_actor spawn_pool() {

@@ -37,7 +37,7 @@ TEST_F(directory_actor_test, takes_no_more_records_than_its_option_says) {
   directory_options options;
   options.self = here.id;
   options.records_max = 3;
-  auto shard = system.spawn(run_directory, options);
+  auto shard = system.spawn(run_directory, options, make_shard(options));
   caf::anon_send(shard, topology_atom_v, topology_of({{here, shard}}, 1));
   std::string outcomes;
   for (const auto* name : {"a", "b", "c", "d"})
@@ -201,7 +201,7 @@ TEST_F(directory_actor_test, passes_no_more_withdrawals_on_than_a_new_owner_answ
   directory_options options;
   options.self = here.id;
   options.replicas = 1;
-  auto shard = system.spawn(run_directory, options);
+  auto shard = system.spawn(run_directory, options, make_shard(options));
   auto cluster = topology_of({{here, shard}, {there, caf::actor_cast<directory_actor>(frozen)}}, 1);
   caf::anon_send(shard, topology_atom_v, cluster);
   std::string batch;
@@ -233,7 +233,7 @@ TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_
   directory_options options;
   options.self = here.id;
   options.replicas = 1;
-  auto shard = system.spawn(run_directory, options);
+  auto shard = system.spawn(run_directory, options, make_shard(options));
   auto said_not_mine = [&](const page_key& key, directory::view_number& by) {
     std::string request;
     directory::append_lookup(request, key);
@@ -275,7 +275,7 @@ protected:
   lone_owner() {
     options.self = here.id;
     options.replicas = 1;
-    shard = system.spawn(run_directory, options);
+    shard = system.spawn(run_directory, options, make_shard(options));
   }
   ~lone_owner() override { stop(shard); }
 
@@ -336,7 +336,7 @@ protected:
     directory_options options;
     options.self = here.id;
     options.epochs = epochs;
-    shard_here = system.spawn(run_directory, options);
+    shard_here = system.spawn(run_directory, options, make_shard(options));
     tell_everyone(both());
     ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
   }

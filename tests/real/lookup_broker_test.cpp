@@ -27,7 +27,8 @@ class lookup_broker_test : public testing::Test {
 protected:
   system_config config{2};
   caf::actor_system system{config};
-  directory_actor directory = system.spawn(run_directory, directory_options{});
+  std::shared_ptr<shared_shard> shard = make_shard({});
+  directory_actor directory = system.spawn(run_directory, directory_options{}, shard);
   /// A gateway that leaves removals unanswered until the test tells it to answer.
   caf::actor gateway = system.spawn([](caf::event_based_actor* self) -> caf::behavior {
     auto open = std::make_shared<std::vector<caf::typed_response_promise<std::string>>>();
@@ -47,8 +48,8 @@ protected:
 
   void SetUp() override { serve(directory, caf::actor_cast<gateway_actor>(gateway)); }
 
-  /// Replaces the broker by a broker of this shard and this gateway.
-  void serve(const directory_actor& shard, const gateway_actor& of_node) {
+  /// Replaces the broker by a broker of this directory and this gateway.
+  void serve(const directory_actor& of_keys, const gateway_actor& of_node) {
     if (broker)
       caf::anon_send_exit(broker, caf::exit_reason::user_shutdown);
     auto doorman = system.middleman().backend().new_tcp_doorman(0, "127.0.0.1", true);
@@ -57,7 +58,8 @@ protected:
     lookup_broker_options options;
     options.cluster = "test";
     options.inc = inc;
-    options.directory = shard;
+    options.directory = of_keys;
+    options.shard = shard;
     options.gateway = of_node;
     options.doorman = std::move(*doorman);
     broker = system.middleman().spawn_broker(run_lookup_broker, std::move(options));
@@ -229,6 +231,91 @@ TEST_F(lookup_broker_test, a_client_sees_that_its_idle_connection_was_closed) {
   EXPECT_FALSE((*channel)->lives());
 }
 
+/// A directory that keeps look-ups until it is told to answer them, each with its own keys.
+caf::behavior run_late_directory(caf::event_based_actor* self) {
+  using look_up = std::pair<caf::typed_response_promise<std::string>, std::string>;
+  const auto open = std::make_shared<std::vector<look_up>>();
+  return {[self, open](lookup_atom, const std::string& keys) {
+            open->emplace_back(self->make_response_promise<std::string>(), keys);
+            return open->back().first;
+          },
+          [open](beat_atom) {
+            for (auto& [promise, keys] : std::exchange(*open, {}))
+              promise.deliver(keys);
+          },
+          [open](stats_atom) { return static_cast<std::uint64_t>(open->size()); }};
+}
+
+/// Waits for the answer to the channel's look-up.
+std::string answer_of(net::frame_channel& channel) {
+  const auto until = steady_clock::now() + std::chrono::seconds(10);
+  auto state = channel.advance();
+  while (state == net::frame_channel::state::asking && steady_clock::now() < until) {
+    pollfd ready{channel.fd(), channel.events(), 0};
+    ::poll(&ready, 1, 1000);
+    state = channel.advance();
+  }
+  EXPECT_EQ(state, net::frame_channel::state::answered);
+  return std::string(channel.answer());
+}
+
+TEST_F(lookup_broker_test, look_ups_are_answered_without_the_directory_actor) {
+  const auto late = system.spawn(run_late_directory);
+  serve(caf::actor_cast<directory_actor>(late), caf::actor_cast<gateway_actor>(gateway));
+  auto channel = net::frame_channel::open("127.0.0.1", port, greeting());
+  ASSERT_TRUE(channel);
+  const std::string key(directory::wire::key_bytes, 'k');
+  (*channel)->ask(key, 4096);
+  EXPECT_EQ(answer_of(**channel).size(), 1 + sizeof(directory::view_number));
+  const auto client = connect_and_greet();
+  ask(client.get(), 5, member_question::look_up, key);
+  const auto answered = answer(client.get());
+  ASSERT_TRUE(answered);
+  EXPECT_EQ(answered->second.size(), 1 + sizeof(directory::view_number));
+  caf::anon_send_exit(late, caf::exit_reason::user_shutdown);
+}
+
+TEST_F(lookup_broker_test, look_ups_of_a_connection_are_answered_in_their_order) {
+  const auto late = system.spawn(run_late_directory);
+  serve(caf::actor_cast<directory_actor>(late), caf::actor_cast<gateway_actor>(gateway));
+  const auto client = connect(65536);
+  const auto send = [&](const std::string& bytes) {
+    ASSERT_EQ(::send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  };
+  caf::scoped_actor self{system};
+  const auto wait_for = [&](std::uint64_t open) {
+    const auto until = steady_clock::now() + std::chrono::seconds(10);
+    std::uint64_t now = 0;
+    while (now != open && steady_clock::now() < until)
+      self->request(late, caf::infinite, stats_atom_v)
+          .receive([&](std::uint64_t count) { now = count; }, [](const caf::error&) { FAIL(); });
+    ASSERT_EQ(now, open) << "look-ups that the directory was asked";
+  };
+  const std::string first(directory::wire::key_bytes, '1');
+  const std::string second(directory::wire::key_bytes, '2');
+  std::string asked = greeting();
+  frames::append_frame(asked, first);
+  {
+    const auto busy = shard->lock();
+    send(asked);
+    wait_for(1); // The lock is taken, so the look-up went on to the directory.
+  }
+  std::string next;
+  frames::append_frame(next, second);
+  send(next);
+  wait_for(2);
+  self->send(late, beat_atom_v);
+  std::string got;
+  while (got.size() < asked.size() - greeting().size() + next.size()) {
+    char some = 0;
+    ASSERT_EQ(::recv(client.get(), &some, 1, 0), 1);
+    got.push_back(some);
+  }
+  EXPECT_EQ(got, asked.substr(greeting().size()) + next);
+  caf::anon_send_exit(late, caf::exit_reason::user_shutdown);
+}
+
 TEST_F(lookup_broker_test, a_peer_that_does_not_read_holds_up_no_other) {
   auto faulty = connect(4096);
   std::string flood = greeting();
@@ -238,16 +325,9 @@ TEST_F(lookup_broker_test, a_peer_that_does_not_read_holds_up_no_other) {
   auto channel = net::frame_channel::open("127.0.0.1", port, greeting());
   ASSERT_TRUE(channel);
   (*channel)->ask(std::string(8192 * directory::wire::key_bytes, 'k'), 4096);
-  auto until = steady_clock::now() + std::chrono::seconds(5);
-  auto state = (*channel)->advance();
-  while (state == net::frame_channel::state::asking && steady_clock::now() < until) {
-    pollfd ready{(*channel)->fd(), (*channel)->events(), 0};
-    ::poll(&ready, 1, 1000);
-    state = (*channel)->advance();
-  }
-  ASSERT_EQ(state, net::frame_channel::state::answered);
+  const auto answered = answer_of(**channel);
   // The shard has no view yet, so it says of each key that another node owns it.
-  EXPECT_EQ((*channel)->answer().size(), 8192u * (1 + sizeof(directory::view_number)));
+  EXPECT_EQ(answered.size(), 8192u * (1 + sizeof(directory::view_number)));
 }
 
 } // namespace

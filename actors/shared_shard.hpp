@@ -1,0 +1,64 @@
+#pragma once
+
+#include "common/error.hpp"
+#include "directory/member_shard.hpp"
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace peercache::actors {
+
+/// The directory shard of this member, for the two threads that use it: the directory actor's, the
+/// only one that changes the shard, and CAF's multiplexer, which answers look-ups from it
+/// (actors/lookup_broker.hpp). An answer that needs no actor saves two wake-ups of threads.
+///
+/// The rule: whoever reads or changes the shard has the lock, for one message at most. So a look-up
+/// sees each message's changes as a whole, and all changes of messages that were answered before it
+/// came. The multiplexer never waits for the lock, which a sweep of millions of records has for
+/// seconds: it tries, and passes the question on to the actor when the lock is taken.
+///
+/// Threads: any.
+class shared_shard {
+public:
+  /// Keys that were looked up.
+  struct counts {
+    std::uint64_t lookups = 0;
+    std::uint64_t foreign = 0; ///< Keys that this member neither knew nor owned.
+  };
+
+  /// The shard, with its lock for as long as this object lives. A thread has one at a time.
+  class locked {
+  public:
+    locked(std::unique_lock<std::mutex> lock, directory::member_shard& shard) noexcept
+        : lock_(std::move(lock)), shard_(&shard) {}
+    directory::member_shard* operator->() const noexcept { return shard_; }
+
+  private:
+    std::unique_lock<std::mutex> lock_;
+    directory::member_shard* shard_;
+  };
+
+  /// @param records_max records beyond this number are refused
+  shared_shard(const directory::member_shard::options& options, std::uint64_t records_max);
+
+  /// Waits for the lock.
+  locked lock();
+  /// Returns the locations of these keys as `member_shard::look_up` does; waits for the lock.
+  result<std::string> look_up(std::string_view keys);
+  /// Does as `look_up`, without waiting. Nothing: another thread has the lock.
+  std::optional<result<std::string>> try_look_up(std::string_view keys);
+  counts counted();
+
+private:
+  result<std::string> look_up_locked(std::string_view keys);
+
+  std::mutex mutex_; ///< Guards all members.
+  directory::member_shard shard_;
+  counts counts_;
+};
+
+} // namespace peercache::actors

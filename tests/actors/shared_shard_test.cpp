@@ -1,0 +1,152 @@
+#include "actors/shared_shard.hpp"
+#include "common/page_key.hpp"
+#include "directory/shard_batch.hpp"
+#include "discovery/hash_ring.hpp"
+#include "tests/link/named_members.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <future>
+#include <gtest/gtest.h>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace peercache::actors {
+namespace {
+
+using discovery::member;
+
+/// A shard whose view has one member, which owns all keys.
+class shared_shard_test : public testing::Test {
+protected:
+  const member self = link::member_named("here", 1);
+  shared_shard shard = {options(), 1u << 20};
+
+  directory::member_shard::options options() const {
+    directory::member_shard::options all;
+    all.self = self.id;
+    all.replicas = 1;
+    return all;
+  }
+
+  void SetUp() override {
+    auto view = std::make_shared<discovery::view>();
+    view->term = view->version = 1;
+    view->members = {self};
+    shard.lock()->follow({view, std::make_shared<discovery::hash_ring>(view->members)}, {});
+  }
+
+  static page_key key(std::size_t number) { return key_space{}.key_of(std::to_string(number)); }
+
+  /// Publications of a key have ascending numbers. Generations that can be read are even.
+  void publish(const page_key& which, std::uint64_t number) {
+    directory::publish_record record;
+    record.key = which;
+    record.location.node = self.id;
+    record.location.holder = self.inc;
+    record.location.gen = generation{2 * number};
+    record.location.length_bytes = 4096;
+    std::string batch;
+    directory::append_publish(batch, record);
+    ASSERT_TRUE(shard.lock()->publish(batch));
+  }
+
+  void withdraw(const page_key& which, std::uint64_t number) {
+    std::string batch;
+    directory::append_withdraw(batch,
+                               {which, self.inc, generation{2 * number}, directory::tier::memory});
+    ASSERT_TRUE(directory::withdraw_batch(shard.lock()->records(), batch));
+  }
+
+  /// Returns which publication an answer to one key's look-up names; 0: no location.
+  static std::uint64_t publication_of(const std::string& answer) {
+    directory::answer_reader reader(answer);
+    std::array<directory::page_location, limits::locations_per_key_max> found;
+    std::size_t count = 0;
+    EXPECT_TRUE(reader.next(found, count));
+    return count > 0 ? found[0].gen.value / 2 : 0;
+  }
+};
+
+TEST_F(shared_shard_test, does_not_wait_for_a_lock_that_is_taken) {
+  std::string question;
+  directory::append_lookup(question, key(1));
+  {
+    const auto taken = shard.lock();
+    EXPECT_FALSE(std::async(std::launch::async, [&] { return shard.try_look_up(question); }).get());
+  }
+  EXPECT_TRUE(shard.try_look_up(question));
+}
+
+TEST_F(shared_shard_test, counts_the_look_ups_of_both_ways) {
+  std::string question;
+  directory::append_lookup(question, key(1));
+  directory::append_lookup(question, key(2));
+  EXPECT_TRUE(shard.look_up(question));
+  EXPECT_TRUE(*shard.try_look_up(question));
+  EXPECT_EQ(shard.counted().lookups, 4u);
+  EXPECT_EQ(shard.counted().foreign, 0u);
+}
+
+/// Publishes and withdraws pages while threads look them up: each answer must say what was true of
+/// its key at some time between the question and the answer.
+TEST_F(shared_shard_test, an_answer_is_true_at_some_time_between_question_and_answer) {
+  constexpr std::size_t keys = 256;
+  constexpr std::uint64_t changes = 30'000;
+  /// Number of the writer's last change of a key, noted before it (`begun`) and after it (`done`).
+  /// An odd number is a publication, the even number after it its withdrawal.
+  struct model {
+    std::atomic<std::uint64_t> begun{0}, done{0};
+  };
+  std::vector<model> models(keys);
+  std::vector<page_key> names;
+  for (std::size_t i = 0; i < keys; ++i)
+    names.push_back(key(i));
+  std::atomic<bool> over{false};
+  std::atomic<std::uint64_t> answers{0};
+  const auto ask = [&](unsigned seed) {
+    std::mt19937 random(seed);
+    while (!over) {
+      const auto which = random() % keys;
+      std::string question;
+      directory::append_lookup(question, names[which]);
+      const auto before = models[which].done.load();
+      const auto answer =
+          seed % 2 == 0 ? shard.try_look_up(question) : std::optional(shard.look_up(question));
+      const auto after = models[which].begun.load();
+      if (!answer)
+        continue;
+      const auto found = publication_of(**answer);
+      ++answers;
+      if (found == 0)
+        ASSERT_TRUE(before % 2 == 0 || before < after) << "the page was there throughout";
+      else
+        ASSERT_TRUE(found % 2 == 1 && before <= found && found <= after)
+            << before << " " << found << " " << after;
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < 4; ++i)
+    threads.emplace_back(ask, i);
+  std::mt19937 random(7);
+  for (std::uint64_t i = 0; i < changes || answers < changes / 10; ++i) {
+    const auto which = random() % keys;
+    auto& now = models[which];
+    const auto next = now.begun + 1;
+    now.begun = next;
+    if (next % 2 == 1)
+      publish(names[which], next);
+    else
+      withdraw(names[which], next - 1);
+    now.done = next;
+  }
+  over = true;
+}
+
+} // namespace
+} // namespace peercache::actors

@@ -6,6 +6,7 @@
 #include "common/unix_time.hpp"
 #include "metrics/http_server.hpp"
 #include "metrics/published.hpp"
+#include "metrics/registry.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -22,10 +23,11 @@ struct dated_text {
   std::chrono::steady_clock::time_point made{};
 };
 
-/// What the HTTP thread reads: whole values, which actors replace. The HTTP thread itself only
-/// notes that somebody looks, for the actor that collects what is looked at.
+/// What the HTTP thread reads: whole values, which actors replace, and the numbers of which it
+/// makes the text of a scrape. The HTTP thread itself only notes that somebody looks, for the actor
+/// that collects what is looked at.
 struct http_board {
-  metrics::published<std::string> text{std::string{}};
+  metrics::registry numbers; ///< What `/metrics` shows; the metrics actor fills it.
   metrics::published<metrics::readiness> ready{metrics::readiness{false, "starting"}};
   metrics::published<std::string> status{std::string{"{}"}};
   metrics::published<dated_text> overview{dated_text{}};

@@ -4,9 +4,10 @@
 #include "common/log.hpp"
 #include "common/unix_time.hpp"
 #include "link/beats.hpp"
-#include "metrics/process_metrics.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace peercache::actors {
 
@@ -64,12 +65,18 @@ metrics::samples samples_of(const std::map<std::string, std::size_t>& faults) {
 } // namespace
 
 void metrics_state::publish(const node_report& node) {
-  registry.take(node.samples);
-  registry.take(samples_of(options.page_server_stats()));
-  registry.take(samples_of(options.rail_stats()));
-  registry.take(samples_of(*options.board->faults.load()));
-  options.board->text.store(registry.text(metrics::process_metrics()));
-  options.board->status.store(json_of(node));
+  auto& board = *options.board;
+  board.numbers.take(node.samples);
+  board.numbers.take(samples_of(options.page_server_stats()));
+  board.numbers.take(samples_of(options.rail_stats()));
+  board.numbers.take(samples_of(*board.faults.load()));
+  board.status.store(json_of(node));
+}
+
+bool metrics_state::is_watched(std::chrono::steady_clock::time_point now) const {
+  const auto& board = *options.board;
+  const auto last = std::max(board.scraped.load(), board.looked.load());
+  return now - last <= options.watching_lasts;
 }
 
 void metrics_state::remember(const node_report& node, node_history::time_point now,
@@ -113,7 +120,9 @@ metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics
                   self->state.remember(node, self->clock().now(), unix_ms());
                 },
                 failed);
-        beat_within(self, own.interval);
+        beat_within(self, self->state.is_watched(std::chrono::steady_clock::now())
+                              ? own.interval
+                              : own.rest_interval);
       },
   };
 }

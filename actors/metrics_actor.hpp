@@ -21,8 +21,7 @@ namespace peercache::actors {
 using metrics_actor = caf::typed_actor<
     // From the links: a new view, or a change of a connection.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // From itself: time to ask the gateway for the node's status and to publish the text of the
-    // next scrapes.
+    // From itself: time to ask the gateway for the node's status.
     caf::reacts_to<beat_atom, from_here>>;
 
 struct metrics_options {
@@ -30,25 +29,29 @@ struct metrics_options {
   std::function<page_server::snapshot()> page_server_stats;
   std::function<std::vector<rdma::rail_servers::rail_snapshot>()> rail_stats;
   std::shared_ptr<http_board> board;
-  std::chrono::milliseconds interval{500};
+  std::chrono::milliseconds interval{
+      500}; ///< Between two reports, while `/metrics` or the page is read.
+  std::chrono::milliseconds rest_interval{2000}; ///< Between two reports otherwise.
+  /// How long `interval` counts after somebody has read `/metrics` or the page at `/`.
+  std::chrono::milliseconds watching_lasts{60'000};
   std::string self; ///< The node's name.
 };
 
 struct metrics_state {
   metrics_state() = default;
   metrics_options options;
-  metrics::registry registry;
   node_history history;
   event_log events;
   static inline const char* name = "metrics";
 
-  /// Takes the node's numbers into the registry, and those of its data planes, and publishes the
-  /// texts of the next scrapes.
+  /// Puts the node's numbers on the board, and those of its data planes.
   void publish(const node_report& node);
   /// Notes the node's counters and faults for the history of the last hour. Units: the time of day
   /// in ms since 1970.
   void remember(const node_report& node, node_history::time_point now, std::uint64_t unix_ms);
   void remember(const discovery::view& view, std::uint64_t unix_ms);
+  /// Whether somebody has read `/metrics` or the page at `/` lately.
+  bool is_watched(std::chrono::steady_clock::time_point now) const;
 };
 
 /// Publishes the node's numbers, history and events for the HTTP thread. Threads: scheduler. Asks:

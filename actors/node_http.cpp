@@ -4,6 +4,7 @@
 #include "actors/node_impl.hpp"
 #include "common/assert.hpp"
 #include "link/thread_actor.hpp"
+#include "metrics/process_metrics.hpp"
 
 #include <memory>
 #include <string>
@@ -17,7 +18,7 @@ result<void> node::impl::open_http() {
   metrics::http_content content{
       [board = board_] {
         board->scraped.store(std::chrono::steady_clock::now());
-        return *board->text.load();
+        return board->numbers.text(metrics::process_metrics());
       },
       [board = board_, watched = supervision_] { return readiness_of(*board, watched); },
       [board = board_] { return *board->status.load(); },

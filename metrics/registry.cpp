@@ -75,6 +75,7 @@ Value* registry::room(std::map<series_key, Value>& all, const series_key& key) {
 }
 
 void registry::take(const samples& now) {
+  const std::lock_guard lock(mutex_);
   for (const auto& [which, value] : now.values())
     if (auto* current = room(family_of(which.id).values, which.words))
       *current = info_of(which.id).type == metric_type::counter ? std::max(*current, value) : value;
@@ -87,6 +88,7 @@ void registry::take(const samples& now) {
 
 double registry::value(metric id, label_words words) const {
   const auto which = series_of(id, words);
+  const std::lock_guard lock(mutex_);
   const auto& values = families_[static_cast<std::size_t>(id)].values;
   const auto found = values.find(which.words);
   return found == values.end() ? 0 : found->second;
@@ -118,6 +120,7 @@ prometheus::MetricFamily registry::to_prometheus(const metric_info& info) const 
 
 std::vector<prometheus::MetricFamily> registry::families() const {
   std::vector<prometheus::MetricFamily> out;
+  const std::lock_guard lock(mutex_);
   for (const metric_info& info : metric_table())
     out.push_back(to_prometheus(info));
   return out;

@@ -23,7 +23,7 @@ protected:
     state.options.rail_stats = [this] { return rails; };
   }
   double value(metric id, metrics::label_words words = {}) const {
-    return state.registry.value(id, words);
+    return state.options.board->numbers.value(id, words);
   }
 
   page_server::snapshot server;
@@ -47,7 +47,7 @@ TEST_F(metrics_state_test, what_a_node_says_is_in_the_scrape_by_its_name) {
       EXPECT_EQ(value(info.id), next++) << info.name;
     }
   EXPECT_EQ(value(metric::clears_total, {"uncertain"}), 2);
-  const auto text = *state.options.board->text.load();
+  const auto text = state.options.board->numbers.text();
   EXPECT_NE(text.find("\npeercache_uptime_seconds 1000\n"), std::string::npos) << text;
 }
 
@@ -58,7 +58,7 @@ TEST_F(metrics_state_test, the_faults_of_the_cluster_are_in_the_scrape_until_the
   state.publish({});
   EXPECT_EQ(value(metric::cluster_faults, {"node-gone"}), 2);
   EXPECT_EQ(value(metric::cluster_faults, {"disk-full"}), 0);
-  const auto text = *state.options.board->text.load();
+  const auto text = state.options.board->numbers.text();
   EXPECT_NE(text.find("\npeercache_cluster_faults{id=\"node-gone\"} 2\n"), std::string::npos)
       << text;
   state.options.board->faults.store({});
@@ -113,7 +113,18 @@ TEST_F(metrics_state_test, a_node_without_a_disk_tier_says_so_and_has_no_open_br
   state.publish(node_report{});
   EXPECT_EQ(value(metric::disk_on), 0);
   EXPECT_EQ(value(metric::disk_breaker_open), 0);
-  EXPECT_EQ(state.registry.text().find("peercache_disk_info{"), std::string::npos);
+  EXPECT_EQ(state.options.board->numbers.text().find("peercache_disk_info{"), std::string::npos);
+}
+
+TEST_F(metrics_state_test, a_node_is_watched_for_a_while_after_each_scrape_and_look) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto lasts = state.options.watching_lasts;
+  EXPECT_FALSE(state.is_watched(now));
+  state.options.board->scraped = now;
+  EXPECT_TRUE(state.is_watched(now + lasts));
+  EXPECT_FALSE(state.is_watched(now + lasts + std::chrono::milliseconds(1)));
+  state.options.board->looked = now + lasts;
+  EXPECT_TRUE(state.is_watched(now + 2 * lasts));
 }
 
 /// The folder metrics/ may not include storage/, so both have a list of the reasons why pages are

@@ -55,7 +55,10 @@ void exists_call::take(std::span<const page_key> asked, std::span<page_result> r
   PEERCACHE_ASSERT(asked.size() == elsewhere_.size() && asked.size() == answers_.size());
   const auto place = place_of(client_, own_);
   promote_plan cold;
+  constexpr std::size_t ahead = 8;
   for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (i + ahead < asked.size())
+      client_.locations.prefetch(asked[i + ahead]);
     auto& result = results[elsewhere_[i]];
     result = {};
     result.status = answers_[i].status;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <type_traits>
 
 namespace peercache::client {
 
@@ -10,78 +11,108 @@ void location_cache::free_memory::operator()(void* memory) const noexcept {
   std::free(memory);
 }
 
+namespace {
+
+std::uint8_t tag_of(const page_key& key) noexcept {
+  // The bytes before this one choose the bucket.
+  constexpr std::size_t after_prefix = sizeof(std::uint64_t);
+  return std::max<std::uint8_t>(1, key.bytes[after_prefix]);
+}
+
+} // namespace
+
 location_cache::location_cache(std::uint64_t capacity_keys) {
   if (capacity_keys == 0)
     return;
   const auto count = std::bit_ceil((capacity_keys - 1) / ways + 1);
-  // Zero pages cost nothing until they are used; an entry that is all zero is an empty one.
-  buckets_.reset(static_cast<bucket*>(std::calloc(count, sizeof(bucket))));
-  kept_.reset(static_cast<std::uint8_t*>(std::calloc(count, 1)));
+  // Zero pages cost nothing until they are used; an entry whose tag is zero is an empty one.
+  const auto zeros = [count](auto& owner) {
+    using each = std::remove_reference_t<decltype(owner[0])>;
+    owner.reset(static_cast<each*>(std::calloc(count, sizeof(each))));
+  };
+  zeros(tags_);
+  zeros(used_at_);
+  zeros(entries_);
   mask_ = count - 1;
 }
 
-location_cache::entry* location_cache::entry_of(std::size_t index, const page_key& key) noexcept {
-  if (kept_[index] == 0)
-    return nullptr;
-  auto& entries = buckets_[index].entries;
-  const auto place = std::find_if(entries.begin(), entries.end(), [&](const entry& each) {
-    return each.used_at != 0 && each.key == key;
-  });
-  return place == entries.end() ? nullptr : &*place;
+std::size_t location_cache::way_of(std::size_t index, const page_key& key) const noexcept {
+  const auto& tags = tags_[index];
+  const auto tag = tag_of(key);
+  std::size_t way = 0;
+  while (way < ways && !(tags[way] == tag && entries_[index][way].key == key))
+    ++way;
+  return way;
 }
 
-void location_cache::forget(std::size_t index, entry& known) noexcept {
-  known.used_at = 0;
-  --kept_[index];
+std::size_t location_cache::victim_of(std::size_t index) const noexcept {
+  const auto& tags = tags_[index];
+  const auto empty = std::ranges::find(tags, 0);
+  if (empty != tags.end())
+    return static_cast<std::size_t>(empty - tags.begin());
+  const auto& used = used_at_[index];
+  return static_cast<std::size_t>(std::ranges::min_element(used) - used.begin());
+}
+
+void location_cache::note_use(std::size_t index, std::size_t way) noexcept {
+  used_at_[index][way] = clock_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void location_cache::prefetch(const page_key& key) const noexcept {
+  if (!tags_)
+    return;
+  const auto index = index_of(key);
+  __builtin_prefetch(&tags_[index], 1);
+  __builtin_prefetch(&used_at_[index], 1);
 }
 
 std::optional<directory::page_location> location_cache::find(const page_key& key) noexcept {
-  if (!buckets_)
+  if (!tags_)
     return std::nullopt;
   const auto index = index_of(key);
   const std::lock_guard guard{lock_of(index)};
-  auto* known = entry_of(index, key);
-  if (known == nullptr)
+  const auto way = way_of(index, key);
+  if (way == ways)
     return std::nullopt;
-  known->used_at = std::max(1u, clock_.fetch_add(1, std::memory_order_relaxed));
-  return known->location;
+  note_use(index, way);
+  return entries_[index][way].location;
 }
 
 void location_cache::store(const page_key& key, const directory::page_location& location) noexcept {
-  if (!buckets_)
+  if (!tags_)
     return;
   const auto index = index_of(key);
   const std::lock_guard guard{lock_of(index)};
-  auto* place = entry_of(index, key);
-  if (place == nullptr) {
-    auto& entries = buckets_[index].entries;
-    place = &*std::min_element(entries.begin(), entries.end(),
-                               [](const auto& a, const auto& b) { return a.used_at < b.used_at; });
-    kept_[index] += place->used_at == 0 ? 1 : 0;
+  auto way = way_of(index, key);
+  if (way == ways) {
+    way = victim_of(index);
+    tags_[index][way] = tag_of(key);
+    entries_[index][way].key = key;
   }
-  place->key = key;
-  place->location = location;
-  place->used_at = std::max(1u, clock_.fetch_add(1, std::memory_order_relaxed));
+  entries_[index][way].location = location;
+  note_use(index, way);
 }
 
 void location_cache::erase(const page_key& key, const directory::page_location& stale) noexcept {
-  if (!buckets_)
+  if (!tags_)
     return;
   const auto index = index_of(key);
   const std::lock_guard guard{lock_of(index)};
-  auto* known = entry_of(index, key);
-  if (known != nullptr && known->location.holder == stale.holder &&
-      known->location.gen == stale.gen)
-    forget(index, *known);
+  const auto way = way_of(index, key);
+  if (way == ways)
+    return;
+  const auto& known = entries_[index][way].location;
+  if (known.holder == stale.holder && known.gen == stale.gen)
+    tags_[index][way] = 0;
 }
 
 void location_cache::erase(const page_key& key) noexcept {
-  if (!buckets_)
+  if (!tags_)
     return;
   const auto index = index_of(key);
   const std::lock_guard guard{lock_of(index)};
-  if (auto* known = entry_of(index, key); known != nullptr)
-    forget(index, *known);
+  if (const auto way = way_of(index, key); way != ways)
+    tags_[index][way] = 0;
 }
 
 } // namespace peercache::client

@@ -18,9 +18,10 @@ namespace peercache::client {
 /// erases stale entries.
 ///
 /// Threads: any; a bucket is locked for the time of one look or one store. Units: capacity in keys,
-/// about 112 bytes each, taken from the system when first stored: a look at a bucket that keeps
-/// nothing touches none of its memory. Bound: 8 keys per bucket; the entry of a bucket that was
-/// least recently stored or found gives way.
+/// about 112 bytes each, taken from the system when first stored. Bound: 8 keys per bucket; the
+/// entry of a bucket that was least recently stored or found gives way. Most of a look's time is
+/// that of its cache misses: tags tell which entries to read, so that a key that is not kept costs
+/// one, in a byte for each key, and a key that is found three.
 class location_cache {
 public:
   /// @param capacity_keys rounded up to a power of two; 0 keeps nothing
@@ -31,17 +32,17 @@ public:
   /// Forgets `key` if its entry still names the fill of `stale`.
   void erase(const page_key& key, const directory::page_location& stale) noexcept;
   void erase(const page_key& key) noexcept;
+  /// Begins to load what a look at this key, or a store, needs first. Call some keys ahead.
+  void prefetch(const page_key& key) const noexcept;
 
 private:
   struct entry {
     page_key key;
     directory::page_location location;
-    std::uint32_t used_at = 0; ///< Clock of the last store or find; 0: the entry is empty.
   };
   static constexpr std::size_t ways = 8;
-  struct bucket {
-    std::array<entry, ways> entries;
-  };
+  template <class Each>
+  using bucket = std::array<Each, ways>;
   static constexpr std::size_t stripes = 64;
 
   struct free_memory {
@@ -50,18 +51,22 @@ private:
 
   std::size_t index_of(const page_key& key) const noexcept { return key.prefix() & mask_; }
   std::mutex& lock_of(std::size_t index) noexcept { return locks_[index % stripes]; }
-  /// The entry of `key`, or none. The caller holds the bucket's lock.
-  entry* entry_of(std::size_t index, const page_key& key) noexcept;
-  void forget(std::size_t index, entry& known) noexcept;
+  /// The way of the entry of `key` in its bucket; `ways` when there is none. The caller holds the
+  /// bucket's lock.
+  std::size_t way_of(std::size_t index, const page_key& key) const noexcept;
+  /// The way that the next new key of the bucket takes: an empty one, else the least recently used.
+  std::size_t victim_of(std::size_t index) const noexcept;
+  void note_use(std::size_t index, std::size_t way) noexcept;
 
   // `mask_` is constant after construction.
   std::size_t mask_ = 0;
 
   // The members below are shared between threads: an entry is guarded by the lock of its bucket's
   // stripe. `clock_` may run unevenly, because it only orders entries.
-  std::unique_ptr<bucket[], free_memory> buckets_;
-  std::unique_ptr<std::uint8_t[], free_memory>
-      kept_; ///< How many entries of each bucket are in use.
+  /// A byte of each entry's key, never 0; 0: the entry is empty.
+  std::unique_ptr<bucket<std::uint8_t>[], free_memory> tags_;
+  std::unique_ptr<bucket<std::uint32_t>[], free_memory> used_at_; ///< Clocks of the last uses.
+  std::unique_ptr<bucket<entry>[], free_memory> entries_;
   std::array<std::mutex, stripes> locks_;
   std::atomic<std::uint32_t> clock_{1};
 };

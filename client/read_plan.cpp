@@ -78,8 +78,10 @@ std::vector<std::uint32_t> read_plan::take_missing() {
 
 void read_plan::looked_at_own_host(std::uint32_t index,
                                    const std::optional<directory::page_location>& here) {
-  if (!here)
+  if (!here) {
+    locations_.prefetch(pages_[index].key); // For `take_remembered`.
     return missing_.push_back(index);
+  }
   PEERCACHE_ASSERT(here->holder == known_.own);
   if (pasts_.empty())
     return locate(index, *here);

@@ -111,8 +111,8 @@ TEST(location_cache, looks_at_keys_that_it_does_not_keep_touch_no_memory) {
     cache.erase(key);
     cache.erase(key, location(2));
   }
-  // The cache's memory is untouched. If finding an absent key read the key's bucket, nearly every
-  // key would cost a page fault.
+  // Only the tags are read, a byte for each key. If finding an absent key read the entries of its
+  // bucket, nearly every key would cost a page fault.
   EXPECT_LT(page_faults() - before, keys / 10);
 }
 
@@ -126,6 +126,20 @@ TEST(location_cache, a_bucket_that_became_empty_keeps_again) {
       cache.erase(key_named(std::to_string(i)));
       ASSERT_FALSE(cache.find(key_named(std::to_string(i)))) << round;
     }
+  }
+}
+
+TEST(location_cache, keys_of_one_tag_are_told_apart) {
+  location_cache cache{8};
+  std::array<page_key, 8> keys{};
+  for (std::uint8_t i = 0; i < keys.size(); ++i) {
+    keys[i].bytes.back() = i; // All other bytes are equal, those of bucket and tag too.
+    cache.store(keys[i], location(2 + 2 * i));
+  }
+  for (std::uint8_t i = 0; i < keys.size(); ++i) {
+    const auto found = cache.find(keys[i]);
+    ASSERT_TRUE(found) << int{i};
+    EXPECT_EQ(*found, location(2 + 2 * i));
   }
 }
 

@@ -98,6 +98,7 @@ def test_a_version_with_other_numbers_is_refused(monkeypatch):
     ({"dcp_size": 2}, "decode context parallelism"),
     ({"enable_dsa_cache_layer_split": True}, "dsa-cache-layer-split"),
     ({"enable_unified_memory": True}, "unified-memory"),
+    ({"enable_hisparse": True}, "hisparse"),
 ])
 def test_options_that_are_not_served_end_the_start_with_a_sentence(option, word):
     with pytest.raises(ValueError, match=word):

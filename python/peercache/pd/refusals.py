@@ -35,6 +35,8 @@ def refusals(server_args: Any, kv_args: Any) -> List[str]:
         why.append("--enable-dsa-cache-layer-split spreads layers over context parallel ranks")
     if said("enable_unified_memory"):
         why.append("--enable-unified-memory moves KV while it is read")
+    if said("enable_hisparse"):
+        why.append("--enable-hisparse keeps KV in host memory, in other places than pages have, and only a part on the GPU")
     return why + _unknown_layouts(kv_args, said("pp_size", 1))
 
 

@@ -21,6 +21,7 @@ class ServerArgs:
     enable_dp_attention: bool = False
     enable_dsa_cache_layer_split: bool = False
     enable_unified_memory: bool = False
+    enable_hisparse: bool = False
     tokenizer_worker_num: int = 1
     load_balance_method: str = "follow_bootstrap_room"
     kv_cache_dtype: str = "auto"

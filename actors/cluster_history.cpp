@@ -57,6 +57,8 @@ void add_to(history_point& sum, const history_point& more) {
   sum.disk_evictions += more.disk_evictions;
   sum.pool_bytes += more.pool_bytes;
   sum.disk_queue_bytes += more.disk_queue_bytes;
+  add_each(sum.rooms_handed_over, more.rooms_handed_over);
+  add_each(sum.bytes_handed_over, more.bytes_handed_over);
   raise_each(sum.get_ns, more.get_ns);
   raise_each(sum.set_ns, more.set_ns);
 }

@@ -50,6 +50,14 @@ json miss_columns(const std::deque<history_point>& points) {
   return all;
 }
 
+/// The columns of prefill's and of decode's side.
+json side_columns(const std::deque<history_point>& points,
+                  std::array<std::uint64_t, 2> history_point::*field) {
+  return {
+      {"prefill", column(points, [field](const history_point& each) { return (each.*field)[0]; })},
+      {"decode", column(points, [field](const history_point& each) { return (each.*field)[1]; })}};
+}
+
 json latency_columns(const std::deque<history_point>& points,
                      std::array<std::uint64_t, 3> history_point::*field) {
   auto all = json::object();
@@ -83,6 +91,8 @@ std::string history_json(const std::string& node, const std::deque<history_point
                  {"disk_evictions", column(points, &history_point::disk_evictions)},
                  {"pool_bytes", column(points, &history_point::pool_bytes)},
                  {"disk_queue_bytes", column(points, &history_point::disk_queue_bytes)},
+                 {"rooms_handed_over", side_columns(points, &history_point::rooms_handed_over)},
+                 {"bytes_handed_over", side_columns(points, &history_point::bytes_handed_over)},
                  {"get_ns", latency_columns(points, &history_point::get_ns)},
                  {"set_ns", latency_columns(points, &history_point::set_ns)}};
   return all.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -5,6 +5,7 @@
 #include "metrics/metric_table.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace peercache::actors {
@@ -12,6 +13,9 @@ namespace peercache::actors {
 using metrics::metric;
 
 namespace {
+
+/// The sides of hand-overs, in the order of a point's figures.
+constexpr std::array<std::string_view, 2> handoff_sides{"prefill", "decode"};
 
 /// What a counter counted between two moments; all of it when the counter began anew.
 std::uint64_t grown(const metrics::samples& from, const metrics::samples& to, metric id,
@@ -58,6 +62,11 @@ history_point point_between(const metrics::samples& from, const metrics::samples
   made.disk_evictions = grown(from, to, metric::disk_evictions_total);
   made.pool_bytes = to.count(metric::pool_bytes_used);
   made.disk_queue_bytes = to.count(metric::disk_queue_bytes);
+  for (std::size_t i = 0; i < handoff_sides.size(); ++i) {
+    const auto side = handoff_sides[i];
+    made.rooms_handed_over[i] = grown(from, to, metric::handoff_rooms_total, {side, "succeeded"});
+    made.bytes_handed_over[i] = grown(from, to, metric::handoff_bytes_total, {side});
+  }
   made.get_ns = quantiles_between(from, to, "get");
   made.set_ns = quantiles_between(from, to, "set");
   return made;

@@ -17,7 +17,7 @@ namespace peercache::actors {
 /// time of day enters the next multiple of `history_step_ms`, so the steps of all nodes whose
 /// clocks agree lie beside each other.
 ///
-/// Threads: none; time is an argument. Memory: `history_points_max` points, 100 KiB.
+/// Threads: none; time is an argument. Memory: `history_points_max` points, 113 KiB.
 class node_history {
 public:
   using time_point = std::chrono::steady_clock::time_point;

@@ -35,13 +35,15 @@ struct history_point {
   std::uint64_t disk_evictions = 0;           ///< Pages that left the disk to make room.
   std::uint64_t pool_bytes = 0;               ///< Bytes of the pool in use at the step's end.
   std::uint64_t disk_queue_bytes = 0;         ///< Bytes to be written to disk at the step's end.
+  /// Rooms of local workers that succeeded, and their bytes: of prefill, then of decode.
+  std::array<std::uint64_t, 2> rooms_handed_over{}, bytes_handed_over{};
   /// p50, p90 and p99 of the get calls' latency; 0: no calls.
   std::array<std::uint64_t, 3> get_ns{};
   /// p50, p90 and p99 of the set calls' latency; 0: no calls.
   std::array<std::uint64_t, 3> set_ns{};
   bool operator==(const history_point&) const = default;
 };
-static_assert(sizeof(history_point) == 288 && std::is_trivially_copyable_v<history_point>);
+static_assert(sizeof(history_point) == 320 && std::is_trivially_copyable_v<history_point>);
 
 /// Something that happened to a node or to the cluster's members, as seen by the node that reports
 /// it.

@@ -54,6 +54,21 @@ TEST(node_history, a_step_has_what_was_counted_within_it) {
   EXPECT_EQ(point.get_bytes, 500u);
 }
 
+TEST(node_history, a_step_has_what_was_handed_over_within_it) {
+  const auto now = [](std::uint64_t rooms, std::uint64_t bytes) {
+    metrics::samples all;
+    all.set(metric::handoff_rooms_total, {"decode", "succeeded"}, rooms);
+    all.set(metric::handoff_rooms_total, {"decode", "failed"}, 7 * rooms);
+    all.set(metric::handoff_bytes_total, {"decode"}, bytes);
+    return all;
+  };
+  node_history history;
+  history.take(now(5, 1000), morning, today);
+  history.take(now(8, 5000), morning + 10s, today + history_step_ms);
+  EXPECT_THAT(history.points().front().rooms_handed_over, ElementsAre(0, 3));
+  EXPECT_THAT(history.points().front().bytes_handed_over, ElementsAre(0, 4000));
+}
+
 TEST(node_history, latencies_are_those_of_the_calls_of_the_step) {
   metrics::latency_histogram calls;
   const auto now = [&] {

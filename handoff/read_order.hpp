@@ -18,6 +18,13 @@ struct read_id {
   auto operator<=>(const read_id&) const = default;
 };
 
+/// How a read of a room has ended.
+enum class read_end : std::uint8_t {
+  good,    ///< Every piece arrived while the lease stood.
+  refused, ///< The lease had ended.
+  failed,  ///< Anything else went wrong.
+};
+
 /// Pieces to read from one peer under one lease, as one batch of the data plane.
 struct read_order {
   read_id id;

@@ -50,6 +50,7 @@ result<void> receiver_rooms::open(room_id room) {
     return error{errc::refused, std::to_string(turns_.size()) + " rooms are open: no more"};
   const join_id id{next_turn_.value++};
   turns_[id].room = room;
+  ++states_[room_state::bootstrapping];
   current_[room] = id;
   changed_.insert(room);
   return {};
@@ -249,7 +250,8 @@ void receiver_rooms::fill(read_order& order, sender& from) {
   }
 }
 
-void receiver_rooms::finish_read(read_id id, bool good, const std::string& reason, time_point now) {
+void receiver_rooms::finish_read(read_id id, read_end end, const std::string& reason,
+                                 time_point now) {
   const auto found = reads_.find(id);
   PEERCACHE_ASSERT(found != reads_.end());
   const auto read = found->second;
@@ -260,8 +262,10 @@ void receiver_rooms::finish_read(read_id id, bool good, const std::string& reaso
   if (const auto of_room = reads_of_.find(at.room); --of_room->second == 0)
     reads_of_.erase(of_room);
   wire_bytes_ -= read.bytes;
-  if (good)
+  if (end == read_end::good)
     at.senders[read.sender].judged += read.bytes;
+  else if (end == read_end::refused)
+    fail(read.turn, at, failure_kind::lease, "prefill's lease had ended: " + reason);
   else
     fail(read.turn, at, failure_kind::read, "a read has failed: " + reason);
   if (!has_ended(at))
@@ -307,6 +311,8 @@ void receiver_rooms::fail(join_id id, turn& at, failure_kind kind, std::string r
 void receiver_rooms::set_state(turn& at, room_state state) {
   if (at.state == state)
     return;
+  --states_[at.state];
+  ++states_[state];
   at.state = state;
   if (!at.cleared)
     changed_.insert(at.room);
@@ -319,8 +325,10 @@ void receiver_rooms::settle(join_id id, turn& at) {
     return;
   if (at.failing)
     set_state(at, room_state::failed);
-  if (at.cleared)
-    turns_.erase(id);
+  if (!at.cleared)
+    return;
+  --states_[at.state];
+  turns_.erase(id);
 }
 
 } // namespace peercache::handoff

@@ -115,6 +115,8 @@ public:
   /// Whether no read of any turn of the room is under way.
   bool is_quiet(room_id room) const noexcept;
   std::size_t turns() const noexcept { return turns_.size(); }
+  /// The turns by their states; those that are cleared and wait for a read are among them.
+  const rooms_by_state& states() const noexcept { return states_; }
   std::uint64_t wire_bytes() const noexcept { return wire_bytes_; }
 
   // -- messages and connections of senders
@@ -129,11 +131,8 @@ public:
   /// plane's until `finish_read`. Cost: independent of rooms that have nothing to read.
   std::optional<read_order> next_read();
   /// Reports a read whose parts no channel can write to any longer.
-  ///
-  /// @param good whether every piece arrived while the lease stood
-  ///
   /// @pre `id` was ordered and not reported yet
-  void finish_read(read_id id, bool good, const std::string& reason, time_point now);
+  void finish_read(read_id id, read_end end, const std::string& reason, time_point now);
 
   std::vector<action> take_actions() { return std::exchange(actions_, {}); }
 
@@ -186,6 +185,7 @@ private:
   read_id next_read_{1};
   std::map<join_id, turn> turns_; ///< All turns, the oldest `open` first.
   std::map<room_id, join_id> current_;
+  rooms_by_state states_;
   std::set<room_id> changed_; ///< Rooms in `current_` that the next `take_changes` returns.
   std::map<read_id, open_read> reads_;
   std::set<join_id> readable_;              ///< Turns with pieces to read, the oldest first.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,6 +17,23 @@ enum class room_state : std::uint8_t {
   transferring = 3,
   success = 4,
 };
+inline constexpr std::size_t room_state_count = 5;
+std::string_view to_string(room_state state) noexcept;
+
+/// How many rooms there are in each state.
+class rooms_by_state {
+public:
+  std::size_t& operator[](room_state state) noexcept {
+    return counts_[static_cast<std::size_t>(state)];
+  }
+  std::size_t operator[](room_state state) const noexcept {
+    return counts_[static_cast<std::size_t>(state)];
+  }
+  bool operator==(const rooms_by_state&) const = default;
+
+private:
+  std::array<std::size_t, room_state_count> counts_{};
+};
 
 /// What made a room fail; failures are counted by kind.
 enum class failure_kind : std::uint8_t {
@@ -25,10 +43,11 @@ enum class failure_kind : std::uint8_t {
   peer_aborted, ///< The other side has given the room up.
   peer_lost,    ///< A connection to a worker of the other side did not come about, or has ended.
   misfit,       ///< Layouts, ranks, or numbers of pages of the two sides do not go together.
-  read,         ///< A read has failed, or the lease of a read had ended.
+  read,         ///< A read has failed; its lease may stand.
   protocol,     ///< A call or a message came out of order.
+  lease,        ///< What was read was refused, because its lease had ended.
 };
-inline constexpr std::size_t failure_kind_count = 8;
+inline constexpr std::size_t failure_kind_count = 9;
 std::string_view to_string(failure_kind kind) noexcept;
 
 /// Why a room has failed.

@@ -59,6 +59,7 @@ result<send_id> sender_rooms::open(room_id number, std::optional<std::uint32_t> 
   newest_[number] = id;
   changed_.insert(id);
   auto& made = rooms_[id];
+  ++states_[made.state];
   made.id = id;
   made.number = number;
   made.required = required.value_or(0);
@@ -153,6 +154,7 @@ void sender_rooms::clear(send_id id) {
       remember_failed(*at);
   }
   changed_.erase(id);
+  --states_[at->state];
   rooms_.erase(id);
 }
 
@@ -205,6 +207,8 @@ void sender_rooms::advance(room& at) {
 void sender_rooms::set_state(room& at, room_state state) {
   if (at.state == state)
     return;
+  --states_[at.state];
+  ++states_[state];
   at.state = state;
   changed_.insert(at.id);
 }

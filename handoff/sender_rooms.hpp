@@ -123,6 +123,7 @@ public:
   /// The bytes of all receivers that are done, and the time that the slowest of them took.
   transfer_metric metric(send_id id) const noexcept;
   std::size_t rooms() const noexcept { return rooms_.size(); }
+  const rooms_by_state& states() const noexcept { return states_; }
   std::size_t held_joins() const noexcept { return held_joins_; }
 
   // -- messages and connections of receivers
@@ -205,6 +206,7 @@ private:
   options options_;
   send_id next_{1};
   std::map<send_id, room> rooms_;
+  rooms_by_state states_;
   std::map<room_id, send_id> newest_; ///< The newest room of each number that is open.
   std::set<send_id> changed_;         ///< Open rooms that the next `take_changes` returns.
   std::map<peer_id, incarnation> processes_;

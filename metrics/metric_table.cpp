@@ -27,10 +27,14 @@ constexpr std::array<std::string_view, 2> repair_words{"published", "withdrawn"}
 constexpr std::array<std::string_view, 2> mirror_words{"mirrored", "refused"};
 constexpr std::array<std::string_view, 2> side_words{"prefill", "decode"};
 constexpr std::array<std::string_view, 2> room_words{"succeeded", "failed"};
-constexpr std::array<std::string_view, 2> read_words{"good", "refused"};
+constexpr std::array<std::string_view, 3> read_words{"good", "refused", "failed"};
+/// The words of `handoff::to_string(room_state)`.
+constexpr std::array<std::string_view, 5> room_state_words{
+    "failed", "bootstrapping", "waiting_for_input", "transferring", "success"};
 /// The words of `handoff::to_string(failure_kind)`.
-constexpr std::array<std::string_view, 8> failure_words{
-    "aborted", "another_rank", "memory", "peer_aborted", "peer_lost", "misfit", "read", "protocol"};
+constexpr std::array<std::string_view, 9> failure_words{"aborted",      "another_rank", "memory",
+                                                        "peer_aborted", "peer_lost",    "misfit",
+                                                        "read",         "protocol",     "lease"};
 constexpr std::array<std::string_view, 5> promote_words{"promoted", "joined", "in_pool", "missed",
                                                         "refused"};
 
@@ -81,6 +85,7 @@ struct label_sets {
   std::array<label_info, 1> promote{label_info{"result", promote_words}};
   label_info of_side{"side", side_words};
   std::array<label_info, 1> side{of_side};
+  std::array<label_info, 2> side_state{of_side, label_info{"state", room_state_words}};
   std::array<label_info, 2> side_result{of_side, label_info{"result", room_words}};
   std::array<label_info, 2> side_failure{of_side, label_info{"reason", failure_words}};
   std::array<label_info, 2> worker_text{label_info{"worker", {}}, label_info{"text", {}}};
@@ -244,13 +249,13 @@ void add_handoff(table& rows) {
   using enum metric;
   const label_sets& s = sets();
   rows.insert(rows.end(), {
-      {handoff_rooms, "peercache_handoff_rooms", gauge, s.side, "Prompts that local workers are handing over, by the worker's side."},
+      {handoff_rooms, "peercache_handoff_rooms", gauge, s.side_state, "Rooms (prompts to hand over) that engines have open at local workers, by their state; those that have ended wait for the engine to clear them."},
       {handoff_peers, "peercache_handoff_peers", gauge, s.side, "Connections of local workers to workers of the other side."},
       {handoff_rooms_total, "peercache_handoff_rooms_total", counter, s.side_result, "Prompts whose hand-over has ended."},
       {handoff_failures_total, "peercache_handoff_failures_total", counter, s.side_failure, "Prompts whose hand-over has failed, by the reason."},
       {handoff_last_failure_seconds, "peercache_handoff_last_failure_seconds", gauge, s.worker_text, "When a hand-over failed for this reason, in seconds since 1970; the last few of each worker."},
       {handoff_bytes_total, "peercache_handoff_bytes_total", counter, s.side, "Bytes of prompts that local workers handed over (prefill) or read (decode)."},
-      {handoff_reads_total, "peercache_handoff_reads_total", counter, s.read_result, "Reads of local decode workers: good, or refused because the lease had ended or the peer failed."},
+      {handoff_reads_total, "peercache_handoff_reads_total", counter, s.read_result, "Reads of local decode workers: good, refused because the lease had ended (prefill had taken the pages back), or failed for another reason."},
       {handoff_seconds, "peercache_handoff_seconds", histogram, {}, "How long a prompt took from prefill's first offer until decode had all of it."},
   });
 }

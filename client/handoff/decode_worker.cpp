@@ -158,8 +158,8 @@ decode_stats decode_worker::stats() const {
   now.opened = counted.rooms_opened();
   now.succeeded = counted.rooms_succeeded();
   now.failed = counted.rooms_failed();
-  now.reads = counted.reads_good() + counted.reads_refused();
-  now.refused = counted.reads_refused();
+  now.reads = counted.reads();
+  now.refused = counted.reads(handoff::read_end::refused);
   now.bytes = counted.bytes();
   now.turns = impl_->rooms.turns();
   now.peers = impl_->peers.size();

@@ -20,7 +20,7 @@ struct decode_stats {
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
   std::uint64_t reads = 0;   ///< Reads that have ended, each of about 64 MiB at most.
-  std::uint64_t refused = 0; ///< Reads that failed, or whose lease had ended.
+  std::uint64_t refused = 0; ///< Reads whose lease had ended.
   std::uint64_t bytes = 0;   ///< Bytes that were read for rooms that succeeded.
   std::size_t turns = 0;     ///< Rooms that are open now, and cleared rooms that wait for a read.
   std::size_t peers = 0;     ///< Connections to prefill workers.

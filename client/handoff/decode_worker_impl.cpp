@@ -51,7 +51,7 @@ result<void> decode_worker::impl::spawn() {
   threads.spawn([this] { run_loop(); });
   reporter = report_to_node(threads, options, "decode", [this](const std::string& name) {
     std::lock_guard guard{lock};
-    return counted.samples("decode", name, rooms.turns(), peers.size());
+    return counted.samples("decode", name, rooms.states(), peers.size());
   });
   return {};
 }
@@ -197,8 +197,8 @@ void decode_worker::impl::lose(peer_id peer, const std::string& why) {
 }
 
 void decode_worker::impl::finish(const room_reads::finished& read, time_point now) {
-  counted.read(read.good);
-  rooms.finish_read(read.id, read.good, read.reason, now);
+  counted.read(read.end);
+  rooms.finish_read(read.id, read.end, read.reason, now);
 }
 
 // -- connections to prefill workers; the caller holds `lock`

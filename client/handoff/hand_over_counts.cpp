@@ -32,9 +32,13 @@ std::uint64_t hand_over_counts::rooms_failed() const noexcept {
 }
 
 metrics::samples hand_over_counts::samples(std::string_view side, std::string_view worker,
-                                           std::size_t rooms, std::size_t peers) const {
+                                           const handoff::rooms_by_state& rooms,
+                                           std::size_t peers) const {
   metrics::samples now;
-  now.set(metric::handoff_rooms, {side}, rooms);
+  for (std::size_t i = 0; i < handoff::room_state_count; ++i) {
+    const auto state = static_cast<handoff::room_state>(i);
+    now.set(metric::handoff_rooms, {side, to_string(state)}, rooms[state]);
+  }
   now.set(metric::handoff_peers, {side}, peers);
   now.set(metric::handoff_rooms_total, {side, "succeeded"}, succeeded_);
   now.set(metric::handoff_rooms_total, {side, "failed"}, rooms_failed());
@@ -45,9 +49,10 @@ metrics::samples hand_over_counts::samples(std::string_view side, std::string_vi
               {side, to_string(static_cast<handoff::failure_kind>(kind))}, failed_[kind]);
   for (const auto& each : last_failures_)
     now.set(metric::handoff_last_failure_seconds, {worker, each.text}, each.seconds);
-  if (reads_good_ + reads_refused_ != 0) {
-    now.set(metric::handoff_reads_total, {"good"}, reads_good_);
-    now.set(metric::handoff_reads_total, {"refused"}, reads_refused_);
+  if (reads() != 0) {
+    now.set(metric::handoff_reads_total, {"good"}, reads(handoff::read_end::good));
+    now.set(metric::handoff_reads_total, {"refused"}, reads(handoff::read_end::refused));
+    now.set(metric::handoff_reads_total, {"failed"}, reads(handoff::read_end::failed));
     now.set(metric::handoff_seconds, {}, seconds_.snapshot());
   }
   return now;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "handoff/read_order.hpp"
 #include "handoff/room_state.hpp"
 #include "metrics/latency_histogram.hpp"
 #include "metrics/samples.hpp"
@@ -25,7 +26,7 @@ public:
   /// @param now seconds since 1970
   void failed(const handoff::room_failure& why, std::uint64_t now);
   void took(std::chrono::microseconds from_offer_to_success) noexcept;
-  void read(bool good) noexcept { ++(good ? reads_good_ : reads_refused_); }
+  void read(handoff::read_end end) noexcept { ++reads_[static_cast<std::size_t>(end)]; }
 
   std::uint64_t rooms_opened() const noexcept { return opened_; }
   std::uint64_t rooms_succeeded() const noexcept { return succeeded_; }
@@ -34,13 +35,17 @@ public:
     return failed_[static_cast<std::size_t>(kind)];
   }
   std::uint64_t bytes() const noexcept { return bytes_; }
-  std::uint64_t reads_good() const noexcept { return reads_good_; }
-  std::uint64_t reads_refused() const noexcept { return reads_refused_; }
+  /// Reads of any end.
+  std::uint64_t reads() const noexcept { return reads_[0] + reads_[1] + reads_[2]; }
+  std::uint64_t reads(handoff::read_end end) const noexcept {
+    return reads_[static_cast<std::size_t>(end)];
+  }
 
   /// @param side "prefill" or "decode"
   /// @param worker names this worker among those of its host
-  metrics::samples samples(std::string_view side, std::string_view worker, std::size_t rooms,
-                           std::size_t peers) const;
+  /// @param rooms the worker's open rooms
+  metrics::samples samples(std::string_view side, std::string_view worker,
+                           const handoff::rooms_by_state& rooms, std::size_t peers) const;
 
 private:
   struct failure {
@@ -49,7 +54,7 @@ private:
   };
 
   std::uint64_t opened_ = 0, succeeded_ = 0, bytes_ = 0;
-  std::uint64_t reads_good_ = 0, reads_refused_ = 0;
+  std::array<std::uint64_t, 3> reads_{}; ///< Counts of reads, by `read_end`.
   std::array<std::uint64_t, handoff::failure_kind_count> failed_{};
   std::deque<failure> last_failures_; ///< The latest different reasons, the newest last.
   metrics::latency_histogram seconds_;

@@ -61,7 +61,7 @@ public:
     });
     reporter = report_to_node(threads, options, "prefill", [this](const std::string& name) {
       std::lock_guard guard{lock};
-      return counted.samples("prefill", name, rooms.rooms(), peers.size());
+      return counted.samples("prefill", name, rooms.states(), peers.size());
     });
   }
 

@@ -2,7 +2,6 @@
 
 #include "common/assert.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace peercache::client {
@@ -22,6 +21,27 @@ rdma::page_read read_of(const handoff::piece& piece, const handoff::lease& under
   page.part_count = piece.part_count;
   page.verify = false;
   return page;
+}
+
+/// Whether this status says that the lease had ended, or that its entry has another lease.
+bool is_refusal(page_status status) noexcept {
+  return status == page_status::stale || status == page_status::wrong_key;
+}
+
+/// The status that says most about the batch: that of a piece which its lease has refused, else of
+/// another bad piece, else `hit`.
+page_status worst_of(const rdma::read_batch& batch) noexcept {
+  auto worst = page_status::hit;
+  for (const auto& page : batch.pages)
+    if (page.status != page_status::hit && (worst == page_status::hit || is_refusal(page.status)))
+      worst = page.status;
+  return worst;
+}
+
+handoff::read_end end_of(page_status worst) noexcept {
+  if (worst == page_status::hit)
+    return handoff::read_end::good;
+  return is_refusal(worst) ? handoff::read_end::refused : handoff::read_end::failed;
 }
 
 } // namespace
@@ -58,12 +78,9 @@ std::vector<room_reads::finished> room_reads::take_finished() {
       ++at;
       continue;
     }
-    const auto& pages = each->batch.pages;
-    const auto bad = std::find_if(pages.begin(), pages.end(),
-                                  [](const auto& page) { return page.status != page_status::hit; });
-    const bool good = bad == pages.end();
-    all.push_back(
-        {id, good, each->bytes, good ? std::string() : std::string(to_string(bad->status))});
+    const auto worst = worst_of(each->batch);
+    all.push_back({id, end_of(worst), each->bytes,
+                   worst == page_status::hit ? std::string() : std::string(to_string(worst))});
     at = reads_.erase(at);
   }
   return all;

@@ -34,7 +34,7 @@ public:
 
   struct finished {
     handoff::read_id id;
-    bool good = false;
+    handoff::read_end end = handoff::read_end::good;
     std::uint64_t bytes = 0;
     std::string reason; ///< Why the read is not good.
   };

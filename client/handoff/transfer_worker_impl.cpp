@@ -242,8 +242,9 @@ void transfer_worker::impl::lose(peer_id peer, const std::string& why) {
 
 void transfer_worker::impl::finish(const room_reads::finished& read) {
   ++counted.reads;
-  counted.bytes += read.good ? read.bytes : 0;
-  machine.finish_read(read.id, read.good, "a read has ended as '" + read.reason + "'");
+  counted.bytes += read.end == handoff::read_end::good ? read.bytes : 0;
+  machine.finish_read(read.id, read.end == handoff::read_end::good,
+                      "a read has ended as '" + read.reason + "'");
 }
 
 void transfer_worker::impl::dial(time_point now) {

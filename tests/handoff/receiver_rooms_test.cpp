@@ -88,7 +88,7 @@ protected:
       offer_pages(peer, 2, {7, 8, 9, 10}, true, id);
   }
   void finish(const read_order& read, bool good = true) {
-    rooms_.finish_read(read.id, good, "stale", start + 5us);
+    rooms_.finish_read(read.id, good ? read_end::good : read_end::refused, "stale", start + 5us);
   }
   std::string reason() const {
     const auto failure = rooms_.failure(room);
@@ -224,7 +224,7 @@ TEST_F(receiver, a_piece_that_was_not_good_fails_the_room) {
   offer_all();
   const auto read = rooms_.next_read();
   finish(*read, false);
-  EXPECT_EQ(reason(), "a read has failed: stale");
+  EXPECT_EQ(reason(), "prefill's lease had ended: stale");
 }
 
 TEST_F(receiver, success_is_final_and_so_is_failure) {
@@ -378,7 +378,7 @@ std::chrono::nanoseconds time_of_reads(std::uint64_t idle) {
     const auto began = std::chrono::steady_clock::now();
     int reads = 0;
     while (const auto read = rooms.next_read()) {
-      rooms.finish_read(read->id, true, "", start);
+      rooms.finish_read(read->id, read_end::good, "", start);
       EXPECT_TRUE(rooms.is_quiet({idle + 1}));
       ++reads;
     }

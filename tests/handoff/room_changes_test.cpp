@@ -90,6 +90,24 @@ TEST_F(sender_changes, cleared_rooms_are_not_kept_for_who_never_asks) {
   EXPECT_THAT(rooms_.take_changes(), ElementsAre(id));
 }
 
+TEST_F(sender_changes, rooms_are_counted_by_state) {
+  const auto first = open({1});
+  const auto second = open({2});
+  rooms_.joined(peer, {{1}, {1}, 0, 2, false});
+  EXPECT_EQ(rooms_.states()[bootstrapping], 1u);
+  EXPECT_EQ(rooms_.states()[waiting_for_input], 1u);
+  ASSERT_TRUE(rooms_.init(first, 2));
+  send(first, {1, 2}, true);
+  rooms_.abort(second, "the client has gone");
+  EXPECT_EQ(rooms_.states()[transferring], 1u);
+  EXPECT_EQ(rooms_.states()[failed], 1u);
+  rooms_.finished(peer, {{1}, {1}, 8, 1});
+  EXPECT_EQ(rooms_.states()[success], 1u);
+  rooms_.clear(first);
+  rooms_.clear(second);
+  EXPECT_EQ(rooms_.states(), rooms_by_state{});
+}
+
 // -- tests of decode's side
 
 constexpr std::uint64_t page_bytes = 1024;
@@ -135,7 +153,7 @@ TEST_F(receiver_changes, each_new_state_is_told_once) {
   offer_all(100);
   EXPECT_THAT(rooms_.take_changes(), ElementsAre(number));
   while (const auto read = rooms_.next_read())
-    rooms_.finish_read(read->id, true, "", {});
+    rooms_.finish_read(read->id, read_end::good, "", {});
   EXPECT_EQ(rooms_.poll(number), success);
   EXPECT_THAT(rooms_.take_changes(), ElementsAre(number));
   rooms_.clear(number);
@@ -150,7 +168,7 @@ TEST_F(receiver_changes, a_failure_is_told_when_it_can_be_seen) {
   rooms_.take_changes();
   rooms_.abort(number, "the client has gone");
   EXPECT_THAT(rooms_.take_changes(), IsEmpty()) << "a read is under way";
-  rooms_.finish_read(read->id, true, "", {});
+  rooms_.finish_read(read->id, read_end::good, "", {});
   EXPECT_THAT(rooms_.take_changes(), ElementsAre(number));
 }
 
@@ -162,8 +180,35 @@ TEST_F(receiver_changes, a_turn_that_was_cleared_says_nothing_of_the_next_one) {
   EXPECT_THAT(rooms_.take_changes(), IsEmpty());
   connect();
   rooms_.take_changes();
-  rooms_.finish_read(read->id, false, "cancelled", {});
+  rooms_.finish_read(read->id, read_end::failed, "cancelled", {});
   EXPECT_THAT(rooms_.take_changes(), IsEmpty());
+}
+
+TEST_F(receiver_changes, turns_are_counted_by_state_until_they_are_forgotten) {
+  connect();
+  EXPECT_EQ(rooms_.states()[waiting_for_input], 1u);
+  offer_all(100);
+  const auto read = rooms_.next_read();
+  rooms_.clear(number);
+  EXPECT_EQ(rooms_.states()[transferring], 1u) << "a read is under way";
+  rooms_.finish_read(read->id, read_end::failed, "cancelled", {});
+  EXPECT_EQ(rooms_.states(), rooms_by_state{});
+  ASSERT_TRUE(rooms_.open(number));
+  EXPECT_EQ(rooms_.states()[bootstrapping], 1u);
+  rooms_.abort(number, "the client has gone");
+  EXPECT_EQ(rooms_.states()[failed], 1u);
+}
+
+TEST_F(receiver_changes, a_lease_that_has_ended_is_a_failure_of_its_own) {
+  for (const auto& [end, kind] : {std::pair(read_end::refused, failure_kind::lease),
+                                  std::pair(read_end::failed, failure_kind::read)}) {
+    connect();
+    offer_all(kind == failure_kind::lease ? 100 : 101);
+    rooms_.finish_read(rooms_.next_read()->id, end, "stale", {});
+    ASSERT_TRUE(rooms_.failure(number));
+    EXPECT_EQ(rooms_.failure(number)->kind, kind);
+    rooms_.clear(number);
+  }
 }
 
 TEST_F(receiver_changes, what_happens_to_many_rooms_is_told_of_each) {

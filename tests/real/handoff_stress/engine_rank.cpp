@@ -17,7 +17,7 @@ cause cause_of(const std::string& why) {
     return cause::aborted_here;
   if (has("another rank"))
     return cause::other_rank;
-  if (has("a read has failed"))
+  if (has("a read has failed") || has("lease had ended"))
     return cause::read_failed;
   if (has("its time is over"))
     return cause::timed_out;

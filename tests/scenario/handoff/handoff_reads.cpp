@@ -19,7 +19,9 @@ void handoff_world::step_reads(decode_rank& by) {
       ++i;
       continue;
     }
-    by.rooms.finish_read(at.order.id, at.came == progress::done, "the lease has ended", {});
+    by.rooms.finish_read(at.order.id,
+                         at.came == progress::done ? read_end::good : read_end::refused,
+                         "the lease has ended", {});
     by.reads.erase(by.reads.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }

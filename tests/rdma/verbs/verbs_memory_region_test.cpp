@@ -144,16 +144,19 @@ TEST_F(verbs_memory_region, windows_over_a_dmabuf_are_refused_with_the_remedy) {
   ::close(fd);
 }
 
-/// Memory that counts as a device's, which `export_dmabuf` has no business with.
+/// Memory that counts as a device's; `file` stands for its dmabuf, where its driver exports one.
 class addressed_memory final : public device_memory {
 public:
   bool copy_out(std::byte*, const memory_rows&) noexcept override { return false; }
   bool copy_in(std::byte*, std::span<const std::byte>) noexcept override { return false; }
   std::optional<exported> export_dmabuf(std::span<std::byte>) override {
     ++exports;
-    return std::nullopt;
+    if (file < 0)
+      return std::nullopt;
+    return exported{net::unique_fd(::dup(file)), 4096};
   }
   int exports = 0;
+  int file = -1;
 
 protected:
   bool is_of_device(const std::byte*) const override { return true; }
@@ -172,6 +175,54 @@ TEST_F(verbs_memory_region, device_memory_has_windows_by_its_address_or_the_reas
   EXPECT_EQ(refused.error().code, errc::incompatible);
   EXPECT_THAT(refused.error().message,
               AllOf(HasSubstr("rdma.windows = false"), HasSubstr("cannot be pinned")));
+}
+
+/// What the driver and the NIC can do, and how memory that is registered with them is named.
+struct dmabuf_case {
+  bool of_device, exported, has_dmabuf;
+  bool by_dmabuf;
+  int exports; ///< How often the driver is asked for a dmabuf.
+};
+
+TEST_F(verbs_memory_region, device_memory_is_registered_by_its_dmabuf_where_there_is_one) {
+  fake_device with_dmabuf = roce_device("with_dmabuf", 1);
+  with_dmabuf.has_dmabuf = true;
+  fabric.add(with_dmabuf);
+  fabric.add(roce_device("without", 2));
+  const net::unique_fd file(::memfd_create("gpu", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(file.get(), 1 << 20), 0);
+  for (const auto& [of_device, exported, has_dmabuf, by_dmabuf, exports] :
+       {dmabuf_case{true, true, true, true, 1}, dmabuf_case{true, true, false, false, 1},
+        dmabuf_case{true, false, true, false, 1}, dmabuf_case{false, true, true, false, 0}}) {
+    SCOPED_TRACE(testing::Message() << of_device << exported << has_dmabuf);
+    const auto on = must(device::open(has_dmabuf ? "with_dmabuf" : "without", {}));
+    addressed_memory gpu;
+    gpu.file = exported ? file.get() : -1;
+    if (of_device)
+      gpu.add(memory);
+    const auto made =
+        must(memory_region::register_with(*on, memory, &gpu, region_use::remote_read));
+    EXPECT_EQ(made.address(), reinterpret_cast<std::uint64_t>(memory.data()));
+    ASSERT_EQ(fabric.regions().size(), 1u);
+    EXPECT_EQ(fabric.regions()[0].by_dmabuf, by_dmabuf);
+    EXPECT_EQ(gpu.exports, exports);
+  }
+}
+
+TEST_F(verbs_memory_region, a_dmabuf_that_is_refused_for_another_reason_is_not_tried_by_address) {
+  fake_device setup = roce_device("mlx5_0", 1);
+  setup.has_dmabuf = true;
+  setup.memlock_bytes = 100;
+  open(setup);
+  const net::unique_fd file(::memfd_create("gpu", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(file.get(), 1 << 20), 0);
+  addressed_memory gpu;
+  gpu.file = file.get();
+  gpu.add(memory);
+  const auto refused = memory_region::register_with(*rail, memory, &gpu, region_use::remote_read);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::out_of_memory);
+  EXPECT_EQ(fabric.counts("mlx5_0").registrations, 0u);
 }
 
 TEST_F(verbs_memory_region, reads_arrive_in_device_memory_at_the_address_that_was_given) {

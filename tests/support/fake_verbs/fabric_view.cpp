@@ -105,7 +105,7 @@ std::vector<fake_region> fake_fabric::regions() const {
   std::vector<fake_region> views;
   for (const auto& [key, region] : all.local_keys)
     views.push_back({state_of(region->context).device->setup.name, region->address, region->length,
-                     region->lkey, region->rkey, region->rights});
+                     region->lkey, region->rkey, region->rights, region->mapping != nullptr});
   std::sort(views.begin(), views.end(),
             [](const auto& a, const auto& b) { return a.local_key < b.local_key; });
   return views;

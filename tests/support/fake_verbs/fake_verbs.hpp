@@ -99,6 +99,7 @@ struct fake_region {
   std::uint32_t local_key = 0;
   std::uint32_t remote_key = 0;
   unsigned rights = 0;
+  bool by_dmabuf = false; ///< Whether a dmabuf names the memory, and not its address.
 };
 
 /// A memory window that is bound.

@@ -165,6 +165,10 @@ result<bench_row> measure_case(const handoff_bench& on, const handoff_case& what
                 .batch = what.shape.rooms,
                 .kind = what.kind,
                 .target = on.ports ? what.verbs_target : what.target};
+  auto planned = plan_ns_per_piece(what.shape);
+  if (!planned)
+    return planned.error();
+  row.plan_ns_per_piece = *planned;
   auto measured = measure(
       row, on.options.rounds,
       [&]() -> result<bench::round_sample> {

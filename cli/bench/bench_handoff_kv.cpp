@@ -1,6 +1,9 @@
 #include "cli/bench/bench_handoff.hpp"
 
+#include "handoff/transfer_plan.hpp"
+
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <random>
 
@@ -93,6 +96,37 @@ bool kv_is_right(const handoff_shape& shape, std::uint32_t ranks, std::uint32_t 
                   right = right && words[i] == first + i;
               });
   return right;
+}
+
+result<double> plan_ns_per_piece(const handoff_shape& shape) {
+  // Plans only compute with the addresses, so the memory need not exist.
+  const auto layout = [&shape](bool prefill, std::uintptr_t address) {
+    const auto ranks = prefill ? shape.prefill_ranks : shape.decode_ranks;
+    return shape.layout(0, prefill,
+                        {reinterpret_cast<std::byte*>(address), shape.memory_bytes(ranks)});
+  };
+  const auto plan = handoff::transfer_plan::create(layout(true, std::uintptr_t{1} << 40),
+                                                   layout(false, std::uintptr_t{1} << 41));
+  if (!plan)
+    return plan.error();
+  handoff::offered_pages offered;
+  offered.pages = shape.pages_of(0, true);
+  offered.last = true;
+  handoff::allocated_pages room;
+  room.pages = shape.pages_of(0, false);
+  std::uint64_t pieces = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  std::chrono::duration<double, std::nano> took{};
+  do {
+    auto planned = plan->pieces(offered, room);
+    if (!planned)
+      return planned.error();
+    std::vector<page_part> parts;
+    while (planned->next(parts))
+      ++pieces;
+    took = std::chrono::steady_clock::now() - begin;
+  } while (took < std::chrono::milliseconds(50));
+  return took.count() / static_cast<double>(pieces);
 }
 
 } // namespace peercache::cli

@@ -85,6 +85,8 @@ nlohmann::json bench_row::to_json() const {
     row["directory_messages"] = *directory_messages;
   if (fences_per_batch)
     row["fences_per_batch"] = *fences_per_batch;
+  if (plan_ns_per_piece)
+    row["plan_ns_per_piece"] = *plan_ns_per_piece;
   if (!store.empty())
     row["store"] = store;
   if (gil_held)
@@ -139,6 +141,10 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
     if (row.fences_per_batch)
       text += fmt::format("{} of {}: {:.2f} round trips of validation per batch\n", row.name,
                           human_bytes(row.page_bytes), *row.fences_per_batch);
+  for (const auto& row : rows)
+    if (row.plan_ns_per_piece)
+      text += fmt::format("{}: decode plans a piece in {:.0f} ns\n", name_of(row),
+                          *row.plan_ns_per_piece);
   for (const auto& row : rows)
     if (row.gil_held)
       text += fmt::format("{}: Python's lock is held for {:.2f} % of a call{}\n", name_of(row),

@@ -37,6 +37,8 @@ struct bench_row {
   std::optional<std::uint64_t> directory_messages;
   /// Round trips that validate a batch, where READs validate.
   std::optional<double> fences_per_batch;
+  /// Nanoseconds in which decode plans one piece of a prompt, where prompts are handed over.
+  std::optional<double> plan_ns_per_piece;
   std::string store;                  ///< The disk tier's store, where a disk is measured.
   std::optional<cpu_cost> cpu;        ///< CPU time of operation and limit, where compared.
   std::optional<double> gil_held;     ///< Share of a call during which Python's lock is held.

@@ -1,12 +1,24 @@
-// Tests of how many READs the hand-over of a prompt takes, by the transfer plan of two engines.
+// Tests of how much work the hand-over of a prompt takes: READs, doorbells and allocations, by the
+// transfer plan of two engines and by decode's rooms.
 
 #include "handoff/lease_table.hpp"
+#include "handoff/receiver_rooms.hpp"
 #include "handoff/transfer_plan.hpp"
 #include "tests/rdma/verbs/verbs_rig.hpp"
 #include "tests/support/fake_verbs/fake_verbs.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
+
+/// Counts what the program takes from the heap: the linker puts this function in the place of
+/// `operator new` (tests/CMakeLists.txt).
+static std::uint64_t allocations = 0;
+extern "C" void* __real__Znwm(std::size_t bytes);
+extern "C" void* __wrap__Znwm(std::size_t bytes) {
+  ++allocations;
+  return __real__Znwm(bytes);
+}
 
 namespace peercache::rdma::verbs_prompt_test {
 namespace {
@@ -70,42 +82,91 @@ protected:
     EXPECT_EQ(fabric.misuse(), std::vector<std::string>{});
   }
 
-  /// Reads all pages, which are consecutive on both sides. Returns the number of pieces.
-  std::size_t read_prompt(const engine_rank& from, const engine_rank& to) {
-    const auto plan = handoff::transfer_plan::create(from.layout(), to.layout());
-    EXPECT_TRUE(plan) << to_string(plan.error());
+  static std::shared_ptr<const handoff::transfer_plan> plan(const engine_rank& from,
+                                                            const engine_rank& to) {
+    auto made = handoff::transfer_plan::create(from.layout(), to.layout());
+    EXPECT_TRUE(made) << to_string(made.error());
+    return std::make_shared<handoff::transfer_plan>(std::move(*made));
+  }
+  static std::vector<std::uint32_t> consecutive() {
     std::vector<std::uint32_t> all(pages);
     std::iota(all.begin(), all.end(), 0u);
-    handoff::offered_pages offer;
-    offer.pages = all;
-    offer.last = true;
-    handoff::allocated_pages room;
-    room.pages = all;
-    auto pieces = plan->pieces(offer, room);
-    EXPECT_TRUE(pieces) << to_string(pieces.error());
-    const auto under = leases->take(1);
-    read_batch batch;
+    return all;
+  }
+  /// All pages, no page behind the previous one.
+  static std::vector<std::uint32_t> backwards() {
+    auto all = consecutive();
+    std::reverse(all.begin(), all.end());
+    return all;
+  }
+
+  void add(read_batch& batch, const handoff::piece& piece, const handoff::lease& under) {
+    page_read page;
+    page.key = under.key;
+    page.slot = under.slot;
+    page.gen = under.gen;
+    page.source = {piece.source.address, piece.source.stride_bytes, piece.source.rows,
+                   piece.source.row_bytes};
+    page.length_bytes = piece.bytes;
+    page.first_part = piece.first_part;
+    page.part_count = piece.part_count;
+    page.verify = false;
+    batch.pages.push_back(page);
+  }
+  void read(read_batch& batch) {
     batch.peer = rig->peer(life);
     batch.deadline = rig->now + 5s;
-    while (const auto piece = pieces->next(batch.parts)) {
-      page_read page;
-      page.key = under->key;
-      page.slot = under->slot;
-      page.gen = under->gen;
-      page.source = {piece->source.address, piece->source.stride_bytes, piece->source.rows,
-                     piece->source.row_bytes};
-      page.length_bytes = piece->bytes;
-      page.first_part = piece->first_part;
-      page.part_count = piece->part_count;
-      page.verify = false;
-      batch.pages.push_back(page);
-    }
     rig->plane().submit(batch);
     while (!batch.complete())
       rig->steps(1);
     EXPECT_TRUE(std::all_of(batch.pages.begin(), batch.pages.end(),
                             [](const auto& page) { return page.status == page_status::hit; }));
+  }
+  /// Reads all pages by the plan alone. Returns the number of pieces.
+  std::size_t read_prompt(const engine_rank& from, const engine_rank& to,
+                          const std::vector<std::uint32_t>& to_pages = consecutive()) {
+    handoff::offered_pages offer;
+    offer.pages = consecutive();
+    offer.last = true;
+    handoff::allocated_pages room;
+    room.pages = to_pages;
+    const auto made = plan(from, to);
+    auto pieces = made->pieces(offer, room);
+    EXPECT_TRUE(pieces) << to_string(pieces.error());
+    const auto under = leases->take(1);
+    read_batch batch;
+    while (const auto piece = pieces->next(batch.parts))
+      add(batch, *piece, *under);
+    read(batch);
     return batch.pages.size();
+  }
+  /// Reads all pages as decode does for a room. Returns the number of pieces.
+  std::size_t read_room(const engine_rank& from, const engine_rank& to) {
+    constexpr handoff::room_id number{7};
+    constexpr handoff::peer_id peer{1};
+    handoff::receiver_rooms rooms({}, {1});
+    EXPECT_TRUE(rooms.open(number));
+    EXPECT_TRUE(rooms.connect(number, {{peer, plan(from, to)}}));
+    handoff::allocated_pages room;
+    room.pages = consecutive();
+    EXPECT_TRUE(rooms.allocate(number, room));
+    const auto under = leases->take(number.value);
+    handoff::offered_pages offered;
+    offered.pages = consecutive();
+    offered.last = true;
+    rooms.offered(peer, {number, {1}, *under, offered}, rig->now);
+    std::size_t pieces = 0;
+    while (auto order = rooms.next_read()) {
+      read_batch batch;
+      batch.parts = std::move(order->parts);
+      for (const auto& piece : order->pieces)
+        add(batch, piece, order->under);
+      read(batch);
+      pieces += order->pieces.size();
+      rooms.finish_read(order->id, handoff::read_end::good, "", rig->now);
+    }
+    EXPECT_EQ(rooms.poll(number), handoff::room_state::success);
+    return pieces;
   }
 
   const rail_counters& counters() { return rig->rail->counters; }
@@ -120,7 +181,7 @@ protected:
 TEST_F(verbs_prompt_test, that_is_contiguous_is_one_read_a_buffer_and_one_look_at_its_lease) {
   const engine_rank source{rig->lent->memory(), {}};
   const engine_rank destination{memory, {}};
-  EXPECT_EQ(read_prompt(source, destination), 64u);
+  EXPECT_EQ(read_room(source, destination), 64u);
   EXPECT_EQ(counters().payload_reads, 64u);
   EXPECT_EQ(counters().entry_reads, 1u);
   const auto bytes = source.layout().buffers[0].length_bytes * 64;
@@ -146,6 +207,30 @@ TEST_F(verbs_prompt_test, from_two_ranks_to_one_takes_at_most_one_read_for_16_to
                            memory.data() + std::size_t{token} * 2 * head_bytes + head_bytes))
         << "token " << token;
   }
+}
+
+TEST_F(verbs_prompt_test, that_is_scattered_costs_little_work_a_piece) {
+  const engine_rank source{rig->lent->memory(), {}};
+  const engine_rank destination{memory, {}};
+  // The first time connects, and makes room for as many pieces.
+  read_prompt(source, destination, backwards());
+  const auto reads = counters().payload_reads.load();
+  const auto doorbells = counters().doorbells.load();
+  const auto entries = counters().entry_reads.load();
+  const auto before = allocations;
+  const auto pieces = read_prompt(source, destination, backwards());
+  const auto taken = allocations - before;
+  ASSERT_EQ(pieces, 64u * pages);
+  const auto of = [pieces](std::uint64_t count) { return double(count) / double(pieces); };
+  std::printf("[ measured ] a piece: %.3f READs, %.3f doorbells, %.3f looks at leases, %.3f "
+              "allocations\n",
+              of(counters().payload_reads - reads), of(counters().doorbells - doorbells),
+              of(counters().entry_reads - entries), of(taken));
+  EXPECT_EQ(counters().payload_reads - reads, pieces);
+  EXPECT_LE(of(counters().doorbells - doorbells), 1.0 / 16);
+  EXPECT_LE(of(counters().entry_reads - entries), 1.0 / 16);
+  // The fake device takes memory once for a READ.
+  EXPECT_LE(of(taken), 1 + 1.0 / 16);
 }
 
 TEST_F(verbs_prompt_test, cannot_be_written_from_afar) {

@@ -41,8 +41,10 @@ storage::pool_memory_options memory_options(const config::node_config& config,
   options.node_name = self.name;
   options.owner = self.inc;
   options.size_bytes = config.pool.size_bytes;
-  if (config.pool.huge_pages != config::huge_pages::off)
+  if (config.pool.huge_pages != config::huge_pages::off) {
     options.huge_page_directory = "/dev/hugepages";
+    options.huge_page_bytes = config::bytes_of(config.pool.huge_pages);
+  }
   options.prefault_threads = config.pool.prefault_threads != 0
                                  ? config.pool.prefault_threads
                                  : std::max(1u, std::thread::hardware_concurrency());

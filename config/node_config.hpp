@@ -14,6 +14,10 @@
 namespace peercache::config {
 
 enum class huge_pages : std::uint8_t { off, size_2mib, size_1gib };
+/// Bytes of one such page; 0 for `off`.
+constexpr std::uint64_t bytes_of(huge_pages size) noexcept {
+  return size == huge_pages::size_1gib ? 1u << 30 : size == huge_pages::size_2mib ? 2u << 20 : 0;
+}
 enum class eviction_mode : std::uint8_t { automatic, lru, s3fifo };
 enum class data_plane_mode : std::uint8_t { automatic, verbs, tcp };
 enum class verify_mode : std::uint8_t { off, sample, always };

@@ -116,7 +116,9 @@ void add_pool(std::vector<option>& table) {
         .type = type::choice,
         .default_value = "off",
         .choices = words_of<huge_pages>,
-        .meaning = "Size of the kernel's pages behind the pool; huge ones must have been reserved.",
+        .meaning =
+            "Size of the kernel's pages behind the pool; huge ones must have been reserved, for "
+            "`pool.size` and three or more for its tables (`peercache doctor` says how many).",
         .store = into([](node_config & c) -> auto& { return c.pool.huge_pages; })},
        {.name = "pool.prefault_threads",
         .type = type::integer,

@@ -128,10 +128,7 @@ void check_times_and_pool(const loaded_config& loaded, std::vector<std::string>&
     faults.push_back(what(loaded, "pool.free_low") + " and " + what(loaded, "pool.free_high") +
                      ": eviction would have nowhere to go from one to the other; set "
                      "`pool.free_high` above `pool.free_low`");
-  const std::uint64_t huge_bytes = config.pool.huge_pages == huge_pages::size_1gib   ? 1ull << 30
-                                   : config.pool.huge_pages == huge_pages::size_2mib ? 2ull << 20
-                                                                                     : 0;
-  if (config.pool.size_bytes < huge_bytes)
+  if (config.pool.size_bytes < bytes_of(config.pool.huge_pages))
     faults.push_back(what(loaded, "pool.size") + " and " + what(loaded, "pool.huge_pages") +
                      ": the pool is smaller than one huge page; set a larger `pool.size` or "
                      "smaller huge pages");

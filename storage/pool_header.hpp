@@ -40,7 +40,7 @@ namespace peercache::storage {
 ///
 /// Clients map this header, with all that is in the first 72 KiB, and the slot table read-only: a
 /// stray write of an engine there ends the engine. So both begin and end at multiples of 64 KiB (of
-/// 2 MiB, if the object has huge pages), the largest pages of kernels.
+/// a huge page, if the object has those), the largest pages of kernels.
 ///
 /// Locks (open file description locks; they need no bytes behind them): byte 0 is held by the owner
 /// for its life, byte 4096 + first_session + i by the client process of session i for its life. A

@@ -12,7 +12,6 @@
 namespace peercache::storage {
 namespace {
 
-constexpr std::uint64_t huge_page_bytes = 2u << 20;
 /// The largest page of the kernels that run us, on arm64: parts that clients map read-only begin
 /// and end at such pages, so that a pool has one layout under all kernels.
 constexpr std::uint64_t kernel_page_bytes_max = 64u << 10;
@@ -48,8 +47,8 @@ bool fits(const pool_layout& at, std::uint64_t object_bytes) {
 
 } // namespace
 
-result<pool_layout> plan_layout(std::uint64_t size_bytes, bool huge_pages) {
-  const std::uint64_t unit = huge_pages ? huge_page_bytes : limits::granule_bytes;
+result<pool_layout> plan_layout(std::uint64_t size_bytes, std::uint64_t huge_page_bytes) {
+  const auto unit = huge_page_bytes != 0 ? huge_page_bytes : limits::granule_bytes;
   const auto pages_bytes = size_bytes / unit * unit;
   const auto granules = pages_bytes / limits::granule_bytes;
   if (granules == 0 || granules >= UINT32_MAX)

@@ -23,8 +23,11 @@ struct pool_layout {
 };
 
 /// Plans the object of a pool whose pages have `size_bytes` together, rounded down to whole pages
-/// of the kernel. Errors: `invalid_argument` with the option's name.
-result<pool_layout> plan_layout(std::uint64_t size_bytes, bool huge_pages);
+/// of the kernel. Each part that clients map on its own begins at such a page, and the object ends
+/// at one: with huge pages the parts in front of the pages take three of them at least.
+/// @param huge_page_bytes the size of the kernel's pages behind the object; 0: not huge ones
+/// Errors: `invalid_argument` with the option's name.
+result<pool_layout> plan_layout(std::uint64_t size_bytes, std::uint64_t huge_page_bytes);
 
 /// Reads the layout from an object's header, whoever wrote it. Errors: `incompatible` when the
 /// object is not a complete pool of this version, or is smaller than its header says.

@@ -34,16 +34,37 @@ constexpr std::size_t node_name_in_object_name_max = 100;
 /// of the process can map or unmap anything.
 constexpr std::uint64_t unmap_step_bytes = 64u << 20;
 
+std::string reserve_advice(std::uint64_t page_bytes, std::uint64_t needed_bytes) {
+  return "the pool takes " + std::to_string(needed_bytes / page_bytes) +
+         " free huge pages: raise /sys/kernel/mm/hugepages/hugepages-" +
+         std::to_string(page_bytes >> 10) +
+         "kB/nr_hugepages, or lower pool.size, or switch pool.huge_pages off";
+}
+
+/// Whether the folder has huge pages of the wanted size.
+result<void> check_huge_pages(const pool_memory_options& options, const struct statfs& status) {
+  const auto& where = options.huge_page_directory;
+  const auto wanted_mib = std::to_string(options.huge_page_bytes >> 20);
+  const bool is_one = status.f_type == HUGETLBFS_MAGIC;
+  if (is_one && static_cast<std::uint64_t>(status.f_bsize) == options.huge_page_bytes)
+    return {};
+  const auto found = is_one ? " has huge pages of " + std::to_string(status.f_bsize >> 20) +
+                                  " MiB, not of " + wanted_mib + " MiB (pool.huge_pages)"
+                            : std::string(" is not a hugetlbfs mount");
+  return {errc::invalid_argument, where + found +
+                                      "; mount one (mount -t hugetlbfs -o pagesize=" + wanted_mib +
+                                      "M none " + where + ") or switch pool.huge_pages off"};
+}
+
 result<void> check_space(const pool_memory_options& options, std::uint64_t needed_bytes) {
   auto huge = !options.huge_page_directory.empty();
   std::string where = huge ? options.huge_page_directory : shared_object::posix_directory;
   struct statfs status {};
   if (::statfs(where.c_str(), &status) != 0)
     return shared_object::failed("cannot use", where);
-  if (huge && status.f_type != HUGETLBFS_MAGIC)
-    return {errc::invalid_argument,
-            where + " is not a hugetlbfs mount; mount one (mount -t hugetlbfs none " + where +
-                ") or switch pool.huge_pages off"};
+  if (huge)
+    if (auto fits = check_huge_pages(options, status); !fits)
+      return fits;
   auto free_bytes =
       static_cast<std::uint64_t>(status.f_bavail) * static_cast<std::uint64_t>(status.f_bsize);
   // A tmpfs without a size limit reports no blocks, so its free bytes say nothing.
@@ -51,9 +72,18 @@ result<void> check_space(const pool_memory_options& options, std::uint64_t neede
     return {errc::out_of_memory,
             where + " has " + std::to_string(free_bytes) + " bytes free, the pool needs " +
                 std::to_string(needed_bytes) +
-                (huge ? "; raise vm.nr_hugepages or lower pool.size"
+                (huge ? "; " + reserve_advice(options.huge_page_bytes, needed_bytes)
                       : "; enlarge it (mount -o remount,size=...) or lower pool.size")};
   return {};
+}
+
+/// The size of the huge pages behind a file, of which a mapping is only cut at whole ones; 0: it
+/// has none.
+std::uint64_t page_bytes_of(int file) {
+  struct statfs status {};
+  return ::fstatfs(file, &status) == 0 && status.f_type == HUGETLBFS_MAGIC
+             ? static_cast<std::uint64_t>(status.f_bsize)
+             : 0;
 }
 
 /// Gives memory to a range of the object; when the host has none this fails instead of raising
@@ -103,6 +133,7 @@ pool_memory& pool_memory::operator=(pool_memory&& other) noexcept {
   std::swap(owner_, other.owner_);
   std::swap(base_, other.base_);
   std::swap(mapped_bytes_, other.mapped_bytes_);
+  std::swap(unmap_step_bytes_, other.unmap_step_bytes_);
   std::swap(layout_, other.layout_);
   std::swap(first_session_, other.first_session_);
   std::swap(group_, other.group_);
@@ -126,8 +157,8 @@ void pool_memory::release() noexcept {
     // The name goes before the lock: an object with a name and without a lock would be taken for a
     // leftover.
     shared_object::unlink(name_);
-  for (std::uint64_t at = 0; base_ != nullptr && at < mapped_bytes_; at += unmap_step_bytes)
-    ::munmap(base_ + at, std::min(unmap_step_bytes, mapped_bytes_ - at));
+  for (std::uint64_t at = 0; base_ != nullptr && at < mapped_bytes_; at += unmap_step_bytes_)
+    ::munmap(base_ + at, std::min(unmap_step_bytes_, mapped_bytes_ - at));
   close_file();
 }
 
@@ -146,7 +177,7 @@ std::size_t pool_memory::remove_leftovers(const pool_memory_options& options) {
 }
 
 result<pool_memory> pool_memory::create(const pool_memory_options& options) {
-  auto plan = plan_layout(options.size_bytes, !options.huge_page_directory.empty());
+  auto plan = plan_layout(options.size_bytes, options.huge_page_bytes);
   if (!plan)
     return plan.error();
   remove_leftovers(options);
@@ -191,13 +222,16 @@ result<pool_memory> pool_memory::create(const pool_memory_options& options) {
 
 result<void> pool_memory::map(std::uint64_t object_bytes, int file, access rights) {
   const int protection = rights == access::read ? PROT_READ : PROT_READ | PROT_WRITE;
+  const auto page_bytes = page_bytes_of(file);
   auto* at = ::mmap(nullptr, object_bytes, protection, MAP_SHARED, file, 0);
+  if (at == MAP_FAILED && errno == ENOMEM && page_bytes != 0)
+    return {errc::out_of_memory,
+            "cannot map " + name_ + ": " + reserve_advice(page_bytes, object_bytes)};
   if (at == MAP_FAILED)
-    return shared_object::failed("cannot map " + std::to_string(object_bytes) +
-                                     " bytes (with huge pages: raise vm.nr_hugepages) of",
-                                 name_);
+    return shared_object::failed("cannot map " + std::to_string(object_bytes) + " bytes of", name_);
   base_ = static_cast<std::byte*>(at);
   mapped_bytes_ = object_bytes;
+  unmap_step_bytes_ = std::max(unmap_step_bytes, page_bytes);
   advise();
   return {};
 }

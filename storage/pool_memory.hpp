@@ -29,10 +29,11 @@ struct pool_memory_options {
   std::string node_name;
   /// The incarnation of the node that owns the pool, which clients need to attach.
   incarnation owner;
-  /// The bytes of all pages together, rounded down to 4 KiB (with huge pages to 2 MiB).
+  /// The bytes of all pages together, rounded down to 4 KiB, or to whole huge pages.
   std::uint64_t size_bytes = 0;
   /// A mounted hugetlbfs folder, such as /dev/hugepages; empty: normal pages in /dev/shm.
   std::string huge_page_directory;
+  std::uint64_t huge_page_bytes = 0; ///< The size of that folder's pages; 0 without one.
   /// A group whose members may map the pool, besides the owner's user.
   std::optional<gid_t> group;
   /// How many threads touch the pages before `create` returns. 0 leaves each page to its first
@@ -165,6 +166,7 @@ private:
   incarnation owner_;
   std::byte* base_ = nullptr;
   std::uint64_t mapped_bytes_ = 0;
+  std::uint64_t unmap_step_bytes_ = 0; ///< Bytes that are unmapped at a time.
   pool_layout layout_;
   std::uint32_t first_session_ = 0;
   int file_ = -1;              ///< -1 in an attached process that has locked its session.

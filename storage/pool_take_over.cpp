@@ -59,7 +59,7 @@ result<void> compare(const pool_header& header, std::uint64_t object_bytes,
 } // namespace
 
 result<pool_memory> pool_memory::take_over(const pool_memory_options& options) {
-  auto plan = plan_layout(options.size_bytes, !options.huge_page_directory.empty());
+  auto plan = plan_layout(options.size_bytes, options.huge_page_bytes);
   if (!plan)
     return plan.error();
   error why{errc::not_found, "there is no pool that a process before left"};

@@ -113,7 +113,8 @@ std::uint64_t bytes_of(const fs::path& folder, const std::string& name_start) {
 host_facts gather_host_facts(const config::node_config& config, const fs::path& root) {
   host_facts facts;
   facts.huge_pages = config.pool.huge_pages != config::huge_pages::off;
-  const auto layout = storage::plan_layout(config.pool.size_bytes, facts.huge_pages);
+  const auto layout =
+      storage::plan_layout(config.pool.size_bytes, config::bytes_of(config.pool.huge_pages));
   facts.pool_bytes = layout ? layout->object_bytes : config.pool.size_bytes;
   storage::pool_memory_options names;
   names.name_prefix = config.pool.name_prefix;

@@ -4,6 +4,8 @@
 #include "cli/output.hpp"
 #include "common/limits.hpp"
 #include "common/slot_entry.hpp"
+#include "rdma/verbs/memory_window.hpp"
+#include "rdma/verbs/verbs_server_options.hpp"
 #include "storage/pool_layout.hpp"
 
 #include <algorithm>
@@ -184,18 +186,50 @@ check judge_mtu(const rdma_facts& facts, const port_facts& port) {
                       interface_of(port), interface_mtu_best)};
 }
 
+/// The windows that one connection takes on one rail: one for each chunk of table and pages.
+std::uint64_t windows_of_one(std::uint64_t served_bytes, std::uint64_t chunk_bytes) {
+  const auto longest = std::min(chunk_bytes, rdma::verbs::region_windows::bytes_max);
+  // The first chunk begins at a huge page, and the memory may not.
+  return served_bytes / longest + 1;
+}
+
+/// Judges whether a device has the windows for as many connections as a rail takes.
+check judge_window_count(const rdma_facts& facts, std::uint64_t windows_max,
+                         const std::string& name) {
+  const auto served = locked_bytes(facts.pool_bytes, 1);
+  const auto of_one = windows_of_one(served, facts.chunk_bytes);
+  const std::uint64_t most = rdma::verbs_server_options{}.sessions_max;
+  if (windows_max == 0)
+    return {name, verdict::ok, "memory windows of type 2B", ""};
+  const auto lasts = windows_max / of_one;
+  const auto found =
+      fmt::format("{} memory windows of type 2B; a connection takes {} for a pool of {}, so they "
+                  "last for {} of {} connections",
+                  windows_max, of_one, human_bytes(facts.pool_bytes), std::min(lasts, most), most);
+  if (lasts >= most)
+    return {name, verdict::ok, found, ""};
+  const auto of_longest = windows_of_one(served, rdma::verbs::region_windows::bytes_max);
+  const std::string otherwise =
+      of_longest < of_one ? fmt::format("set rdma.chunk_size = \"2GiB\", with which a connection "
+                                        "takes {}; or ",
+                                        of_longest)
+                          : "";
+  if (lasts == 0)
+    return {name, unless_tcp(facts, verdict::fail), found + ": a node does not start",
+            otherwise + "lower pool.size, or set rdma.windows = false"};
+  return {name, unless_tcp(facts, verdict::warn),
+          found + fmt::format("; a reader has up to {} of them, and further ones take another rail "
+                              "or TCP",
+                              limits::channels_per_peer_max),
+          otherwise + "lower pool.size, or set rdma.windows = false"};
+}
+
 /// Judges whether a port has the memory windows that `rdma.windows` asks for; a node does not start
 /// without them.
 check judge_windows(const rdma_facts& facts, const port_facts& port) {
   const auto name = port_name(port) + " windows";
   if (port.report.can.windows)
-    return {name, verdict::ok,
-            port.report.can.windows_max == 0
-                ? "memory windows of type 2B"
-                : fmt::format("{} memory windows of type 2B; each reader takes one for each "
-                              "rdma.chunk_size of the pool",
-                              port.report.can.windows_max),
-            ""};
+    return judge_window_count(facts, port.report.can.windows_max, name);
   return {name, unless_tcp(facts, verdict::fail),
           "no memory windows of type 2B, which rdma.windows asks for: a node does not start",
           fmt::format("set rdma.windows = false, or leave {} out of rdma.devices, or set "
@@ -242,7 +276,7 @@ check judge_huge_pages(const rdma_facts& facts) {
   if (huge.page_bytes == 0)
     return {name, verdict::fail, fmt::format("this kernel has no huge pages of {}", size),
             "set pool.huge_pages = \"off\", or another size"};
-  const auto layout = storage::plan_layout(facts.pool_bytes, true);
+  const auto layout = storage::plan_layout(facts.pool_bytes, huge.page_bytes);
   const auto object_bytes = layout ? layout->object_bytes : facts.pool_bytes;
   const auto need = (object_bytes + huge.page_bytes - 1) / huge.page_bytes;
   auto found = fmt::format("{} pages of {} reserved, {} free, {} held by pools; the pool takes {}",

@@ -33,6 +33,7 @@ inline constexpr const char* huge_page_directory = "/dev/hugepages";
 struct rdma_facts {
   rdma::rail_settings wanted;
   std::uint64_t pool_bytes = 0;
+  std::uint64_t chunk_bytes = 1u << 30; ///< `rdma.chunk_size`.
   config::huge_pages huge_pages = config::huge_pages::off;
 
   std::vector<port_facts> ports;

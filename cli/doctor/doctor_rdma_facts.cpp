@@ -78,8 +78,7 @@ std::uint64_t bytes_of_pools(const std::string& name_prefix) {
 }
 
 huge_page_facts huge_pages_of(const config::node_config& config) {
-  const auto bytes =
-      config.pool.huge_pages == config::huge_pages::size_1gib ? 1ull << 30 : 2ull << 20;
+  const auto bytes = config::bytes_of(config.pool.huge_pages);
   const auto folder =
       fs::path("/sys/kernel/mm/hugepages") / ("hugepages-" + std::to_string(bytes >> 10) + "kB");
   huge_page_facts huge;
@@ -102,6 +101,7 @@ rdma_facts gather_rdma_facts(const config::node_config& config) {
   rdma_facts facts;
   facts.wanted = link::rails_of(config);
   facts.pool_bytes = config.pool.size_bytes;
+  facts.chunk_bytes = config.rdma.chunk_bytes;
   facts.huge_pages = config.pool.huge_pages;
   auto listing = rdma::verbs::list_ports({facts.wanted.port, facts.wanted.gid_index});
   for (auto& report : listing.ports)

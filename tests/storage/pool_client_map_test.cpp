@@ -21,7 +21,7 @@ protected:
     ASSERT_TRUE(made) << made.error().message;
     memory.emplace(std::move(*made));
     memory->holds().limit(memory->granules());
-    layout = *plan_layout(options.size_bytes, false);
+    layout = *plan_layout(options.size_bytes, 0);
     pool = std::make_unique<page_pool>(
         memory->slots(), make_eviction_policy(eviction_kind::lru, options.size_bytes),
         page_pool_options{.holds = memory->holds()}, memory->index());
@@ -68,8 +68,9 @@ TEST_P(any_words, in_what_clients_write_cost_misses_and_never_a_wrong_byte_or_th
   const auto being_filled = filled(*pool, memory->slots(), 200, length);
   write_any_words();
   for (std::uint64_t number = 1; number <= 200; ++number)
-    if (memory->index().find(key_of(number)))
+    if (memory->index().find(key_of(number))) {
       EXPECT_TRUE(client_reads(number)) << number;
+    }
   for (std::uint64_t number = 1; number <= 100; ++number)
     EXPECT_TRUE(holds(*pool, memory->slots(), number, length)) << number;
   EXPECT_EQ(memory->holds().granules_max(), memory->granules());
@@ -81,8 +82,9 @@ TEST_P(any_words, in_what_clients_write_cost_misses_and_never_a_wrong_byte_or_th
   for (std::uint64_t number = 1000; number < 2000; ++number) {
     put(*pool, memory->slots(), number, length);
     ASSERT_TRUE(holds(*pool, memory->slots(), number, length)) << number;
-    if (number % 3 == 0)
+    if (number % 3 == 0) {
       EXPECT_TRUE(pool->remove(key_of(number), bytes_after::zeroed));
+    }
     pool->scrub(1 << 20);
     if (number % 16 == 0)
       write_any_words();

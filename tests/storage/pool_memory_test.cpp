@@ -368,26 +368,15 @@ TEST(pool_memory, more_than_there_is_and_no_huge_pages_are_errors_that_say_what_
   EXPECT_NE(too_large.error().message.find("pool.size"), std::string::npos);
   options.size_bytes = 8u << 20;
   options.huge_page_directory = std::filesystem::temp_directory_path();
+  options.huge_page_bytes = 2u << 20;
   auto not_huge = pool_memory::create(options);
   ASSERT_FALSE(not_huge);
   EXPECT_EQ(not_huge.error().code, errc::invalid_argument);
   EXPECT_NE(not_huge.error().message.find("hugetlbfs"), std::string::npos);
   options.huge_page_directory.clear();
+  options.huge_page_bytes = 0;
   options.size_bytes = 100;
   EXPECT_EQ(pool_memory::create(options).error().code, errc::invalid_argument);
-}
-
-TEST(pool_memory, huge_pages_start_at_two_mebibytes) {
-  auto options = options_for("huge");
-  options.huge_page_directory = "/dev/hugepages";
-  auto owner = pool_memory::create(options);
-  if (!owner)
-    GTEST_SKIP() << owner.error().message;
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(owner->slots().bytes({0}, 1).data()) % (2u << 20), 0u);
-  auto client = pool_memory::attach(owner->name(), owner->owner());
-  ASSERT_TRUE(client) << client.error().message;
-  ASSERT_TRUE(client->lock_session(0));
-  EXPECT_FALSE(owner->session_is_dead(0));
 }
 
 } // namespace

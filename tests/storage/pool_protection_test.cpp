@@ -69,7 +69,8 @@ protected:
                              .node_name = "node",
                              .owner = incarnation::random(),
                              .size_bytes = size_bytes,
-                             .huge_page_directory = GetParam()});
+                             .huge_page_directory = GetParam(),
+                             .huge_page_bytes = huge_page_bytes()});
     if (!made && *GetParam() != '\0')
       GTEST_SKIP() << made.error().message;
     ASSERT_TRUE(made) << made.error().message;
@@ -82,13 +83,14 @@ protected:
     slots.begin_fill({0});
     slots.begin_fill(last());
   }
+  static std::uint64_t huge_page_bytes() { return *GetParam() != '\0' ? 2u << 20 : 0; }
   slot_id last() const { return {owner_->granules() - 1}; }
   int signal_after(const std::function<void(pool_memory&)>& write) const {
     return storage::pool_protection_test::signal_after(*owner_, write);
   }
   /// Returns the byte at `offset` of a client's mapping.
   static std::byte& byte_at(pool_memory& client, std::uint64_t offset) {
-    const auto behind = plan_layout(size_bytes, *GetParam() != '\0')->table_offset;
+    const auto behind = plan_layout(size_bytes, huge_page_bytes())->table_offset;
     return *(client.readable_region().data() - behind + offset);
   }
 
@@ -100,7 +102,7 @@ protected:
 };
 
 TEST_P(pool_protection, a_client_that_writes_what_only_the_node_may_write_ends) {
-  const auto plan = *plan_layout(size_bytes, *GetParam() != '\0');
+  const auto plan = *plan_layout(size_bytes, huge_page_bytes());
   for (const auto offset :
        {std::uint64_t{0}, plan.index_offset - 1, plan.table_offset, plan.pages_offset - 1})
     EXPECT_EQ(signal_after([&](auto& client) { byte_at(client, offset) = std::byte{1}; }), SIGSEGV)
@@ -114,7 +116,7 @@ TEST_P(pool_protection, a_client_that_writes_what_only_the_node_may_write_ends) 
 }
 
 TEST_P(pool_protection, a_client_writes_all_that_clients_have_to_write) {
-  const auto plan = *plan_layout(size_bytes, *GetParam() != '\0');
+  const auto plan = *plan_layout(size_bytes, huge_page_bytes());
   const auto leased = owner_->slots().contents({0}).gen;
   const auto uses_all = [&](pool_memory& client) {
     for (const auto offset :
@@ -138,7 +140,7 @@ TEST_P(pool_protection, a_client_writes_all_that_clients_have_to_write) {
 }
 
 TEST_P(pool_protection, what_a_client_has_read_only_cannot_be_made_writable) {
-  const auto plan = *plan_layout(size_bytes, *GetParam() != '\0');
+  const auto plan = *plan_layout(size_bytes, huge_page_bytes());
   const auto opens = [&](pool_memory& client) {
     const auto open = [&client](std::uint64_t from, std::uint64_t to) {
       return ::mprotect(&byte_at(client, from), to - from, PROT_READ | PROT_WRITE) == 0 ||

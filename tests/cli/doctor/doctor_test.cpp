@@ -193,17 +193,55 @@ TEST(doctor, a_small_mtu_on_infiniband_is_the_subnet_managers) {
 TEST(doctor, a_device_without_windows_is_named_where_they_are_asked_for) {
   auto facts = healthy_host();
   facts.ports[1].report.can.windows = true;
-  facts.ports[1].report.can.windows_max = 4711;
+  facts.ports[1].report.can.windows_max = 1 << 24;
   EXPECT_EQ(named(judge_rdma(facts), "mlx5_0/1 windows").name, "no such check");
   facts.wanted.windows = true;
   auto group = judge_rdma(facts);
   EXPECT_EQ(named(group, "mlx5_1/1 windows").given, verdict::ok);
-  EXPECT_TRUE(contains(named(group, "mlx5_1/1 windows").found, "4711"));
+  EXPECT_TRUE(contains(named(group, "mlx5_1/1 windows").found, "16777216"));
   EXPECT_EQ(named(group, "mlx5_0/1 windows").given, verdict::fail);
   EXPECT_EQ(named(group, "mlx5_0/1 windows").id, check_ids::rdma_windows);
   EXPECT_TRUE(contains(named(group, "mlx5_0/1 windows").fix, "leave mlx5_0 out of rdma.devices"));
   facts.wanted.mode = rdma::plane_mode::tcp;
   EXPECT_EQ(named(judge_rdma(facts), "mlx5_0/1 windows").given, verdict::info);
+}
+
+TEST(doctor, windows_are_counted_against_what_the_pool_and_the_connections_take) {
+  auto facts = healthy_host(); // Pages of 64 GiB and a table of 1 GiB: 66 chunks of 1 GiB.
+  facts.wanted.windows = true;
+  facts.ports[0].report.can.windows = true;
+  const auto judged = [&facts](std::uint32_t windows_max) {
+    facts.ports[0].report.can.windows_max = windows_max;
+    return named(judge_rdma(facts), "mlx5_0/1 windows");
+  };
+  EXPECT_EQ(judged(66 * 4096).given, verdict::ok);
+  EXPECT_TRUE(contains(judged(66 * 4096).found, "takes 66 for a pool of 64")) << judged(1).found;
+  EXPECT_EQ(judged(66 * 4096 - 1).given, verdict::warn);
+  EXPECT_TRUE(contains(judged(6600).found, "last for 100 of 4096 connections"));
+  EXPECT_TRUE(contains(judged(6600).fix, "rdma.chunk_size = \"2GiB\", with which a connection "
+                                         "takes 33; or lower pool.size"));
+  EXPECT_EQ(judged(66).given, verdict::warn);
+  EXPECT_EQ(judged(65).given, verdict::fail);
+  EXPECT_TRUE(contains(judged(65).found, "a node does not start"));
+  facts.chunk_bytes = 2 * gib;
+  EXPECT_TRUE(judged(33).fix.starts_with("lower pool.size, or set rdma.windows = false"));
+  EXPECT_EQ(judged(0).given, verdict::ok) << "the device does not say";
+}
+
+TEST(doctor, huge_pages_are_counted_in_the_size_that_was_chosen) {
+  auto facts = healthy_host();
+  facts.pool_bytes = 8 * gib;
+  facts.huge_pages = config::huge_pages::size_1gib;
+  facts.huge = {.page_bytes = gib, .reserved = 11, .free = 11, .held = 0, .mounted = true};
+  // One page each for the header, for what clients write, and for the slot table.
+  EXPECT_EQ(named(judge_rdma(facts), "huge pages").given, verdict::ok);
+  facts.huge.free = 10;
+  const auto few = named(judge_rdma(facts), "huge pages");
+  EXPECT_EQ(few.given, verdict::fail);
+  EXPECT_TRUE(contains(few.found, "11 pages of 1GiB reserved, 10 free")) << few.found;
+  EXPECT_TRUE(contains(few.found, "the pool takes 11")) << few.found;
+  EXPECT_TRUE(contains(few.fix, "echo 12 > /sys/kernel/mm/hugepages/hugepages-1048576kB/"))
+      << few.fix;
 }
 
 TEST(doctor, memlock_must_hold_the_pool_and_its_slot_table_once_for_each_port) {

@@ -2,6 +2,7 @@
 
 #include "common/loopback.hpp"
 #include "common/user_group.hpp"
+#include "net/socket_names.hpp"
 
 #include <algorithm>
 #include <array>
@@ -43,36 +44,12 @@ std::string name_of(const std::string& host, std::uint16_t port) {
   return fmt::format("{}-{}.sock", is_any(host) ? "any" : host, port);
 }
 
-std::optional<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un at{};
-  at.sun_family = AF_UNIX;
-  if (path.size() >= sizeof at.sun_path)
-    return std::nullopt;
-  std::memcpy(at.sun_path, path.c_str(), path.size() + 1);
-  return at;
-}
-
-unique_fd new_socket() {
-  return unique_fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-}
-
 unique_fd connect_to(const std::string& path) {
-  const auto at = address_of(path);
-  auto fd = at ? new_socket() : unique_fd();
+  const auto at = unix_address(path);
+  auto fd = at ? new_unix_socket() : unique_fd();
   if (fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*at), sizeof *at) == 0)
     return fd;
   return {};
-}
-
-/// Whether a process may be listening at this name, even one that accepts nobody at the moment, or
-/// not this user.
-bool is_served(const std::string& path) {
-  const auto at = address_of(path);
-  const auto fd = new_socket();
-  if (!at || !fd)
-    return true;
-  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*at), sizeof *at) == 0 ||
-         (errno != ECONNREFUSED && errno != ENOENT);
 }
 
 /// Whether an interface of this host has the address.
@@ -185,7 +162,7 @@ std::string first_name_of(std::uint16_t port, std::uint32_t number) {
 bool names_fit(const std::string& folder, const host_socket_options& options) {
   const auto name = name_of(options.bind, options.port);
   const auto first = first_name_of(options.port, 0);
-  return address_of(folder + '/' + (name.size() > first.size() ? name : first)).has_value();
+  return unix_address(folder + '/' + (name.size() > first.size() ? name : first)).has_value();
 }
 
 error path_too_long(const std::string& path) {
@@ -292,13 +269,14 @@ result<host_socket> host_socket::listen(const host_socket_options& options) {
       options, [&options](const std::string& each) { return prepare(each, options.group); });
   if (!folder)
     return folder.error();
+  const socket_names names(*folder);
   const auto own_name = name_of(options.bind, options.port);
   const auto path = *folder + '/' + own_name;
   const auto fresh = *folder + '/' + first_name_of(options.port, std::random_device{}());
-  const auto at = address_of(fresh);
+  const auto at = unix_address(fresh);
   if (!at || !names_fit(*folder, options))
     return path_too_long(path);
-  host_socket made(new_socket(), path);
+  host_socket made(new_unix_socket(), path);
   const int fd = made.listening_.get();
   if (fd < 0 || ::bind(fd, reinterpret_cast<const sockaddr*>(&*at), sizeof *at) != 0)
     return no_host_socket(path, std::strerror(errno));
@@ -311,12 +289,13 @@ result<host_socket> host_socket::listen(const host_socket_options& options) {
   if (auto done = made.claim(fresh, path); !done)
     return done.error();
   const auto other_name = name_of(options.advertised, options.port);
-  if (other_name == own_name)
-    return made;
-  if (::symlink(own_name.c_str(), fresh.c_str()) != 0)
-    return no_host_socket(*folder + '/' + other_name, std::strerror(errno));
-  if (auto done = made.claim(fresh, *folder + '/' + other_name); !done)
-    return done.error();
+  if (other_name != own_name) {
+    if (::symlink(own_name.c_str(), fresh.c_str()) != 0)
+      return no_host_socket(*folder + '/' + other_name, std::strerror(errno));
+    if (auto done = made.claim(fresh, *folder + '/' + other_name); !done)
+      return done.error();
+  }
+  names.remove_leftovers();
   return made;
 }
 

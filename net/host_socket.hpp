@@ -52,7 +52,7 @@ struct host_socket_options {
 ///
 /// Threads: one. Ownership: the names are removed with this object, unless another node has taken
 /// them; `take` hands the socket to the caller. Errors: other users may write to the folder, or a
-/// living node has a socket of that name. A name that a dead node has left is taken over.
+/// living node has a socket of that name. Names that dead nodes of this user have left are removed.
 class host_socket {
 public:
   static result<host_socket> listen(const host_socket_options& options);

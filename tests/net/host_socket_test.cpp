@@ -1,8 +1,10 @@
 #include "net/host_socket.hpp"
+#include "net/socket_names.hpp"
 
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <grp.h>
 #include <optional>
@@ -137,6 +139,40 @@ TEST_F(host_socket_test, what_a_dead_node_has_left_is_taken_over) {
   EXPECT_TRUE(reaches("127.0.0.1", 7001)) << "the end of the first has removed the second's name";
 }
 
+TEST_F(host_socket_test, what_dead_nodes_have_left_goes_when_another_node_starts_and_nothing_else) {
+  auto dead = node_at("127.0.0.1", 7001), advertised = node_at("0.0.0.0", 7002, "192.0.2.7");
+  const auto living = node_at("0.0.0.0", 7003, "192.0.2.8");
+  ASSERT_TRUE(dead && advertised && living);
+  dead->take();
+  advertised->take();
+  const auto half = unix_address(sockets() + "/.7004.0badcafe");
+  const auto unfinished = new_unix_socket();
+  ASSERT_EQ(::bind(unfinished.get(), reinterpret_cast<const sockaddr*>(&*half), sizeof *half), 0);
+  const std::vector<std::string> others{"notes-7001.sock", "other.sock", ".7005", "node-7.lock"};
+  for (const auto& each : others)
+    std::ofstream(sockets() + '/' + each) << "not a socket";
+  fs::create_symlink("nowhere", sockets() + "/engine.sock");
+  const auto next = node_at("127.0.0.1", 7009);
+  ASSERT_TRUE(next) << next.error().message;
+  auto expected = others;
+  for (const auto* each :
+       {"any-7003.sock", "192.0.2.8-7003.sock", "127.0.0.1-7009.sock", "engine.sock"})
+    expected.emplace_back(each);
+  EXPECT_THAT(files(), testing::UnorderedElementsAreArray(expected));
+  EXPECT_TRUE(reaches("192.0.2.8", 7003));
+}
+
+TEST_F(host_socket_test, names_are_removed_by_one_node_at_a_time_and_nobody_waits_for_ever) {
+  auto dead = node_at("127.0.0.1", 7001);
+  ASSERT_TRUE(dead);
+  dead->take();
+  const socket_names held(sockets());
+  EXPECT_EQ(socket_names(sockets()).remove_leftovers(), 0u) << "without the right to it";
+  const auto node = node_at("127.0.0.1", 7009);
+  EXPECT_TRUE(node) << "whoever may list the folder could keep it from starting";
+  EXPECT_EQ(held.remove_leftovers(), 1u);
+}
+
 TEST_F(host_socket_test, what_a_living_node_has_stays_its_own) {
   const auto node = node_at("127.0.0.1", 7001);
   ASSERT_TRUE(node);
@@ -218,6 +254,7 @@ TEST_F(host_socket_test, the_exact_name_is_taken_before_that_of_a_node_on_all_ad
     return static_cast<bool>(
         unique_fd(::accept4(at.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
   };
+  EXPECT_TRUE(arrived(at_any)) << "the other node has looked whether this one lives";
   ASSERT_TRUE(reaches("127.0.0.1", 7001));
   EXPECT_TRUE(arrived(at_exact));
   EXPECT_FALSE(arrived(at_any));

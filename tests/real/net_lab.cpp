@@ -168,6 +168,14 @@ result<void> net_lab::close_port(std::uint32_t host, std::uint16_t port) {
   return apply(host);
 }
 
+result<void> net_lab::translate(std::uint32_t host, const std::string& inner) const {
+  return run(host + 1, fmt::format("ip addr add {0}/32 dev lo\n"
+                                   "nft -f - <<'END'\ntable ip translation {{\nchain in {{\n"
+                                   "type nat hook prerouting priority -100; policy accept;\n"
+                                   "ip daddr {1} dnat to {0}\n}}\n}}\nEND\n",
+                                   inner, address(host)));
+}
+
 result<void> net_lab::heal() {
   cuts_.clear();
   deaf_.clear();

@@ -53,6 +53,10 @@ public:
   /// Drops all packets that come to this TCP port of the host, as a firewall would whose rules do
   /// not allow the port.
   result<void> close_port(std::uint32_t host, std::uint16_t port);
+  /// Puts processes of this host behind a translation of addresses: packets of other hosts to its
+  /// address come to `inner`, an address that only this host has. Packets of the host itself to its
+  /// address do not.
+  result<void> translate(std::uint32_t host, const std::string& inner) const;
   /// Ends all cuts and losses of all hosts, and opens all closed ports.
   result<void> heal();
   /// Ends all cuts from and to this host, and its losses.

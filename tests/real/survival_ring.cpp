@@ -53,7 +53,7 @@ void survival_ring::start_ring(const plan& wanted) {
   ASSERT_TRUE(folder) << folder.error().message;
   folder_ = std::make_unique<cli::run_folder>(std::move(*folder));
   if (wanted.own_hosts) {
-    auto made = net_lab::make(wanted.count);
+    auto made = net_lab::make(wanted.count + wanted.spare_hosts);
     if (!made)
       GTEST_SKIP() << made.error().message;
     lab_.emplace(std::move(*made));

@@ -23,6 +23,7 @@ protected:
     /// Whether each node has a network namespace (net_lab); the test is skipped where the machine
     /// allows none.
     bool own_hosts = false;
+    std::uint32_t spare_hosts = 0; ///< Further hosts of the network, which have no node.
     bool disk = false;
     std::uint64_t pool_bytes = 16u << 20;
     std::vector<std::string> flags; ///< Further flags of all nodes.

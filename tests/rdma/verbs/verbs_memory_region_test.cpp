@@ -225,6 +225,36 @@ TEST_F(verbs_memory_region, a_dmabuf_that_is_refused_for_another_reason_is_not_t
   EXPECT_EQ(fabric.counts("mlx5_0").registrations, 0u);
 }
 
+/// The answer of the kernel to the end of a region or a window that clients could READ.
+class ends_of_keys : public verbs_memory_region, public testing::WithParamInterface<int> {
+protected:
+  void end_with_windows(fake_call what) {
+    open(roce_device("mlx5_0", 1));
+    auto served = must(memory_region::register_memory(*rail, memory, region_use::windows));
+    rail_pair pair(*rail, *rail);
+    const auto window = served.windows()->bind(pair.server.pair, 1);
+    ASSERT_TRUE(window) << to_string(window.error());
+    fabric.fail(what, GetParam());
+    served = memory_region();
+  }
+};
+class keys_that_stay : public ends_of_keys {};
+class keys_of_gone_devices : public ends_of_keys {};
+
+TEST_P(keys_that_stay, end_the_process) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  EXPECT_DEATH(end_with_windows(fake_call::end_region), "is_revoked");
+  EXPECT_DEATH(end_with_windows(fake_call::end_window), "is_revoked");
+}
+
+TEST_P(keys_of_gone_devices, are_gone_with_them) {
+  end_with_windows(fake_call::end_region);
+}
+
+// Drivers answer EBUSY or EINVAL for a region that has a window left; other errors mean as much.
+INSTANTIATE_TEST_SUITE_P(error, keys_that_stay, testing::Values(EBUSY, EINVAL, ENOMEM, EFAULT));
+INSTANTIATE_TEST_SUITE_P(error, keys_of_gone_devices, testing::Values(EIO, ENODEV));
+
 TEST_F(verbs_memory_region, reads_arrive_in_device_memory_at_the_address_that_was_given) {
   fake_device setup = roce_device("mlx5_0", 1);
   setup.has_dmabuf = true;

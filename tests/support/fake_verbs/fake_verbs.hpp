@@ -146,7 +146,9 @@ enum class fake_call : std::uint8_t {
   query_port,
   alloc_pd,
   register_memory,
+  end_region, ///< The region has ended all the same.
   allocate_window,
+  end_window,  ///< The window has ended all the same.
   bind_window, ///< Any error here is MW_BIND_ERR to whoever polls.
   create_channel,
   create_completion_queue,

@@ -156,6 +156,7 @@ int ibv_dereg_mr(ibv_mr* region) {
   if (destroy_error(has_windows(fabric(), state),
                     "a region went before the windows that are bound to it") != 0)
     return EINVAL; // As the driver rxe answers; other drivers say EBUSY.
+  const int error = fabric().next_fault(fake_call::end_region);
   fabric().local_keys.erase(region->lkey);
   fabric().remote_keys.erase(region->rkey);
   state_of(region->context).device->locked_bytes -= region->length;
@@ -164,7 +165,7 @@ int ibv_dereg_mr(ibv_mr* region) {
   if (state.mapping != nullptr)
     ::munmap(state.mapping, state.mapping_bytes);
   delete &state;
-  return 0;
+  return error;
 }
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {

@@ -44,7 +44,7 @@ int free_window(ibv_mw* window) {
   --state_of(window->pd).children;
   --fabric().objects.windows;
   delete &state_of(window);
-  return 0;
+  return fabric().next_fault(fake_call::end_window);
 }
 
 ibv_wc_status bind_window(fabric_state& all, queue_state& queue, std::uint64_t sequence) {

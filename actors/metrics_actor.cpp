@@ -40,6 +40,7 @@ metrics::samples samples_of(const std::vector<rdma::rail_servers::rail_snapshot>
     now.set(metric::rdma_region_bytes, {rail}, stats.regions.registered_bytes);
     now.set(metric::rdma_registrations_after_start_total, {rail},
             stats.regions.registrations_after_start);
+    now.set(metric::rdma_windows_failed_total, {rail}, stats.windows_failed);
   }
   return now;
 }

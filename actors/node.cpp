@@ -191,8 +191,9 @@ result<void> node::impl::open_ports() {
     decorators_.pages(options.faults);
   if (rails_->rails() > 0)
     options.on_verbs_hello = [rails = rails_.get()](net::stream_socket socket,
-                                                    const rdma::verbs_hello& greeting) {
-      rails->accept(std::move(socket), greeting);
+                                                    const rdma::verbs_hello& greeting,
+                                                    auto came_at) {
+      rails->accept(std::move(socket), greeting, came_at);
     };
   auto pages = page_server::listen(options, memory_->slots());
   if (!pages)

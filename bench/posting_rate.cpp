@@ -67,9 +67,9 @@ struct serving_host {
     rdma::tcp_page_server_options door_options;
     door_options.cluster = "bench";
     door_options.inc = life;
-    door_options.on_verbs_hello = [this](net::stream_socket socket,
-                                         const rdma::verbs_hello& hello) {
-      servers.at(hello.rail)->accept(std::move(socket), hello);
+    door_options.on_verbs_hello = [this](net::stream_socket socket, const rdma::verbs_hello& hello,
+                                         auto came_at) {
+      servers.at(hello.rail)->accept(std::move(socket), hello, came_at);
     };
     door = must(rdma::tcp_page_server::listen(door_options, nothing));
     const auto region = reserve(memory_bytes + granules * sizeof(slot_entry));

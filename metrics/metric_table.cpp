@@ -205,6 +205,7 @@ void add_rdma(table& rows) {
       {rdma_readers, "peercache_rdma_readers", gauge, s.rail, "Queue pairs over which other processes READ this node's pool."},
       {rdma_region_bytes, "peercache_rdma_region_bytes", gauge, s.rail, "Bytes of the pool that are registered with the rail."},
       {rdma_registrations_after_start_total, "peercache_rdma_registrations_after_start_total", counter, s.rail, "Memory registrations after the first pass; stays 0 but after a failed one."},
+      {rdma_windows_failed_total, "peercache_rdma_windows_failed_total", counter, s.rail, "Memory windows that could not be made or bound, and readers turned away since none was bound in time (rdma.windows)."},
   });
 }
 

@@ -91,6 +91,7 @@ enum class metric : std::uint8_t {
   rdma_readers,
   rdma_region_bytes,
   rdma_registrations_after_start_total,
+  rdma_windows_failed_total,
   disk_on,
   disk_info,
   disk_scanned_ratio,

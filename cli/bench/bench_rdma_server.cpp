@@ -55,8 +55,9 @@ result<void> serve(const std::string& device, const rdma_bench_pool& pool) {
   rdma::tcp_page_server_options options;
   options.cluster = rdma_bench_cluster;
   options.inc = rdma_bench_life;
-  options.on_verbs_hello = [&rail](net::stream_socket socket, const rdma::verbs_hello& greeting) {
-    (*rail)->accept(std::move(socket), greeting);
+  options.on_verbs_hello = [&rail](net::stream_socket socket, const rdma::verbs_hello& greeting,
+                                   auto came_at) {
+    (*rail)->accept(std::move(socket), greeting, came_at);
   };
   no_pages nothing;
   auto door = rdma::tcp_page_server::listen(options, nothing);

@@ -35,10 +35,9 @@ result<std::unique_ptr<memory_server>> memory_server::listen(const worker_option
   tcp.handshakes = tls.handshakes();
   tcp.pages_in_tls = options.rails.pages_in_tls;
   if (made->rails_->rails() != 0)
-    tcp.on_verbs_hello = [rails = made->rails_.get()](net::stream_socket socket,
-                                                      const rdma::verbs_hello& greeting) {
-      rails->accept(std::move(socket), greeting);
-    };
+    tcp.on_verbs_hello = [rails = made->rails_.get()](
+                             net::stream_socket socket, const rdma::verbs_hello& greeting,
+                             auto came_at) { rails->accept(std::move(socket), greeting, came_at); };
   auto pages = rdma::tcp_page_server::listen(tcp, made->spans_);
   if (!pages)
     return pages.error();

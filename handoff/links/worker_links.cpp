@@ -190,17 +190,18 @@ void worker_links::accept_waiting(time_point now) {
       return;
     }
     if (auto* handshakes = own_.options.handshakes; handshakes != nullptr)
-      handshakes->add(std::move(socket), [to = arrivals_](net::unique_fd fd, net::tls_session tls) {
-        to->push({std::move(fd), std::move(tls)});
-      });
+      handshakes->add(std::move(socket),
+                      [to = arrivals_, now](net::unique_fd fd, net::tls_session tls) {
+                        to->push({std::move(fd), std::move(tls)}, now);
+                      });
     else
       begin_stranger(std::move(socket), now);
   }
 }
 
 void worker_links::take_arrivals(time_point now) {
-  for (auto& socket : arrivals_->take())
-    begin_stranger(std::move(socket), now);
+  for (auto& each : arrivals_->take())
+    begin_stranger(std::move(each.socket), now);
 }
 
 void worker_links::begin_stranger(net::stream_socket socket, time_point now) {

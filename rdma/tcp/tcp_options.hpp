@@ -79,9 +79,12 @@ struct tcp_page_server_options {
   net::tls_handshakes* handshakes = nullptr;
   /// Whether this side wants payloads inside TLS; they are inside it when either side wants that.
   bool pages_in_tls = false;
-  /// Takes over a connection on which a whole verbs hello has come, which is not judged yet. Called
-  /// in the server's thread. When empty, the server answers such a hello with `no_device`.
-  std::function<void(net::stream_socket, const verbs_hello&)> on_verbs_hello;
+  /// Takes over a connection on which a whole verbs hello has come, which is not judged yet, with
+  /// the time when the connection was accepted. Called in the server's thread. When empty, the
+  /// server answers such a hello with `no_device`.
+  std::function<void(net::stream_socket, const verbs_hello&,
+                     std::chrono::steady_clock::time_point came_at)>
+      on_verbs_hello;
   tcp_server_faults faults;
 };
 

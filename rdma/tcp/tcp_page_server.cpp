@@ -84,23 +84,25 @@ void tcp_page_server::accept_waiting(clock::time_point now) {
       return;
     }
     if (auto* handshakes = shared_.options.handshakes; handshakes != nullptr)
-      handshakes->add(std::move(fd), [to = arrivals_](net::unique_fd socket, net::tls_session tls) {
-        to->push({std::move(socket), std::move(tls)});
-      });
+      handshakes->add(std::move(fd),
+                      [to = arrivals_, now](net::unique_fd socket, net::tls_session tls) {
+                        to->push({std::move(socket), std::move(tls)}, now);
+                      });
     else
-      begin_session(std::move(fd), now);
+      begin_session(std::move(fd), now, now);
   }
   accept_again_ = true;
 }
 
 bool tcp_page_server::take_arrivals(clock::time_point now) {
   auto arrived = arrivals_->take();
-  for (auto& socket : arrived)
-    begin_session(std::move(socket), now);
+  for (auto& each : arrived)
+    begin_session(std::move(each.socket), each.came_at, now);
   return !arrived.empty();
 }
 
-void tcp_page_server::begin_session(net::stream_socket socket, clock::time_point now) {
+void tcp_page_server::begin_session(net::stream_socket socket, clock::time_point came_at,
+                                    clock::time_point now) {
   if (sessions_.size() >= shared_.options.connections_max) {
     ++stats_.turned_away;
     return;
@@ -109,7 +111,8 @@ void tcp_page_server::begin_session(net::stream_socket socket, clock::time_point
   if (!events_.add(socket.fd(), id))
     return;
   ++stats_.accepted;
-  sessions_.emplace(id, std::make_unique<tcp_server_session>(shared_, std::move(socket), now));
+  sessions_.emplace(id,
+                    std::make_unique<tcp_server_session>(shared_, std::move(socket), came_at, now));
 }
 
 bool tcp_page_server::run_sessions(clock::time_point now) {
@@ -149,7 +152,7 @@ void tcp_page_server::give_away(tcp_server_session& session) {
   ++stats_.given_away;
   auto socket = session.take_socket();
   events_.remove(socket.fd());
-  shared_.options.on_verbs_hello(std::move(socket), session.verbs_greeting());
+  shared_.options.on_verbs_hello(std::move(socket), session.verbs_greeting(), session.came_at());
 }
 
 void tcp_page_server::wait(clock::duration at_most) {

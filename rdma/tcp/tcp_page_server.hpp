@@ -73,7 +73,7 @@ private:
 
   void accept_waiting(clock::time_point now);
   bool take_arrivals(clock::time_point now);
-  void begin_session(net::stream_socket socket, clock::time_point now);
+  void begin_session(net::stream_socket socket, clock::time_point came_at, clock::time_point now);
   bool take_events(clock::time_point now);
   bool run_sessions(clock::time_point now);
   void give_away(tcp_server_session& session);

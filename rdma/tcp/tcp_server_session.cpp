@@ -26,8 +26,8 @@ bool begins_with(std::span<const std::byte> bytes, std::size_t have, std::uint32
 } // namespace
 
 tcp_server_session::tcp_server_session(tcp_server_state& shared, net::stream_socket socket,
-                                       clock::time_point now)
-    : shared_(shared), moved_at_(now), peer_(net::peer_address(socket.fd())),
+                                       clock::time_point came_at, clock::time_point now)
+    : shared_(shared), came_at_(came_at), moved_at_(now), peer_(net::peer_address(socket.fd())),
       answer_(shared, peer_),
       extent_(wanted_extent(socket.under_tls(), shared.options.pages_in_tls)),
       socket_(std::move(socket)) {}

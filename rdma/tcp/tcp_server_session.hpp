@@ -31,7 +31,9 @@ public:
   };
 
   /// @param socket plain, or with its TLS handshake done
-  tcp_server_session(tcp_server_state& shared, net::stream_socket socket, clock::time_point now);
+  /// @param came_at when the connection was accepted
+  tcp_server_session(tcp_server_state& shared, net::stream_socket socket, clock::time_point came_at,
+                     clock::time_point now);
 
   void on_events(std::uint32_t events) noexcept;
   progress step(clock::time_point now, std::size_t bytes_max);
@@ -49,6 +51,7 @@ public:
   /// The socket of a session that said a verbs hello. @pre `step` returned `given_away`
   net::stream_socket take_socket() noexcept { return std::move(socket_); }
   verbs_hello verbs_greeting() const noexcept;
+  clock::time_point came_at() const noexcept { return came_at_; }
 
 private:
   enum class phase : std::uint8_t { greeting, serving, refusing, given_away };
@@ -74,6 +77,7 @@ private:
   bool hung_up_ = false;
   /// The peer has closed its side of the connection, and sends nothing further.
   bool ended_ = false;
+  const clock::time_point came_at_;
   clock::time_point moved_at_;
   const std::string peer_;
   /// Time since which the reader takes its answer at less than `send_rate_min`.

@@ -82,9 +82,10 @@ result<void> rail_servers::add_rail(const rail_choice::rail& which, const rail_s
   return {};
 }
 
-void rail_servers::accept(net::stream_socket socket, const verbs_hello& greeting) {
+void rail_servers::accept(net::stream_socket socket, const verbs_hello& greeting,
+                          std::chrono::steady_clock::time_point came_at) {
   PEERCACHE_ASSERT(!rails_.empty()); // A process without rails refuses verbs hellos.
-  rails_[greeting.rail % rails_.size()].server->accept(std::move(socket), greeting);
+  rails_[greeting.rail % rails_.size()].server->accept(std::move(socket), greeting, came_at);
 }
 
 void rail_servers::run(std::size_t rail) {

@@ -41,8 +41,10 @@ public:
   const std::string& choice() const noexcept { return choice_; }
 
   /// Takes a connection that has said a verbs hello, for the rail that the hello names.
+  /// @param came_at when the connection was accepted
   /// @pre there are rails
-  void accept(net::stream_socket socket, const verbs_hello& greeting);
+  void accept(net::stream_socket socket, const verbs_hello& greeting,
+              std::chrono::steady_clock::time_point came_at);
 
   /// The body of a rail's thread: returns after `stop`.
   void run(std::size_t rail);

@@ -4,11 +4,11 @@
 
 namespace peercache::rdma {
 
-bool verbs_inbox::push(net::stream_socket& socket, const verbs_hello& greeting) {
+bool verbs_inbox::push(verbs_arrival& arrival) {
   const std::lock_guard lock(mutex_);
   if (waiting_.size() >= arrivals_max_)
     return false;
-  waiting_.push_back({std::move(socket), greeting});
+  waiting_.push_back(std::move(arrival));
   has_some_.store(true, std::memory_order_release);
   return true;
 }

@@ -4,6 +4,7 @@
 #include "rdma/verbs/verbs_protocol.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <mutex>
@@ -15,6 +16,7 @@ namespace peercache::rdma {
 struct verbs_arrival {
   net::stream_socket socket;
   verbs_hello greeting;
+  std::chrono::steady_clock::time_point came_at; ///< When the connection was accepted.
 };
 
 /// A queue of connections from the thread that accepts them to the thread of their rail, in order.
@@ -24,8 +26,9 @@ class verbs_inbox {
 public:
   explicit verbs_inbox(std::size_t arrivals_max) : arrivals_max_(arrivals_max) {}
 
-  /// Puts a connection into the inbox. False when the inbox is full: the socket stays the caller's.
-  bool push(net::stream_socket& socket, const verbs_hello& greeting);
+  /// Puts a connection into the inbox. False when the inbox is full: the arrival stays the
+  /// caller's.
+  bool push(verbs_arrival& arrival);
   /// Takes the oldest connections out, at most `at_most`.
   std::vector<verbs_arrival> take(std::size_t at_most);
   bool empty() const noexcept { return !has_some_.load(std::memory_order_acquire); }

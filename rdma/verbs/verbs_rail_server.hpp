@@ -2,6 +2,7 @@
 
 #include "common/result.hpp"
 #include "net/stream_socket.hpp"
+#include "rdma/verbs/binding_turns.hpp"
 #include "rdma/verbs/rail_completions.hpp"
 #include "rdma/verbs/region_registry.hpp"
 #include "rdma/verbs/served_chunks.hpp"
@@ -48,7 +49,8 @@ public:
 
   /// Takes a connection on which a reader has said `greeting`. When the inbox is full, the reader
   /// is told `busy` at once.
-  void accept(net::stream_socket socket, const verbs_hello& greeting);
+  /// @param came_at when the connection was accepted: from then on the reader's time-out runs
+  void accept(net::stream_socket socket, const verbs_hello& greeting, clock::time_point came_at);
 
   /// The registry of memory under leases, for a rail that serves a table of leases: any thread may
   /// add and remove.
@@ -98,6 +100,7 @@ private:
   bool take_bindings(clock::time_point now);
   bool bind_windows(std::uint64_t id, verbs_server_session& session, clock::time_point now);
   void forget_unbound(std::uint64_t id);
+  void pass_turn(clock::time_point now);
   void wake_unbound();
   void look_at_waiting(clock::time_point now);
   void turn_away(std::uint64_t id, verbs_verdict why);
@@ -141,9 +144,7 @@ private:
   std::span<const epoll_event> collected_; ///< Events that `wait` took, for the next `poll`.
   /// All registered chunks; every session without windows sends them to its reader from here.
   served_chunks announced_;
-  /// Sessions that lack windows, the oldest first. Only that one gets windows, so that the first of
-  /// many readers can read while the others wait.
-  std::set<std::uint64_t> unbound_;
+  binding_turns unbound_; ///< The sessions that lack windows, of which the first one gets some.
   std::set<std::uint64_t> waiting_; ///< Sessions with windows whose answer has not begun.
   /// Sessions that have ended, whose queue pairs have stopped and whose windows still have to end;
   /// those with bindings under way come first.

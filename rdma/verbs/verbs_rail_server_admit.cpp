@@ -46,11 +46,13 @@ std::string reader_of(const verbs_arrival& who) {
 
 } // namespace
 
-void verbs_rail_server::accept(net::stream_socket socket, const verbs_hello& greeting) {
-  if (inbox_.push(socket, greeting))
+void verbs_rail_server::accept(net::stream_socket socket, const verbs_hello& greeting,
+                               clock::time_point came_at) {
+  verbs_arrival arrival{std::move(socket), greeting, came_at};
+  if (inbox_.push(arrival))
     return wake();
   inbox_overflows_.fetch_add(1, std::memory_order_relaxed);
-  send_once(socket, answer_of(verbs_verdict::busy));
+  send_once(arrival.socket, answer_of(verbs_verdict::busy));
 }
 
 bool verbs_rail_server::admit(clock::time_point now) {
@@ -119,7 +121,7 @@ void verbs_rail_server::add(clock::time_point now, verbs_arrival from, verbs::qu
   auto& of_reader = readers_[name];
   of_reader.inc = from.greeting.reader;
   of_reader.sessions.push_back(id);
-  const verbs_server_session::served what{options_.windows, announced_.size()};
+  const verbs_server_session::served what{options_.windows, announced_.size(), from.came_at};
   sessions_.emplace(
       id, entry{std::make_unique<verbs_server_session>(std::move(from.socket), std::move(pair),
                                                        answer, what, options_, now),

@@ -24,12 +24,14 @@ bool verbs_rail_server::bind_windows(std::uint64_t id, verbs_server_session& ses
   if (windows.failed())
     return false;
   if (windows.size() < announced_.size() && !windows.is_put_off(now))
-    unbound_.insert(id);
-  if (unbound_.empty() || *unbound_.begin() != id)
+    unbound_.enter(id);
+  if (unbound_.first() != id)
     return true;
   const auto before = windows.under_way();
-  const auto bound = session.bind(announced_, completions_.room(), id, now);
+  const auto most = std::min<std::size_t>(completions_.room(), unbound_.left());
+  const auto bound = session.bind(announced_, static_cast<std::uint32_t>(most), id, now);
   completions_.posted(windows.under_way() - before);
+  unbound_.used(windows.under_way() - before, now);
   // Windows of sessions that have ended take room at the device until `bury` has ended them.
   if (!bound && !retired_.empty())
     return true;
@@ -42,18 +44,26 @@ bool verbs_rail_server::bind_windows(std::uint64_t id, verbs_server_session& ses
   }
   if (!bound || windows.size() == announced_.size())
     forget_unbound(id);
+  else
+    pass_turn(now);
   return true;
 }
 
 /// Lets the next session have its windows.
 void verbs_rail_server::forget_unbound(std::uint64_t id) {
-  if (unbound_.erase(id) != 0)
+  if (unbound_.leave(id))
+    wake_unbound();
+}
+
+/// Lets the next session have windows if the turn of the one before is over.
+void verbs_rail_server::pass_turn(clock::time_point now) {
+  if (unbound_.pass(now))
     wake_unbound();
 }
 
 void verbs_rail_server::wake_unbound() {
-  if (!unbound_.empty())
-    ready_.push_back(*unbound_.begin());
+  if (const auto first = unbound_.first())
+    ready_.push_back(*first);
 }
 
 bool verbs_rail_server::take_bindings(clock::time_point now) {
@@ -84,6 +94,7 @@ bool verbs_rail_server::take_bindings(clock::time_point now) {
 /// Answers that have waited for long enough are sent as they are, or as a refusal when no window is
 /// bound: that comes before the reader's connect time-out, so it reads elsewhere at once.
 void verbs_rail_server::look_at_waiting(clock::time_point now) {
+  pass_turn(now);
   if (waiting_.empty())
     return;
   std::vector<std::uint64_t> in_vain;

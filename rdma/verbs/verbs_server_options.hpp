@@ -52,8 +52,9 @@ struct verbs_server_options {
   /// How long a reader's answer waits, at most, from the first of its windows on for those of all
   /// chunks that are served by then. Readers get windows one after the other.
   std::chrono::milliseconds windows_wait{200};
-  /// How long an answer waits for windows at most, from the hello on: less than the connect
-  /// time-out of readers (channel_options). A reader that has no window by then is told `busy`.
+  /// How long an answer waits for windows at most, from when the connection was accepted, before
+  /// any handshake of TLS: less than the connect time-out of readers (channel_options), which runs
+  /// from a moment before. A reader that has no window by then is told `busy`.
   std::chrono::milliseconds answer_wait{430};
   /// How long a reader may take no byte before its session ends; also how long the
   /// bindings of its windows may stand still.

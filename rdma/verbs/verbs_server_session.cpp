@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -26,7 +27,8 @@ verbs_server_session::verbs_server_session(net::stream_socket socket, verbs::que
                                            clock::time_point now)
     : socket_(std::move(socket)), pair_(std::move(pair)), answer_(answer),
       has_windows_(what.windows), wanted_(what.windows ? what.chunks : 0),
-      windows_wait_(options.windows_wait), answer_wait_(options.answer_wait), began_at_(now),
+      windows_wait_(options.windows_wait),
+      answer_until_(std::min(what.came_at, now) + options.answer_wait), began_at_(now),
       looked_at_(now), quiet_since_(now) {}
 
 verbs_server_session::~verbs_server_session() {
@@ -50,7 +52,7 @@ void verbs_server_session::turn_away(const verbs_answer& refusal) noexcept {
 
 bool verbs_server_session::waits(clock::time_point now) const noexcept {
   return !answered() && windows_.chunks().size() < wanted_ && !windows_.begun(now, windows_wait_) &&
-         now - began_at_ < answer_wait_;
+         now < answer_until_;
 }
 
 bool verbs_server_session::waits_in_vain(clock::time_point now) const noexcept {

@@ -27,10 +27,11 @@ class verbs_server_session {
 public:
   enum class progress : std::uint8_t { blocked, moved, closed, violated };
 
-  /// What of the rail's memory the session tells its reader.
+  /// What of the rail's memory the session tells its reader, who has waited since `came_at`.
   struct served {
     bool windows = false;   ///< Whether the reader is told of windows, which `bind` makes.
     std::size_t chunks = 0; ///< Chunks that are served when the session begins.
+    clock::time_point came_at = clock::time_point::max(); ///< No later than the session's begin.
   };
 
   verbs_server_session(net::stream_socket socket, verbs::queue_pair pair,
@@ -85,7 +86,7 @@ private:
   const bool has_windows_;
   const std::size_t wanted_; ///< Windows that the answer waits for.
   const std::chrono::milliseconds windows_wait_;
-  const std::chrono::milliseconds answer_wait_;
+  const clock::time_point answer_until_; ///< Until when the answer may wait for windows.
   const clock::time_point began_at_;
   bool readable_ = true; ///< Whether the socket may have bytes; false once a read found none.
   bool writable_ = true;

@@ -41,8 +41,9 @@ struct verbs_rail_stats {
   std::uint64_t queue_pairs_failed = 0;
   /// Text of the latest of these failures; empty when there was none.
   std::string queue_pair_failure;
-  std::uint64_t windows_failed = 0; ///< Memory windows that could not be made or bound.
-  std::string window_failure;       ///< Text of the latest of these failures; empty when none was.
+  /// Memory windows that could not be made or bound, and readers that waited for one in vain.
+  std::uint64_t windows_failed = 0;
+  std::string window_failure; ///< Text of the latest of these failures; empty when none was.
   std::uint64_t device_events = 0;
   std::string device_event; ///< Name of the latest event of the device.
   region_progress regions;

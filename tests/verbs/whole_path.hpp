@@ -37,8 +37,9 @@ public:
     accepting.port = port;
     accepting.cluster = "test";
     accepting.inc = inc;
-    accepting.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting) {
-      rails_[greeting.rail % rails_.size()]->accept(std::move(socket), greeting);
+    accepting.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting,
+                                      auto came_at) {
+      rails_[greeting.rail % rails_.size()]->accept(std::move(socket), greeting, came_at);
     };
     auto made = tcp_page_server::listen(accepting, no_pages_);
     if (!made)

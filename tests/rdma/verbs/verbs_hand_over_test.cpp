@@ -38,6 +38,7 @@ protected:
   struct handed {
     raw_peer socket;
     verbs_hello greeting;
+    clock::time_point came_at;
   };
 
   void serve(bool with_verbs) {
@@ -45,8 +46,9 @@ protected:
     opts.inc = life;
     opts.cluster = "test";
     if (with_verbs)
-      opts.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting) {
-        arrived.push_back({raw_peer(net::unique_fd(::dup(socket.fd()))), greeting});
+      opts.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting,
+                                   auto came_at) {
+        arrived.push_back({raw_peer(net::unique_fd(::dup(socket.fd()))), greeting, came_at});
       };
     auto made = tcp_page_server::listen(opts, pool);
     ASSERT_TRUE(made);
@@ -99,6 +101,19 @@ TEST_F(verbs_hand_over, a_hello_in_single_bytes_is_given_away_when_the_last_one_
   EXPECT_EQ(bytes_of(arrived[0].greeting), bytes);
   EXPECT_EQ(server->connections(), 0u);
   EXPECT_EQ(server->stats().given_away, 1u);
+}
+
+TEST_F(verbs_hand_over,
+       it_tells_when_the_connection_was_accepted_and_not_when_the_hello_was_whole) {
+  serve(true);
+  const auto accepted_at = now;
+  raw_peer peer(server->port());
+  settle();
+  ASSERT_EQ(server->connections(), 1u);
+  now += std::chrono::milliseconds(300);
+  peer.say(verbs_greeting(0));
+  ASSERT_TRUE(eventually([&] { return arrived.size() == 1; }));
+  EXPECT_EQ(arrived[0].came_at, accepted_at);
 }
 
 TEST_F(verbs_hand_over, what_follows_the_hello_stays_in_the_socket) {

@@ -92,7 +92,11 @@ public:
     servers_end = net::unique_fd(ends[1]);
   }
 
-  void come(verbs_rail_server& server) { server.accept(std::move(servers_end), greeting); }
+  /// @param came_at when the connection was accepted; after the server's time: just now
+  void come(verbs_rail_server& server, std::chrono::steady_clock::time_point came_at =
+                                           std::chrono::steady_clock::time_point::max()) {
+    server.accept(std::move(servers_end), greeting, came_at);
+  }
 
   /// Receives the server's answer, and connects the queue pair to the one that the answer names.
   void connect() {

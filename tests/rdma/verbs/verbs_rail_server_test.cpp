@@ -220,8 +220,9 @@ TEST_F(verbs_rail_server_test, it_comes_from_the_page_servers_port_as_well_as_tc
   tcp_page_server_options opts;
   opts.inc = {1, 1};
   opts.cluster = "test";
-  opts.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting) {
-    server->accept(std::move(socket), greeting);
+  opts.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting,
+                               auto came_at) {
+    server->accept(std::move(socket), greeting, came_at);
   };
   test_pool pages;
   auto port = tcp_page_server::listen(opts, pages);

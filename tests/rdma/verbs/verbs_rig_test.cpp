@@ -93,8 +93,9 @@ void verbs_rig::serve(test_pool& pool, const incarnation& inc, fault what) {
   accepting.cluster = "test";
   accepting.inc = inc;
   accepting.handshakes = handshakes_.get();
-  accepting.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting) {
-    server->accept(std::move(socket), greeting);
+  accepting.on_verbs_hello = [this](net::stream_socket socket, const verbs_hello& greeting,
+                                    auto came_at) {
+    server->accept(std::move(socket), greeting, came_at);
   };
   auto acceptor = lent != nullptr ? tcp_page_server::listen(accepting, lent->spans)
                                   : tcp_page_server::listen(accepting, pool);

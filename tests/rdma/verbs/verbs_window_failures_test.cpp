@@ -36,6 +36,25 @@ TEST_F(verbs_windows, readers_that_get_none_are_told_busy_before_their_connect_t
   EXPECT_EQ(next->read(next->chunks[0]), IBV_WC_SUCCESS);
 }
 
+TEST_F(verbs_windows, a_reader_has_waited_since_its_connection_was_accepted) {
+  serve(with_windows());
+  register_all();
+  fabric.hold();
+  auto head = new_reader("head"), late = new_reader("late");
+  head->come(*server);
+  // The handshake of TLS and the hello have taken 300 ms of the reader's connect time-out.
+  late->come(*server, now - 300ms);
+  settle();
+  pass(129ms);
+  EXPECT_FALSE(heard(*late));
+  pass(1ms);
+  const auto told = late->peer.hear<verbs_answer>();
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->verdict, verbs_verdict::busy);
+  EXPECT_FALSE(heard(*head));
+  fabric.release();
+}
+
 /// A window that cannot be made, posted or bound.
 struct failure {
   tests::fake_call what;

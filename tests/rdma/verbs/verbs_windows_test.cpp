@@ -196,6 +196,82 @@ TEST_F(verbs_windows, the_first_of_many_readers_can_read_while_the_others_wait) 
   EXPECT_EQ(second->chunks.size(), all);
 }
 
+TEST_F(verbs_windows, a_reader_with_many_keeps_others_waiting_for_a_turn_at_most) {
+  serve(with_windows(), 1200);
+  register_all();
+  ASSERT_GT(server->regions().chunks(), 4 * binding_turns::bindings_per_turn);
+  fabric.hold();
+  auto first = new_reader("first"), second = new_reader("second");
+  first->come(*server);
+  second->come(*server);
+  settle();
+  const auto queue_pairs = [this] {
+    std::set<std::uint32_t> those;
+    for (const auto& window : fabric.windows())
+      if (window.queue_pair != 0)
+        those.insert(window.queue_pair);
+    return those.size();
+  };
+  for (std::size_t bound = 1; bound <= binding_turns::bindings_per_turn; ++bound) {
+    ASSERT_EQ(fabric.step(), 1u);
+    settle();
+    EXPECT_EQ(queue_pairs(), 1u) << bound;
+  }
+  // Bindings that the first reader had under way at the end of its turn have come before.
+  ASSERT_EQ(fabric.step(), 1u);
+  settle();
+  EXPECT_EQ(queue_pairs(), 2u);
+  fabric.release();
+  settle();
+}
+
+TEST_F(verbs_windows, a_reader_whose_bindings_stand_still_keeps_others_waiting_for_a_turn_at_most) {
+  serve(with_windows(), 200);
+  register_all();
+  fabric.hold();
+  auto slow = new_reader("slow"), next = new_reader("next");
+  slow->come(*server);
+  next->come(*server);
+  settle();
+  pass(binding_turns::turn_time - 1ms);
+  EXPECT_EQ(fabric.objects().windows, session_windows::depth) << "those of the first";
+  pass(1ms);
+  EXPECT_EQ(fabric.objects().windows, 2 * session_windows::depth);
+  fabric.release();
+  settle();
+}
+
+TEST(binding_turns, go_round_by_work_and_by_time) {
+  using clock = binding_turns::clock;
+  constexpr auto most = binding_turns::bindings_per_turn;
+  clock::time_point now{};
+  binding_turns line;
+  EXPECT_FALSE(line.first());
+  EXPECT_FALSE(line.pass(now));
+  for (const std::uint64_t id : {1, 2, 3, 2})
+    line.enter(id);
+  line.used(most - 1, now);
+  EXPECT_EQ(line.left(), 1u);
+  EXPECT_FALSE(line.pass(now)) << "one is left to it";
+  line.used(1, now);
+  EXPECT_TRUE(line.pass(now));
+  EXPECT_EQ(line.first(), 2u);
+  EXPECT_EQ(line.left(), most);
+  line.used(0, now);
+  EXPECT_FALSE(line.pass(now + binding_turns::turn_time - 1ms));
+  EXPECT_TRUE(line.pass(now + binding_turns::turn_time));
+  EXPECT_EQ(line.first(), 3u);
+  line.used(7, now);
+  EXPECT_TRUE(line.leave(3));
+  EXPECT_FALSE(line.leave(3));
+  EXPECT_EQ(line.first(), 1u) << "behind all that came before its second turn";
+  EXPECT_EQ(line.left(), most) << "of its own turn";
+  EXPECT_TRUE(line.leave(2));
+  line.used(most, now);
+  EXPECT_TRUE(line.pass(now));
+  EXPECT_EQ(line.first(), 1u) << "alone";
+}
+
 TEST_F(verbs_windows, all_end_before_the_port_that_goes_down_serves_again) {
   serve(with_windows());
   register_all();

@@ -12,10 +12,11 @@ namespace peercache::bench {
 ///
 ///   bits   meaning
 ///   32-63  id of the page
-///   18-31  version: which put under this id
+///   18-31  version: number of the put under this id
 ///    0-17  i modulo 2^18
 ///
-/// Bytes behind the last full word continue the next word. Threads: any. Allocates nothing.
+/// Bytes behind the last full word are the first bytes of the next one. Threads: any. Allocates
+/// nothing.
 inline constexpr std::uint32_t page_version_max = (1u << 14) - 1;
 
 std::uint64_t page_word(std::uint32_t id, std::uint32_t version, std::size_t index) noexcept;

@@ -10,7 +10,7 @@ namespace peercache::cli {
 
 /// A page that is read often.
 struct hot_page {
-  std::string digest; ///< The page_key, packed.
+  std::string digest; ///< The 32 bytes of the page_key.
   std::uint64_t bytes = 0;
   std::uint64_t reads = 0; ///< Reads at all nodes.
   std::uint64_t reads_over = 0;
@@ -20,7 +20,7 @@ struct hot_page {
 /// A page among the largest of a node.
 struct big_page {
   std::string node;
-  std::string digest; ///< The page_key, packed.
+  std::string digest; ///< The 32 bytes of the page_key.
   std::uint64_t bytes = 0;
 };
 

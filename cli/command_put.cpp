@@ -22,8 +22,8 @@ error unreadable(const std::string& path) {
   return {errc::invalid_argument, fmt::format("cannot read '{}': {}", path, std::strerror(errno))};
 }
 
-/// Reads the whole of `path` ("-": stdin). Errors: content that is longer than the longest page is
-/// refused.
+/// Reads the whole of `path` ("-": stdin). Errors: invalid_argument for a file that cannot be read,
+/// and for content that is longer than the longest page.
 result<std::vector<std::byte>> read_page(const std::string& path) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(
       path == "-" ? nullptr : std::fopen(path.c_str(), "rb"),

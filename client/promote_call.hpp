@@ -26,9 +26,10 @@ public:
   promote_call(member_channels& members, close_signal& closing, const link::topology& cluster,
                promote_plan pages, deadline until);
 
-  /// Waits for answers that were not returned before, and returns one place for each of their
-  /// pages. When the deadline has passed or the client is closed, the places of all other pages
-  /// follow, without a location; answers that come later change nothing. Empty: each page has had
+  /// Waits until questions have ended, and returns one place for each page of these: without a
+  /// location where there was no answer. When no question is open, the deadline has passed or the
+  /// client is closed, returns the places of all other pages (nodes that were not asked, or are
+  /// late), without a location; answers that come later change nothing. Empty: each page has had
   /// its place.
   std::vector<promote_plan::place> take_next();
 

@@ -143,7 +143,8 @@ private:
     std::optional<lease> under;
     std::uint32_t next_page = 0;
     bool last = false;
-    std::deque<piece_reader> waiting; ///< Pieces of the sender's offers that were not ordered yet.
+    /// Offers of the sender with pieces that are in no read_order yet.
+    std::deque<piece_reader> waiting;
     std::uint64_t promised = 0;       ///< Bytes of all offers of the sender.
     std::uint64_t judged = 0; ///< Bytes of the sender's pieces that were read and judged good.
   };

@@ -31,8 +31,8 @@ public:
     std::uint64_t bytes = 0;
   };
   struct sized_space {
-    /// The space; 0: the sum of pages without a space and of pages of spaces beyond the first
-    /// `spaces_max`.
+    /// The space; 0: the sum of pages that have no space, or whose space the walk first met when
+    /// it had `spaces_max` rows already, this row included.
     space_id space;
     std::uint64_t pages = 0;
     std::uint64_t bytes = 0;

@@ -32,7 +32,7 @@ struct check {
   std::string id{}; ///< A name of cli/doctor/check_ids.hpp.
 };
 
-/// The check with this id.
+/// Returns `given` with this id.
 check with_id(const char* id, check given);
 
 /// The checks of one part of the system, such as "rdma".

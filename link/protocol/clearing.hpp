@@ -8,7 +8,7 @@
 namespace peercache::link {
 
 /// The CLEARING protocol, spoken inside one node; the gateway passes on messages from elsewhere
-/// (`wire_version`).
+/// (`wire_version`). The comment at a message begins with who sends it.
 using clearing_actor = caf::typed_actor<
     // Gateway, for clients and the CLI: clear this space (space_id) within this many milliseconds.
     // The nodes named in the text, one per line, are gone for good. Answers when the clear is

@@ -14,7 +14,8 @@ namespace peercache::link {
 struct topology; // link/protocol/topology.hpp
 using topology_ptr = std::shared_ptr<const topology>;
 
-/// The DIRECTORY protocol (`wire_version`). Batches are packed records (directory/wire.hpp).
+/// The DIRECTORY protocol (`wire_version`); the comment at a message begins with who sends it.
+/// Batches are packed records (directory/wire.hpp).
 using directory_actor = caf::typed_actor<
     // Pool: record where pages can be read. Answers one publish_outcome byte per record.
     caf::replies_to<publish_atom, std::string>::with<std::string>,

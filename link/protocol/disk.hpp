@@ -37,8 +37,8 @@ struct disk_turn {
 };
 using disk_turn_ptr = std::shared_ptr<disk_turn>;
 
-/// The DISK protocol, spoken inside one node. Batches are packed records
-/// (link/protocol/disk_wire.hpp).
+/// The DISK protocol, spoken inside one node; the comment at a message begins with who sends it.
+/// Batches are packed records (link/protocol/disk_wire.hpp).
 using disk_actor = caf::typed_actor<
     // Pool: write these pages (kept_page). Their slots are unpinned once each write is decided.
     caf::reacts_to<write_atom, std::string, from_here>,
@@ -51,7 +51,7 @@ using disk_actor = caf::typed_actor<
                                                                               std::uint64_t>,
     // Pool: forget these keys. Answers one page_status byte per key.
     caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
-    // Pool: forget pages that are older than the last clear of their space.
+    // Pool: tells the disk to forget pages that are older than the last clear of their space.
     caf::reacts_to<clear_atom, from_here>,
     // Clearing: keep these bytes for the next process (storage/disk/cleared_file.hpp). Answers
     // nothing once they are durable, else the reason why they are not.
@@ -69,7 +69,8 @@ using disk_actor = caf::typed_actor<
     // The disk actor, to itself: looks whether the disk's thread hangs.
     caf::reacts_to<beat_atom, from_here>>;
 
-/// The PROMOTER protocol, spoken inside one node.
+/// The PROMOTER protocol, spoken inside one node; the comment at a message begins with who sends
+/// it.
 using promoter_actor = caf::typed_actor<
     // Gateway, for clients anywhere: bring these pages (promoted_page) into the pool, within this
     // many milliseconds. Answers like a directory look-up; a page without a location is a miss.

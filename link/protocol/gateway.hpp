@@ -48,7 +48,8 @@ struct session_welcome {
   }
 };
 
-/// The GATEWAY protocol: the one actor that a node publishes.
+/// The GATEWAY protocol: the one actor that a node publishes. The comment at a message begins with
+/// who sends it.
 using gateway_actor = caf::typed_actor<
     // Nodes and clients: wire version, cluster name, name of the sender. Refused when version or
     // cluster differ.

@@ -5,7 +5,7 @@
 namespace peercache::link {
 
 /// The MEMBERSHIP protocol (`wire_version`). Packets are encoded discovery messages
-/// (discovery/packet_codec.hpp).
+/// (discovery/packet_codec.hpp). The comment at a message begins with who sends it.
 using membership_actor = caf::typed_actor<
     // Other nodes' membership actors: send one message of the membership protocol.
     caf::reacts_to<packet_atom, std::string>,

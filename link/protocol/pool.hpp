@@ -6,11 +6,11 @@
 
 namespace peercache::link {
 
-/// The POOL protocol, spoken inside one node. Batches are packed records
-/// (link/protocol/pool_wire.hpp).
+/// The POOL protocol, spoken inside one node; the comment at a message begins with who sends it.
+/// Batches are packed records (link/protocol/pool_wire.hpp).
 using pool_actor = caf::typed_actor<
-    // Gateway: reserve slots for pages of these lengths. Answers one slot per page; `no_slot` where
-    // no room could be made.
+    // Gateway and promoter: reserve slots for pages of these lengths. Answers one slot per page;
+    // `no_slot` where no room could be made.
     caf::replies_to<reserve_atom, std::string, from_here>::with<std::string>,
     // Gateway: these slots are filled; reserve slots of these lengths for next time. The number is
     // a commit_mode. Answers one page_status byte per page, and slots as `reserve` does, once each
@@ -18,7 +18,7 @@ using pool_actor = caf::typed_actor<
     // page is in the pool, and no owner knows it.
     caf::replies_to<commit_atom, std::string, std::uint8_t, std::string,
                     from_here>::with<std::string, std::string>,
-    // Gateway: gives back reserved slots that will never be filled.
+    // Gateway and promoter: give back reserved slots (packed slot_id) that will never be filled.
     caf::reacts_to<abandon_atom, std::string, from_here>,
     // Gateway: tells pages (used_page) that other hosts READ; pages that are still in the pool
     // count as used. Answers nothing, when they are counted.

@@ -23,7 +23,7 @@ inline PyTypeObject* bound_type = nullptr;
 
 /// The C++ object of `given`. Errors: cast_error when it is of another type.
 void* held_by(handle given, PyTypeObject* type);
-/// A new object of the type that owns nothing yet.
+/// A new object of this type; it owns no C++ object yet.
 object new_instance(PyTypeObject* type);
 /// Clears the weak references to the object. Call before its C++ object ends: no weak reference may
 /// find it afterwards.

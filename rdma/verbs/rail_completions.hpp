@@ -18,7 +18,7 @@ class rail_completions {
 public:
   /// Bindings of all sessions that are under way at a time.
   static constexpr std::uint32_t bindings_max = 256;
-  /// The id under which `events` reports completions; no session has it.
+  /// The id under which the thread's event_poll reports completions; no session has it.
   static constexpr std::uint64_t event_id = net::event_poll::wake_id - 1;
 
   static result<rail_completions> create(const verbs::device& on, bool windows,

@@ -31,9 +31,10 @@ public:
       : device_(on), chunks_max_(chunks_max), chunk_bytes_(chunk_bytes), use_(use),
         tell_(std::move(tell)) {}
 
-  /// Registers the memory, which takes a few milliseconds for a gigabyte of touched memory, more
-  /// otherwise.
-  /// @param device registers memory that it holds by a dmabuf; null: the span is host memory
+  /// Registers the memory, which takes a few milliseconds for a gigabyte that was touched before,
+  /// and longer for memory that was not.
+  /// @param device the GPU: memory that it holds is registered by its dmabuf where that is
+  /// possible, else by its address; null: the span is host memory
   result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
   /// Ends the registration of the span that begins at `begin`, and all windows to it: when this
   /// returns, the device no longer reads the span. False when no span begins there.

@@ -34,7 +34,7 @@ TEST_F(disk_catch_up_test, who_waits_for_the_end_waits_for_no_pause_between_roun
 
 TEST_F(disk_catch_up_test, a_disk_that_takes_nothing_is_asked_less_and_less) {
   int asked = 0;
-  for (auto i = 0; i < 12'000; ++i, now += 50ms) // Ten minutes, in beats.
+  for (auto i = 0; i < 12'000; ++i, now += 50ms) // Ten minutes, in steps of 50 ms.
     if (way.due(now, /*idle=*/true, /*hurried=*/true)) {
       ++asked;
       way.looked(now, 0, 10);

@@ -44,8 +44,9 @@ public:
   /// Changes both the visible and the durable bytes. @pre the range is within the file
   void overwrite(std::uint64_t offset_bytes, std::span<const std::byte> from);
 
-  /// Returns the file as a loss of power leaves it: each change that is not durable is kept or lost
-  /// at random, in a write even each sector of 512 bytes.
+  /// Returns the file as a loss of power leaves it. `what` says which changes that are not durable
+  /// survive; with `survivors::some` each one is kept or lost at random, and a write may be torn:
+  /// only some of its sectors of 512 bytes are kept.
   memory_disk_file after_power_cut(std::mt19937_64& random, survivors what) const;
 
   /// Whether the file has a name; only then `memory_disk_names::used_bytes` counts it.

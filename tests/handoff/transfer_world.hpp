@@ -18,8 +18,8 @@ namespace peercache::handoff::transfers_test {
 /// Two transfer workers in one thread, with a network and data planes that a seed drives: messages
 /// come late, connections are cut, some peers stay connected and stop answering, reads copy their
 /// bytes one piece after the other and go on for a while after they were cancelled. Memory consists
-/// of cells, each used by one call at a time; a cell that a call has given back is used at once by
-/// another call, with other bytes.
+/// of cells, each used by one call at a time; a cell that a call gives back is filled with other
+/// bytes at once, and a later call may use it.
 class transfer_world {
 public:
   explicit transfer_world(std::uint64_t seed);

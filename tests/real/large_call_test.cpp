@@ -43,8 +43,9 @@ protected:
     }
   }
 
-  /// Makes the call three times, with too little time. Expects that it returns in time, and
-  /// `timed_out` for pages that it had no time for.
+  /// Makes the call three times with each of `patiences`, all too short for a million keys. Expects
+  /// that each call returns in time, and that the last one of each patience has `timed_out` for at
+  /// least a quarter of the keys and `unreachable` for none.
   template <class Call>
   void expect_in_time(const char* name, Call&& call) {
     for (const auto patience : patiences) {

@@ -45,7 +45,8 @@ public:
   virtual std::uint64_t room_bytes(std::uint64_t size_bytes) const = 0;
 
   /// Calls `each` for all records. @return The next sequence; nothing when records may be missing,
-  /// because the index is new or was only partly made again. Errors: the index is damaged; `clear`
+  /// because the index is new or was only partly made again: then `each` was called for some
+  /// records, all or none, and these calls do not count. Errors: the index is damaged; `clear`
   /// mends that.
   virtual result<std::optional<std::uint64_t>> load(std::uint32_t threads, const visit& each) = 0;
   /// Makes the index empty and new.

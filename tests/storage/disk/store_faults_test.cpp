@@ -111,7 +111,7 @@ TEST_P(disk_store_faults, any_operation_may_fail_once) {
                           disk_operation::metadata})
     for (const int error : {EIO, ENOSPC}) {
       std::uint64_t nth = 0;
-      // Ends when `busy_life` has fewer than `nth` operations of this kind, so that none has
+      // Ends when `busy_life` has no more than `nth` operations of this kind, so that none has
       // failed.
       for (bool has_failed = true; has_failed && nth < 90; ++nth) {
         SCOPED_TRACE("operation " + std::to_string(static_cast<int>(what)) + " number " +

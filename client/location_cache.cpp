@@ -33,6 +33,8 @@ location_cache::location_cache(std::uint64_t capacity_keys) {
   zeros(tags_);
   zeros(used_at_);
   zeros(entries_);
+  if (!used_at_ || !entries_)
+    tags_.reset(); // Without memory for all three the cache keeps nothing.
   mask_ = count - 1;
 }
 

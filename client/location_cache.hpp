@@ -18,10 +18,10 @@ namespace peercache::client {
 /// erases stale entries.
 ///
 /// Threads: any; a bucket is locked for the time of one look or one store. Units: capacity in keys,
-/// about 112 bytes each, taken from the system when first stored. Bound: 8 keys per bucket; the
+/// about 93 bytes each, taken from the system when first stored. Bound: 8 keys per bucket; the
 /// entry of a bucket that was least recently stored or found gives way. Most of a look's time is
-/// that of its cache misses: tags tell which entries to read, so that a key that is not kept costs
-/// one, in a byte for each key, and a key that is found three.
+/// that of its cache misses: tags, a byte for each key, tell which entries to read, so that a key
+/// that is not kept costs one. A cache for whose memory there is no room keeps nothing.
 class location_cache {
 public:
   /// @param capacity_keys rounded up to a power of two; 0 keeps nothing

@@ -27,7 +27,8 @@ struct dated_text {
 /// makes the text of a scrape. The HTTP thread itself only notes that somebody looks, for the actor
 /// that collects what is looked at.
 struct http_board {
-  metrics::registry numbers; ///< What `/metrics` shows; the metrics actor fills it.
+  metrics::registry numbers;            ///< What `/metrics` shows; the metrics actor fills it.
+  std::atomic<bool> has_numbers{false}; ///< Whether the actor has filled in the first report.
   metrics::published<metrics::readiness> ready{metrics::readiness{false, "starting"}};
   metrics::published<std::string> status{std::string{"{}"}};
   metrics::published<dated_text> overview{dated_text{}};
@@ -44,8 +45,8 @@ struct http_board {
   /// Answers a router's query through `reply`. `by_hashes`: the query's body names blocks by their
   /// hashes (`/query_by_hash`) and not by tokens. Set before the HTTP thread runs.
   std::function<void(bool by_hashes, std::string body, metrics::http_reply reply)> ask_for_overlap;
-  /// When somebody last looked at the cluster (`looked`), and when somebody last collected metrics
-  /// (`scraped`); the clock's zero: nobody has.
+  /// When somebody last looked at the cluster (`looked`), and when somebody last read this node's
+  /// numbers (`scraped`); the clock's zero: nobody has.
   std::atomic<std::chrono::steady_clock::time_point> looked{
       std::chrono::steady_clock::time_point{}};
   std::atomic<std::chrono::steady_clock::time_point> scraped{

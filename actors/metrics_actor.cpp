@@ -71,13 +71,14 @@ void metrics_state::publish(const node_report& node) {
   board.numbers.take(samples_of(options.page_server_stats()));
   board.numbers.take(samples_of(options.rail_stats()));
   board.numbers.take(samples_of(*board.faults.load()));
+  board.has_numbers = true;
   board.status.store(json_of(node));
 }
 
 bool metrics_state::is_watched(std::chrono::steady_clock::time_point now) const {
   const auto& board = *options.board;
   const auto last = std::max(board.scraped.load(), board.looked.load());
-  return now - last <= options.watching_lasts;
+  return last != decltype(last){} && now - last <= options.watching_lasts;
 }
 
 void metrics_state::remember(const node_report& node, node_history::time_point now,

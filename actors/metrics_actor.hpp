@@ -29,10 +29,10 @@ struct metrics_options {
   std::function<page_server::snapshot()> page_server_stats;
   std::function<std::vector<rdma::rail_servers::rail_snapshot>()> rail_stats;
   std::shared_ptr<http_board> board;
-  std::chrono::milliseconds interval{
-      500}; ///< Between two reports, while `/metrics` or the page is read.
+  /// Between two reports, while somebody reads `/metrics`, `/status.json` or the page at `/`.
+  std::chrono::milliseconds interval{500};
   std::chrono::milliseconds rest_interval{2000}; ///< Between two reports otherwise.
-  /// How long `interval` counts after somebody has read `/metrics` or the page at `/`.
+  /// How long `interval` counts after somebody has read one of these.
   std::chrono::milliseconds watching_lasts{60'000};
   std::string self; ///< The node's name.
 };
@@ -50,7 +50,7 @@ struct metrics_state {
   /// in ms since 1970.
   void remember(const node_report& node, node_history::time_point now, std::uint64_t unix_ms);
   void remember(const discovery::view& view, std::uint64_t unix_ms);
-  /// Whether somebody has read `/metrics` or the page at `/` lately.
+  /// Whether somebody has read `/metrics`, `/status.json` or the page at `/` lately.
   bool is_watched(std::chrono::steady_clock::time_point now) const;
 };
 

@@ -18,10 +18,13 @@ result<void> node::impl::open_http() {
   metrics::http_content content{
       [board = board_] {
         board->scraped.store(std::chrono::steady_clock::now());
-        return board->numbers.text(metrics::process_metrics());
+        return board->has_numbers ? board->numbers.text(metrics::process_metrics()) : std::string();
       },
       [board = board_, watched = supervision_] { return readiness_of(*board, watched); },
-      [board = board_] { return *board->status.load(); },
+      [board = board_] {
+        board->scraped.store(std::chrono::steady_clock::now());
+        return *board->status.load();
+      },
       {}};
   if (config_.metrics.dashboard)
     content.api = [board = board_](const std::string& name, const metrics::http_parameters& query) {

@@ -6,7 +6,7 @@
 
 namespace peercache::metrics {
 
-/// The newest version of a value that one side makes and others read, such as the text of a scrape.
+/// The newest version of a value that one side makes and others read, such as the text of a status.
 ///
 /// Threads: store() and load() from any thread; a reader keeps the version that it loaded.
 template <class T>

@@ -16,8 +16,11 @@ namespace peercache::metrics {
 /// The current value of every metric of the table, and its text for a scrape.
 ///
 /// The registry only keeps samples that other code has counted.
+///
 /// Threads: any; a lock is held while samples are taken over and while they are copied for a
-/// scrape, whose text is made after that. Time and I/O: none. Invariants:
+/// scrape, whose text is made after that. Time and I/O: none.
+///
+/// Invariants:
 /// 1. Every metric of the table is in every scrape; a metric whose labels have known words, at most
 /// `preset_series_max` combinations, starts with each combination at 0.
 /// 2. A counter never goes down: a lower total is a late message and is ignored.
@@ -51,10 +54,11 @@ private:
   };
 
   void preset(const metric_info& info);
-  /// @pre mutex_ is locked, also for the functions below
+  /// @pre mutex_ is locked
   family& family_of(metric id) { return families_[static_cast<std::size_t>(id)]; }
   /// The value under `key`, added when it is not there; null when the addition would exceed
   /// `series_max`, which counts as a refused series.
+  /// @pre mutex_ is locked
   template <class Value>
   Value* room(std::map<series_key, Value>& all, const series_key& key);
   prometheus::MetricFamily to_prometheus(const metric_info& info) const;

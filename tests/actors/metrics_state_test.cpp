@@ -122,6 +122,8 @@ TEST_F(metrics_state_test, a_node_is_watched_for_a_while_after_each_scrape_and_l
   const auto now = std::chrono::steady_clock::now();
   const auto lasts = state.options.watching_lasts;
   EXPECT_FALSE(state.is_watched(now));
+  EXPECT_FALSE(state.is_watched(std::chrono::steady_clock::time_point{} + lasts / 2))
+      << "just booted";
   state.options.board->scraped = now;
   EXPECT_TRUE(state.is_watched(now + lasts));
   EXPECT_FALSE(state.is_watched(now + lasts + std::chrono::milliseconds(1)));

@@ -30,6 +30,11 @@ void directory_state::begin(const directory_options& chosen, std::shared_ptr<sha
   shard = std::move(own);
 }
 
+directory_state::~directory_state() {
+  if (shard)
+    shard->end();
+}
+
 bool directory_state::adopt(const topology_ptr& next, caf::actor_clock::time_point now) {
   using taken = directory::member_shard::taken;
   PEERCACHE_ASSERT(next);

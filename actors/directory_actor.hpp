@@ -34,6 +34,7 @@ std::shared_ptr<shared_shard> make_shard(const directory_options& options);
 
 struct directory_state {
   directory_state() = default;
+  ~directory_state();
   directory_options options;
   std::shared_ptr<shared_shard> shard;
   topology_ptr cluster;

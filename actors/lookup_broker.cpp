@@ -27,9 +27,10 @@ constexpr std::size_t read_bytes_max = 65536;
 /// Most bytes that are read at once from a client's long-lived connection. CAF keeps a buffer of
 /// this size for as long as the connection lasts, and a node has thousands of such connections.
 constexpr std::size_t member_read_bytes_max = 8192;
-/// Most keys of one read that are looked up in the multiplexer's thread: about 0.1 ms, in which the
-/// thread moves no other message of the node.
-constexpr std::size_t keys_at_once_max = 1024;
+/// Most keys that are looked up in the multiplexer's thread in each `refill_every`: less than half
+/// of the thread's time, which also moves all other messages of the node.
+constexpr std::size_t keys_at_once_max = 4096;
+constexpr std::chrono::milliseconds refill_every{1};
 /// Pause between two looks for late connections: `look_every` while a connection owes its greeting,
 /// otherwise `look_for_idle_every`.
 constexpr std::chrono::milliseconds look_every{250};
@@ -47,8 +48,9 @@ struct broker_body {
   std::optional<held_pool> held{};
   log_limit lines{};
   beats looks{};
-  /// Keys of the current read that may still be looked up in this thread.
+  /// Keys that may still be looked up in this thread before the next refill.
   std::size_t keys_left = 0;
+  lookup_connections::time_point refilled_at{};
 
   static lookup_connections::time_point now() { return std::chrono::steady_clock::now(); }
 
@@ -97,7 +99,6 @@ struct broker_body {
         log::warn("lookup: too many look-ups wait, closed the connection with most of them");
       drop(*most);
     }
-    keys_left = keys_at_once_max;
     for (auto& question : questions)
       if (auto number = connections.number_of(data.handle); number != 0 && of_member)
         ask_member(data.handle, number, question);
@@ -108,6 +109,10 @@ struct broker_body {
   /// Answers a look-up from the shard; nothing when the directory has to be asked.
   std::optional<result<std::string>> look_up(std::string_view keys) {
     const auto count = keys.size() / directory::wire::key_bytes;
+    if (const auto when = now(); when - refilled_at >= refill_every) {
+      keys_left = keys_at_once_max;
+      refilled_at = when;
+    }
     if (!shard || count > keys_left)
       return std::nullopt;
     keys_left -= count;

@@ -21,7 +21,8 @@ struct lookup_broker_options {
   std::string cluster;
   incarnation inc; ///< Incarnation of this process.
   directory_actor directory;
-  /// The directory's shard, from which look-ups are answered at once; null: the directory is asked.
+  /// The directory's shard, from which look-ups are answered at once; null: the directory is asked
+  /// each one.
   std::shared_ptr<shared_shard> shard;
   gateway_actor gateway;
   /// Holds pages for clients at once, without asking an actor; nothing: the gateway is asked.

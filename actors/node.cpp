@@ -309,6 +309,7 @@ void node::impl::end_actors() {
   membership_ = nullptr;
   links_ = nullptr;
   directory_ = nullptr;
+  shard_ = nullptr; // The shard's topology has handles.
   connector_ = nullptr;
   promoter_ = nullptr;
   disk_actor_ = nullptr;

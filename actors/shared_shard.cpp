@@ -21,7 +21,7 @@ result<std::string> shared_shard::look_up(std::string_view keys) {
 
 std::optional<result<std::string>> shared_shard::try_look_up(std::string_view keys) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock())
+  if (!lock.owns_lock() || ended_)
     return std::nullopt;
   return look_up_locked(keys);
 }
@@ -29,6 +29,11 @@ std::optional<result<std::string>> shared_shard::try_look_up(std::string_view ke
 shared_shard::counts shared_shard::counted() {
   const std::lock_guard lock(mutex_);
   return counts_;
+}
+
+void shared_shard::end() {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
 }
 
 result<std::string> shared_shard::look_up_locked(std::string_view keys) {

@@ -18,8 +18,9 @@ namespace peercache::actors {
 ///
 /// The rule: whoever reads or changes the shard has the lock, for one message at most. So a look-up
 /// sees each message's changes as a whole, and all changes of messages that were answered before it
-/// came. The multiplexer never waits for the lock, which a sweep of millions of records has for
-/// seconds: it tries, and passes the question on to the actor when the lock is taken.
+/// came; not those of messages that wait for the actor, such as a new view. The multiplexer never
+/// waits for the lock, which a sweep of millions of records has for seconds: it tries, and passes
+/// the question on to the actor when the lock is taken.
 ///
 /// Threads: any.
 class shared_shard {
@@ -49,9 +50,12 @@ public:
   locked lock();
   /// Returns the locations of these keys as `member_shard::look_up` does; waits for the lock.
   result<std::string> look_up(std::string_view keys);
-  /// Does as `look_up`, without waiting. Nothing: another thread has the lock.
+  /// Does as `look_up`, without waiting. Nothing: another thread has the lock, or the actor that
+  /// kept the shard has ended.
   std::optional<result<std::string>> try_look_up(std::string_view keys);
   counts counted();
+  /// Notes that nobody changes the shard any longer.
+  void end();
 
 private:
   result<std::string> look_up_locked(std::string_view keys);
@@ -59,6 +63,7 @@ private:
   std::mutex mutex_; ///< Guards all members.
   directory::member_shard shard_;
   counts counts_;
+  bool ended_ = false;
 };
 
 } // namespace peercache::actors

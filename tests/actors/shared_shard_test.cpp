@@ -134,7 +134,7 @@ TEST_F(shared_shard_test, an_answer_is_true_at_some_time_between_question_and_an
   for (unsigned i = 0; i < 4; ++i)
     threads.emplace_back(ask, i);
   std::mt19937 random(7);
-  for (std::uint64_t i = 0; i < changes || answers < changes / 10; ++i) {
+  for (std::uint64_t i = 0; !HasFailure() && (i < changes || answers < changes / 10); ++i) {
     const auto which = random() % keys;
     auto& now = models[which];
     const auto next = now.begun + 1;

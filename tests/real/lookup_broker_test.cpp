@@ -316,6 +316,20 @@ TEST_F(lookup_broker_test, look_ups_of_a_connection_are_answered_in_their_order)
   caf::anon_send_exit(late, caf::exit_reason::user_shutdown);
 }
 
+TEST_F(lookup_broker_test, look_ups_of_a_directory_that_has_ended_end_their_connections) {
+  const std::string key(directory::wire::key_bytes, 'k');
+  caf::scoped_actor self{system};
+  self->send_exit(directory, caf::exit_reason::kill);
+  self->wait_for(directory);
+  ASSERT_FALSE(shard->try_look_up(key));
+  const auto client = connect(65536);
+  std::string asked = greeting();
+  frames::append_frame(asked, key);
+  ASSERT_EQ(::send(client.get(), asked.data(), asked.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(asked.size()));
+  EXPECT_TRUE(is_closed_by_peer(client.get()));
+}
+
 TEST_F(lookup_broker_test, a_peer_that_does_not_read_holds_up_no_other) {
   auto faulty = connect(4096);
   std::string flood = greeting();

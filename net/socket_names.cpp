@@ -1,17 +1,21 @@
 #include "net/socket_names.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <linux/magic.h>
 #include <poll.h>
 #include <string_view>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -39,6 +43,16 @@ bool is_of_a_node(std::string_view name) {
   name.remove_suffix(ending.size());
   const auto dash = name.rfind('-');
   return dash != std::string_view::npos && dash != 0 && all(name.substr(dash + 1), std::isdigit);
+}
+
+/// Whether only this host's processes listen at names in the folder: on a file system that hosts
+/// share, nobody can tell whether a name's process lives on another host.
+bool is_local_file_system(const std::string& folder) {
+  constexpr std::array<std::uint32_t, 5> local{TMPFS_MAGIC, EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,
+                                               BTRFS_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC};
+  struct statfs found {};
+  return ::statfs(folder.c_str(), &found) == 0 &&
+         std::ranges::find(local, static_cast<std::uint32_t>(found.f_type)) != local.end();
 }
 
 /// Whether this is a socket, or a link to one, of this process's user.
@@ -86,7 +100,7 @@ socket_names::socket_names(std::string folder) : folder_(std::move(folder)) {
 std::size_t socket_names::remove_leftovers() const {
   std::size_t removed = 0;
   std::error_code failed;
-  if (!lock_)
+  if (!lock_ || !is_local_file_system(folder_))
     return 0;
   for (std::filesystem::directory_iterator it(folder_, failed), end; !failed && it != end;
        it.increment(failed)) {

@@ -27,7 +27,8 @@ public:
   explicit socket_names(std::string folder);
 
   /// Removes the names that nodes of this user have left whose process is gone, whatever their
-  /// port; names of living processes and of other files stay. Returns how many.
+  /// port; names of living processes and of other files stay, and so do all in a folder that other
+  /// hosts may share. Returns how many.
   std::size_t remove_leftovers() const;
 
 private:

@@ -5,7 +5,16 @@
 #include "handoff/links/link_options.hpp"
 #include "rdma/server_loop.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 namespace peercache::client {
+
+namespace {
+
+constexpr std::chrono::milliseconds before_connect_timeout{70};
+
+} // namespace
 
 result<std::unique_ptr<memory_server>> memory_server::listen(const worker_options& options,
                                                              const incarnation& process,
@@ -22,6 +31,10 @@ result<std::unique_ptr<memory_server>> memory_server::listen(const worker_option
   verbs.cluster = options.cluster;
   verbs.inc = process;
   verbs.node = options.name;
+  // Readers here wait for longer than those of pools (`page_connect_timeout`); refusals come
+  // before.
+  verbs.answer_wait =
+      std::max(options.page_connect_timeout, before_connect_timeout) - before_connect_timeout;
   auto rails = rdma::rail_servers::open(*choice, options.rails, verbs,
                                         rdma::served_region::leases(made->leases_));
   if (!rails)

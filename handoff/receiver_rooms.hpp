@@ -145,8 +145,8 @@ private:
     bool last = false;
     /// Offers of the sender with pieces that are in no read_order yet.
     std::deque<piece_reader> waiting;
-    std::uint64_t promised = 0;       ///< Bytes of all offers of the sender.
-    std::uint64_t judged = 0; ///< Bytes of the sender's pieces that were read and judged good.
+    std::uint64_t promised = 0; ///< Bytes of all offers of the sender.
+    std::uint64_t judged = 0;   ///< Bytes of the sender's pieces that were read and judged good.
   };
   struct turn {
     room_id room;

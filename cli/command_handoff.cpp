@@ -41,22 +41,14 @@ std::vector<last_failure> failures_of(const client::node_status& status, std::ui
   return all;
 }
 
-nlohmann::json reasons_of(const client::node_status& status, std::string_view side) {
-  auto reasons = nlohmann::json::object();
+/// What a metric of one host says of one side, by its second label (a reason, a state); zeros are
+/// left out.
+nlohmann::json counts_of(const client::node_status& status, metric id, std::string_view side) {
+  auto counts = nlohmann::json::object();
   for (const auto& [which, value] : status.samples.values())
-    if (which.id == metric::handoff_failures_total && which.words[0] == side && value != 0)
-      reasons[which.words[1]] = static_cast<std::uint64_t>(value);
-  return reasons;
-}
-
-/// The rooms of one side that engines have open on one host, by their state; states without rooms
-/// are left out.
-nlohmann::json states_of(const client::node_status& status, std::string_view side) {
-  auto states = nlohmann::json::object();
-  for (const auto& [which, value] : status.samples.values())
-    if (which.id == metric::handoff_rooms && which.words[0] == side && value != 0)
-      states[which.words[1]] = static_cast<std::uint64_t>(value);
-  return states;
+    if (which.id == id && which.words[0] == side && value != 0)
+      counts[which.words[1]] = static_cast<std::uint64_t>(value);
+  return counts;
 }
 
 /// The states of rooms for people, for example "3 transferring, 1 bootstrapping".
@@ -74,7 +66,8 @@ struct side_row {
   std::uint64_t peers, succeeded, failed, bytes;
 
   side_row(const client::node_status& status, std::string_view side)
-      : states(states_of(status, side)), peers(status.samples.count(metric::handoff_peers, {side})),
+      : states(counts_of(status, metric::handoff_rooms, side)),
+        peers(status.samples.count(metric::handoff_peers, {side})),
         succeeded(status.samples.count(metric::handoff_rooms_total, {side, "succeeded"})),
         failed(status.samples.count(metric::handoff_rooms_total, {side, "failed"})),
         bytes(status.samples.count(metric::handoff_bytes_total, {side})) {}
@@ -154,7 +147,7 @@ private:
                      {"peers", row.peers},
                      {"succeeded", row.succeeded},
                      {"failed", row.failed},
-                     {"failures", reasons_of(status, sides[which])},
+                     {"failures", counts_of(status, metric::handoff_failures_total, sides[which])},
                      {"bytes", row.bytes}});
     std::vector<std::string> cells{status.self.name,           std::string(sides[which]),
                                    states_text(row.states),    human_count(row.peers),

@@ -192,7 +192,7 @@ void worker_links::accept_waiting(time_point now) {
     if (auto* handshakes = own_.options.handshakes; handshakes != nullptr)
       handshakes->add(std::move(socket),
                       [to = arrivals_, now](net::unique_fd fd, net::tls_session tls) {
-                        to->push({std::move(fd), std::move(tls)}, now);
+                        to->push({{std::move(fd), std::move(tls)}, now});
                       });
     else
       begin_stranger(std::move(socket), now);

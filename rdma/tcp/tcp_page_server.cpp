@@ -86,7 +86,7 @@ void tcp_page_server::accept_waiting(clock::time_point now) {
     if (auto* handshakes = shared_.options.handshakes; handshakes != nullptr)
       handshakes->add(std::move(fd),
                       [to = arrivals_, now](net::unique_fd socket, net::tls_session tls) {
-                        to->push({std::move(socket), std::move(tls)}, now);
+                        to->push({{std::move(socket), std::move(tls)}, now});
                       });
     else
       begin_session(std::move(fd), now, now);

@@ -19,7 +19,7 @@ caf::result<std::string> remove_for(gateway_pointer self, const std::string& key
 caf::result<std::string> promote_for(gateway_pointer self, const std::string& pages,
                                      std::uint32_t within_ms);
 /// Lets the promoter bring pages from disk into the pool ahead of need. The promoter answers, so
-/// that no more questions wait for it than the lookup broker lets be open.
+/// that no more questions wait for it than the look-up server lets be open.
 caf::result<std::string> warm(gateway_pointer self, std::string& pages);
 /// Tells the pool which of its pages other hosts have READ. The pool answers.
 caf::result<std::string> tell_pool(gateway_pointer self, std::string& pages);

@@ -33,7 +33,6 @@ bool lookup_connections::add(handle from, time_point now) {
   if (connections_.size() >= connections_max)
     return false;
   auto& added = connections_[from];
-  added.number = ++last_number_;
   added.moved_at = now;
   return true;
 }
@@ -61,11 +60,6 @@ bool lookup_connections::some_owe_greeting() const {
 std::size_t lookup_connections::room_of(handle which) const {
   const auto found = connections_.find(which);
   return found != connections_.end() ? found->second.received.capacity() : 0;
-}
-
-std::uint64_t lookup_connections::number_of(handle which) const {
-  auto found = connections_.find(which);
-  return found != connections_.end() ? found->second.number : 0;
 }
 
 void lookup_connections::remove(handle gone) {
@@ -132,14 +126,14 @@ bool lookup_connections::take_question(connection& known, std::string_view paylo
   return true;
 }
 
-bool lookup_connections::receive(handle from, const char* bytes, std::size_t count, time_point now,
+bool lookup_connections::receive(handle from, std::string_view bytes, time_point now,
                                  std::vector<std::string>& questions) {
   auto found = connections_.find(from);
   if (found == connections_.end())
     return false;
   auto& known = found->second;
-  known.received.append(bytes, count);
-  hold(known, count);
+  known.received.append(bytes);
+  hold(known, bytes.size());
   std::string_view rest = known.received;
   if (!known.greeted && !take_greeting(known, rest, now))
     return false;
@@ -161,10 +155,10 @@ bool lookup_connections::receive(handle from, const char* bytes, std::size_t cou
   return !too_long && known.held_bytes <= held_bytes_max;
 }
 
-bool lookup_connections::settle(handle which, std::uint64_t number, std::uint64_t question_bytes,
+bool lookup_connections::settle(handle which, std::uint64_t question_bytes,
                                 std::size_t frame_bytes) {
   auto found = connections_.find(which);
-  if (found == connections_.end() || found->second.number != number)
+  if (found == connections_.end())
     return false;
   hold(found->second, frame_bytes);
   release(found->second, question_bytes);
@@ -175,14 +169,14 @@ bool lookup_connections::settle(handle which, std::uint64_t number, std::uint64_
   return true;
 }
 
-bool lookup_connections::answered(handle which, std::uint64_t number, std::size_t question_bytes,
+bool lookup_connections::answered(handle which, std::size_t question_bytes,
                                   std::size_t frame_bytes) {
-  return settle(which, number, bytes_of_question(question_bytes), frame_bytes);
+  return settle(which, bytes_of_question(question_bytes), frame_bytes);
 }
 
-bool lookup_connections::member_answered(handle which, std::uint64_t number, member_question kind,
-                                         std::size_t body_bytes, std::size_t frame_bytes) {
-  return settle(which, number, held_bytes_of(kind, body_bytes), frame_bytes);
+bool lookup_connections::member_answered(handle which, member_question kind, std::size_t body_bytes,
+                                         std::size_t frame_bytes) {
+  return settle(which, held_bytes_of(kind, body_bytes), frame_bytes);
 }
 
 void lookup_connections::taken(handle by, std::size_t bytes, time_point now) {

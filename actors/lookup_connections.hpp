@@ -3,8 +3,6 @@
 #include "common/ids.hpp"
 #include "link/member_question.hpp"
 
-#include <caf/io/connection_handle.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -37,17 +35,16 @@ void give_back_room(Buffer& used) {
 /// they cost four to six round trips of a plain socket (docs/flows.md), over these frames one and a
 /// bit.
 ///
-/// Threads: CAF's multiplexer. Limits: `connections_max`; the time to a whole greeting
+/// Threads: one at a time. Limits: `connections_max`; the time to a whole greeting
 /// (`greeting_patience`) and without a whole question (`idle_patience`); questions besides look-ups
 /// that are open at once on a connection (`member_questions_open_max`); bytes held for one
 /// connection (`held_bytes_max`) and for all (`total_bytes_max`). Both count received bytes, the
 /// longest answer that each open question may get, and answers that the peer has not taken yet. A
-/// peer that asks for more than it reads loses its connection and nothing else. It is not made to
-/// wait instead, because CAF can lose the wake-up of a connection that is halted and triggered
-/// within one round of its event loop.
+/// peer that asks for more than it reads loses its connection and nothing else.
 class lookup_connections {
 public:
-  using handle = caf::io::connection_handle;
+  /// Names a connection; never given to a second one.
+  using handle = std::uint64_t;
   using time_point = std::chrono::steady_clock::time_point;
 
   static constexpr std::chrono::seconds greeting_patience{2};
@@ -70,10 +67,6 @@ public:
 
   bool add(handle from, time_point now);
   void remove(handle gone);
-  /// Returns the number of the connection that has this handle now; 0: there is no such connection.
-  /// CAF gives a handle to the next connection as soon as it is free: only the number tells the two
-  /// connections apart.
-  std::uint64_t number_of(handle which) const;
 
   /// Whether the peer has said its whole greeting. Nothing else is read from it before that.
   bool greeted(handle which) const;
@@ -82,7 +75,7 @@ public:
   /// Takes received bytes and puts the payloads of questions that are complete into `questions`; on
   /// a connection that `asks_member`, `link::read_question` accepts each payload. False: close the
   /// connection.
-  bool receive(handle from, const char* bytes, std::size_t count, time_point now,
+  bool receive(handle from, std::string_view bytes, time_point now,
                std::vector<std::string>& questions);
 
   /// Notes that a look-up of the connection was passed on to an actor, which has not answered it.
@@ -91,14 +84,11 @@ public:
   bool waits(handle which) const;
 
   /// Counts an answer of `frame_bytes`, which is about to be sent, as held by the connection, and
-  /// its question no longer. False, and nothing is counted, when the handle `which` belongs to
-  /// another connection than `number` by now: handles are used again, numbers (`number_of`) are
-  /// not.
-  bool answered(handle which, std::uint64_t number, std::size_t question_bytes,
-                std::size_t frame_bytes);
+  /// its question no longer. False, and nothing is counted, when the connection was removed.
+  bool answered(handle which, std::size_t question_bytes, std::size_t frame_bytes);
   /// Does as `answered` does, for a question that is not a look-up of a call.
-  bool member_answered(handle which, std::uint64_t number, member_question kind,
-                       std::size_t body_bytes, std::size_t frame_bytes);
+  bool member_answered(handle which, member_question kind, std::size_t body_bytes,
+                       std::size_t frame_bytes);
   /// Call when the peer has taken `bytes` of its answers.
   void taken(handle by, std::size_t bytes, time_point now);
 
@@ -118,7 +108,6 @@ public:
 
 private:
   struct connection {
-    std::uint64_t number = 0;
     std::string received;
     bool greeted = false;
     bool asks_member = false;
@@ -135,8 +124,7 @@ private:
   /// two greetings.
   bool take_greeting(connection& known, std::string_view& rest, time_point now) const;
   bool take_question(connection& known, std::string_view payload);
-  bool settle(handle which, std::uint64_t number, std::uint64_t question_bytes,
-              std::size_t frame_bytes);
+  bool settle(handle which, std::uint64_t question_bytes, std::size_t frame_bytes);
   void hold(connection& whose, std::uint64_t bytes) noexcept;
   void release(connection& whose, std::uint64_t bytes) noexcept;
 
@@ -144,7 +132,6 @@ private:
   const std::string greeting_;
   const std::string questions_greeting_;
   std::unordered_map<handle, connection> connections_;
-  std::uint64_t last_number_ = 0;
   std::uint64_t total_bytes_ = 0; ///< Sum of the connections' held_bytes.
 };
 

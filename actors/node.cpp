@@ -207,11 +207,12 @@ result<void> node::impl::open_ports() {
   if (!control)
     return control.error();
   doorman_ = std::move(*control);
-  auto lookups = listen(config_.net.lookup_port, "net.lookup_port", net::tls_peers::members);
+  auto lookups = lookup_server::listen(
+      {config_.net.bind, config_.net.lookup_port, config_.cluster.name, self_.inc, *handshakes});
   if (!lookups)
-    return lookups.error();
-  lookup_doorman_ = std::move(*lookups);
-  self_.lookup_port = lookup_doorman_->port();
+    return port_fault(config_.net.bind, config_.net.lookup_port, "net.lookup_port");
+  lookups_ = std::move(*lookups);
+  self_.lookup_port = lookups_->port();
   self_.control_port = doorman_->port();
   return open_host_socket();
 }
@@ -268,7 +269,11 @@ void node::impl::stop_threads() {
 
 void node::impl::end_actors() {
   *stopping_at_ = "ending the actors";
-  for (const auto& address : {caf::actor_cast<caf::strong_actor_ptr>(lookups_),
+  if (lookup_thread_) {
+    lookups_->stop();
+    wait_for_thread_actor(*system_, lookup_thread_);
+  }
+  for (const auto& address : {caf::actor_cast<caf::strong_actor_ptr>(lookup_relay_),
                               caf::actor_cast<caf::strong_actor_ptr>(metrics_),
                               caf::actor_cast<caf::strong_actor_ptr>(overview_),
                               caf::actor_cast<caf::strong_actor_ptr>(overlap_),
@@ -303,7 +308,7 @@ void node::impl::end_actors() {
   board_->ask_for_key = {}; // The function holds the overview, which holds the board.
   board_->ask_for_overlap = {};
   board_->look = {};
-  lookups_ = nullptr;
+  lookup_relay_ = nullptr;
   gateway_ = nullptr;
   clearing_ = nullptr;
   membership_ = nullptr;
@@ -314,7 +319,7 @@ void node::impl::end_actors() {
   promoter_ = nullptr;
   disk_actor_ = nullptr;
   pool_ = nullptr;
-  page_thread_ = http_thread_ = disk_thread_ = nullptr;
+  page_thread_ = lookup_thread_ = http_thread_ = disk_thread_ = nullptr;
 }
 
 void node::impl::stop() {

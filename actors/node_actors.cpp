@@ -5,7 +5,6 @@
 #include "actors/directory_actor.hpp"
 #include "actors/disk_actor.hpp"
 #include "actors/gateway_actor.hpp"
-#include "actors/lookup_broker.hpp"
 #include "actors/membership_actor.hpp"
 #include "actors/node_options.hpp"
 #include "actors/pool_actor.hpp"
@@ -96,7 +95,8 @@ void node::impl::supervise() {
   for (const auto& rail : rail_threads_)
     watch(rail, "a thread of the rails",
           kind::passing); // A rail's thread that only registers memory returns.
-  watch(lookups_, "the lookup broker");
+  watch(lookup_thread_, "the look-up server");
+  watch(lookup_relay_, "the look-up relay");
   watch(metrics_, "metrics");
   watch(overview_, "the overview");
   watch(overlap_, "the overlap query");
@@ -286,16 +286,19 @@ void node::impl::spawn_gateway(peer& own) {
 }
 
 void node::impl::spawn_lookups() {
-  PEERCACHE_ASSERT(directory_ && gateway_); // The handles are copied here.
-  lookup_broker_options lookups;
-  lookups.cluster = config_.cluster.name;
-  lookups.inc = self_.inc;
-  lookups.directory = directory_;
-  lookups.shard = shard_;
-  lookups.gateway = gateway_;
-  lookups.held = held_pool{memory_->slots(), memory_->holds()};
-  lookups.doorman = std::move(lookup_doorman_);
-  lookups_ = system_->middleman().spawn_broker(run_lookup_broker, std::move(lookups));
+  PEERCACHE_ASSERT(directory_ && gateway_ && lookups_); // The handles are copied here.
+  lookup_relay_ = system_->spawn(run_lookup_relay,
+                                 lookup_relay_options{directory_, gateway_, lookups_->answers()});
+  lookup_services services;
+  services.shard = shard_;
+  services.held = held_pool{memory_->slots(), memory_->holds()};
+  services.pass_on = [relay = lookup_relay_](std::uint64_t ticket, link::member_question kind,
+                                             std::string body) {
+    caf::anon_send(relay, tell_atom_v, ticket, static_cast<std::uint8_t>(kind), std::move(body),
+                   from_here{});
+  };
+  lookup_thread_ = spawn_thread_actor(
+      *system_, "peercache-asked", [server = lookups_.get(), services] { server->run(services); });
 }
 
 } // namespace peercache::actors

@@ -3,6 +3,8 @@
 #include "actors/cleared_spaces.hpp"
 #include "actors/disk_service.hpp"
 #include "actors/link_names.hpp"
+#include "actors/lookup_relay_actor.hpp"
+#include "actors/lookup_server.hpp"
 #include "actors/metrics_actor.hpp"
 #include "actors/node.hpp"
 #include "actors/node_options.hpp"
@@ -123,9 +125,10 @@ private:
   std::shared_ptr<net::tls_context> tls_; ///< Null: the ports are plain.
   std::unique_ptr<system_config> caf_config_;
   std::unique_ptr<caf::actor_system> system_;
-  caf::io::doorman_ptr doorman_, host_doorman_, lookup_doorman_;
+  caf::io::doorman_ptr doorman_, host_doorman_;
   std::optional<net::host_socket> host_socket_;
-  caf::actor lookups_;
+  std::unique_ptr<lookup_server> lookups_; ///< Ends before the system, whose thread shakes hands.
+  lookup_relay_actor lookup_relay_;
   connector_actor connector_;
   directory_actor directory_;
   std::shared_ptr<shared_shard> shard_; ///< What `directory_` keeps.
@@ -139,7 +142,7 @@ private:
   metrics_actor metrics_;
   overview_actor overview_;
   overlap_actor overlap_;
-  caf::actor page_thread_, http_thread_, disk_thread_, adoption_thread_;
+  caf::actor page_thread_, lookup_thread_, http_thread_, disk_thread_, adoption_thread_;
   std::atomic<bool> stop_adoption_{false};
   std::vector<caf::actor> rail_threads_;
   bool stopped_ = false;

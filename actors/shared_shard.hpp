@@ -13,14 +13,14 @@
 namespace peercache::actors {
 
 /// The directory shard of this member, for the two threads that use it: the directory actor's, the
-/// only one that changes the shard, and CAF's multiplexer, which answers look-ups from it
-/// (actors/lookup_broker.hpp). An answer that needs no actor saves two wake-ups of threads.
+/// only one that changes the shard, and the look-up server's, which answers look-ups from it
+/// (actors/lookup_server.hpp). An answer that needs no actor saves two wake-ups of threads.
 ///
 /// The rule: whoever reads or changes the shard has the lock, for one message at most. So a look-up
 /// sees each message's changes as a whole, and all changes of messages that were answered before it
-/// came; not those of messages that wait for the actor, such as a new view. The multiplexer never
-/// waits for the lock, which a sweep of millions of records has for seconds: it tries, and passes
-/// the question on to the actor when the lock is taken.
+/// came; not those of messages that wait for the actor, such as a new view. The look-up server
+/// never waits for the lock, which a sweep of millions of records has for seconds: it tries, and
+/// passes the question on to the actor when the lock is taken.
 ///
 /// Threads: any.
 class shared_shard {

@@ -23,7 +23,7 @@ struct peer_welcome {
   std::string member; ///< The node that answers, as an encoded discovery::member.
   directory_actor directory;
   membership_actor membership;
-  /// The port where the node's directory answers clients (actors/lookup_broker.hpp).
+  /// The port where the node's directory answers clients (actors/lookup_server.hpp).
   std::uint16_t lookup_port = 0;
   template <class Inspector>
   friend auto inspect(Inspector& f, peer_welcome& x) {
@@ -74,17 +74,17 @@ using gateway_actor = caf::typed_actor<
     // A session: tells which blocks its engine has stored on its GPU and evicted (encoded
     // gpu_report). Answers false when the report is malformed, or too many sessions tell of blocks.
     caf::replies_to<gpu_atom, std::uint64_t, std::string>::with<bool>,
-    // Lookup broker, for clients anywhere: tell a sample of the pages (used_page) that they READ
+    // Look-up relay, for clients anywhere: tell a sample of the pages (used_page) that they READ
     // from this node's pool. Answers nothing, when the pool has counted them.
     caf::replies_to<used_atom, std::string, from_here>::with<std::string>,
-    // Lookup broker, for clients anywhere: keep these pages (used_page) of this node's pool from
+    // Look-up relay, for clients anywhere: keep these pages (used_page) of this node's pool from
     // eviction, for the holder of this tag and for this many milliseconds; 0: the holder no longer
     // needs them. Answers one storage::hold_outcome byte per page.
     caf::replies_to<hold_atom, std::string, std::uint32_t, std::uint32_t,
                     from_here>::with<std::string>,
-    // Lookup broker, for clients anywhere: remove the pages of these keys from this node's pool.
+    // Look-up relay, for clients anywhere: remove the pages of these keys from this node's pool.
     caf::replies_to<remove_atom, std::string, from_here>::with<std::string>,
-    // Lookup broker, for clients anywhere: bring pages of this node's disk into its pool (PROMOTER
+    // Look-up relay, for clients anywhere: bring pages of this node's disk into its pool (PROMOTER
     // protocol).
     caf::replies_to<promote_atom, std::string, std::uint32_t, from_here>::with<std::string>,
     caf::replies_to<warm_atom, std::string, from_here>::with<std::string>,
@@ -111,7 +111,7 @@ using gateway_actor = caf::typed_actor<
     // CLI: set this log level (log.level); an empty text only asks. Answers the level in force; an
     // unknown word changes nothing.
     caf::replies_to<log_atom, std::string>::with<std::string>,
-    // CLI; lookup broker, for clients anywhere: ask for the encoded view.
+    // CLI; look-up relay, for clients anywhere: ask for the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
     // CLI, at the leader: the member of this name is gone for good. Answers whether this node leads
     // and a member of this name is gone; a later view no longer says so.

@@ -1,4 +1,4 @@
-#include "actors/lookup_broker.hpp"
+#include "actors/lookup_connections.hpp"
 
 #include "directory/wire.hpp"
 #include "net/frame_channel.hpp"
@@ -15,17 +15,15 @@ protected:
   std::string greeting = frames::greeting(1, "test", {1, 2});
   lookup_connections connections{greeting,
                                  frames::greeting(1, "test", {1, 2}, member_question_magic)};
-  caf::io::connection_handle handle = caf::io::connection_handle::from_int(7);
+  lookup_connections::handle handle = 7;
   std::vector<std::string> questions;
   lookup_connections::time_point now{std::chrono::hours(1)};
 
   void SetUp() override { ASSERT_TRUE(connections.add(handle, now)); }
 
   bool receive(const std::string& bytes) {
-    return connections.receive(handle, bytes.data(), bytes.size(), now, questions);
+    return connections.receive(handle, bytes, now, questions);
   }
-
-  std::uint64_t number() const { return connections.number_of(handle); }
 
   static std::string framed(const std::string& payload) {
     std::string out;
@@ -45,7 +43,7 @@ TEST_F(lookup_connections_test, questions_come_out_however_the_bytes_arrive) {
 
 TEST_F(lookup_connections_test, another_greeting_is_turned_away_at_its_first_wrong_byte) {
   EXPECT_FALSE(receive("GET / HTTP/1.1"));
-  handle = caf::io::connection_handle::from_int(8);
+  handle = 8;
   ASSERT_TRUE(connections.add(handle, now));
   EXPECT_FALSE(receive(frames::greeting(1, "test", {9, 9})));
   EXPECT_TRUE(questions.empty());
@@ -73,7 +71,7 @@ TEST_F(lookup_connections_test, who_asks_nothing_and_takes_nothing_for_long_is_o
   EXPECT_TRUE(receive(framed("one")));
   later();
   EXPECT_FALSE(overdue());
-  ASSERT_TRUE(connections.answered(handle, number(), 3, 10));
+  ASSERT_TRUE(connections.answered(handle, 3, 10));
   connections.taken(handle, 5, now);
   later();
   EXPECT_FALSE(overdue());
@@ -115,7 +113,7 @@ TEST_F(lookup_connections_test, a_peer_that_takes_its_answers_asks_for_ever) {
   ASSERT_TRUE(receive(greeting));
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(receive(framed(long_question())));
-    connections.answered(handle, number(), long_question().size(), 1u << 20);
+    connections.answered(handle, long_question().size(), 1u << 20);
     connections.taken(handle, 1u << 19, now);
     connections.taken(handle, 1u << 19, now);
   }
@@ -126,7 +124,7 @@ TEST_F(lookup_connections_test, answers_that_are_not_taken_count) {
   ASSERT_TRUE(receive(greeting));
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(receive(framed("one")));
-    connections.answered(handle, number(), 3, 1u << 20);
+    connections.answered(handle, 3, 1u << 20);
   }
   EXPECT_EQ(connections.held_bytes(), 4u << 20);
   EXPECT_FALSE(receive(framed("one")));
@@ -134,26 +132,21 @@ TEST_F(lookup_connections_test, answers_that_are_not_taken_count) {
   EXPECT_EQ(connections.held_bytes(), 0u);
 }
 
-TEST_F(lookup_connections_test, an_answer_for_a_connection_that_is_gone_is_not_its_successors) {
+TEST_F(lookup_connections_test, an_answer_for_a_connection_that_is_gone_counts_nowhere) {
   ASSERT_TRUE(receive(greeting + framed("one")));
-  auto gone = number();
   connections.remove(handle);
-  EXPECT_FALSE(connections.answered(handle, gone, 3, 10));
-  ASSERT_TRUE(connections.add(handle, now)) << "CAF names connections by their socket";
-  EXPECT_FALSE(connections.answered(handle, gone, 3, 10));
+  EXPECT_FALSE(connections.answered(handle, 3, 10));
   EXPECT_EQ(connections.held_bytes(), 0u);
-  ASSERT_TRUE(receive(greeting + framed("one")));
-  EXPECT_TRUE(connections.answered(handle, number(), 3, 10));
 }
 
 TEST_F(lookup_connections_test, whoever_holds_most_goes_when_all_hold_too_much) {
   ASSERT_TRUE(receive(greeting + framed("modest")));
-  for (int i = 100; connections.one_too_many() == std::nullopt; ++i) {
-    handle = caf::io::connection_handle::from_int(i);
+  for (lookup_connections::handle i = 100; connections.one_too_many() == std::nullopt; ++i) {
+    handle = i;
     ASSERT_TRUE(connections.add(handle, now));
     ASSERT_TRUE(receive(greeting + framed(long_question())));
   }
-  EXPECT_GE(connections.one_too_many()->id(), 100);
+  EXPECT_GE(*connections.one_too_many(), 100u);
   connections.remove(handle);
   EXPECT_EQ(connections.one_too_many(), std::nullopt);
   EXPECT_LE(connections.held_bytes(), lookup_connections::total_bytes_max);
@@ -161,9 +154,8 @@ TEST_F(lookup_connections_test, whoever_holds_most_goes_when_all_hold_too_much) 
 
 TEST_F(lookup_connections_test, there_is_a_limit_of_connections) {
   for (std::size_t i = 1; i < lookup_connections::connections_max; ++i)
-    ASSERT_TRUE(
-        connections.add(caf::io::connection_handle::from_int(static_cast<int>(100 + i)), now));
-  EXPECT_FALSE(connections.add(caf::io::connection_handle::from_int(99), now));
+    ASSERT_TRUE(connections.add(100 + i, now));
+  EXPECT_FALSE(connections.add(99, now));
 }
 
 } // namespace

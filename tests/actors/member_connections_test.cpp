@@ -1,7 +1,7 @@
 // Tests of the connections on which clients ask a member all questions except the look-ups of their
 // calls.
 
-#include "actors/lookup_broker.hpp"
+#include "actors/lookup_connections.hpp"
 
 #include "net/frame_channel.hpp"
 
@@ -16,14 +16,14 @@ class member_connections_test : public testing::Test {
 protected:
   std::string greeting = frames::greeting(1, "test", {1, 2}, member_question_magic);
   lookup_connections connections{frames::greeting(1, "test", {1, 2}), greeting};
-  caf::io::connection_handle handle = caf::io::connection_handle::from_int(7);
+  lookup_connections::handle handle = 7;
   std::vector<std::string> questions;
   lookup_connections::time_point now{std::chrono::hours(1)};
 
   void SetUp() override { ASSERT_TRUE(connections.add(handle, now)); }
 
   bool receive(const std::string& bytes) {
-    return connections.receive(handle, bytes.data(), bytes.size(), now, questions);
+    return connections.receive(handle, bytes, now, questions);
   }
   static std::string framed(member_question kind, const std::string& body) {
     std::string out;
@@ -31,8 +31,7 @@ protected:
     return out;
   }
   bool answer(member_question kind, std::size_t body_bytes, std::size_t frame_bytes) {
-    return connections.member_answered(handle, connections.number_of(handle), kind, body_bytes,
-                                       frame_bytes);
+    return connections.member_answered(handle, kind, body_bytes, frame_bytes);
   }
 };
 

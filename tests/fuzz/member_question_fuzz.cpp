@@ -1,4 +1,4 @@
-#include "actors/lookup_broker.hpp"
+#include "actors/lookup_connections.hpp"
 #include "link/member_question.hpp"
 #include "net/frame_channel.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
@@ -15,25 +15,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     PEERCACHE_ASSERT(answer->body.size() + link::answer_header_bytes == size);
   const auto greeting = net::frames::greeting(1, "", {}, link::member_question_magic);
   actors::lookup_connections connections(net::frames::greeting(1, "", {}), greeting);
-  const auto handle = caf::io::connection_handle::from_int(1);
+  const actors::lookup_connections::handle handle = 1;
   const actors::lookup_connections::time_point now{};
   connections.add(handle, now);
   std::vector<std::string> questions;
-  bool is_open = connections.receive(handle, greeting.data(), greeting.size(), now, questions);
+  bool is_open = connections.receive(handle, greeting, now, questions);
   const std::size_t piece = bytes.empty() ? 1 : 1 + static_cast<std::uint8_t>(bytes[0]);
   while (is_open && !bytes.empty()) {
     const auto some = bytes.substr(0, piece);
-    is_open = connections.receive(handle, some.data(), some.size(), now, questions);
+    is_open = connections.receive(handle, some, now, questions);
     bytes.remove_prefix(some.size());
   }
-  const auto number = connections.number_of(handle);
   for (const auto& payload : questions) {
     const auto asked = link::read_question(payload);
     PEERCACHE_ASSERT(asked);
     if (asked->kind == link::member_question::promote)
       PEERCACHE_ASSERT(link::promote_ms(asked->body) <= link::promote_ms_max);
-    PEERCACHE_ASSERT(
-        connections.member_answered(handle, number, asked->kind, asked->body.size(), 1));
+    PEERCACHE_ASSERT(connections.member_answered(handle, asked->kind, asked->body.size(), 1));
     connections.taken(handle, 1, now);
   }
   connections.remove(handle);

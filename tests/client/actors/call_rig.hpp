@@ -1,6 +1,5 @@
 #pragma once
 
-#include "actors/lookup_broker.hpp"
 #include "actors/page_server.hpp"
 #include "client/client_impl.hpp"
 #include "client/exists_call.hpp"
@@ -9,6 +8,7 @@
 #include "client/set_call.hpp"
 #include "tests/client/actors/lookup_server.hpp"
 #include "tests/client/actors/played_node.hpp"
+#include "tests/support/served_lookups.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -179,7 +179,8 @@ protected:
   std::thread serving_thread{[this] { serving->run(); }};
   fake_shard unasked;
   link::directory_actor directory;
-  std::vector<caf::actor> brokers; ///< Brokers of nodes; they end before the gateways.
+  /// Look-up ports of nodes; they end before the gateways.
+  std::vector<std::unique_ptr<actors::served_lookups>> ports;
   std::unique_ptr<cache_client::impl> client;
   /// For each page of the last get: the memory that it was read into.
   std::vector<std::vector<std::byte>> got;
@@ -192,30 +193,19 @@ private:
     return std::move(*actors::page_server::listen(options, far.memory.slots()));
   }
 
-  /// Opens a port at which a lookup broker passes questions to the node's gateway. Look-ups go to
-  /// the port of `shard` instead.
+  /// Opens a look-up port at which questions are passed to the node's gateway. Look-ups go to the
+  /// port of `shard` instead.
   void listen_for_questions(played_node& node) {
-    auto& middleman = client->session.system().middleman();
-    auto doorman = middleman.backend().new_tcp_doorman(0, "127.0.0.1", true);
-    ASSERT_TRUE(doorman);
-    node.self.lookup_port = (*doorman)->port();
-    actors::lookup_broker_options options;
-    options.cluster = "test";
-    options.inc = node.self.inc;
-    options.directory = directory;
-    options.gateway = node.gateway;
-    options.doorman = std::move(*doorman);
-    brokers.push_back(middleman.spawn_broker(actors::run_lookup_broker, std::move(options)));
+    ports.push_back(std::make_unique<actors::served_lookups>(
+        client->session.system(), "test", node.self.inc, directory, node.gateway));
+    node.self.lookup_port = ports.back()->port();
     client->session.members().open(node.self);
   }
 
   void end_client() {
     {
+      ports.clear();
       caf::scoped_actor self{client->session.system()};
-      for (const auto& broker : std::exchange(brokers, {})) {
-        self->send_exit(broker, caf::exit_reason::user_shutdown);
-        self->wait_for(broker);
-      }
       for (auto* node : {&near, &far}) {
         self->send_exit(node->gateway, caf::exit_reason::user_shutdown);
         self->wait_for(node->gateway);

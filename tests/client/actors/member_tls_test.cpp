@@ -1,10 +1,11 @@
 // Tests of a client's connections to members under TLS, by the certificate that a member shows.
 
-#include "actors/lookup_broker.hpp"
 #include "client/member_channels.hpp"
+#include "link/node_middleman.hpp"
 #include "link/system_config.hpp"
 #include "tests/client/actors/fake_node.hpp"
 #include "tests/support/certificates.hpp"
+#include "tests/support/served_lookups.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@
 namespace peercache::client {
 namespace {
 
-/// A node whose lookup broker has a certificate, and the channels of a client to the member
+/// A node whose look-up port has a certificate, and the channels of a client to the member
 /// `there`.
 class member_tls_test : public testing::Test {
 protected:
@@ -24,29 +25,26 @@ protected:
     fake_shard unasked;
     link::system_config config{1, *net::tls_context::open(shown)};
     caf::actor_system system{config};
-    auto doorman = system.middleman().backend().new_tcp_doorman(0, "127.0.0.1", true);
-    EXPECT_TRUE(doorman);
+    auto handshakes = link::handshakes_of(system);
+    EXPECT_TRUE(handshakes);
+    const auto gateway = system.spawn(run_fake_gateway, &says);
+    const auto directory = system.spawn(run_fake_shard, &unasked);
     discovery::member member;
     member.name = "there";
     member.inc = {3, 4};
     member.host = "127.0.0.1";
-    member.lookup_port = (*doorman)->port();
-    actors::lookup_broker_options options;
-    options.cluster = ca.authority().cluster();
-    options.inc = member.inc;
-    options.gateway = system.spawn(run_fake_gateway, &says);
-    options.directory = system.spawn(run_fake_shard, &unasked);
-    options.doorman = std::move(*doorman);
-    const std::vector<caf::actor> all{
-        caf::actor_cast<caf::actor>(options.gateway),
-        caf::actor_cast<caf::actor>(options.directory),
-        system.middleman().spawn_broker(actors::run_lookup_broker, std::move(options))};
-    link::leave_actor_system();
-    const bool reached = reach(member, own);
+    bool reached = false;
+    {
+      const actors::served_lookups port(system, ca.authority().cluster(), member.inc, directory,
+                                        gateway, nullptr, *handshakes);
+      member.lookup_port = port.port();
+      link::leave_actor_system();
+      reached = reach(member, own);
+    }
     caf::scoped_actor self{system};
-    for (const auto& each : all)
-      self->send_exit(each, caf::exit_reason::user_shutdown);
-    self->wait_for(all[0], all[1], all[2]);
+    self->send_exit(gateway, caf::exit_reason::user_shutdown);
+    self->send_exit(directory, caf::exit_reason::user_shutdown);
+    self->wait_for(gateway, directory);
     return reached;
   }
 

@@ -1,10 +1,10 @@
 #include "actors/directory_actor.hpp"
 #include "actors/link_names.hpp"
-#include "actors/lookup_broker.hpp"
 #include "link/protocol/gateway.hpp"
 #include "link/system_config.hpp"
 #include "net/frame_channel.hpp"
 #include "net/socket.hpp"
+#include "tests/support/served_lookups.hpp"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ namespace {
 namespace frames = net::frames;
 using std::chrono::steady_clock;
 
-/// A lookup broker with a directory shard, and plain sockets that connect to the broker.
-class lookup_broker_test : public testing::Test {
+/// A look-up server with a directory shard, and plain sockets that connect to the server.
+class lookup_server_test : public testing::Test {
 protected:
   system_config config{2};
   caf::actor_system system{config};
@@ -44,29 +44,18 @@ protected:
   });
   incarnation inc{3, 4};
   std::uint16_t port = 0;
-  caf::actor broker;
+  std::unique_ptr<served_lookups> serving;
 
   void SetUp() override { serve(directory, caf::actor_cast<gateway_actor>(gateway)); }
 
-  /// Replaces the broker by a broker of this directory and this gateway.
+  /// Replaces the server by one that asks this directory and this gateway.
   void serve(const directory_actor& of_keys, const gateway_actor& of_node) {
-    if (broker)
-      caf::anon_send_exit(broker, caf::exit_reason::user_shutdown);
-    auto doorman = system.middleman().backend().new_tcp_doorman(0, "127.0.0.1", true);
-    ASSERT_TRUE(doorman);
-    port = (*doorman)->port();
-    lookup_broker_options options;
-    options.cluster = "test";
-    options.inc = inc;
-    options.directory = of_keys;
-    options.shard = shard;
-    options.gateway = of_node;
-    options.doorman = std::move(*doorman);
-    broker = system.middleman().spawn_broker(run_lookup_broker, std::move(options));
+    serving = std::make_unique<served_lookups>(system, "test", inc, of_keys, of_node, shard);
+    port = serving->port();
   }
 
-  ~lookup_broker_test() override {
-    caf::anon_send_exit(broker, caf::exit_reason::user_shutdown);
+  ~lookup_server_test() override {
+    serving.reset();
     caf::anon_send_exit(directory, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(gateway, caf::exit_reason::user_shutdown);
     system.await_actors_before_shutdown(false);
@@ -108,7 +97,7 @@ protected:
 
   net::unique_fd connect(int receive_buffer_bytes) const {
     net::unique_fd socket{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    // A small receive buffer makes the answers pile up in the broker's process and not in the
+    // A small receive buffer makes the answers pile up in the server's process and not in the
     // kernel.
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes,
                  sizeof receive_buffer_bytes);
@@ -120,7 +109,7 @@ protected:
     return socket;
   }
 
-  /// Sends without reading. Returns how many bytes went out before the broker closed the connection
+  /// Sends without reading. Returns how many bytes went out before the server closed the connection
   /// or a time-out passed.
   static std::size_t send_without_reading(int fd, const std::string& bytes) {
     auto until = steady_clock::now() + std::chrono::seconds(20);
@@ -141,9 +130,9 @@ protected:
   }
 };
 
-TEST_F(lookup_broker_test, a_peer_that_asks_and_does_not_read_loses_its_connection) {
+TEST_F(lookup_server_test, a_peer_that_asks_and_does_not_read_loses_its_connection) {
   auto faulty = connect(4096);
-  // The broker answers each key with a byte at least, and the kernel's buffers take up to some
+  // The server answers each key with a byte at least, and the kernel's buffers take up to some
   // million bytes, so the flood asks for two million keys.
   std::string flood = greeting();
   for (int i = 0; i < 4096; ++i)
@@ -160,7 +149,7 @@ bool is_closed_by_peer(int fd) {
   return ::poll(&closed, 1, 10'000) == 1;
 }
 
-TEST_F(lookup_broker_test, who_does_not_greet_is_cut_off) {
+TEST_F(lookup_server_test, who_does_not_greet_is_cut_off) {
   const auto mute = connect(4096);
   const auto slow = connect(4096);
   ASSERT_EQ(::send(slow.get(), greeting().data(), 5, MSG_NOSIGNAL), 5);
@@ -168,7 +157,7 @@ TEST_F(lookup_broker_test, who_does_not_greet_is_cut_off) {
   EXPECT_TRUE(is_closed_by_peer(slow.get()));
 }
 
-TEST_F(lookup_broker_test, a_question_that_takes_long_holds_up_no_other_on_its_connection) {
+TEST_F(lookup_server_test, a_question_that_takes_long_holds_up_no_other_on_its_connection) {
   const auto client = connect_and_greet();
   ask(client.get(), 5, member_question::remove, std::string(directory::wire::key_bytes, 'k'));
   ask(client.get(), 6, member_question::hello, "");
@@ -191,7 +180,7 @@ caf::behavior run_overloaded(caf::event_based_actor* self) {
           [keep](withdraw_atom, const std::string&) { return keep(); }};
 }
 
-TEST_F(lookup_broker_test, who_tells_more_than_a_node_comes_to_take_is_cut_off) {
+TEST_F(lookup_server_test, who_tells_more_than_a_node_comes_to_take_is_cut_off) {
   const auto node = system.spawn(run_overloaded);
   serve(caf::actor_cast<directory_actor>(node), caf::actor_cast<gateway_actor>(node));
   for (const auto kind :
@@ -204,7 +193,7 @@ TEST_F(lookup_broker_test, who_tells_more_than_a_node_comes_to_take_is_cut_off) 
   caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
 }
 
-TEST_F(lookup_broker_test, a_forged_question_ends_its_connection_and_no_other) {
+TEST_F(lookup_server_test, a_forged_question_ends_its_connection_and_no_other) {
   const auto good = connect_and_greet();
   for (std::uint8_t kind = 0; kind <= member_question_kinds; ++kind) {
     const auto forged = connect_and_greet();
@@ -218,7 +207,7 @@ TEST_F(lookup_broker_test, a_forged_question_ends_its_connection_and_no_other) {
   EXPECT_TRUE(answer(good.get()));
 }
 
-TEST_F(lookup_broker_test, a_client_sees_that_its_idle_connection_was_closed) {
+TEST_F(lookup_server_test, a_client_sees_that_its_idle_connection_was_closed) {
   const auto stranger = frames::greeting(wire_version, "another cluster", inc);
   auto channel = net::frame_channel::open("127.0.0.1", port, stranger);
   ASSERT_TRUE(channel);
@@ -259,7 +248,7 @@ std::string answer_of(net::frame_channel& channel) {
   return std::string(channel.answer());
 }
 
-TEST_F(lookup_broker_test, look_ups_are_answered_without_the_directory_actor) {
+TEST_F(lookup_server_test, look_ups_are_answered_without_the_directory_actor) {
   const auto late = system.spawn(run_late_directory);
   serve(caf::actor_cast<directory_actor>(late), caf::actor_cast<gateway_actor>(gateway));
   auto channel = net::frame_channel::open("127.0.0.1", port, greeting());
@@ -275,7 +264,7 @@ TEST_F(lookup_broker_test, look_ups_are_answered_without_the_directory_actor) {
   caf::anon_send_exit(late, caf::exit_reason::user_shutdown);
 }
 
-TEST_F(lookup_broker_test, look_ups_of_a_connection_are_answered_in_their_order) {
+TEST_F(lookup_server_test, look_ups_of_a_connection_are_answered_in_their_order) {
   const auto late = system.spawn(run_late_directory);
   serve(caf::actor_cast<directory_actor>(late), caf::actor_cast<gateway_actor>(gateway));
   const auto client = connect(65536);
@@ -316,7 +305,7 @@ TEST_F(lookup_broker_test, look_ups_of_a_connection_are_answered_in_their_order)
   caf::anon_send_exit(late, caf::exit_reason::user_shutdown);
 }
 
-TEST_F(lookup_broker_test, look_ups_of_a_directory_that_has_ended_end_their_connections) {
+TEST_F(lookup_server_test, look_ups_of_a_directory_that_has_ended_end_their_connections) {
   const std::string key(directory::wire::key_bytes, 'k');
   caf::scoped_actor self{system};
   self->send_exit(directory, caf::exit_reason::kill);
@@ -330,7 +319,7 @@ TEST_F(lookup_broker_test, look_ups_of_a_directory_that_has_ended_end_their_conn
   EXPECT_TRUE(is_closed_by_peer(client.get()));
 }
 
-TEST_F(lookup_broker_test, a_peer_that_does_not_read_holds_up_no_other) {
+TEST_F(lookup_server_test, a_peer_that_does_not_read_holds_up_no_other) {
   auto faulty = connect(4096);
   std::string flood = greeting();
   for (int i = 0; i < 64; ++i)

@@ -198,6 +198,14 @@ result<void> raw_client::exchange_pipelined(std::uint32_t request_bytes, std::sp
   return {};
 }
 
+result<void> raw_client::exchange_bytes(std::string_view request, std::span<char> reply) {
+  if (!send_all(fd_, reinterpret_cast<const std::byte*>(request.data()), request.size()))
+    return system_error("request");
+  if (!receive_all(fd_, reinterpret_cast<std::byte*>(reply.data()), reply.size()))
+    return system_error("reply");
+  return {};
+}
+
 void copy_pages_with_libc(std::span<const std::span<std::byte>> from,
                           std::span<const std::span<std::byte>> to) noexcept {
   PEERCACHE_ASSERT(from.size() == to.size());

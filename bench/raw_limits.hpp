@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace peercache::bench {
@@ -64,6 +65,9 @@ public:
   /// Sends the request `depth` times before it reads the first reply.
   result<void> exchange_pipelined(std::uint32_t request_bytes, std::span<std::byte> reply,
                                   std::uint32_t depth);
+
+  /// Sends bytes as they are, to a server of another protocol, and receives as many as `reply` has.
+  result<void> exchange_bytes(std::string_view request, std::span<char> reply);
 
 private:
   explicit raw_client(int fd) : fd_(fd) {}

@@ -1,4 +1,8 @@
+#include "cli/bench/bench_redis.hpp"
 #include "cli/bench/bench_setup.hpp"
+#include "cli/bench/process_cost.hpp"
+
+#include <algorithm>
 
 namespace peercache::cli {
 
@@ -37,8 +41,35 @@ result<void> ask(client::cache_client& client, std::span<const page_key> keys,
   return all_are(results, page_status::hit, "exists");
 }
 
+/// Runs the calls once more, on their own, and counts what they cost.
+template <class Call>
+result<call_cost> cost_of_calls(bench_setup& setup, std::size_t calls, Call&& call) {
+  const auto processes = setup.callers_and_nodes();
+  const auto before = cost_of(processes);
+  for (std::size_t i = 0; i < calls; ++i)
+    if (result<void> done = call(); !done)
+      return done.error();
+  const auto after = cost_of(processes);
+  const auto count = static_cast<double>(calls);
+  return call_cost{(after.cpu_seconds - before.cpu_seconds) * 1e6 / count,
+                   static_cast<double>(after.switches - before.switches) / count};
+}
+
+/// The median time in which redis answers for `count` keys.
+result<double> redis_p50(redis_server& redis, std::span<const page_key> keys, std::size_t count,
+                         std::size_t calls) {
+  key_walk walk(keys, count, 0);
+  auto sample = timed_calls(calls, 1, [&] { return redis.exists(walk.next()); });
+  if (!sample)
+    return sample.error();
+  auto& times = sample->call_us;
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
 result<void> bench_latency(bench_setup& setup, client::cache_client& client,
-                           std::span<const page_key> keys, std::size_t count,
+                           std::span<const page_key> keys, std::size_t count, redis_server* redis,
                            std::vector<bench_row>& rows) {
   auto raw = setup.connect_raw();
   if (!raw)
@@ -57,10 +88,22 @@ result<void> bench_latency(bench_setup& setup, client::cache_client& client,
       return raw->exchange(static_cast<std::uint32_t>(count) * request_bytes_per_key, {&whole, 1});
     });
   };
-  bench_row row{.name = "exists", .batch = count, .kind = ratio_kind::latency, .target = 2.5};
-  auto measured = measure(row, setup.options().rounds, exists, exchange);
+  bench_row row{.name = "exists", .batch = count, .kind = ratio_kind::latency};
+  row.target = count == 1 ? 1.2 : 1.3;
+  if (auto measured = measure(row, setup.options().rounds, exists, exchange); !measured)
+    return measured;
+  auto cost = cost_of_calls(setup, calls, [&] { return ask(client, walk.next(), results); });
+  if (!cost)
+    return cost.error();
+  row.call = *cost;
+  if (redis != nullptr) {
+    auto p50 = redis_p50(*redis, keys, count, calls);
+    if (!p50)
+      return p50.error();
+    row.redis_p50_us = *p50;
+  }
   rows.push_back(std::move(row));
-  return measured;
+  return {};
 }
 
 result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
@@ -84,10 +127,8 @@ result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
       return raw->exchange_pipelined(keys_per_batch * request_bytes_per_key, reply, depth);
     });
   };
-  bench_row row{.name = "exists_pipelined",
-                .batch = keys_per_batch,
-                .kind = ratio_kind::rate,
-                .target = 1.5e6};
+  bench_row row{
+      .name = "exists_pipelined", .batch = keys_per_batch, .kind = ratio_kind::rate, .target = 5e6};
   auto measured = measure(row, options.rounds, exists, exchange);
   rows.push_back(std::move(row));
   return measured;
@@ -107,10 +148,21 @@ result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
   auto keys = setup.fresh_keys(keys_stored);
   if (auto stored = store_pages(**producer, keys, setup.own_memory(), small_page_bytes); !stored)
     return stored;
+  auto redis = redis_server::start();
+  if (!redis)
+    return redis.error();
+  if (*redis) {
+    if (auto stored = (*redis)->store(keys, reply_bytes_per_key); !stored)
+      return stored;
+  }
   setup.pin(pinning::apart);
+  if (*redis)
+    setup.pin_with_nodes((*redis)->pid());
   if (setup.options().wants("exists"))
     for (auto count : {keys_per_batch, std::size_t{1}})
-      if (auto done = bench_latency(setup, **client, keys, count, rows); !done)
+      if (auto done =
+              bench_latency(setup, **client, keys, count, *redis ? &**redis : nullptr, rows);
+          !done)
         return done;
   if (setup.options().wants("exists_pipelined"))
     if (auto done = bench_pipelined(setup, **client, keys, rows); !done)

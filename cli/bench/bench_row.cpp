@@ -101,6 +101,12 @@ nlohmann::json bench_row::to_json() const {
     row["cpu_seconds_per_gib"] = cpu->seconds_per_gib;
     row["limit_cpu_seconds_per_gib"] = cpu->limit_seconds_per_gib;
   }
+  if (call) {
+    row["cpu_us_per_call"] = call->cpu_us;
+    row["switches_per_call"] = call->switches;
+  }
+  if (redis_p50_us)
+    row["redis_p50_us"] = *redis_p50_us;
   return row;
 }
 
@@ -154,6 +160,14 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
       text += fmt::format("{} of {}: {:.3f} CPU seconds per GiB, the limit {:.3f}\n", name_of(row),
                           human_bytes(row.page_bytes), row.cpu->seconds_per_gib,
                           row.cpu->limit_seconds_per_gib);
+  for (const auto& row : rows)
+    if (row.call)
+      text += fmt::format(
+          "{} of {}: {:.1f} us of processor and {:.1f} context switches a call, client "
+          "and nodes together{}\n",
+          row.name, row.batch, row.call->cpu_us, row.call->switches,
+          row.redis_p50_us ? fmt::format("; redis-server answers in {:.1f} us", *row.redis_p50_us)
+                           : "");
   return text;
 }
 

@@ -24,6 +24,12 @@ struct cpu_cost {
   double limit_seconds_per_gib = 0;
 };
 
+/// What one call costs the processes that take part, client and nodes together.
+struct call_cost {
+  double cpu_us = 0;
+  double switches = 0; ///< Context switches of their threads.
+};
+
 /// A line of the output of `peercache bench`.
 struct bench_row {
   std::string name; ///< The measurement: set, get_same_host, get_other_host, exists, …
@@ -39,8 +45,11 @@ struct bench_row {
   std::optional<double> fences_per_batch;
   /// Nanoseconds in which decode plans one piece of a prompt, where prompts are handed over.
   std::optional<double> plan_ns_per_piece;
-  std::string store;                  ///< The disk tier's store, where a disk is measured.
-  std::optional<cpu_cost> cpu;        ///< CPU time of operation and limit, where compared.
+  std::string store;             ///< The disk tier's store, where a disk is measured.
+  std::optional<cpu_cost> cpu;   ///< CPU time of operation and limit, where compared.
+  std::optional<call_cost> call; ///< Where calls are counted and not bytes.
+  /// The median time in which a redis-server answers the same; empty: not installed, or no look-up.
+  std::optional<double> redis_p50_us;
   std::optional<double> gil_held;     ///< Share of a call during which Python's lock is held.
   std::optional<double> gil_held_max; ///< The project asks for a smaller `gil_held` than this.
   /// Ranks that made the calls, in rows where there may be several.

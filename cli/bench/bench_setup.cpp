@@ -127,6 +127,18 @@ void bench_setup::pin(pinning how) {
     (void)pin_process(server.pid(), theirs);
 }
 
+void bench_setup::pin_with_nodes(pid_t pid) const {
+  if (options_.pin && cpus_.size() >= 2)
+    (void)pin_process(pid, {cpus_[1]}); // Best effort, as `pin` is.
+}
+
+std::vector<pid_t> bench_setup::callers_and_nodes() {
+  std::vector<pid_t> all{::getpid()};
+  for (auto& node : nodes_)
+    all.push_back(node.process().pid());
+  return all;
+}
+
 std::vector<page_key> bench_setup::fresh_keys(std::size_t count) {
   key_space space;
   std::vector<page_key> keys;

@@ -68,6 +68,10 @@ public:
   std::span<std::byte> pool_like_memory() const { return shared_.bytes(); }
 
   void pin(pinning how);
+  /// Puts another process where `pin(pinning::apart)` puts the nodes.
+  void pin_with_nodes(pid_t pid) const;
+  /// This process and the nodes: those that take part in a call.
+  std::vector<pid_t> callers_and_nodes();
 
   /// Makes keys that were never used before.
   std::vector<page_key> fresh_keys(std::size_t count);

@@ -56,6 +56,22 @@ TEST(bench_row, a_lock_held_too_long_misses_though_the_rate_is_met) {
             std::string::npos);
 }
 
+TEST(bench_row, what_a_call_costs_and_redis_takes_are_told_where_they_were_measured) {
+  bench_row row{.name = "exists", .batch = 1, .kind = ratio_kind::latency, .target = 1.2};
+  row.rounds.add({.units = 1, .seconds = 1, .call_us = {50}},
+                 {.units = 1, .seconds = 1, .call_us = {45}});
+  EXPECT_FALSE(row.to_json().contains("cpu_us_per_call"));
+  row.call = call_cost{44.25, 2.0};
+  EXPECT_EQ(row.to_json()["cpu_us_per_call"], 44.25);
+  EXPECT_EQ(row.to_json()["switches_per_call"], 2.0);
+  EXPECT_FALSE(row.to_json().contains("redis_p50_us")) << "redis-server may not be installed";
+  EXPECT_NE(to_text({row}, false).find("44.2 us of processor and 2.0 context switches a call"),
+            std::string::npos);
+  row.redis_p50_us = 41;
+  EXPECT_EQ(row.to_json()["redis_p50_us"], 41.0);
+  EXPECT_NE(to_text({row}, false).find("redis-server answers in 41.0 us"), std::string::npos);
+}
+
 TEST(bench_row, the_store_and_the_processors_share_are_told_where_they_were_measured) {
   bench_row row{.name = "disk_write", .page_bytes = 1u << 20, .batch = 64};
   row.rounds.add({.units = 90, .seconds = 1, .call_us = {5}},

@@ -3,9 +3,9 @@
 #include "actors/cluster_history.hpp"
 #include "actors/node_history.hpp"
 #include "common/page_key.hpp"
+#include "common/published.hpp"
 #include "common/unix_time.hpp"
 #include "metrics/http_server.hpp"
-#include "metrics/published.hpp"
 #include "metrics/registry.hpp"
 
 #include <atomic>
@@ -29,16 +29,15 @@ struct dated_text {
 struct http_board {
   metrics::registry numbers;            ///< What `/metrics` shows; the metrics actor fills it.
   std::atomic<bool> has_numbers{false}; ///< Whether the actor has filled in the first report.
-  metrics::published<metrics::readiness> ready{metrics::readiness{false, "starting"}};
-  metrics::published<std::string> status{std::string{"{}"}};
-  metrics::published<dated_text> overview{dated_text{}};
-  metrics::published<node_memory> own_history{node_memory{}};
-  metrics::published<cluster_memory> history{cluster_memory{}};
+  published<metrics::readiness> ready{metrics::readiness{false, "starting"}};
+  published<std::string> status{std::string{"{}"}};
+  published<dated_text> overview{dated_text{}};
+  published<node_memory> own_history{node_memory{}};
+  published<cluster_memory> history{cluster_memory{}};
   /// How many faults of each id the cluster has; empty at a node that does not tell them.
-  metrics::published<std::map<std::string, std::size_t>> faults{
-      std::map<std::string, std::size_t>{}};
+  published<std::map<std::string, std::size_t>> faults{std::map<std::string, std::size_t>{}};
   /// Answers to questions about keys, by the text of the key without an epoch.
-  metrics::published<std::map<std::string, dated_text>> keys{std::map<std::string, dated_text>{}};
+  published<std::map<std::string, dated_text>> keys{std::map<std::string, dated_text>{}};
   /// Asks the directory where the page of this key is; the answer comes into `keys`. Set before the
   /// HTTP thread runs.
   std::function<void(const page_key&)> ask_for_key;

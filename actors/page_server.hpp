@@ -1,7 +1,7 @@
 #pragma once
 
+#include "common/published.hpp"
 #include "common/result.hpp"
-#include "metrics/published.hpp"
 #include "rdma/page_source.hpp"
 #include "rdma/tcp/tcp_page_server.hpp"
 #include "storage/slot_table.hpp"
@@ -54,7 +54,7 @@ private:
   std::unique_ptr<rdma::tcp_page_server> server_; ///< Used by the data-plane actor's thread only.
   std::uint16_t port_ = 0;
   std::atomic<bool> stop_{false};
-  metrics::published<snapshot> published_{snapshot{}};
+  published<snapshot> published_{snapshot{}};
 };
 
 } // namespace peercache::actors

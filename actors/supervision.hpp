@@ -1,6 +1,6 @@
 #pragma once
 
-#include "metrics/published.hpp"
+#include "common/published.hpp"
 
 #include <caf/fwd.hpp>
 
@@ -36,8 +36,8 @@ private:
   struct state {
     std::atomic<bool> ends_expected{false};
     std::atomic<bool> failed{false};
-    metrics::published<std::string> failure{std::string{}};
-    metrics::published<std::function<void()>> act{nullptr};
+    published<std::string> failure{std::string{}};
+    published<std::function<void()>> act{nullptr};
   };
   std::shared_ptr<state> state_ = std::make_shared<state>();
 };

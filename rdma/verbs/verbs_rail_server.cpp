@@ -70,8 +70,7 @@ verbs_rail_server::verbs_rail_server(std::unique_ptr<verbs::device> device,
                use_of(options)),
       spans_(*device_, region_chunks_max - regions_.chunks(), options.chunk_bytes, use_of(options),
              [this] { wake(); }),
-      inbox_(options.inbox_max), latest_(std::make_shared<const snapshot>()),
-      completions_(std::move(completions)) {
+      inbox_(options.inbox_max), completions_(std::move(completions)) {
   stats_.regions = regions_.progress();
 }
 
@@ -257,16 +256,16 @@ void verbs_rail_server::publish(clock::time_point now) {
   PEERCACHE_ASSERT(stats_.half_open <= sessions_.size() && readers_.size() <= sessions_.size());
   changed_ = false;
   publish_at_ = now + publish_every;
-  auto made = std::make_shared<snapshot>();
-  made->stats = stats_;
-  made->stats.sessions = static_cast<std::uint32_t>(sessions_.size());
+  snapshot made;
+  made.stats = stats_;
+  made.stats.sessions = static_cast<std::uint32_t>(sessions_.size());
   const auto overflows = inbox_overflows_.load(std::memory_order_relaxed);
-  made->stats.hellos += overflows;
-  made->stats.verdicts[static_cast<std::size_t>(verbs_verdict::busy)] += overflows;
-  made->stats.regions = regions_.progress();
+  made.stats.hellos += overflows;
+  made.stats.verdicts[static_cast<std::size_t>(verbs_verdict::busy)] += overflows;
+  made.stats.regions = regions_.progress();
   for (const auto& [name, each] : readers_)
-    made->readers.push_back({name.substr(0, name.find('\0')), each.inc,
-                             static_cast<std::uint32_t>(each.sessions.size())});
+    made.readers.push_back({name.substr(0, name.find('\0')), each.inc,
+                            static_cast<std::uint32_t>(each.sessions.size())});
   latest_.store(std::move(made));
 }
 

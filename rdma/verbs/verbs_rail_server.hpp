@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/published.hpp"
 #include "common/result.hpp"
 #include "net/stream_socket.hpp"
 #include "rdma/verbs/binding_turns.hpp"
@@ -136,7 +137,7 @@ private:
   span_registry spans_;
   verbs_inbox inbox_;
   std::atomic<std::uint64_t> inbox_overflows_{0};
-  std::atomic<std::shared_ptr<const snapshot>> latest_;
+  published<snapshot> latest_{snapshot{}};
 
   // Members of the rail's thread. Queue pairs are destroyed before what they were made from.
   bool owns_device_ = false;

@@ -1,7 +1,7 @@
 #include "metrics/http_server.hpp"
 
+#include "common/published.hpp"
 #include "metrics/dashboard_assets.hpp"
-#include "metrics/published.hpp"
 #include "metrics/registry.hpp"
 
 #include <arpa/inet.h>

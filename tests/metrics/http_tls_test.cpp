@@ -86,7 +86,10 @@ protected:
   }
   std::uint16_t port() const { return server_->port(); }
   /// Returns what was logged. @pre the server is stopped, or refuses nobody at this moment
-  std::string lines() const { return lines_.str(); }
+  std::string lines() const {
+    spdlog::default_logger()->flush(); // Takes the lock under which the lines were written.
+    return lines_.str();
+  }
 
   const certificates ca;
   net::tls_files node = ca.node();

@@ -69,7 +69,10 @@ protected:
     return false;
   }
   /// Returns what was logged. @pre no peer is refused at this moment
-  std::string lines() const { return lines_.str(); }
+  std::string lines() const {
+    spdlog::default_logger()->flush(); // Takes the lock under which the lines were written.
+    return lines_.str();
+  }
 
   certificates ca;
   std::shared_ptr<tls_context> node = context_of(ca.node());

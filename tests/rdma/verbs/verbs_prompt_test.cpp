@@ -8,15 +8,16 @@
 #include "tests/support/fake_verbs/fake_verbs.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <numeric>
 
 /// Counts what the program takes from the heap: the linker puts this function in the place of
 /// `operator new` (tests/CMakeLists.txt).
-static std::uint64_t allocations = 0;
+static std::atomic<std::uint64_t> allocations = 0;
 extern "C" void* __real__Znwm(std::size_t bytes);
 extern "C" void* __wrap__Znwm(std::size_t bytes) {
-  ++allocations;
+  allocations.fetch_add(1, std::memory_order_relaxed);
   return __real__Znwm(bytes);
 }
 
@@ -217,7 +218,7 @@ TEST_F(verbs_prompt_test, that_is_scattered_costs_little_work_a_piece) {
   const auto reads = counters().payload_reads.load();
   const auto doorbells = counters().doorbells.load();
   const auto entries = counters().entry_reads.load();
-  const auto before = allocations;
+  const std::uint64_t before = allocations;
   const auto pieces = read_prompt(source, destination, backwards());
   const auto taken = allocations - before;
   ASSERT_EQ(pieces, 64u * pages);

@@ -63,6 +63,7 @@ std::unique_ptr<storage::page_pool> make_pool(const config::node_config& config,
   auto size = static_cast<double>(memory.page_bytes());
   options.free_low_bytes = static_cast<std::uint64_t>(size * config.pool.free_low);
   options.free_high_bytes = static_cast<std::uint64_t>(size * config.pool.free_high);
+  options.scrub_evicted = config.pool.scrub_evicted;
   options.epochs = memory.epochs();
   options.holds = memory.holds();
   options.holds.limit(static_cast<std::uint64_t>(memory.granules() * config.pool.hold_share));

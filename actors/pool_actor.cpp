@@ -213,13 +213,13 @@ void beat(pool_pointer self) {
   state.demand.beat();
   state.pool->reclaim();
   free_former_fills(state);
-  scrub(self);
   state.survey.tell_time(now);
   const auto uses = state.pool->stats().uses;
   state.pool->fold_uses(folds_per_beat, &state.survey);
   if (state.pool->stats().uses != uses)
     state.busy_until = now + busy_for; // Readers send no message: only use counts show reads.
   state.evict_ahead(now);
+  scrub(self);
   catch_up(self);
   state.publishing->tick(now);
   state.publishing->compare_on(now);

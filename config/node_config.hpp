@@ -146,7 +146,8 @@ struct node_config {
     double free_low = 0;  ///< Fraction of the pool; eviction starts when less is free.
     double free_high = 0; ///< Fraction of the pool that is free when eviction stops.
     std::string name_prefix;
-    bool keep = false; ///< Whether the pool's pages outlive the process.
+    bool keep = false;          ///< Whether the pool's pages outlive the process.
+    bool scrub_evicted = false; ///< Whether bytes of evicted pages are zeroed, as of removed ones.
     mirror_mode mirror = mirror_mode::off;
     double mirror_share = 0; ///< Fraction of the pool that copies of other hosts' pages may take.
     double hold_share = 0;   ///< Fraction of the pool that may be held against eviction.

@@ -170,7 +170,14 @@ void add_eviction(std::vector<option>& table) {
             "SIGINT (Ctrl-C) frees the memory, and so does `peercache-node --discard-pool`; not "
             "with huge pages.",
         .dev_default = false,
-        .store = into([](node_config & c) -> auto& { return c.pool.keep; })}});
+        .store = into([](node_config & c) -> auto& { return c.pool.keep; })},
+       {.name = "pool.scrub_evicted",
+        .type = type::boolean,
+        .default_value = false,
+        .meaning = "Zero the bytes of evicted and replaced pages, and of pages that were not "
+                   "stored after all, before their slots are used again, as those of removed pages "
+                   "always are. The memory of each such page is written once more.",
+        .store = into([](node_config & c) -> auto& { return c.pool.scrub_evicted; })}});
 }
 
 void add_pool_shares(std::vector<option>& table) {

@@ -76,13 +76,15 @@ void page_pool::drop_filling(slot_id slot) {
   slots_.drop(slot);
   if (filled)
     host_.erase(filled->key, slot);
-  auto granules = pages_[slot.value].granules();
-  pages_[slot.value].state = slot_state::free;
-  free_.free(slot.value, granules);
   --stats_.filling;
+  put_in_limbo(slot);
+  if (after_eviction() == bytes_after::zeroed)
+    to_scrub_.push_back({slot});
+  else
+    release(slot);
 }
 
-std::uint32_t page_pool::give_up(slot_id slot, bytes_after after) {
+std::uint32_t page_pool::give_up(slot_id slot, bytes_after after, zeroing when) {
   PEERCACHE_ASSERT(is(slot, slot_state::readable));
   auto page = slots_.contents(slot);
   options_.holds.close_anyway(slot, pages_[slot.value].granules(), now_);
@@ -92,14 +94,26 @@ std::uint32_t page_pool::give_up(slot_id slot, bytes_after after) {
   --stats_.pages;
   stats_.page_bytes -= page.length_bytes;
   put_in_limbo(slot);
-  if (after == bytes_after::zeroed) {
+  // `slots_.give_up` has made the generation odd before this look at the pins. So when the slot has
+  // no pin, no reader takes its bytes as right from here on, and they may be overwritten.
+  const bool read = slots_.pins(slot) != 0;
+  if (after == bytes_after::zeroed && (read || when == zeroing::later)) {
     to_scrub_.push_back({slot});
     return no_extent;
   }
-  if (slots_.pins(slot) == 0)
-    return release(slot);
-  limbo_.push_back(slot);
-  return no_extent;
+  if (read) {
+    limbo_.push_back(slot);
+    return no_extent;
+  }
+  if (after == bytes_after::zeroed)
+    zero_whole(slot);
+  return release(slot);
+}
+
+/// Zeroes all bytes of a slot in limbo that nobody reads.
+void page_pool::zero_whole(slot_id slot) {
+  slots_.zero(slot, 0, std::uint64_t{pages_[slot.value].granules()} * limits::granule_bytes);
+  slots_.note_zeroed(slot);
 }
 
 void page_pool::put_in_limbo(slot_id slot) {
@@ -148,7 +162,7 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
     auto victim = spares ? next_victim_kept_elsewhere() : next_victim();
     if (!victim)
       break;
-    evict(*victim, victims);
+    evict(*victim, victims, zeroing::at_once);
     if (auto first = free_.allocate(granules))
       return start_filling(*first, granules);
     // The neighbours of a cold page are mostly cold as well, so the window around each victim is
@@ -253,7 +267,7 @@ std::optional<evicted> page_pool::remove(const page_key& key, bytes_after after)
   if (!page)
     return std::nullopt;
   order_.erase(page->slot);
-  give_up(page->slot, after);
+  give_up(page->slot, after == bytes_after::left ? after_eviction() : after);
   ++stats_.removed;
   return evicted{page->key, page->slot, page->gen, page->length_bytes, page->checksum};
 }

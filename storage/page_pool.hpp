@@ -32,6 +32,9 @@ struct page_pool_options {
   std::uint64_t free_high_bytes = 0;
   /// The most pages that one call of `evict_ahead` evicts.
   std::uint32_t evict_batch_pages_max = 1024;
+  /// Whether the bytes of every slot are zeroed before it is free, and not only those of removed
+  /// pages: also after an eviction, a replacement and an abandoned fill.
+  bool scrub_evicted = false;
   /// The epochs of cleared spaces, by which `commit` and `adopt` refuse pages that are too old.
   epoch_table epochs;
   /// The pages that must not be evicted for now.
@@ -112,7 +115,8 @@ struct page_pool_stats {
 /// Which page is in which slot of one pool, and which page is evicted when room is needed.
 ///
 /// A slot is free → filling → readable → given up → free; a slot that was given up is in limbo
-/// while a reader pins it or while its bytes are to be zeroed. Nothing here waits: a reserve that
+/// while a reader pins it or while its bytes are to be zeroed, and so is one whose fill was
+/// abandoned, with `page_pool_options::scrub_evicted`. Nothing here waits: a reserve that
 /// finds no hole evicts at once, first a few pages by policy, then, when the free space lies
 /// scattered, all readable pages of one aligned address window.
 ///
@@ -195,8 +199,8 @@ public:
   /// Gives the page of this key up; nothing when the pool has none. With `zeroed` the slot is free
   /// only after calls of `scrub`.
   std::optional<evicted> remove(const page_key& key, bytes_after after = bytes_after::left);
-  /// Zeroes at most `bytes_max` bytes of removed pages that nobody reads. True when another call
-  /// has more to do at once.
+  /// Zeroes at most `bytes_max` bytes of pages that left the pool, have to be zeroed and that
+  /// nobody reads. True when another call has more to do at once.
   bool scrub(std::uint64_t bytes_max);
   /// Counts a read of the page in `slot` that a device made without a CPU of this host. False, and
   /// nothing is counted, when `slot` does not hold the page of generation `gen`.
@@ -262,6 +266,9 @@ public:
 
 private:
   enum class slot_state : std::uint16_t { free, filling, readable, limbo };
+  /// When the bytes of a slot that has to be zeroed are: in calls of `scrub`, or at once if nobody
+  /// reads them, because the caller needs the slot.
+  enum class zeroing : bool { later, at_once };
 
   /// What the pool notes of a page, at its first granule. Every granule has such a note of two
   /// bytes.
@@ -283,10 +290,14 @@ private:
   commit_outcome finish_filling(const fill& page);
   void drop_filling(slot_id slot);
   void zero_claimed(slot_id slot);
+  void zero_whole(slot_id slot);
   void put_in_limbo(slot_id slot);
   /// Moves a readable slot to free or limbo. Returns the free extent that it is part of; no_extent
   /// when it is in limbo.
-  std::uint32_t give_up(slot_id slot, bytes_after after = bytes_after::left);
+  std::uint32_t give_up(slot_id slot, bytes_after after, zeroing when = zeroing::later);
+  bytes_after after_eviction() const noexcept {
+    return options_.scrub_evicted ? bytes_after::zeroed : bytes_after::left;
+  }
   std::uint32_t release(slot_id slot);
 
   bool is(slot_id slot, slot_state state) const noexcept;
@@ -301,7 +312,7 @@ private:
   void put_in_order(slot_id slot, const page_key& key, bool promoted);
   std::optional<slot_id> next_victim();
   std::optional<slot_id> next_victim_kept_elsewhere();
-  void evict(slot_id victim, std::vector<evicted>& victims);
+  void evict(slot_id victim, std::vector<evicted>& victims, zeroing when);
 
   // Functions for window eviction (page_pool_window.cpp).
   std::uint32_t page_covering(std::uint32_t granule) const;
@@ -328,7 +339,7 @@ private:
     slot_id slot;
     std::uint64_t done_bytes = 0;
   };
-  /// Slots of removed pages, in limbo until their bytes are zeroed.
+  /// Slots in limbo until their bytes are zeroed.
   std::deque<scrubbing> to_scrub_;
   std::uint64_t limbo_granules_ = 0;
   /// The highest generation published so far; the next page gets a higher one.

@@ -81,12 +81,12 @@ std::optional<slot_id> page_pool::next_victim_kept_elsewhere() {
   return chosen;
 }
 
-void page_pool::evict(slot_id victim, std::vector<evicted>& victims) {
+void page_pool::evict(slot_id victim, std::vector<evicted>& victims, zeroing when) {
   auto page = describe(victim);
   victims.push_back({page.key, page.slot, page.gen, page.length_bytes, page.checksum});
   ++stats_.evictions;
   stats_.evicted_bytes += page.length_bytes;
-  give_up(victim);
+  give_up(victim, after_eviction(), when);
 }
 
 bool page_pool::evict_ahead(std::vector<evicted>& victims, const last_look& look,
@@ -108,7 +108,7 @@ bool page_pool::evict_ahead(std::vector<evicted>& victims, const last_look& look
       return false;
     if (look)
       look(describe(*victim));
-    evict(*victim, victims);
+    evict(*victim, victims, zeroing::later);
   }
   return true;
 }

@@ -73,7 +73,7 @@ std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t gran
     ++stats_.window_evictions;
     stats_.evicted_bytes += page.length_bytes;
     order_.erase(slot);
-    extent = give_up(slot);
+    extent = give_up(slot, after_eviction(), zeroing::at_once);
   }
   // A reader may have pinned or held a page after the window was measured. Then the window is not
   // free as a whole, and the caller gets no slot.

@@ -52,6 +52,7 @@ protected:
   std::uint64_t republish_rate = 0;
   std::uint64_t repair_rate = 0;
   std::uint64_t mirrored_bytes_max = 0;
+  bool scrub_evicted = false;
   pool_actor pool = spawn_pool();
 
   ~cluster_fixture() override {
@@ -77,11 +78,11 @@ protected:
     options.mirrored_bytes_max = mirrored_bytes_max;
     auto slots = memory.slots();
     memory.holds().limit(16);
-    return system.spawn(run_pool, options,
-                        std::make_unique<storage::page_pool>(
-                            slots,
-                            storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
-                            storage::page_pool_options{.holds = memory.holds()}));
+    return system.spawn(
+        run_pool, options,
+        std::make_unique<storage::page_pool>(
+            slots, storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
+            storage::page_pool_options{.scrub_evicted = scrub_evicted, .holds = memory.holds()}));
   }
 
   void restart_pool() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 namespace peercache::actors {
 namespace {
@@ -17,6 +18,19 @@ TEST_F(pool_actor_test, a_committed_page_is_known_to_both_owners) {
     EXPECT_EQ(found[0].holder, here.inc);
     EXPECT_TRUE(found[0].gen.readable());
   }
+}
+
+TEST_F(pool_actor_test, bytes_of_evicted_pages_are_zeroed_where_that_is_wanted) {
+  scrub_evicted = true;
+  restart_pool();
+  tell_everyone(both());
+  const auto bytes = memory.slots().bytes({0}, memory.slots().granules() * 4096);
+  std::fill(bytes.begin(), bytes.end(), std::byte{1});
+  for (int number = 0; count_of(pool, metric::evictions_total) == 0; ++number)
+    ASSERT_EQ(put(key_named(std::to_string(number))), page_status::stored);
+  pass(std::chrono::milliseconds(1000));
+  EXPECT_EQ(std::count(bytes.begin(), bytes.end(), std::byte{0}),
+            4096 * std::ptrdiff_t(count_of(pool, metric::evictions_total)));
 }
 
 TEST_F(pool_actor_test, a_page_that_another_node_has_is_dropped_again) {

@@ -120,6 +120,7 @@ keep = true
 mirror = "all"
 mirror_share = 0.5
 hold_share = 0.125
+scrub_evicted = true
 [data]
 max_channels_per_peer = 9
 send_timeout = "6s"
@@ -228,6 +229,7 @@ TEST(options, each_reaches_the_field_of_its_name) {
                    .free_high = 0.25,
                    .name_prefix = "pp",
                    .keep = true,
+                   .scrub_evicted = true,
                    .mirror = mirror_mode::all,
                    .mirror_share = 0.5,
                    .hold_share = 0.125};

@@ -31,10 +31,10 @@ inline pool_memory_options pool_options_for(const std::string& test) {
           .size_bytes = 8u << 20};
 }
 
-inline std::unique_ptr<page_pool> pool_of(slot_table slots) {
+inline std::unique_ptr<page_pool> pool_of(slot_table slots, const page_pool_options& options = {}) {
   const auto bytes = std::uint64_t{slots.granules()} * limits::granule_bytes;
   return std::make_unique<page_pool>(slots, make_eviction_policy(eviction_kind::lru, bytes),
-                                     page_pool_options{});
+                                     options);
 }
 
 /// Fills memory with bytes that follow from `number`.

@@ -120,5 +120,102 @@ TEST_F(page_pool_bytes, of_an_evicted_page_are_left_to_the_next_one_to_overwrite
   EXPECT_FALSE(is_zero(slot, 0, length));
 }
 
+/// A pool whose owner wants all bytes zeroed before their slots are free.
+class page_pool_bytes_scrubbed : public page_pool_bytes {
+protected:
+  page_pool_bytes_scrubbed() {
+    pool = pool_of(slots,
+                   {.free_low_bytes = length, .free_high_bytes = length, .scrub_evicted = true});
+  }
+  void fill_up() {
+    for (std::uint64_t number = 1; number <= 4; ++number)
+      put(*pool, slots, number, length);
+  }
+  /// Evicts the oldest page and returns its slot.
+  slot_id evict_one(const page_pool::last_look& look = nullptr) {
+    std::vector<evicted> victims;
+    pool->evict_ahead(victims, look);
+    EXPECT_EQ(victims.size(), 1u);
+    return victims.at(0).slot;
+  }
+};
+
+TEST_F(page_pool_bytes_scrubbed, of_an_evicted_page_are_zeroed_before_the_slot_is_free) {
+  fill_up();
+  const auto slot = evict_one();
+  EXPECT_NE(slots.granules_to_zero(slot), 0u) << "the pool's next owner is to zero them";
+  EXPECT_TRUE(pool->scrub(5000));
+  EXPECT_EQ(pool->stats().free_bytes, 0u);
+  EXPECT_FALSE(pool->scrub(UINT64_MAX));
+  EXPECT_TRUE(is_zero(slot, 0, length));
+  EXPECT_EQ(slots.granules_to_zero(slot), 0u);
+  EXPECT_EQ(pool->stats().free_bytes, length);
+}
+
+TEST_F(page_pool_bytes_scrubbed, of_an_evicted_page_stay_while_a_reader_sends_them) {
+  fill_up();
+  const auto slot = evict_one([this](const resident_page& page) {
+    EXPECT_EQ(slots.pin_if(page.slot, page.gen, page.key, length), page_status::hit);
+  });
+  EXPECT_FALSE(pool->scrub(UINT64_MAX));
+  EXPECT_FALSE(is_zero(slot, 0, length));
+  slots.unpin(slot);
+  pool->scrub(UINT64_MAX);
+  EXPECT_TRUE(is_zero(slot, 0, length));
+}
+
+/// A reserve zeroes its victims at once, and where all pages are read a page that is read is among
+/// them.
+TEST_F(page_pool_bytes_scrubbed, of_a_reserve_s_victim_stay_while_a_reader_sends_them) {
+  fill_up();
+  pool->for_each_page([this](const resident_page& page) {
+    EXPECT_EQ(slots.pin_if(page.slot, page.gen, page.key, length), page_status::hit);
+  });
+  std::vector<evicted> victims;
+  EXPECT_FALSE(pool->reserve(length, victims));
+  EXPECT_FALSE(victims.empty());
+  for (const auto& page : victims)
+    EXPECT_FALSE(is_zero(page.slot, 0, length));
+  for (std::uint32_t first = 0; first < granules; first += 2)
+    slots.unpin({first});
+  pool->scrub(UINT64_MAX);
+  for (const auto& page : victims)
+    EXPECT_TRUE(is_zero(page.slot, 0, length));
+}
+
+TEST_F(page_pool_bytes_scrubbed, of_an_evicted_page_are_not_in_the_slot_that_a_reserve_gets) {
+  fill_up();
+  for (const std::uint32_t wanted : {length, 2 * length}) { // The room of a page, and of a window.
+    std::vector<evicted> victims;
+    const auto slot = pool->reserve(wanted, victims);
+    ASSERT_TRUE(slot);
+    EXPECT_FALSE(victims.empty());
+    EXPECT_TRUE(is_all_zero(slots.bytes(*slot, wanted)));
+  }
+}
+
+TEST_F(page_pool_bytes_scrubbed, of_a_replaced_page_are_zeroed) {
+  const auto slot = put(*pool, slots, 1, length);
+  put(*pool, slots, 1, length / 2);
+  EXPECT_FALSE(is_zero(slot, 0, length));
+  pool->scrub(UINT64_MAX);
+  EXPECT_TRUE(is_zero(slot, 0, length));
+}
+
+TEST_F(page_pool_bytes_scrubbed, of_fills_that_become_no_page_are_zeroed) {
+  put(*pool, slots, 1, length);
+  const auto again = filled(*pool, slots, 1, length);
+  EXPECT_EQ(commit(again).status, page_status::duplicate);
+  const auto given_back = filled(*pool, slots, 2, length);
+  EXPECT_TRUE(pool->abandon(given_back.slot));
+  for (const auto slot : {again.slot, given_back.slot})
+    EXPECT_FALSE(is_zero(slot, 0, length));
+  pool->scrub(UINT64_MAX);
+  for (const auto slot : {again.slot, given_back.slot})
+    EXPECT_TRUE(is_zero(slot, 0, length));
+  EXPECT_EQ(pool->stats().limbo, 0u);
+  EXPECT_TRUE(holds(*pool, slots, 1, length));
+}
+
 } // namespace
 } // namespace peercache::storage::page_pool_bytes_test

@@ -36,7 +36,8 @@ public:
   /// names, even if the owner does not know the page yet.
   enum class reading : std::uint8_t { copied, pinned, found };
 
-  explicit race(reading how) : how_(how) {}
+  /// `scrubbing`: the owner zeroes the bytes of each slot before it fills the slot again.
+  explicit race(reading how, bool scrubbing = false) : how_(how), scrubbing_(scrubbing) {}
 
   void run(std::uint64_t hits_wanted, bool stop_at_wrong) {
     auto until = std::chrono::steady_clock::now() + std::chrono::seconds(100);
@@ -146,11 +147,12 @@ private:
   }
 
   const reading how_;
+  const bool scrubbing_;
   heap_pool memory_{slots_in_pool * 8};
   slot_table slots_ = memory_.slots();
   page_pool pool_{slots_,
                   make_eviction_policy(eviction_kind::lru, slots_in_pool* length),
-                  {},
+                  {.scrub_evicted = scrubbing_},
                   how_ == reading::found ? memory_.index() : host_index{}};
   std::vector<evicted> victims_;
   std::mt19937_64 random_{42};
@@ -188,6 +190,16 @@ TEST(slot_race, a_page_that_the_host_finds_is_never_wrong) {
   EXPECT_GE(it.hits(), enough);
   EXPECT_GT(it.misses(), 0u);
   EXPECT_GT(it.filling_hits(), 0u);
+}
+
+TEST(slot_race, a_page_is_never_wrong_where_slots_are_scrubbed) {
+  for (const auto how : {race::reading::copied, race::reading::pinned, race::reading::found}) {
+    race it(how, /*scrubbing=*/true);
+    it.run(enough, false);
+    EXPECT_EQ(it.wrong(), 0u);
+    EXPECT_GE(it.hits(), enough);
+    EXPECT_GT(it.misses(), 0u);
+  }
 }
 
 TEST(slot_race, without_the_generation_guard_a_page_that_the_host_finds_is_wrong) {

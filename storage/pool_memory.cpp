@@ -28,6 +28,8 @@
 namespace peercache::storage {
 namespace {
 
+/// Threads touch the pool in steps of this many bytes, or of one page of the kernel if that is
+/// larger: two threads never wait for the same page.
 constexpr std::uint64_t prefault_step_bytes = 64u << 20;
 constexpr std::size_t node_name_in_object_name_max = 100;
 /// A mapping is unmapped in pieces of this many bytes: while a piece is unmapped, no other thread
@@ -251,14 +253,15 @@ result<void> pool_memory::prefault(const pool_memory_options& options) const {
   auto total_bytes = options.prefault_threads == 0 ? layout_.pages_offset : layout_.object_bytes;
   std::atomic<std::uint64_t> next{0};
   std::atomic<int> failure{0};
-  std::mutex progress; // Guards `done_bytes` and the callback; taken once per 64 MiB.
+  const auto step_bytes = std::max(prefault_step_bytes, options.huge_page_bytes);
+  std::mutex progress; // Guards `done_bytes` and the callback; taken once per step.
   std::uint64_t done_bytes = 0;
   auto work = [&] {
     while (failure.load() == 0) {
-      auto offset = next.fetch_add(prefault_step_bytes);
+      auto offset = next.fetch_add(step_bytes);
       if (offset >= total_bytes)
         return;
-      auto step = std::min(prefault_step_bytes, total_bytes - offset);
+      auto step = std::min(step_bytes, total_bytes - offset);
       if (auto number = populate(file_, base_, offset, step); number != 0) {
         failure.store(number);
         return;

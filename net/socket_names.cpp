@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <linux/magic.h>
@@ -24,20 +25,28 @@ namespace peercache::net {
 namespace {
 
 constexpr std::chrono::seconds lock_patience{1};
+/// A socket gets its first name in `bind`, and is served only from `listen` on. A node that has not
+/// got the right to the folder's names may be between the two, so first names are not leftovers
+/// before they are this old.
+constexpr std::chrono::seconds first_name_age{10};
 
 bool all(std::string_view text, int (*is)(int)) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [is](unsigned char each) { return is(each) != 0; });
 }
 
-/// Whether a node gives such a name: ADDRESS-PORT.sock, or .PORT.NUMBER until it listens.
+/// Whether a node gives such a name until it listens: .PORT.NUMBER.
+bool is_first_name(std::string_view name) {
+  const auto dot = name.find('.', 1);
+  return name.starts_with('.') && dot != std::string_view::npos &&
+         all(name.substr(1, dot - 1), std::isdigit) && all(name.substr(dot + 1), std::isxdigit);
+}
+
+/// Whether a node gives such a name: ADDRESS-PORT.sock, or the first name of its socket.
 bool is_of_a_node(std::string_view name) {
   constexpr std::string_view ending = ".sock";
-  if (name.starts_with('.')) {
-    const auto dot = name.find('.', 1);
-    return dot != std::string_view::npos && all(name.substr(1, dot - 1), std::isdigit) &&
-           all(name.substr(dot + 1), std::isxdigit);
-  }
+  if (is_first_name(name))
+    return true;
   if (!name.ends_with(ending))
     return false;
   name.remove_suffix(ending.size());
@@ -55,11 +64,16 @@ bool is_local_file_system(const std::string& folder) {
          std::ranges::find(local, static_cast<std::uint32_t>(found.f_type)) != local.end();
 }
 
-/// Whether this is a socket, or a link to one, of this process's user.
-bool is_own_name(const std::string& path) {
+/// Whether this is a socket, or a link to one, of this process's user, and no first name that a
+/// node may be about to listen at.
+bool is_own_name(const std::string& path, bool is_first) {
   struct stat found {};
-  return ::lstat(path.c_str(), &found) == 0 &&
-         (S_ISSOCK(found.st_mode) || S_ISLNK(found.st_mode)) && found.st_uid == ::geteuid();
+  if (::lstat(path.c_str(), &found) != 0 || found.st_uid != ::geteuid() ||
+      (!S_ISSOCK(found.st_mode) && !S_ISLNK(found.st_mode)))
+    return false;
+  // The clock may have been set meanwhile, so a name from the future is as old as it is early.
+  const std::chrono::seconds age(std::time(nullptr) - found.st_mtim.tv_sec);
+  return !is_first || std::chrono::abs(age) >= first_name_age;
 }
 
 } // namespace
@@ -105,7 +119,8 @@ std::size_t socket_names::remove_leftovers() const {
   for (std::filesystem::directory_iterator it(folder_, failed), end; !failed && it != end;
        it.increment(failed)) {
     const auto path = it->path().string();
-    if (is_of_a_node(it->path().filename().string()) && is_own_name(path) && !is_served(path))
+    const auto name = it->path().filename().string();
+    if (is_of_a_node(name) && is_own_name(path, is_first_name(name)) && !is_served(path))
       removed += ::unlink(path.c_str()) == 0;
   }
   return removed;

@@ -28,7 +28,8 @@ public:
 
   /// Removes the names that nodes of this user have left whose process is gone, whatever their
   /// port; names of living processes and of other files stay, and so do all in a folder that other
-  /// hosts may share. Returns how many.
+  /// hosts may share. A name under which a socket is made stays until it is ten seconds old: its
+  /// process may be about to listen there. Returns how many.
   std::size_t remove_leftovers() const;
 
 private:

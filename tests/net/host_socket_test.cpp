@@ -3,6 +3,8 @@
 
 #include <array>
 #include <cstdlib>
+#include <ctime>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -56,6 +58,22 @@ protected:
   static unsigned mode_of(const std::string& path) {
     struct stat found {};
     return ::stat(path.c_str(), &found) == 0 ? found.st_mode & 07777 : 0;
+  }
+
+  /// Returns a socket that has this name and does not listen.
+  unique_fd bound_at(const std::string& name) const {
+    const auto at = unix_address(sockets() + '/' + name);
+    auto made = new_unix_socket();
+    EXPECT_EQ(::bind(made.get(), reinterpret_cast<const sockaddr*>(&*at), sizeof *at), 0);
+    return made;
+  }
+  /// Makes a name of the folder as old as one that was made `seconds` ago.
+  void make_old(const std::string& name, std::int64_t seconds = 20) const {
+    timespec now{};
+    ASSERT_EQ(::clock_gettime(CLOCK_REALTIME, &now), 0);
+    now.tv_sec -= seconds;
+    const std::array<timespec, 2> both{now, now};
+    ASSERT_EQ(::utimensat(AT_FDCWD, (sockets() + '/' + name).c_str(), both.data(), 0), 0);
   }
 
   /// Returns the names in the folder of the sockets.
@@ -143,9 +161,8 @@ TEST_F(host_socket_test, what_dead_nodes_have_left_goes_when_another_node_starts
   ASSERT_TRUE(dead && advertised && living);
   dead->take();
   advertised->take();
-  const auto half = unix_address(sockets() + "/.7004.0badcafe");
-  const auto unfinished = new_unix_socket();
-  ASSERT_EQ(::bind(unfinished.get(), reinterpret_cast<const sockaddr*>(&*half), sizeof *half), 0);
+  const auto unfinished = bound_at(".7004.0badcafe");
+  make_old(".7004.0badcafe");
   const std::vector<std::string> others{"notes-7001.sock", "other.sock", ".7005", "node-7.lock"};
   for (const auto& each : others)
     std::ofstream(sockets() + '/' + each) << "not a socket";
@@ -158,6 +175,31 @@ TEST_F(host_socket_test, what_dead_nodes_have_left_goes_when_another_node_starts
     expected.emplace_back(each);
   EXPECT_THAT(files(), testing::UnorderedElementsAreArray(expected));
   EXPECT_TRUE(reaches("192.0.2.8", 7003));
+}
+
+/// A node that waited in vain for the right to the folder's names makes its socket without it,
+/// while another node, which was stopped, removes leftovers.
+TEST_F(host_socket_test, a_name_between_bind_and_listen_is_not_removed_as_a_dead_nodes) {
+  ASSERT_EQ(::mkdir(sockets().c_str(), 0700), 0);
+  const socket_names of_another(sockets());
+  const auto starting = bound_at(".7004.0badcafe");
+  EXPECT_EQ(of_another.remove_leftovers(), 0u);
+  ASSERT_EQ(::listen(starting.get(), 1), 0);
+  const auto path = sockets() + "/any-7004.sock";
+  EXPECT_EQ(::rename((sockets() + "/.7004.0badcafe").c_str(), path.c_str()), 0);
+  EXPECT_TRUE(reaches("127.0.0.1", 7004));
+}
+
+TEST_F(host_socket_test, a_first_name_of_a_dead_node_is_removed_once_it_is_old) {
+  ASSERT_EQ(::mkdir(sockets().c_str(), 0700), 0);
+  const socket_names names(sockets());
+  const auto dead = bound_at(".7004.0badcafe");
+  make_old(".7004.0badcafe");
+  EXPECT_EQ(names.remove_leftovers(), 1u);
+  const auto in_future = bound_at(".7004.0badcaff");
+  make_old(".7004.0badcaff", -20);
+  EXPECT_EQ(names.remove_leftovers(), 1u) << "the clock was set back since";
+  EXPECT_TRUE(fs::is_empty(sockets()));
 }
 
 TEST_F(host_socket_test, names_are_removed_by_one_node_at_a_time_and_nobody_waits_for_ever) {

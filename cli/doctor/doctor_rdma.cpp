@@ -3,8 +3,8 @@
 #include "cli/doctor/check_ids.hpp"
 #include "cli/output.hpp"
 #include "common/limits.hpp"
-#include "common/slot_entry.hpp"
 #include "rdma/verbs/memory_window.hpp"
+#include "rdma/verbs/region_registry.hpp"
 #include "rdma/verbs/verbs_server_options.hpp"
 #include "storage/pool_layout.hpp"
 
@@ -187,17 +187,20 @@ check judge_mtu(const rdma_facts& facts, const port_facts& port) {
 }
 
 /// The windows that one connection takes on one rail: one for each chunk of table and pages.
-std::uint64_t windows_of_one(std::uint64_t served_bytes, std::uint64_t chunk_bytes) {
+std::uint64_t windows_of_one(const rdma_facts& facts, std::uint64_t chunk_bytes) {
   const auto longest = std::min(chunk_bytes, rdma::verbs::region_windows::bytes_max);
-  // The first chunk begins at a huge page, and the memory may not.
-  return served_bytes / longest + 1;
+  // Chunks are counted from the huge page that the memory begins in. Memory in huge pages begins
+  // at the start of one; other memory may begin anywhere in it.
+  const auto lead = facts.huge_pages == config::huge_pages::off
+                        ? rdma::chunk_plan::unit_bytes - limits::granule_bytes
+                        : 0;
+  return (locked_bytes(facts.pool_bytes, facts.huge_pages, 1) + lead + longest - 1) / longest;
 }
 
 /// Judges whether a device has the windows for as many connections as a rail takes.
 check judge_window_count(const rdma_facts& facts, std::uint64_t windows_max,
                          const std::string& name) {
-  const auto served = locked_bytes(facts.pool_bytes, 1);
-  const auto of_one = windows_of_one(served, facts.chunk_bytes);
+  const auto of_one = windows_of_one(facts, facts.chunk_bytes);
   const std::uint64_t most = rdma::verbs_server_options{}.sessions_max;
   if (windows_max == 0)
     return {name, verdict::ok, "memory windows of type 2B", ""};
@@ -208,7 +211,7 @@ check judge_window_count(const rdma_facts& facts, std::uint64_t windows_max,
                   windows_max, of_one, human_bytes(facts.pool_bytes), std::min(lasts, most), most);
   if (lasts >= most)
     return {name, verdict::ok, found, ""};
-  const auto of_longest = windows_of_one(served, rdma::verbs::region_windows::bytes_max);
+  const auto of_longest = windows_of_one(facts, rdma::verbs::region_windows::bytes_max);
   const std::string otherwise =
       of_longest < of_one ? fmt::format("set rdma.chunk_size = \"2GiB\", with which a connection "
                                         "takes {}; or ",
@@ -239,7 +242,7 @@ check judge_windows(const rdma_facts& facts, const port_facts& port) {
 
 check judge_memlock(const rdma_facts& facts) {
   auto rails = rails_of(facts);
-  auto need = locked_bytes(facts.pool_bytes, std::max<std::size_t>(rails, 1));
+  auto need = locked_bytes(facts.pool_bytes, facts.huge_pages, std::max<std::size_t>(rails, 1));
   auto pool =
       fmt::format("the pool ({}) on {} {} takes {}", human_bytes(facts.pool_bytes),
                   std::max<std::size_t>(rails, 1), rails > 1 ? "ports" : "port", human_bytes(need));
@@ -302,9 +305,9 @@ check judge_mount(const rdma_facts& facts) {
 
 } // namespace
 
-std::uint64_t locked_bytes(std::uint64_t pool_bytes, std::size_t rails) noexcept {
-  auto table_bytes = pool_bytes / limits::granule_bytes * sizeof(slot_entry);
-  return (pool_bytes + table_bytes) * rails;
+std::uint64_t locked_bytes(std::uint64_t pool_bytes, config::huge_pages huge, std::size_t rails) {
+  const auto layout = storage::plan_layout(pool_bytes, config::bytes_of(huge));
+  return (layout ? layout->object_bytes - layout->table_offset : pool_bytes) * rails;
 }
 
 check_group judge_rdma(const rdma_facts& facts) {

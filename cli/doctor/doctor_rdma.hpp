@@ -51,6 +51,7 @@ rdma_facts gather_rdma_facts(const config::node_config& config);
 check_group judge_rdma(const rdma_facts& facts);
 
 /// Bytes that the devices lock for a pool of this size: pages and slot table, once for each rail.
-std::uint64_t locked_bytes(std::uint64_t pool_bytes, std::size_t rails) noexcept;
+/// In huge pages the table takes whole ones, and so do the pages.
+std::uint64_t locked_bytes(std::uint64_t pool_bytes, config::huge_pages huge, std::size_t rails);
 
 } // namespace peercache::cli

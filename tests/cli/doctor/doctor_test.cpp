@@ -246,7 +246,7 @@ TEST(doctor, huge_pages_are_counted_in_the_size_that_was_chosen) {
 
 TEST(doctor, memlock_must_hold_the_pool_and_its_slot_table_once_for_each_port) {
   auto facts = healthy_host();
-  facts.memlock_limit_bytes = locked_bytes(facts.pool_bytes, 2);
+  facts.memlock_limit_bytes = locked_bytes(facts.pool_bytes, config::huge_pages::off, 2);
   // The slot table adds 64 bytes for each 4 KiB of the pool.
   EXPECT_EQ(facts.memlock_limit_bytes, 2 * 65 * gib);
   EXPECT_EQ(named(judge_rdma(facts), "memlock").given, verdict::ok);
@@ -255,6 +255,34 @@ TEST(doctor, memlock_must_hold_the_pool_and_its_slot_table_once_for_each_port) {
   EXPECT_EQ(memlock.given, verdict::fail);
   EXPECT_TRUE(contains(memlock.found, "130.0 GiB")) << memlock.found;
   EXPECT_TRUE(contains(memlock.fix, "LimitMEMLOCK=infinity")) << memlock.fix;
+}
+
+TEST(doctor, memlock_must_hold_whole_huge_pages_where_the_pool_has_them) {
+  auto facts = healthy_host();
+  facts.pool_bytes = 8 * gib;
+  facts.huge_pages = config::huge_pages::size_1gib;
+  // The slot table has 128 MiB, and a huge page of its own.
+  facts.memlock_limit_bytes = 2 * 9 * gib;
+  EXPECT_EQ(named(judge_rdma(facts), "memlock").given, verdict::ok);
+  --facts.memlock_limit_bytes;
+  const auto memlock = named(judge_rdma(facts), "memlock");
+  EXPECT_EQ(memlock.given, verdict::fail);
+  EXPECT_TRUE(contains(memlock.found, "18.0 GiB")) << memlock.found;
+}
+
+TEST(doctor, windows_are_counted_for_whole_huge_pages_where_the_pool_has_them) {
+  auto facts = healthy_host();
+  facts.pool_bytes = 8 * gib;
+  facts.wanted.windows = true;
+  facts.ports[0].report.can.windows = true;
+  facts.ports[0].report.can.windows_max = 8 * 4096;
+  const auto found = [&facts] { return named(judge_rdma(facts), "mlx5_0/1 windows").found; };
+  facts.chunk_bytes = 128 * mib; // A table of one chunk and pages of 64, which begin anywhere.
+  EXPECT_TRUE(contains(found(), "takes 66 for a pool of 8")) << found();
+  facts.huge_pages = config::huge_pages::size_2mib;
+  EXPECT_TRUE(contains(found(), "takes 65 for a pool of 8")) << found();
+  facts.huge_pages = config::huge_pages::size_1gib;
+  EXPECT_TRUE(contains(found(), "takes 72 for a pool of 8")) << found();
 }
 
 TEST(doctor, without_a_port_the_memlock_limit_counts_only_for_who_insists_on_one) {

@@ -1,9 +1,9 @@
 #include "client/session.hpp"
 
 #include "client/member_answers.hpp"
+#include "client/own_address.hpp"
 #include "client/session_actor.hpp"
 #include "common/interruption.hpp"
-#include "common/loopback.hpp"
 #include "common/user_group.hpp"
 #include "link/connector_actor.hpp"
 #include "link/ending_system.hpp"
@@ -25,23 +25,15 @@ namespace {
 /// Time-out of the connector: an unreachable member delays a `connect` by at most this long.
 constexpr auto dial_timeout = 300ms;
 
-/// The address at which this process reaches a member. Its own host's node has the one that the
-/// client was given: behind a translation of addresses a host need not reach itself at the address
-/// that its node advertises. A loopback address is not taken, as it may be another network's.
-std::string address_of(const discovery::member& whom, const own_pool_ptr& own,
-                       const std::string& given) {
-  const bool is_own = own && own->node.inc == whom.inc;
-  return is_own && net::is_numeric(given) && !is_loopback(given) ? given : whom.host;
-}
-
 /// The members and their addresses, as this process reaches them.
 link::topology_ptr as_reached(const link::topology_ptr& next, const own_pool_ptr& own,
-                              const std::string& given) {
+                              const own_address& address) {
   const auto* here = own ? next->find(own->node.inc) : nullptr;
-  if (here == nullptr || address_of(here->self, own, given) == here->self.host)
+  const auto host = here != nullptr ? address.host_of(here->self) : std::string();
+  if (here == nullptr || host == here->self.host)
     return next;
   auto changed = std::make_shared<link::topology>(*next);
-  changed->peers[static_cast<std::size_t>(here - next->peers.data())].self.host = given;
+  changed->peers[static_cast<std::size_t>(here - next->peers.data())].self.host = host;
   return changed;
 }
 
@@ -188,18 +180,21 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
   links.cluster = options.cluster;
   links.own_name = name;
   links.connector = connector_;
-  links.reach = [members = members_, board = board_,
-                 given = options.node_host](const discovery::member& whom) {
-    auto reached = whom;
-    reached.host = address_of(whom, board->pool(), given);
-    members->open(reached);
+  const auto address = std::make_shared<own_address>(options.node_host);
+  links.reach = [members = members_, board = board_, address](const discovery::member& whom) {
+    const auto own = board->pool();
+    members->open(own && own->node.inc == whom.inc ? address->to_dial(whom) : whom);
   };
   links.keep_only = [members = members_](const discovery::view& view) { members->follow(view); };
-  links.publish = [board = board_, given = options.node_host](const link::topology_ptr& next) {
-    board->set_topology(as_reached(next, board->pool(), given));
+  links.publish = [board = board_, address](const link::topology_ptr& next) {
+    board->set_topology(as_reached(next, board->pool(), *address));
   };
   links_ = system_->spawn(link::run_links, std::move(links));
-  members_->listen([links = links_](const incarnation& member, bool stands) {
+  // The listener belongs to the connections, so it does not own them.
+  members_->listen([links = links_, address, members = members_.get()](const incarnation& member,
+                                                                       bool stands) {
+    if (const auto other = address->heard(member, stands))
+      return members->open(*other);
     caf::anon_send(links, link::hello_atom_v, member.high, member.low, stands, link::from_here{});
   });
   members_thread_ = link::spawn_thread_actor(*system_, "peercache-asks",

@@ -2,6 +2,7 @@
 
 #include "survival_ring.hpp"
 
+#include <cstdlib>
 #include <fstream>
 
 namespace peercache::real::translated_test {
@@ -65,6 +66,45 @@ TEST_F(translated, a_node_that_advertises_its_inner_address_is_kept_out_and_says
   };
   EXPECT_TRUE(within(milliseconds(20'000), says));
   EXPECT_TRUE(sees(0, 2));
+}
+
+/// An engine in a container with a network of its own, which shares the socket folder and the
+/// memory of its host. The address that it was given is one of its container.
+class bridged : public survival_ring {
+protected:
+  static constexpr std::uint32_t host = 1, container = 2;
+
+  void SetUp() override {
+    start_ring({.count = 1, .own_hosts = true, .spare_hosts = 2});
+    if (HasFatalFailure() || IsSkipped())
+      return;
+    const auto folder = (launch_of(host).folder.parent_path() / "sockets").string();
+    auto launch = launch_of(host);
+    launch.host = "0.0.0.0";
+    launch.seeds = {nodes_.front().address()};
+    launch.flags.insert(launch.flags.end(),
+                        {"--net-advertise", net_lab::address(host), "--net-socket-folder", folder});
+    auto started = cli::node_process::start(launch);
+    ASSERT_TRUE(started) << started.error().message;
+    nodes_.push_back(std::move(*started));
+    ::setenv("PEERCACHE_NET_SOCKET_FOLDER", folder.c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("PEERCACHE_NET_SOCKET_FOLDER");
+    survival_ring::TearDown();
+  }
+};
+
+TEST_F(bridged, a_client_that_was_given_its_containers_address_reaches_its_hosts_node) {
+  ASSERT_TRUE(within(milliseconds(20'000), [&] { return sees(0, 2); }));
+  auto scope = at(container);
+  std::uint32_t first = 0;
+  for (const auto& given : {net_lab::address(container), net_lab::address(host)}) {
+    const auto client = client_at(given, 31998);
+    ASSERT_NE(client, nullptr) << given;
+    put(*client, first += 1000, pages);
+    EXPECT_TRUE(all_readable(*client, first, pages)) << given;
+  }
 }
 
 } // namespace

@@ -1,0 +1,51 @@
+#include "client/own_address.hpp"
+
+#include "common/loopback.hpp"
+#include "net/socket.hpp"
+
+#include <utility>
+
+namespace peercache::client {
+
+own_address::own_address(std::string given)
+    : given_(net::is_numeric(given) && !is_loopback(given) ? std::move(given) : std::string()) {}
+
+std::string own_address::host(const discovery::member& node) const {
+  const bool other = advertised_ && node.inc == node_.inc;
+  return given_.empty() || other ? node.host : given_;
+}
+
+discovery::member own_address::to_dial(const discovery::member& node) {
+  std::lock_guard guard{lock_};
+  if (node.inc != node_.inc)
+    advertised_ = false;
+  node_ = node;
+  stood_ = tried_other_ = false;
+  auto reached = node;
+  reached.host = host(node);
+  return reached;
+}
+
+std::optional<discovery::member> own_address::heard(const incarnation& member, bool stands) {
+  std::lock_guard guard{lock_};
+  if (member != node_.inc)
+    return std::nullopt;
+  if (stands) {
+    stood_ = true;
+    return std::nullopt;
+  }
+  if (stood_ || tried_other_ || given_.empty() || given_ == node_.host)
+    return std::nullopt;
+  tried_other_ = true;
+  advertised_ = !advertised_;
+  auto reached = node_;
+  reached.host = host(node_);
+  return reached;
+}
+
+std::string own_address::host_of(const discovery::member& node) const {
+  std::lock_guard guard{lock_};
+  return host(node);
+}
+
+} // namespace peercache::client

@@ -1,0 +1,71 @@
+#include "client/own_address.hpp"
+
+#include <gtest/gtest.h>
+
+namespace peercache::client::own_address_test {
+namespace {
+
+const std::string given = "172.17.0.5";
+const std::string advertised = "10.0.0.7";
+
+discovery::member node_of(std::uint64_t number) {
+  discovery::member node;
+  node.inc = {number, 1};
+  node.host = advertised;
+  return node;
+}
+
+TEST(own_address, the_address_that_was_given_is_tried_first_and_kept_while_it_answers) {
+  own_address address(given);
+  EXPECT_EQ(address.to_dial(node_of(1)).host, given);
+  EXPECT_FALSE(address.heard(node_of(1).inc, true));
+  EXPECT_EQ(address.host_of(node_of(1)), given);
+  EXPECT_FALSE(address.heard(node_of(1).inc, false)) << "a connection that stood has ended";
+  EXPECT_EQ(address.to_dial(node_of(1)).host, given);
+}
+
+TEST(own_address, where_nobody_answers_at_it_the_one_that_the_node_advertises_is_tried_at_once) {
+  own_address address(given);
+  address.to_dial(node_of(1));
+  const auto other = address.heard(node_of(1).inc, false);
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->host, advertised);
+  EXPECT_EQ(other->inc, node_of(1).inc);
+  EXPECT_FALSE(address.heard(node_of(1).inc, true));
+  EXPECT_EQ(address.host_of(node_of(1)), advertised);
+  EXPECT_EQ(address.to_dial(node_of(1)).host, advertised) << "after a loss of the connection";
+}
+
+TEST(own_address, an_attempt_tries_each_address_once) {
+  own_address address(given);
+  address.to_dial(node_of(1));
+  EXPECT_TRUE(address.heard(node_of(1).inc, false));
+  EXPECT_FALSE(address.heard(node_of(1).inc, false)) << "the caller is told that none answers";
+  EXPECT_EQ(address.to_dial(node_of(1)).host, advertised);
+  const auto other = address.heard(node_of(1).inc, false);
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->host, given);
+}
+
+TEST(own_address, of_the_next_node_the_address_that_was_given_is_tried_first_again) {
+  own_address address(given);
+  address.to_dial(node_of(1));
+  EXPECT_TRUE(address.heard(node_of(1).inc, false));
+  EXPECT_EQ(address.to_dial(node_of(2)).host, given);
+  EXPECT_FALSE(address.heard(node_of(1).inc, false)) << "news of a node that is gone";
+}
+
+TEST(own_address, other_members_and_loopback_addresses_change_nothing) {
+  own_address address(given);
+  address.to_dial(node_of(1));
+  EXPECT_FALSE(address.heard(node_of(3).inc, false));
+  EXPECT_EQ(address.host_of(node_of(1)), given);
+  for (const auto* host : {"127.0.0.1", "::1", "localhost", "host-17", "10.0.0.7"}) {
+    own_address plain(host);
+    EXPECT_EQ(plain.to_dial(node_of(1)).host, advertised) << host;
+    EXPECT_FALSE(plain.heard(node_of(1).inc, false)) << host;
+  }
+}
+
+} // namespace
+} // namespace peercache::client::own_address_test

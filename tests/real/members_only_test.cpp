@@ -212,6 +212,77 @@ TEST_F(members_only, each_port_takes_its_members_and_no_stranger) {
   EXPECT_EQ(lines_with("HTTP: refused 127.0.0.1"), 1u) << log();
 }
 
+/// The bytes with which a client begins a handshake of TLS.
+std::string hello_of_tls() {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  const net::unique_fd near(ends[0]), far(ends[1]);
+  net::tls_stranger(near.get(), nullptr).shake_hands();
+  char bytes[4096];
+  const auto got = ::recv(far.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+  return {bytes, static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+}
+
+/// A connection to a port, whose peer sends a part of a handshake of TLS and then no more.
+struct stalled {
+  const asked_port* at;
+  std::string words; ///< What the peer sends; the peer never goes on afterwards.
+  bool drips;        ///< Whether the peer sends a byte at a time.
+  net::unique_fd socket{};
+  clock::time_point begin{};
+  std::size_t sent = 0, heard = 0;
+  bool over = false; ///< Whether the port has ended the connection, after `took`.
+  clock::duration took{};
+
+  void move_on() {
+    if (over)
+      return;
+    took = clock::now() - begin;
+    const auto count = drips ? std::min<std::size_t>(1, words.size() - sent) : words.size() - sent;
+    const auto gone = ::send(socket.get(), words.data() + sent, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent += static_cast<std::size_t>(std::max<ssize_t>(gone, 0));
+    char bytes[4096];
+    const auto got = ::recv(socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    heard += static_cast<std::size_t>(std::max<ssize_t>(got, 0));
+    over = got == 0 || (got < 0 && errno != EAGAIN && errno != ENOTCONN);
+  }
+};
+
+TEST_F(members_only, a_handshake_that_stalls_is_ended_within_the_limit_at_each_port) {
+  const auto hello = hello_of_tls();
+  ASSERT_GT(hello.size(), 200u);
+  std::vector<stalled> all;
+  for (const auto& at : ports) {
+    all.push_back({&at, "", false});
+    all.push_back({&at, hello.substr(0, hello.size() / 2), false});
+    all.push_back({&at, hello.substr(0, hello.size() - 1), true});
+    all.push_back({&at, hello, false}); // The node's answer is not answered.
+  }
+  for (auto& each : all) {
+    auto socket = net::start_connect("127.0.0.1", each.at->port, {});
+    ASSERT_TRUE(socket);
+    each.socket = std::move(*socket);
+    each.begin = clock::now();
+  }
+  const auto all_over = [&all] {
+    for (auto& each : all)
+      each.move_on();
+    return std::all_of(all.begin(), all.end(), [](const auto& each) { return each.over; });
+  };
+  within(3 * refused_within, all_over);
+  for (const auto& each : all) {
+    SCOPED_TRACE(each.at->name + " port, " + std::to_string(each.sent) + " bytes" +
+                 (each.drips ? " one by one" : ""));
+    EXPECT_TRUE(each.over);
+    EXPECT_LT(each.took, refused_within + milliseconds(1000))
+        << "clocks are looked at now and then";
+    EXPECT_EQ(each.heard != 0, each.words.size() == hello.size());
+  }
+  const auto operating = ca.issue(net::tls_role::operating, "anna");
+  for (const auto& at : ports)
+    EXPECT_TRUE(is_let_in(ask(at, &operating))) << at.name;
+}
+
 TEST_F(members_only, what_a_member_has_said_is_worth_nothing_when_it_is_said_again) {
   const auto operating = ca.issue(net::tls_role::operating, "anna");
   for (const auto& at : ports) {

@@ -12,7 +12,7 @@ enum class guard : std::uint8_t {
   incarnation,  ///< The record's incarnation equals that of the connection or of the mapped pool.
   checksum,     ///< The bytes that arrived have the record's checksum.
   key,          ///< The slot's key equals the requested one.
-  pin,          ///< A slot is not reused while its bytes are being sent.
+  pin,          ///< A slot is not reused, nor memory unmapped, while its bytes are being sent.
   session_lock, ///< A silent client's reserved slots are kept until its process is dead.
   fence,        ///< The slot's entry is READ after the last byte of the payload has arrived.
   view,         ///< An older view of the cluster changes nothing.

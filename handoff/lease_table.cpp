@@ -82,9 +82,4 @@ bool lease_table::stands(const lease& asked) const noexcept {
          entries_[asked.slot.value].generation.load(memory_order_relaxed) == asked.gen.value;
 }
 
-bool lease_table::pinned(const lease& asked) const noexcept {
-  return asked.slot.value < entries_.size() &&
-         entries_[asked.slot.value].pins.load(memory_order_seq_cst) != 0;
-}
-
 } // namespace peercache::handoff

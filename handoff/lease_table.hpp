@@ -46,13 +46,11 @@ public:
   std::optional<lease> take(std::uint64_t room);
 
   /// Ends the lease. After `revoke` has returned, whoever looks at the entry finds the lease ended;
-  /// a server that pinned the entry before (`pinned`) may still be sending. Does nothing for a
-  /// lease that has ended already, even if its entry is leased again.
+  /// servers may still be sending what it covers. Does nothing for a lease that has ended already,
+  /// even if its entry is leased again.
   void revoke(const lease& ended) noexcept;
 
   bool stands(const lease& asked) const noexcept;
-  /// Whether a server of this process is sending memory under the entry's present or last lease.
-  bool pinned(const lease& asked) const noexcept;
   std::size_t taken() const noexcept { return entries_.size() - free_.size(); }
   std::size_t capacity() const noexcept { return entries_.size(); }
 

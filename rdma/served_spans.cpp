@@ -32,12 +32,17 @@ auto span_behind(const std::vector<std::span<const std::byte>>& spans,
   });
 }
 
+/// Whether a span began there.
+bool erase(std::vector<std::span<const std::byte>>& spans, const std::byte* begin) {
+  return std::erase_if(spans, [begin](const auto& one) { return one.data() == begin; }) != 0;
+}
+
 } // namespace
 
 result<void> served_spans::add(std::span<const std::byte> memory) {
   if (memory.empty())
     return {errc::invalid_argument, "there is nothing to serve: the memory is empty"};
-  const std::unique_lock hold(mutex_);
+  const auto hold = wait_until_unread();
   const auto at = span_behind(spans_, memory.data());
   if (at != spans_.end() && at->data() < memory.data() + memory.size())
     return {errc::refused, "this memory, or a part of it, is served already"};
@@ -48,8 +53,56 @@ result<void> served_spans::add(std::span<const std::byte> memory) {
 }
 
 bool served_spans::remove(const std::byte* begin) {
-  const std::unique_lock hold(mutex_);
-  return std::erase_if(spans_, [begin](const auto& one) { return one.data() == begin; }) != 0;
+  const auto hold = wait_until_unread();
+  return erase(spans_, begin);
+}
+
+bool served_spans::remove_unless_read(const std::byte* begin) {
+  const std::lock_guard hold(mutex_);
+  if (is_read())
+    return false;
+  erase(spans_, begin);
+  return true;
+}
+
+/// Whether a server may be reading a span. @pre the mutex is held
+bool served_spans::is_read() const noexcept {
+  // Tests switch this guard off: then a span is removed while a server is reading it.
+  return readings_ != 0 && guard_on(guard::pin);
+}
+
+/// Waits until no server reads a span. Returns a lock of the mutex, which keeps all of them from
+/// beginning.
+std::unique_lock<std::mutex> served_spans::wait_until_unread() {
+  std::unique_lock hold(mutex_);
+  ++changes_waiting_;
+  changed_.wait(hold, [this] { return !is_read(); });
+  if (--changes_waiting_ == 0)
+    changed_.notify_all();
+  return hold;
+}
+
+served_spans::reading served_spans::read() const {
+  std::unique_lock hold(mutex_);
+  changed_.wait(hold, [this] { return changes_waiting_ == 0; });
+  ++readings_;
+  return reading(*this);
+}
+
+served_spans::reading& served_spans::reading::operator=(reading&& from) noexcept {
+  if (this != &from) {
+    end();
+    of_ = std::exchange(from.of_, nullptr);
+  }
+  return *this;
+}
+
+void served_spans::reading::end() noexcept {
+  if (of_ == nullptr)
+    return;
+  const std::lock_guard hold(of_->mutex_);
+  if (--of_->readings_ == 0 && of_->changes_waiting_ != 0)
+    of_->changed_.notify_all();
 }
 
 page_status served_spans::judge(slot_id lease, generation gen, const page_key& key) const noexcept {

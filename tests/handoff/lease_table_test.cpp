@@ -82,16 +82,6 @@ TEST(lease_table, begins_and_ends_without_a_lease) {
   EXPECT_EQ(generation_of(entries[0]), 11u);
 }
 
-TEST(lease_table, says_that_somebody_sends) {
-  slot_entry entries[1] = {};
-  lease_table table(entries, me);
-  const auto taken = table.take(1);
-  EXPECT_FALSE(table.pinned(*taken));
-  entries[0].pins = 1;
-  table.revoke(*taken);
-  EXPECT_TRUE(table.pinned(*taken));
-}
-
 /// Compares a lease_table with a model that remembers all leases: the generation of an entry must
 /// only grow, and only a lease that still stands may have its entry's generation.
 TEST(lease_table, agrees_with_a_model) {

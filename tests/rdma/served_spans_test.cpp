@@ -8,6 +8,7 @@
 #include <atomic>
 #include <optional>
 #include <thread>
+#include <utility>
 
 namespace peercache::rdma::served_spans_test {
 namespace {
@@ -90,6 +91,53 @@ TEST_F(served_spans_test, a_removal_waits_until_nobody_reads) {
   reading.reset();
   owner.join();
   EXPECT_FALSE(overlapped);
+}
+
+TEST_F(served_spans_test, what_is_read_is_not_removed) {
+  ASSERT_TRUE(spans.add(std::span(memory).subspan(0, 1000)));
+  auto reading = spans.read();
+  EXPECT_FALSE(spans.remove_unless_read(memory.data()));
+  EXPECT_FALSE(spans.remove_unless_read(memory.data() + 1)) << "which span is read is not known";
+  EXPECT_TRUE(reading.covers(memory_rows::one_piece(at(0), 1000)));
+  reading = spans.read();
+  EXPECT_FALSE(spans.remove_unless_read(memory.data())) << "one of two has ended";
+  reading = {};
+  EXPECT_TRUE(spans.remove_unless_read(memory.data() + 1)) << "no span begins there";
+  EXPECT_TRUE(spans.read().covers(memory_rows::one_piece(at(0), 1000)));
+  EXPECT_TRUE(spans.remove_unless_read(memory.data()));
+  EXPECT_FALSE(spans.read().covers(memory_rows::one_piece(at(0), 1)));
+}
+
+TEST_F(served_spans_test, nobody_begins_to_read_while_a_removal_waits) {
+  ASSERT_TRUE(spans.add(memory));
+  constexpr std::uint32_t begun_max = 100'000'000;
+  std::atomic<std::uint32_t> begun{0};
+  std::optional<served_spans::reading> reading(spans.read());
+  std::thread owner([&] { EXPECT_TRUE(spans.remove(memory.data())); });
+  std::thread other([&] {
+    while (begun < begun_max && spans.read().covers(memory_rows::one_piece(at(0), 4000)))
+      ++begun;
+  });
+  for (std::uint32_t yields = 0, before = 0; yields < 20'000 && begun < begun_max; ++yields) {
+    std::this_thread::yield();
+    if (std::exchange(before, begun.load()) != begun)
+      yields = 0;
+  }
+  reading.reset();
+  owner.join();
+  other.join();
+  EXPECT_LT(begun, begun_max);
+}
+
+TEST_F(served_spans_test, without_the_pin_guard_memory_is_removed_while_it_is_read) {
+  ASSERT_TRUE(spans.add(std::span(memory).subspan(0, 1000)));
+  ASSERT_TRUE(spans.add(std::span(memory).subspan(1000, 1000)));
+  const auto reading = spans.read();
+  EXPECT_FALSE(spans.remove_unless_read(memory.data()));
+  const guard_switched_off off(guard::pin);
+  EXPECT_TRUE(spans.remove_unless_read(memory.data()));
+  EXPECT_TRUE(spans.remove(memory.data() + 1000));
+  EXPECT_FALSE(reading.covers(memory_rows::one_piece(at(0), 1)));
 }
 
 } // namespace

@@ -7,6 +7,13 @@
 /// The data plane of `handoff_world`: reads move a piece at a time. A cancelled read goes on until
 /// its channel is destroyed, and is reported only then.
 namespace peercache::handoff::test {
+namespace {
+
+bool covers(const rdma::served_spans::reading& spans, const source_rows& rows) {
+  return spans.covers({rows.address, rows.stride_bytes, rows.rows, rows.row_bytes});
+}
+
+} // namespace
 
 void handoff_world::step_reads(decode_rank& by) {
   for (std::size_t i = 0; i < by.reads.size();) {
@@ -14,7 +21,7 @@ void handoff_world::step_reads(decode_rank& by) {
     if (at.came == progress::going_on && chance(2))
       at.came = step_read(by, at);
     if (at.came != progress::going_on)
-      unpin(at);
+      at.sending.reset();
     if (at.came == progress::going_on || by.frozen) {
       ++i;
       continue;
@@ -47,15 +54,14 @@ handoff_world::progress handoff_world::step_read(decode_rank& by, read& at) {
     return fetch_piece(at);
   if (!at.stands)
     judge(at, from);
-  unpin(at);
   return progress::going_on;
 }
 
 /// Makes the checks that come before the first byte. Where a server sends the bytes, it looks
-/// whether the lease stands. A one-sided reader should READ the lease's entry last; with the guard
-/// `fence` off it reads and judges the entry here, too early.
+/// whether the memory is served and the lease stands. A one-sided reader should READ the lease's
+/// entry last; with the guard `fence` off it reads and judges the entry here, too early.
 handoff_world::progress handoff_world::begin_read(read& at) {
-  auto& from = *prefill_[at.source];
+  const auto& from = *prefill_[at.source];
   at.begun = true;
   if (one_sided_) {
     if (!guard_on(guard::fence))
@@ -63,24 +69,29 @@ handoff_world::progress handoff_world::begin_read(read& at) {
     return progress::going_on;
   }
   judge(at, from);
-  if (mapping_ == mapping::unmapped || !*at.stands)
+  const auto& pieces = at.order.pieces;
+  if (!*at.stands || !std::all_of(pieces.begin(), pieces.end(), [&](const auto& each) {
+        return covers(from.spans.read(), each.source);
+      }))
     return progress::failed;
   if (guard_on(guard::fence))
     at.stands.reset();
-  if (guard_on(guard::pin)) {
-    from.entries[at.order.under.slot.value].pins.fetch_add(1);
-    at.pinned = true;
-  }
   return progress::going_on;
 }
 
+/// Moves one piece out of prefill's memory. A server takes a step to begin and one to send, between
+/// which anything may happen; it holds the spans meanwhile.
 handoff_world::progress handoff_world::fetch_piece(read& at) {
+  const auto& rows = at.order.pieces[at.fetched.size()].source;
+  if (!one_sided_ && !at.sending) {
+    at.sending.emplace(prefill_[at.source]->spans.read());
+    return covers(*at.sending, rows) ? progress::going_on : progress::failed;
+  }
   if (mapping_ == mapping::unmapped) {
     if (!one_sided_)
       wrong("a server reads memory that is unmapped");
     return progress::failed;
   }
-  const auto& rows = at.order.pieces[at.fetched.size()].source;
   std::vector<std::uint64_t> words;
   words.reserve(std::size_t{rows.rows} * rows.row_bytes / sizeof(std::uint64_t));
   for (std::uint32_t row = 0; row < rows.rows; ++row) {
@@ -89,6 +100,7 @@ handoff_world::progress handoff_world::fetch_piece(read& at) {
     words.insert(words.end(), read.begin(), read.end());
   }
   at.fetched.push_back(std::move(words));
+  at.sending.reset();
   return progress::going_on;
 }
 
@@ -112,14 +124,6 @@ void handoff_world::write_piece(decode_rank& by, read& at) {
     }
   }
   ++at.written;
-}
-
-void handoff_world::unpin(read& at) {
-  if (!at.pinned)
-    return;
-  at.pinned = false;
-  if (prefill_[at.source]->process == at.source_process)
-    prefill_[at.source]->entries[at.order.under.slot.value].pins.fetch_sub(1);
 }
 
 } // namespace peercache::handoff::test

@@ -1,5 +1,8 @@
 #include "tests/scenario/handoff/handoff_world.hpp"
 
+#include "common/assert.hpp"
+#include "handoff/distinct_memory.hpp"
+
 #include <algorithm>
 
 namespace peercache::handoff::test {
@@ -22,7 +25,21 @@ receiver_rooms::options small_reads() {
 
 handoff_world::prefill_rank::prefill_rank(const small_model& model, std::uint32_t rank,
                                           incarnation named)
-    : process(named), memory(model, rank, true), leases(entries, named), rooms(leases, {}) {}
+    : process(named), memory(model, rank, true), leases(entries, named), rooms(leases, {}) {
+  serve_memory();
+}
+
+void handoff_world::prefill_rank::serve_memory() {
+  for (const auto& each : distinct_memory(memory.layout()))
+    PEERCACHE_ASSERT(spans.add(each));
+}
+
+bool handoff_world::prefill_rank::stop_serving() {
+  bool all = true;
+  for (const auto& each : distinct_memory(memory.layout()))
+    all &= spans.remove_unless_read(each.data());
+  return all;
+}
 
 handoff_world::decode_rank::decode_rank(const small_model& model, std::uint32_t rank,
                                         incarnation named)
@@ -157,6 +174,9 @@ void handoff_world::kill_prefill() {
     each.prefill_has_it = false;
     each.to_prefill.clear();
   }
+  for (auto& by : decode_)
+    for (auto& each : by->reads)
+      each.sending.reset();
   for (std::uint32_t rank = 0; rank < prefill_.size(); ++rank)
     prefill_[rank] = std::make_unique<prefill_rank>(model_, rank, next_process());
   prefill_pages_ = {};
@@ -171,11 +191,8 @@ void handoff_world::kill_decode() {
     each.decode_has_it = false;
     each.to_decode.clear();
   }
-  for (std::uint32_t rank = 0; rank < decode_.size(); ++rank) {
-    for (auto& each : decode_[rank]->reads)
-      unpin(each);
+  for (std::uint32_t rank = 0; rank < decode_.size(); ++rank)
     decode_[rank] = std::make_unique<decode_rank>(model_, rank, next_process());
-  }
   decode_pages_ = {};
   for (auto& at : requests_)
     at.decode.at = phase::over;
@@ -213,15 +230,18 @@ void handoff_world::give_memory_back() {
 }
 
 void handoff_world::unmap_when_unused() {
-  if (mapping_ == mapping::unmapped && chance(10))
+  if (mapping_ == mapping::unmapped && chance(10)) {
+    for (auto& each : prefill_)
+      each->serve_memory();
     mapping_ = mapping::mapped;
+  }
   if (mapping_ != mapping::unmapping)
     return;
-  for (const auto& each : prefill_)
-    for (std::uint32_t slot = 0; slot < each->entries.size(); ++slot)
-      if (each->leases.pinned({{slot}, {}, {}}))
-        return;
-  mapping_ = mapping::unmapped;
+  bool all = true;
+  for (auto& each : prefill_)
+    all &= each->stop_serving();
+  if (all)
+    mapping_ = mapping::unmapped;
 }
 
 // -- methods that end a run
@@ -249,9 +269,8 @@ void handoff_world::check_rest() {
   for (const auto& each : prefill_) {
     if (each->leases.taken() != 0 || each->rooms.rooms() != 0 || each->rooms.held_joins() != 0)
       wrong("prefill has a lease, a room or a join left");
-    for (const auto& entry : each->entries)
-      if (entry.pins.load() != 0)
-        wrong("an entry is pinned for ever");
+    if (!each->stop_serving())
+      wrong("a server reads prefill's memory for ever");
   }
   for (std::uint32_t page = 0; page < rank_memory::page_count; ++page)
     if (prefill_pages_.of(page) != page_owners::nobody ||

@@ -22,16 +22,14 @@ namespace peercache::handoff::test {
 /// seed.
 ///
 /// - Real: `sender_rooms`, `receiver_rooms`, the messages' codec, `lease_table`, `transfer_plan`,
-///   and `served_spans`, which judges leases.
+///   and `served_spans`, which judges leases and keeps memory that a server is reading.
 /// - Memory that an engine gives back is overwritten at once, as by a new owner.
 /// - Faults: aborts on either side at any step, engines that are killed, ranks that are frozen,
 ///   connections that are cut, reads that fail, memory that is unmapped.
 /// - Room numbers are used again: after a success at decode at once, else when neither engine still
 ///   has a room of that number. Messages about an earlier room of a number may still be under way.
 ///
-/// The guards (common/guards.hpp) that are off in the test's process are off here, too. With the
-/// guard `pin`, a server that sends rows pins their lease's entry, and prefill's memory is unmapped
-/// only when no entry is pinned.
+/// The guards (common/guards.hpp) that are off in the test's process are off here, too.
 class handoff_world {
 public:
   explicit handoff_world(std::uint64_t seed);
@@ -65,12 +63,19 @@ private:
     /// For each piece that has left the source: its words.
     std::vector<std::vector<std::uint64_t>> fetched;
     std::size_t written = 0; ///< Pieces that have arrived at the decode rank.
-    bool begun = false, pinned = false, cancelled = false;
+    bool begun = false, cancelled = false;
+    /// The hold of the server that is sending a piece.
+    std::optional<rdma::served_spans::reading> sending;
     std::optional<bool> stands; ///< Whether the lease stands; empty until the lease was judged.
     progress came = progress::going_on;
   };
   struct prefill_rank {
     prefill_rank(const small_model& model, std::uint32_t rank, incarnation process);
+    void serve_memory();
+    /// Takes the memory out of service, but for buffers that a server is reading; whether all of it
+    /// is out of service.
+    bool stop_serving();
+
     incarnation process;
     rank_memory memory;
     std::array<slot_entry, 8> entries{};
@@ -179,7 +184,6 @@ private:
   progress fetch_piece(read& at);
   void judge(read& at, const prefill_rank& from);
   void write_piece(decode_rank& by, read& at);
-  void unpin(read& at);
 
   void wrong(const std::string& what) {
     if (wrong_.empty())

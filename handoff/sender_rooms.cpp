@@ -71,6 +71,12 @@ result<send_id> sender_rooms::open(room_id number, std::optional<std::uint32_t> 
       if (held.done)
         finished(held.peer, done{number, held.said.id});
     }
+  if (const auto ended = given_up_.find(number); ended != given_up_.end()) {
+    made.known.insert(ended->second.receivers.begin(), ended->second.receivers.end());
+    if (!made.has_ended())
+      fail(made, ended->second.why.kind, ended->second.why.reason);
+    forget_given_up(number);
+  }
   return id;
 }
 

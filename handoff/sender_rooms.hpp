@@ -58,8 +58,10 @@ struct send_id {
 ///   room; it is held for the next `open`.
 /// - A dummy sends `done` without an offer, so that a room succeeds only with the joins of its own
 ///   turn.
-/// - A held join is forgotten when its receiver aborts it, and when its receiver is done while the
-///   room has failed here.
+/// - A held join is forgotten when its receiver is done while the room has failed here, when its
+///   receiver aborts it, and when its connection ends. After the last two the next room of the
+///   number fails as soon as it is opened, since nobody would tell it of that end; unless the
+///   receiver has joined with a newer id meanwhile.
 /// - A join that comes before its room is held as well. A join of a room that has failed, from a
 ///   process that had no part in it, is answered with an abort, also after the room was cleared.
 /// - An abort that comes before its join, over another connection, is remembered: the join is
@@ -80,6 +82,9 @@ public:
     std::size_t failed_rooms_kept = 4096;
     /// Limit of remembered aborts whose join has not come; the oldest is forgotten first.
     std::size_t early_aborts_kept = 4096;
+    /// Limit of the numbers that are remembered because a held join has ended before the room was
+    /// opened; the oldest is forgotten first.
+    std::size_t given_up_kept = 4096;
   };
   using outgoing = handoff::outgoing;
 
@@ -136,7 +141,7 @@ public:
   void finished(peer_id peer, const done& said);
   void aborted(peer_id peer, const handoff::abort& said);
   /// The connection has ended: joins that came over it are forgotten, and rooms that were joined
-  /// over it fail.
+  /// over it fail, now or when they are opened.
   void lost(peer_id peer);
 
   /// Returns the messages to send that were queued since the last call, in order.
@@ -182,6 +187,12 @@ private:
     bool done = false;
   };
 
+  /// Why the next room of a number fails at once, and the receivers whose held joins have ended.
+  struct given_up_room {
+    participants receivers;
+    room_failure why;
+  };
+
   room* find(send_id id) noexcept;
   const room* find(send_id id) const noexcept;
   room* newest(room_id number) noexcept;
@@ -199,6 +210,8 @@ private:
   void hold(peer_id peer, const join& said);
   held_join* find_held(const incarnation& process, room_id number, join_id id) noexcept;
   void forget_held(room_id number, const incarnation& process) noexcept;
+  void give_up(room_id number, const incarnation& process, room_failure why);
+  void forget_given_up(room_id number);
   void remember_failed(const room& at);
   void remember_abort(const incarnation& process, join_id id);
 
@@ -218,6 +231,9 @@ private:
   std::map<room_id, failed_room> failed_;
   /// Numbers of the rooms in `failed_`, the oldest first.
   std::deque<room_id> failed_order_;
+  std::map<room_id, given_up_room> given_up_;
+  /// Numbers of the rooms in `given_up_`, the oldest first.
+  std::deque<room_id> given_up_order_;
   std::set<std::pair<incarnation, join_id>> early_aborts_;
   std::deque<std::pair<incarnation, join_id>> early_aborts_order_;
   std::vector<outgoing> outgoing_;

@@ -120,7 +120,7 @@ void sender_rooms::finished(peer_id peer, const done& said) {
 void sender_rooms::aborted(peer_id peer, const handoff::abort& said) {
   const auto process = processes_.at(peer);
   if (find_held(process, said.room, said.id) != nullptr)
-    return forget_held(said.room, process);
+    return give_up(said.room, process, {"decode has aborted: " + said.reason, kind_of(said)});
   auto* at = newest(said.room);
   const auto failed = failed_.find(said.room);
   const auto* known = at != nullptr             ? &at->known
@@ -139,7 +139,8 @@ void sender_rooms::lost(peer_id peer) {
     const auto of_peer = std::find_if(
         joins.begin(), joins.end(), [peer](const auto& each) { return each.second.peer == peer; });
     if (of_peer != joins.end())
-      forget_held(number, incarnation(of_peer->first));
+      give_up(room_id(number), incarnation(of_peer->first),
+              {"the connection to decode has ended", failure_kind::peer_lost});
   }
   for (auto& [id, at] : rooms_)
     if (!at.has_ended() &&
@@ -158,6 +159,9 @@ void sender_rooms::refuse(peer_id peer, const join& said, std::string reason, bo
 void sender_rooms::hold(peer_id peer, const join& said) {
   const auto process = processes_.at(peer);
   forget_held(said.room, process); // A newer turn of the same receiver replaces the older join.
+  if (const auto older = given_up_.find(said.room);
+      older != given_up_.end() && older->second.receivers.contains(process))
+    forget_given_up(said.room);
   const auto count = held_of_.find(process);
   const auto of_process = count == held_of_.end() ? 0 : count->second;
   if (of_process >= options_.held_joins_max || held_joins_ >= options_.held_joins_total_max)
@@ -185,6 +189,27 @@ void sender_rooms::forget_held(room_id number, const incarnation& process) noexc
   --held_joins_;
   if (const auto count = held_of_.find(process); --count->second == 0)
     held_of_.erase(count);
+}
+
+/// Forgets a held join whose receiver has ended its turn, and lets the next room of the number
+/// fail.
+void sender_rooms::give_up(room_id number, const incarnation& process, room_failure why) {
+  const auto id = held_.at(number).at(process).said.id;
+  forget_held(number, process);
+  const auto [at, fresh] = given_up_.try_emplace(number);
+  if (fresh) {
+    at->second.why = std::move(why);
+    given_up_order_.push_back(number);
+  }
+  if (at->second.receivers.size() < limits::ranks_max)
+    at->second.receivers[process] = id;
+  if (given_up_.size() > options_.given_up_kept)
+    forget_given_up(given_up_order_.front());
+}
+
+void sender_rooms::forget_given_up(room_id number) {
+  if (given_up_.erase(number) != 0)
+    std::erase(given_up_order_, number);
 }
 
 void sender_rooms::remember_failed(const room& at) {

@@ -342,12 +342,14 @@ TEST_F(sender, a_held_join_that_is_given_up_joins_nothing) {
   rooms_.joined(alice, join_of(1));
   rooms_.aborted(alice, {room, {7}, "another turn"});
   EXPECT_EQ(rooms_.held_joins(), 1u);
-  rooms_.aborted(alice, {room, {1}, ""});
+  rooms_.aborted(alice, {room, {1}, "no pages"});
   rooms_.joined(bob, join_of(5));
   rooms_.lost(bob);
   EXPECT_EQ(rooms_.held_joins(), 0u);
   open(1);
-  EXPECT_EQ(rooms_.poll(id_), bootstrapping);
+  EXPECT_EQ(reason(), "decode has aborted: no pages") << "nobody would ever end this room";
+  EXPECT_EQ(leases_.taken(), 0u);
+  EXPECT_THAT(rooms_.take_messages(), IsEmpty());
 }
 
 TEST_F(sender, a_newer_turn_takes_the_place_of_a_held_join) {

@@ -20,7 +20,8 @@ class sender_turns : public testing::Test {
 protected:
   slot_entry entries_[4] = {};
   lease_table leases_{entries_, {7, 8}};
-  sender_rooms rooms_{leases_, {.failed_rooms_kept = 2, .early_aborts_kept = 2}};
+  sender_rooms rooms_{leases_,
+                      {.failed_rooms_kept = 2, .early_aborts_kept = 2, .given_up_kept = 2}};
 
   sender_turns() {
     rooms_.connected(alice, alice_process);
@@ -298,6 +299,55 @@ TEST_F(sender_turns, a_receiver_joins_over_a_connection_that_follows_another) {
   const auto said = rooms_.take_messages();
   ASSERT_THAT(said, SizeIs(1));
   EXPECT_EQ(said[0].to, alice_again);
+}
+
+TEST_F(sender_turns, a_room_whose_held_join_ended_fails_when_it_is_opened) {
+  rooms_.joined(alice, join_of(1));
+  rooms_.joined(bob, join_of(1));
+  rooms_.lost(alice);
+  EXPECT_EQ(rooms_.held_joins(), 1u) << "nobody knows which turn of alice's is bob's";
+  const auto first = open(2);
+  EXPECT_EQ(reason(first), "the connection to decode has ended");
+  EXPECT_EQ(rooms_.failure(first)->kind, failure_kind::peer_lost);
+  EXPECT_EQ(take_aborts(), (std::vector<std::uint64_t>{1})) << "bob is told";
+  rooms_.connected(alice_again, alice_process);
+  rooms_.joined(alice_again, join_of(2));
+  rooms_.joined(bob, join_of(2));
+  EXPECT_EQ(rooms_.held_joins(), 2u);
+  EXPECT_EQ(rooms_.poll(open(2)), waiting_for_input) << "the next turn knows nothing of that";
+}
+
+TEST_F(sender_turns, a_receiver_that_joins_again_takes_back_that_it_gave_up) {
+  rooms_.joined(alice, join_of(1));
+  rooms_.aborted(alice, {number, {1}, "no pages"});
+  rooms_.joined(alice, join_of(2));
+  EXPECT_EQ(rooms_.poll(open()), waiting_for_input);
+}
+
+TEST_F(sender_turns, a_turn_that_ended_before_it_was_opened_does_not_touch_the_room_before) {
+  const auto first = open();
+  rooms_.joined(alice, join_of(1));
+  send_all(first);
+  take_offers();
+  rooms_.finished(alice, {number, {1}, 10, 1});
+  rooms_.joined(alice, join_of(2));
+  rooms_.aborted(alice, {number, {2}, "no pages"});
+  EXPECT_EQ(rooms_.poll(first), success);
+  rooms_.clear(first);
+  const auto second = open();
+  EXPECT_EQ(reason(second), "decode has aborted: no pages");
+  rooms_.clear(second);
+  EXPECT_EQ(rooms_.poll(open()), bootstrapping) << "it was said of one room";
+}
+
+TEST_F(sender_turns, numbers_whose_held_joins_ended_are_bounded) {
+  for (std::uint64_t each = 1; each <= 3; ++each) {
+    rooms_.joined(alice, {{each}, {each}, 0, 2});
+    rooms_.aborted(alice, {{each}, {each}, ""});
+  }
+  EXPECT_EQ(rooms_.poll(*rooms_.open({1})), bootstrapping) << "the oldest is forgotten";
+  EXPECT_EQ(rooms_.poll(*rooms_.open({2})), failed);
+  EXPECT_EQ(rooms_.poll(*rooms_.open({3})), failed);
 }
 
 } // namespace

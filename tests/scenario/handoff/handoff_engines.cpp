@@ -34,7 +34,7 @@ void handoff_world::step_decode(request& at) {
     return;
   if (mine.at == phase::waiting) {
     for (auto& each : decode_) {
-      each->serials[each->next_turn] = at.serial;
+      (*each->serials)[each->next_turn] = at.serial;
       ++each->next_turn.value;
       if (!each->rooms.open(at.number))
         wrong("decode cannot open a room");
@@ -51,6 +51,9 @@ void handoff_world::step_decode(request& at) {
   }
   const bool late = ++mine.age > age_max;
   counts_.timed_out += late ? 1 : 0;
+  const auto is_quiet = [&at](const auto& each) { return each->rooms.is_quiet(at.number); };
+  if (late && mine.told && std::all_of(decode_.begin(), decode_.end(), is_quiet))
+    wrong("decode waits for a room of which prefill has said that it is over");
   if (late || chance(aborted_one_in))
     for (auto& each : decode_)
       each->rooms.abort(at.number, late ? "timed out" : "aborted by decode");
@@ -62,6 +65,7 @@ void handoff_world::step_decode(request& at) {
 
 void handoff_world::connect_decode(request& at) {
   std::vector<std::vector<receiver_rooms::source>> sources(decode_.size());
+  std::set<peer_id> peers;
   for (std::size_t to = 0; to < decode_.size(); ++to)
     for (std::size_t from = 0; from < prefill_.size(); ++from) {
       if (!model_.are_partners(from, to))
@@ -69,6 +73,7 @@ void handoff_world::connect_decode(request& at) {
       const auto* over = known_to_decode(from, to);
       if (over == nullptr)
         return;
+      peers.insert(over->id);
       auto plan =
           transfer_plan::create(prefill_[from]->memory.layout(), decode_[to]->memory.layout());
       if (!plan)
@@ -80,6 +85,7 @@ void handoff_world::connect_decode(request& at) {
         decode_[to]->rooms.poll(at.number) != room_state::failed)
       wrong("a room cannot be connected");
   at.decode.connected = true;
+  at.decode.over = std::move(peers);
 }
 
 void handoff_world::allocate_decode(request& at) {
@@ -163,6 +169,8 @@ void handoff_world::step_prefill(request& at) {
     return leave_prefill(at);
   if (++mine.age > age_max) {
     ++counts_.timed_out;
+    if (must_have_ended(at))
+      wrong("prefill waits for a room of which decode has said that it is over");
     return end_prefill(at, "timed out");
   }
   if (chance(aborted_one_in))

@@ -118,7 +118,7 @@ void handoff_world::write_piece(decode_rank& by, read& at) {
     const auto address = std::uint64_t{reinterpret_cast<std::uintptr_t>(part.data)};
     for (auto& word : by.memory.words_at(address, part.bytes)) {
       const auto page = by.memory.page_at(reinterpret_cast<std::uintptr_t>(&word));
-      if (decode_pages_.of(page) != by.serials.at(at.order.turn))
+      if (decode_pages_.of(page) != by.serials->at(at.order.turn))
         wrong("a page was written after it was given back");
       word = words.at(next++);
     }

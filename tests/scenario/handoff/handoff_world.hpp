@@ -12,7 +12,9 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace peercache::handoff::test {
@@ -55,6 +57,8 @@ public:
 
 private:
   enum class progress { going_on, failed, done };
+  /// For each turn (one use of a room number) of a decode process: its request's serial number.
+  using turn_serials = std::map<join_id, std::uint64_t>;
   /// One batch of reads as the data plane carries it out, over a channel that no other batch uses.
   struct read {
     read_order order;
@@ -95,8 +99,7 @@ private:
     std::map<room_id, room_state> told; ///< State that `poll` gave when `take_changes` named the
                                         ///< room last.
     std::vector<read> reads;
-    /// For each turn (one use of a room number): its request's serial number.
-    std::map<join_id, std::uint64_t> serials;
+    std::shared_ptr<turn_serials> serials = std::make_shared<turn_serials>();
     bool frozen = false;
   };
   struct connection {
@@ -104,6 +107,10 @@ private:
     std::size_t prefill = 0, decode = 0;
     incarnation source; ///< The prefill rank's process to which the connection was made.
     bool up = true;
+    /// The turns of the decode rank's process.
+    std::shared_ptr<const turn_serials> serials;
+    /// Turns whose join has come to prefill over this connection, and was not refused.
+    std::set<join_id> joined{};
     bool prefill_has_it = true,
          decode_has_it = true; ///< Whether each side still counts the connection as its own: false
                                ///< once the side has learnt that the connection has ended.
@@ -119,6 +126,8 @@ private:
     struct at_decode {
       phase at = phase::waiting;
       bool connected = false, allocated = false;
+      std::set<peer_id> over; ///< Connections to the ranks of prefill.
+      bool told = false;      ///< Whether prefill has told decode of the room's end.
       std::vector<std::uint32_t> pages;
       std::uint32_t age = 0;
     } decode;
@@ -130,6 +139,10 @@ private:
       std::uint32_t sent = 0;
       bool last = false;
       std::uint32_t age = 0;
+      /// Whether a decode rank that had joined the room has told prefill of its end.
+      bool told = false;
+      std::set<std::pair<std::size_t, std::size_t>> done{}; ///< Ranks of prefill and of decode of
+                                                            ///< each `done` that came to prefill.
     } prefill;
   };
 
@@ -169,10 +182,13 @@ private:
   std::uint32_t receivers_of(std::size_t prefill) const;
   void connect_workers();
   connection* connection_of(peer_id id);
+  request* request_of(const connection& at, join_id turn);
   const connection* known_to_decode(std::size_t prefill, std::size_t decode) const;
   void cut(connection& at);
   void step_connection(connection& at);
   void deliver_to_prefill(connection& at);
+  void hear_end(connection& at, join_id turn);
+  bool must_have_ended(const request& at) const;
   void deliver_to_decode(connection& at);
   void carry_out();
   void carry_out_decode(decode_rank& from);

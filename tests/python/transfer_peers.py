@@ -45,7 +45,7 @@ PEER = """
 import json, sys, threading
 sys.path.insert(0, sys.argv[1])
 from transfer_peers import Memory, begun, session_of
-engine = begun()
+engine = begun(protocol=sys.argv[3])
 memory = Memory(int(sys.argv[2]))
 assert engine.register_memory(memory.address, memory.size) == 0
 print(json.dumps([session_of(engine), memory.address]), flush=True)
@@ -57,9 +57,10 @@ for line in sys.stdin:
 class Peer:
     """A process with an engine, and `size` bytes of memory that it has registered."""
 
-    def __init__(self, size):
-        self.process = subprocess.Popen([sys.executable, "-c", PEER, os.path.dirname(__file__), str(size)],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, size, protocol="tcp"):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PEER, os.path.dirname(os.path.abspath(__file__)), str(size), protocol],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.session, self.address = json.loads(self.process.stdout.readline())
 
     def tell(self, expression):

@@ -5,7 +5,11 @@
 #include "common/copy_kernels.hpp"
 
 #include <array>
+#if defined(__x86_64__)
 #include <immintrin.h>
+#else
+#include <atomic>
+#endif
 
 namespace peercache {
 namespace detail {
@@ -18,10 +22,14 @@ struct kernel_list {
 
 kernel_list find_usable_kernels() noexcept {
   kernel_list list;
+#if defined(__aarch64__)
+  list.kernels[list.count++] = &neon_kernels;
+#else
   if (__builtin_cpu_supports("avx512f"))
     list.kernels[list.count++] = &avx512_kernels;
   if (__builtin_cpu_supports("avx2"))
     list.kernels[list.count++] = &avx2_kernels;
+#endif
   list.kernels[list.count++] = &generic_kernels;
   return list;
 }
@@ -62,7 +70,12 @@ void copy_part(std::span<std::byte> to, std::span<const std::byte> from,
 }
 
 void copy_fence() noexcept {
+#if defined(__x86_64__)
   _mm_sfence();
+#else
+  // Non-temporal stores of arm64 are ordered by the same barriers as all others.
+  std::atomic_thread_fence(std::memory_order_release);
+#endif
 }
 
 const char* copy_instruction_set() noexcept {

@@ -7,7 +7,7 @@
 namespace peercache {
 
 /// Copies a page, whose memory is far larger than the CPU's caches: the destination is written with
-/// streaming (non-temporal) stores. AVX-512, AVX2 or plain code is chosen once at run time.
+/// streaming (non-temporal) stores. AVX-512, AVX2, NEON or plain code is chosen once at run time.
 ///
 /// `copy_page` and `copy_page_and_checksum` end with a store fence: whoever learns of the copy by a
 /// later store sees its bytes. Ranges may have any size and alignment; cache-line-aligned ones are
@@ -32,7 +32,8 @@ void copy_part(std::span<std::byte> to, std::span<const std::byte> from,
 /// Orders all earlier streaming stores of this thread before its later stores.
 void copy_fence() noexcept;
 
-/// Name of the instruction set that `copy_page` uses on this CPU: "avx512", "avx2" or "generic".
+/// Name of the instruction set that `copy_page` uses on this CPU: "avx512", "avx2", "neon" or
+/// "generic".
 const char* copy_instruction_set() noexcept;
 
 } // namespace peercache

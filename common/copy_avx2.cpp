@@ -18,6 +18,10 @@ PEERCACHE_TARGET inline stripe load_stripe(const std::byte* from) noexcept {
   return {_mm256_loadu_si256(halves), _mm256_loadu_si256(halves + 1)};
 }
 
+PEERCACHE_TARGET inline stripe load_once(const std::byte* from) noexcept {
+  return load_stripe(from);
+}
+
 PEERCACHE_TARGET inline void stream_stripe(std::byte* to, stripe data) noexcept {
   auto* halves = reinterpret_cast<__m256i*>(to);
   _mm256_stream_si256(halves, data.low);

@@ -22,6 +22,10 @@ PEERCACHE_TARGET inline stripe load_stripe(const std::byte* from) noexcept {
   return {_mm512_loadu_si512(from)};
 }
 
+PEERCACHE_TARGET inline stripe load_once(const std::byte* from) noexcept {
+  return load_stripe(from);
+}
+
 PEERCACHE_TARGET inline void stream_stripe(std::byte* to, stripe data) noexcept {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), data.bits);
 }

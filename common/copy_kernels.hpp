@@ -45,8 +45,12 @@ struct copy_kernels {
 };
 
 extern const copy_kernels generic_kernels;
+#if defined(__aarch64__)
+extern const copy_kernels neon_kernels; ///< Kernels for arm64, of which every CPU has NEON.
+#else
 extern const copy_kernels avx2_kernels;   ///< Kernels for CPUs with AVX2.
 extern const copy_kernels avx512_kernels; ///< Kernels for CPUs with AVX512F.
+#endif
 
 /// All kernels that this CPU can run, the fastest first; never empty.
 std::span<const copy_kernels* const> usable_kernels() noexcept;

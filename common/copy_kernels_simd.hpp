@@ -1,10 +1,11 @@
 #pragma once
 
-/// The loops of copy_avx512.cpp and copy_avx2.cpp. Each of these files includes this one after it
-/// has defined
+/// The loops of copy_avx512.cpp, copy_avx2.cpp and copy_neon.cpp. Each of these files includes this
+/// one after it has defined
 ///   PEERCACHE_TARGET  the attributes of functions that may use the instruction set; they are
 ///                     inlined always, so that the accumulators stay in registers
-///   stripe            64 bytes in registers: load_stripe, stream_stripe
+///   stripe            64 bytes in registers: load_stripe, load_once (bytes that need not stay in
+///                     the CPU's caches), stream_stripe
 ///   accumulators      load_accumulators, store_accumulators, accumulate, scramble
 /// in namespace peercache::detail::<instruction set>, to which this file adds. Function attributes
 /// and not compiler flags choose the instruction set: a flag would also compile the inline
@@ -55,7 +56,8 @@ PEERCACHE_TARGET inline void run_block(accumulators& sums, const std::byte* secr
                                        const std::byte* from, std::size_t shift) noexcept {
 #pragma GCC unroll 16
   for (std::size_t i = 0; i < block_stripes; ++i) {
-    auto data = load_stripe(from + i * stripe_bytes);
+    const auto* at = from + i * stripe_bytes;
+    auto data = todo == job::copy || todo == job::copy_and_hash ? load_once(at) : load_stripe(at);
     if constexpr (todo == job::copy_shifted_and_hash)
       stream_stripe(to + i * stripe_bytes, load_stripe(from + shift + i * stripe_bytes));
     else if constexpr (todo != job::hash)
@@ -103,7 +105,7 @@ PEERCACHE_TARGET inline void copy(std::byte* to, const std::byte* from,
   run_blocks<job::copy>(unused, nullptr, to + done, from + done, 0, blocks);
   done += blocks * block_bytes;
   for (; done + stripe_bytes <= size_bytes; done += stripe_bytes)
-    stream_stripe(to + done, load_stripe(from + done));
+    stream_stripe(to + done, load_once(from + done));
   if (done != size_bytes)
     std::memcpy(to + done, from + done, size_bytes - done);
 }

@@ -6,7 +6,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#if defined(__aarch64__)
+#include <arm_acle.h>
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#else
 #include <nmmintrin.h>
+#endif
 
 namespace peercache::storage {
 namespace {
@@ -27,21 +33,45 @@ constexpr std::array<std::uint32_t, 256> crc_table = [] {
   return table;
 }();
 
-__attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(std::span<const std::byte> bytes,
-                                                             std::uint32_t before) noexcept {
-  std::uint64_t state = ~before;
+// The CPU's instructions for CRC-32C, for a word and for a byte.
+#if defined(__aarch64__)
+#define PEERCACHE_CRC_TARGET __attribute__((target("+crc")))
+PEERCACHE_CRC_TARGET std::uint32_t crc_step(std::uint32_t state, std::uint64_t word) noexcept {
+  return __crc32cd(state, word);
+}
+PEERCACHE_CRC_TARGET std::uint32_t crc_step(std::uint32_t state, std::uint8_t byte) noexcept {
+  return __crc32cb(state, byte);
+}
+bool cpu_has_crc32c() noexcept {
+  return (::getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
+}
+#else
+#define PEERCACHE_CRC_TARGET __attribute__((target("sse4.2")))
+PEERCACHE_CRC_TARGET std::uint32_t crc_step(std::uint32_t state, std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(_mm_crc32_u64(state, word));
+}
+PEERCACHE_CRC_TARGET std::uint32_t crc_step(std::uint32_t state, std::uint8_t byte) noexcept {
+  return _mm_crc32_u8(state, byte);
+}
+bool cpu_has_crc32c() noexcept {
+  return __builtin_cpu_supports("sse4.2");
+}
+#endif
+
+PEERCACHE_CRC_TARGET std::uint32_t crc32c_of_cpu(std::span<const std::byte> bytes,
+                                                 std::uint32_t before) noexcept {
+  std::uint32_t state = ~before;
   const std::byte* at = bytes.data();
   std::size_t left = bytes.size();
   for (; left >= sizeof(std::uint64_t); left -= sizeof(std::uint64_t)) {
     std::uint64_t word;
     std::memcpy(&word, at, sizeof word);
-    state = _mm_crc32_u64(state, word);
+    state = crc_step(state, word);
     at += sizeof word;
   }
-  auto narrow = static_cast<std::uint32_t>(state);
   for (; left != 0; --left)
-    narrow = _mm_crc32_u8(narrow, std::to_integer<std::uint8_t>(*at++));
-  return ~narrow;
+    state = crc_step(state, std::to_integer<std::uint8_t>(*at++));
+  return ~state;
 }
 
 std::uint32_t crc_of(std::span<const std::byte, sizeof(record_header)> raw) noexcept {
@@ -64,8 +94,7 @@ std::uint32_t detail::crc32c_portable(std::span<const std::byte> bytes,
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
-  static const auto best =
-      __builtin_cpu_supports("sse4.2") ? crc32c_sse42 : detail::crc32c_portable;
+  static const auto best = cpu_has_crc32c() ? crc32c_of_cpu : detail::crc32c_portable;
   return best(bytes, before);
 }
 

@@ -209,7 +209,7 @@ void disk_service::load(std::uint64_t request, std::string wanted_pages) {
       const auto tag = next_tag_++;
       loading_.insert({tag, {request, i, now_}});
       ++open.left;
-      tier_->read({page.key, slots_.bytes(page.slot, page.length_bytes).data(), tag,
+      tier_->read({page.key, slots_.bytes_to_fill(page.slot, page.length_bytes).data(), tag,
                    there->checksum, page.length_bytes},
                   now_);
     }

@@ -63,6 +63,8 @@ std::optional<lease> lease_table::take(std::uint64_t room) {
   const auto odd = entry.generation.load(memory_order_relaxed);
   PEERCACHE_ASSERT(odd % 2 == 1);
   const lease made{{slot}, {odd + 1}, lease_key(room, process_, ++counter_)};
+  // Orders the odd generation, which another thread may have stored, before the key's words.
+  std::atomic_thread_fence(memory_order_release);
   store_key(entry, made.key);
   __atomic_store_n(&entry.length_bytes, 0u, __ATOMIC_RELAXED);
   __atomic_store_n(&entry.checksum, std::uint64_t{0}, __ATOMIC_RELAXED);

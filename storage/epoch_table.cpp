@@ -104,6 +104,7 @@ bool epoch_table::raise_floor(epoch_number floor) {
     highest = std::max(highest, epoch);
   const change now(*block_);
   block_->floor.store(highest, std::memory_order_seq_cst);
+  std::atomic_signal_fence(std::memory_order_seq_cst); // Not later, for a node that dies here.
   for (auto& cell : block_->cells) {
     cell.space.store(0, std::memory_order_relaxed);
     cell.epoch.store(0, std::memory_order_relaxed);

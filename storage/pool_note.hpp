@@ -44,6 +44,8 @@ public:
   void write(std::string_view text) noexcept {
     PEERCACHE_ASSERT(text.size() <= bytes_max);
     block_->length.store(0xffffffff, std::memory_order_seq_cst);
+    // A node that dies has done what stands before in the program, if the compiler keeps the order.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     std::memcpy(block_->text, text.data(), text.size());
     block_->length.store(static_cast<std::uint32_t>(text.size()), std::memory_order_seq_cst);
   }

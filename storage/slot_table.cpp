@@ -44,9 +44,16 @@ void store_key(Entry& entry, const page_key& key) noexcept {
     __atomic_store_n(to + i, words[i], __ATOMIC_RELAXED);
 }
 
+/// Orders the odd generation, which another thread may have stored, before the caller's stores to
+/// what it covers. That thread's own fence orders only its own later stores.
+void fence_before_storing() noexcept {
+  std::atomic_thread_fence(memory_order_release);
+}
+
 template <class Entry>
 void store_page(Entry& entry, const page_key& key, std::uint32_t length_bytes,
                 std::uint64_t checksum) noexcept {
+  fence_before_storing();
   store_key(entry, key);
   __atomic_store_n(&entry.length_bytes, length_bytes, __ATOMIC_RELAXED);
   __atomic_store_n(&entry.checksum, checksum, __ATOMIC_RELAXED);
@@ -184,6 +191,7 @@ bool slot_table::is_complete(slot_id slot, std::uint64_t gen) const noexcept {
 void slot_table::zero(slot_id slot, std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept {
   const auto at = std::uint64_t{slot.value} * limits::granule_bytes + offset_bytes;
   PEERCACHE_ASSERT(at + size_bytes <= std::uint64_t{granules_} * limits::granule_bytes);
+  fence_before_storing();
   std::memset(pages_ + at, 0, size_bytes);
 }
 
@@ -354,6 +362,12 @@ void slot_table::count_use(slot_id slot) noexcept {
 std::span<std::byte> slot_table::bytes(slot_id slot, std::uint32_t length_bytes) const noexcept {
   PEERCACHE_ASSERT(in_range(slot, length_bytes));
   return {pages_ + std::uint64_t{slot.value} * limits::granule_bytes, length_bytes};
+}
+
+std::span<std::byte> slot_table::bytes_to_fill(slot_id slot,
+                                               std::uint32_t length_bytes) const noexcept {
+  fence_before_storing();
+  return bytes(slot, length_bytes);
 }
 
 } // namespace peercache::storage

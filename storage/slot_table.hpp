@@ -166,6 +166,11 @@ public:
   /// `pin_if` answered `hit`
   std::span<std::byte> bytes(slot_id slot, std::uint32_t length_bytes) const noexcept;
 
+  /// Bytes for a thread that is about to overwrite them: a fence stands in front, so that whoever
+  /// reads what this thread writes finds the generation of the slot's last page gone, though
+  /// another thread made it odd.
+  std::span<std::byte> bytes_to_fill(slot_id slot, std::uint32_t length_bytes) const noexcept;
+
   /// Whether a page of this length in this slot would lie within the pool.
   bool in_range(slot_id slot, std::uint32_t length_bytes) const noexcept;
 

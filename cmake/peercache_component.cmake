@@ -67,14 +67,18 @@ foreach(ring ${PEERCACHE_RINGS})
 endforeach()
 
 # peercache_sharded_tests(<name> <ring>)
-# A sanitized program takes half a second to start, most of its tests some milliseconds: each ctest test
-# of it is a quarter of its cases in one process. The output of one that fails names the case.
+# A program that is sanitized or emulated takes half a second to start, most of its tests some milliseconds: each ctest
+# test of it is a quarter of its cases in one process. The output of one that fails names the case.
 function(peercache_sharded_tests name ring)
   set(shards 4)
+  set(seconds 600)
+  if(CMAKE_CROSSCOMPILING)
+    set(seconds 1800)
+  endif()
   foreach(shard RANGE 1 ${shards})
     math(EXPR index "${shard} - 1")
-    add_test(NAME ${name}.sanitized_${shard}_of_${shards} COMMAND ${name}_tests)
-    set_tests_properties(${name}.sanitized_${shard}_of_${shards} PROPERTIES LABELS ${ring} TIMEOUT 600
+    add_test(NAME ${name}.part_${shard}_of_${shards} COMMAND ${name}_tests)
+    set_tests_properties(${name}.part_${shard}_of_${shards} PROPERTIES LABELS ${ring} TIMEOUT ${seconds}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
@@ -101,8 +105,8 @@ endfunction()
 # peercache_test(<folder> LABEL <ring> [OPTIMIZED] [FOLDERS <folders>...] [LINK <targets>...]
 #   [WITH <files>...] [UNTIMED <suites>] [ALSO <labels>...])
 # One test program of all *_test.cpp in tests/<folder> and in those folders of it that are named, and of
-# the files there that they share; each case is a ctest test, but for the sanitized ones of the rings
-# `pure` and `actor` (peercache_sharded_tests). The tests' own code is not optimized, which halves its
+# the files there that they share; each case is a ctest test, but for the emulated ones, and for the sanitized ones of
+# the rings `pure` and `actor` (peercache_sharded_tests). The tests' own code is not optimized, which halves its
 # compile time, unless they compute for long. Tests of the ring `real` are timed (peercache_timed);
 # but those of the UNTIMED suites, a filter of GoogleTest, run beside others, and apart from them
 # (tests/apart). Such a test waits for conditions, for ten seconds where it needs one, and none of its living nodes may
@@ -139,7 +143,7 @@ function(peercache_test folder)
     set(seconds 400)
   endif()
   set(properties LABELS ${arg_LABEL} TIMEOUT ${seconds})
-  if(PEERCACHE_SANITIZED AND arg_LABEL MATCHES "pure|actor")
+  if(CMAKE_CROSSCOMPILING OR (PEERCACHE_SANITIZED AND arg_LABEL MATCHES "pure|actor"))
     peercache_sharded_tests(${name} ${arg_LABEL})
   elseif(arg_UNTIMED)
     # The property is read by each of the two calls: it is for the first one only.

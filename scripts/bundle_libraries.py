@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes programs and modules independent of the machine's packages: scripts/bundle_libraries.py LIBRARIES FILE...
+"""Makes programs and modules independent of the machine's packages:
+scripts/bundle_libraries.py [--root TREE] LIBRARIES FILE...
 
 Copies the shared libraries that the files need into the folder LIBRARIES, each under a name that no other package has
 (with a hash of its content), and makes the files, and the libraries themselves, look there by a path relative to
@@ -8,7 +9,8 @@ providers belong to the host (it is looked up by the running program). Needs pat
 which Debian does not have.
 
 The files then run where glibc is as new as here, or newer. If this is Debian 12 (glibc 2.36), these are all machines
-of our users.
+of our users. Files that were built for another machine take their libraries from TREE, a tree of Debian 12's packages
+(scripts/arm64-tree).
 
 Errors: a library that is not found, or, with a glibc no newer than Debian 12's, a symbol newer than Debian 12's.
 """
@@ -48,16 +50,30 @@ def places(file: pathlib.Path) -> dict[str, pathlib.Path]:
     return found
 
 
+def places_in(root: pathlib.Path, file: pathlib.Path) -> dict[str, pathlib.Path]:
+    """Where a loader that runs in the tree would find them. Debian's own loader looks in these folders."""
+    found: dict[str, pathlib.Path] = {}
+    asking = [file]
+    while asking:
+        by = asking.pop()
+        for name in needed(by):
+            if name in found:
+                continue
+            place = next((each for folder in ("lib", "usr/lib") for each in root.glob(f"{folder}/*-linux-gnu/{name}")), None)
+            if place is None:
+                sys.exit(f"{by}: {name} is not found in {root}")
+            found[name] = place
+            asking.append(place)
+    return found
+
+
 def glibc_here() -> tuple[int, ...]:
     return tuple(int(part) for part in (os.confstr("CS_GNU_LIBC_VERSION") or "").split()[1].split("."))
 
 
 def check_symbols(file: pathlib.Path) -> None:
-    """Exits when the file needs a symbol newer than Debian 12's. Not checked on a newer release of
-    Debian, whose builds are for that release only."""
-    if glibc_here() > NEWEST["GLIBC"]:
-        return
-    for family, version in re.findall(r"\b(GLIBC|GLIBCXX|CXXABI)_([0-9.]+)", output("objdump", "-T", str(file))):
+    """Exits when the file needs a symbol newer than Debian 12's."""
+    for family, version in re.findall(r"\b(GLIBC|GLIBCXX|CXXABI)_([0-9.]+)", output("readelf", "--wide", "--dyn-syms", str(file))):
         if tuple(int(part) for part in version.split(".")) > NEWEST[family]:
             sys.exit(f"{file}: needs {family}_{version}, which not every machine of its users has")
 
@@ -71,17 +87,20 @@ def own_name(name: str, place: pathlib.Path) -> str:
 class Bundle:
     """The folder of libraries, while it is filled."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, root: pathlib.Path | None) -> None:
         self._folder = folder
+        self._root = root
         self._names: dict[str, str] = {}  # For each library, its name in the bundle.
         folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, file: pathlib.Path) -> None:
         """Makes the file look for its libraries in the folder."""
-        self._point(file, places(file))
+        self._point(file, places_in(self._root, file) if self._root else places(file))
 
     def _point(self, file: pathlib.Path, found: dict[str, pathlib.Path]) -> None:
-        check_symbols(file)
+        # The builds of a newer release of Debian are for that release only.
+        if self._root or glibc_here() <= NEWEST["GLIBC"]:
+            check_symbols(file)
         names = needed(file)
         for name in names:
             self._take(name, found)
@@ -103,10 +122,11 @@ class Bundle:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--root", type=pathlib.Path)
     parser.add_argument("libraries", type=pathlib.Path)
     parser.add_argument("files", type=pathlib.Path, nargs="+")
     options = parser.parse_args()
-    bundle = Bundle(options.libraries)
+    bundle = Bundle(options.libraries, options.root)
     for file in options.files:
         bundle.add(file)
 

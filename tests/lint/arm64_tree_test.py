@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = {
     "apt-get": 'echo "mirror/ Debian main stable"',
     "mmdebstrap": """for word in "$@"; do case $word in *.new) tree=$word ;; esac; done
-mkdir -p "$tree/usr/lib" "$tree/usr/share" "$tree/etc"
+mkdir -p "$tree/usr/lib" "$tree/usr/share" "$tree/etc" "$tree/dev/shm" "$tree/tmp"
 ln -s /etc/found "$tree/usr/lib/link"
 echo 'set(place "/usr/lib/found")' >"$tree/usr/lib/some.cmake"
 echo "$@" >>"$(dirname "$0")/calls\"""",
@@ -50,6 +50,10 @@ class Arm64Tree(unittest.TestCase):
         self.assertEqual(len(self.make()), 1)
         (self.folder / "tree/made").write_text("fewer\n")
         self.assertEqual(len(self.make()), 2)
+
+    def test_it_hides_no_folder_of_the_running_machine(self):
+        self.make()
+        self.assertEqual({path.name for path in (self.folder / "tree").iterdir()}, {"etc", "made", "usr"})
 
     def test_no_path_leads_out_of_the_tree(self):
         self.make()

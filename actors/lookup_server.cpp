@@ -2,7 +2,9 @@
 
 #include "common/assert.hpp"
 #include "common/beat_time.hpp"
+#include "common/limits.hpp"
 #include "common/log.hpp"
+#include "directory/wire.hpp"
 #include "link/protocol/gateway.hpp"
 #include "net/frame_channel.hpp"
 
@@ -33,6 +35,12 @@ constexpr auto accept_again_after = 100ms;
 constexpr auto lookup_rest = 60s;
 /// The kernel keeps a connection whose peer takes no bytes for as long as this server does.
 constexpr net::socket_options lookup_socket{0, 0, 0ms};
+
+static_assert(std::uint64_t{limits::batch_pages_max} *
+                          (1 + limits::locations_per_key_max * directory::wire::location_bytes) +
+                      link::answer_header_bytes <=
+                  frames::payload_bytes_max,
+              "the answer to the longest look-up fits a frame");
 
 bool would_block() noexcept {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -75,7 +83,7 @@ void lookup_server::run(lookup_services services) {
   while (!stop_.load(std::memory_order_acquire)) {
     const auto now = clock::now();
     if (poll(now))
-      moved_at = now;
+      moved_at = clock::now(); // The spin begins when the last answer has been sent.
     else if (now - moved_at >= spin)
       wait(now);
   }
@@ -90,14 +98,13 @@ void lookup_server::stop() noexcept {
 }
 
 bool lookup_server::poll(time_point now) {
-  if (accept_again_)
+  if (now >= accept_at_)
     accept_waiting(now);
   for (auto& each : arrivals_->take())
-    begin(std::move(each.socket), each.came_at, now);
+    begin(std::move(each.socket), now);
   bool moved = take_answers(now);
   moved |= take_events(now);
   moved |= serve_ready(now);
-  drop_greedy(now);
   drop_overdue(now);
   return moved;
 }
@@ -105,22 +112,21 @@ bool lookup_server::poll(time_point now) {
 void lookup_server::wait(time_point now) {
   if (!ready_.empty() || !collected_.empty())
     return;
-  auto until = std::min(look_at_, now + lookup_rest);
-  if (accept_again_)
-    until = std::min(until, now + accept_again_after);
+  const auto until = std::min({look_at_, accept_at_, now + lookup_rest});
   collected_ = events_.collect(std::max<clock::duration>(until - now, 0ns));
 }
 
 // -- connections
 
 void lookup_server::accept_waiting(time_point now) {
-  accept_again_ = false;
+  accept_at_ = time_point::max();
   for (int i = 0; i < lookup_accepts_per_turn; ++i) {
     auto fd = net::accept_from(listener_, lookup_socket);
     if (!fd) {
       // When no descriptor was left, the connection stays in the backlog and no new event tells of
       // it.
-      accept_again_ = !would_block();
+      if (errno != EAGAIN && errno != EWOULDBLOCK)
+        accept_at_ = now + accept_again_after;
       if ((errno == EMFILE || errno == ENFILE) && lines_.allows("descriptors", now))
         log::warn("lookup: no descriptor is left, connections have to wait; raise the limit of "
                   "open files (ulimit -n, LimitNOFILE)");
@@ -132,14 +138,14 @@ void lookup_server::accept_waiting(time_point now) {
                                  to->push({{std::move(socket), std::move(tls)}, now});
                                });
     else
-      begin(std::move(fd), now, now);
+      begin(std::move(fd), now);
   }
-  accept_again_ = true;
+  accept_at_ = now;
 }
 
-void lookup_server::begin(net::stream_socket socket, time_point came_at, time_point now) {
+void lookup_server::begin(net::stream_socket socket, time_point now) {
   const auto id = ++last_id_;
-  if (!connections_.add(id, came_at)) {
+  if (!connections_.add(id, now)) {
     if (lines_.allows("full", now))
       log::warn("lookup: {} connections are open, further ones are turned away",
                 lookup_connections::connections_max);
@@ -202,8 +208,10 @@ bool lookup_server::take_events(time_point now) {
 
 bool lookup_server::serve_ready(time_point now) {
   const auto ids = std::exchange(ready_, {});
-  for (const auto id : ids)
+  for (const auto id : ids) {
     serve(id, now);
+    drop_greedy(now);
+  }
   return !ids.empty();
 }
 
@@ -238,7 +246,8 @@ std::optional<std::size_t> lookup_server::receive_some(std::uint64_t id, client&
   return static_cast<std::size_t>(got);
 }
 
-/// Receives questions and answers them, or passes them on. False: the connection is over.
+/// Receives questions and answers them, or passes them on. Answers go out while the peer still
+/// sends. False: the connection is over.
 bool lookup_server::receive(std::uint64_t id, client& from, time_point now) {
   for (std::size_t all = 0; from.readable && all < turn_bytes;) {
     const auto got = receive_some(id, from);
@@ -252,8 +261,10 @@ bool lookup_server::receive(std::uint64_t id, client& from, time_point now) {
     }
     const bool of_member = connections_.asks_member(id);
     for (auto& question : questions_)
-      if (!(of_member ? ask_member(id, from, question, now) : ask(id, from, std::move(question))))
+      if (!(of_member ? ask_member(id, from, question) : ask(id, from, std::move(question))))
         return false;
+    if (!flush(id, from, now))
+      return false;
   }
   return true;
 }
@@ -293,14 +304,12 @@ bool lookup_server::ask(std::uint64_t id, client& from, std::string question) {
     if (const auto answered = look_up(question))
       return *answered && answer(open, from, **answered);
   connections_.passed_on(id);
-  pass_on(open, std::move(question));
-  return true;
+  return pass_on(open, std::move(question));
 }
 
 /// Answers a question that is not a look-up of a call, or passes it on. False: the connection is
 /// over. @pre `read_question` takes `payload`
-bool lookup_server::ask_member(std::uint64_t id, client& from, std::string_view payload,
-                               time_point now) {
+bool lookup_server::ask_member(std::uint64_t id, client& from, std::string_view payload) {
   const auto asked = link::read_question(payload);
   PEERCACHE_ASSERT(asked); // `lookup_connections` passes only payloads that `read_question` takes.
   const open_question open{id, asked->number, asked->kind, asked->body.size()};
@@ -310,17 +319,24 @@ bool lookup_server::ask_member(std::uint64_t id, client& from, std::string_view 
     if (const auto answered = look_up(asked->body))
       return *answered && answer(open, from, **answered);
   if (asked->kind == member_question::hold && services_.held)
-    return answer(open, from, services_.held->take(link::hold_of(asked->body), now));
-  pass_on(open, std::string(asked->body));
-  return true;
+    return answer(open, from, services_.held->take(link::hold_of(asked->body), clock::now()));
+  return pass_on(open, std::string(asked->body));
 }
 
 /// Asks an actor of this process. Until the answer comes, the question and its bytes count against
-/// the connection's limits.
-void lookup_server::pass_on(const open_question& open, std::string body) {
+/// the connection's limits. False: too many questions are open.
+bool lookup_server::pass_on(const open_question& open, std::string body) {
+  if (open_.size() >= open_max) {
+    if (lines_.allows("open", clock::now()))
+      log::warn(
+          "lookup: {} questions wait for the node's actors, closed a connection that asks more",
+          open_max);
+    return false;
+  }
   const auto ticket = ++last_ticket_;
   open_.emplace(ticket, open);
   services_.pass_on(ticket, open.kind, std::move(body));
+  return true;
 }
 
 bool lookup_server::take_answers(time_point now) {
@@ -339,7 +355,8 @@ bool lookup_server::take_answers(time_point now) {
   return !arrived.empty();
 }
 
-/// Puts an answer behind those that are to be sent. False: the answer is too long for a frame.
+/// Puts an answer behind those that are to be sent. False: the answer is too long for a frame, or
+/// the connection is over.
 bool lookup_server::answer(const open_question& open, client& to, std::string_view body) {
   const auto before = to.out.size();
   if (!open.number) {

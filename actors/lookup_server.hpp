@@ -56,7 +56,8 @@ struct lookup_services {
 /// the owner. Ownership: `run` uses the services until it returns. Errors: a peer that breaks the
 /// rules, or whose connection breaks, loses its connection and nothing else; its open questions'
 /// answers are dropped. Limits: besides those of lookup_connections, `turn_bytes` of one connection
-/// before the next one's turn.
+/// before the next one's turn, and `open_max` questions that were passed on, those of connections
+/// that have ended included.
 class lookup_server {
 public:
   using clock = std::chrono::steady_clock;
@@ -65,7 +66,8 @@ public:
   /// How long the thread polls after the last question before it sleeps: a client asks its next
   /// question soon.
   static constexpr std::chrono::microseconds spin{5};
-  static constexpr std::size_t turn_bytes = 256u << 10;
+  static constexpr std::size_t turn_bytes = 64u << 10;
+  static constexpr std::size_t open_max = 65'536;
 
   /// Opens the port; connections wait until `run`.
   static result<std::unique_ptr<lookup_server>> listen(const lookup_server_options& options);
@@ -103,7 +105,7 @@ private:
   bool poll(time_point now);
   void wait(time_point now);
   void accept_waiting(time_point now);
-  void begin(net::stream_socket socket, time_point came_at, time_point now);
+  void begin(net::stream_socket socket, time_point now);
   bool take_events(time_point now);
   bool take_answers(time_point now);
   bool serve_ready(time_point now);
@@ -116,8 +118,8 @@ private:
   void drop_greedy(time_point now);
 
   bool ask(std::uint64_t id, client& from, std::string question);
-  bool ask_member(std::uint64_t id, client& from, std::string_view payload, time_point now);
-  void pass_on(const open_question& open, std::string body);
+  bool ask_member(std::uint64_t id, client& from, std::string_view payload);
+  bool pass_on(const open_question& open, std::string body);
   bool answer(const open_question& open, client& to, std::string_view body);
   std::optional<result<std::string>> look_up(std::string_view keys);
 
@@ -137,7 +139,9 @@ private:
   std::vector<std::uint64_t> ready_;
   std::unordered_map<std::uint64_t, open_question> open_; ///< By ticket.
   std::uint64_t last_ticket_ = 0;
-  bool accept_again_ = false; ///< Whether connections wait of which no event will tell.
+  /// When to accept connections of which no event will tell: at once where more wait than were
+  /// accepted in one turn, a little later where the process had no descriptor left.
+  time_point accept_at_ = time_point::max();
   time_point look_at_ = time_point::max(); ///< When to look for connections that are overdue.
   std::vector<char> received_;
   std::vector<std::string> questions_;

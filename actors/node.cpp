@@ -273,6 +273,7 @@ void node::impl::end_actors() {
     lookups_->stop();
     wait_for_thread_actor(*system_, lookup_thread_);
   }
+  lookups_.reset(); // From here on the port refuses connections.
   for (const auto& address : {caf::actor_cast<caf::strong_actor_ptr>(lookup_relay_),
                               caf::actor_cast<caf::strong_actor_ptr>(metrics_),
                               caf::actor_cast<caf::strong_actor_ptr>(overview_),

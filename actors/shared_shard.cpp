@@ -10,16 +10,25 @@ shared_shard::shared_shard(const directory::member_shard::options& options,
   shard_.records().set_locations_max(records_max);
 }
 
+std::unique_lock<std::mutex> shared_shard::wait_for_lock() {
+  waiting_.fetch_add(1, std::memory_order_relaxed);
+  std::unique_lock taken(mutex_);
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+  return taken;
+}
+
 shared_shard::locked shared_shard::lock() {
-  return {std::unique_lock(mutex_), shard_};
+  return {wait_for_lock(), shard_};
 }
 
 result<std::string> shared_shard::look_up(std::string_view keys) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = wait_for_lock();
   return look_up_locked(keys);
 }
 
 std::optional<result<std::string>> shared_shard::try_look_up(std::string_view keys) {
+  if (waiting_.load(std::memory_order_relaxed) != 0)
+    return std::nullopt;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || ended_)
     return std::nullopt;

@@ -3,6 +3,7 @@
 #include "common/error.hpp"
 #include "directory/member_shard.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -20,7 +21,8 @@ namespace peercache::actors {
 /// sees each message's changes as a whole, and all changes of messages that were answered before it
 /// came; not those of messages that wait for the actor, such as a new view. The look-up server
 /// never waits for the lock, which a sweep of millions of records has for seconds: it tries, and
-/// passes the question on to the actor when the lock is taken.
+/// passes the question on to the actor when the lock is taken, or when somebody waits for it: the
+/// lock is not fair, and a flood of look-ups would keep the actor out.
 ///
 /// Threads: any.
 class shared_shard {
@@ -50,17 +52,19 @@ public:
   locked lock();
   /// Returns the locations of these keys as `member_shard::look_up` does; waits for the lock.
   result<std::string> look_up(std::string_view keys);
-  /// Does as `look_up`, without waiting. Nothing: another thread has the lock, or the actor that
-  /// kept the shard has ended.
+  /// Does as `look_up`, without waiting. Nothing: another thread has the lock or waits for it, or
+  /// the actor that kept the shard has ended.
   std::optional<result<std::string>> try_look_up(std::string_view keys);
   counts counted();
   /// Notes that nobody changes the shard any longer.
   void end();
 
 private:
+  std::unique_lock<std::mutex> wait_for_lock();
   result<std::string> look_up_locked(std::string_view keys);
 
-  std::mutex mutex_; ///< Guards all members.
+  std::mutex mutex_;            ///< Guards all other members but `waiting_`.
+  std::atomic<int> waiting_{0}; ///< Threads that wait for the lock.
   directory::member_shard shard_;
   counts counts_;
   bool ended_ = false;

@@ -36,7 +36,7 @@ TEST_F(gateway_strangers, remove_no_page) {
   settle();
   EXPECT_EQ(count_of(pool, metric::pool_pages), 1u);
   EXPECT_TRUE(ask<std::string>(gateway, remove_atom_v, keys, from_here{}));
-  EXPECT_EQ(count_of(pool, metric::pool_pages), 0u) << "the broker of the look-up port can say so";
+  EXPECT_EQ(count_of(pool, metric::pool_pages), 0u) << "the look-up relay can say so";
 }
 
 } // namespace

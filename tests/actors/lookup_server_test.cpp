@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace peercache::actors {
+namespace peercache::actors::lookup_ports {
 namespace {
 
 namespace frames = net::frames;
@@ -333,5 +333,58 @@ TEST_F(lookup_server_test, a_peer_that_does_not_read_holds_up_no_other) {
   EXPECT_EQ(answered.size(), 8192u * (1 + sizeof(directory::view_number)));
 }
 
+TEST_F(lookup_server_test, an_answer_for_a_connection_that_is_gone_goes_to_nobody) {
+  auto gone = connect_and_greet();
+  ask(gone.get(), 5, member_question::remove, std::string(directory::wire::key_bytes, 'k'));
+  ask(gone.get(), 6, member_question::hello, "");
+  ASSERT_TRUE(answer(gone.get())) << "the server has passed the removal on";
+  gone.reset();
+  const auto next = connect_and_greet(); // Most likely of the same number in the server's process.
+  ask(next.get(), 5, member_question::hello, "");
+  ASSERT_TRUE(answer(next.get()));
+  caf::anon_send(gateway, beat_atom_v);
+  ask(next.get(), 7, member_question::view, "");
+  EXPECT_EQ(answer(next.get()), (std::pair<std::uint32_t, std::string>{7, "a view"}));
+}
+
+TEST_F(lookup_server_test, a_question_that_comes_with_the_end_of_its_connection_is_answered) {
+  const auto client = connect_and_greet();
+  ask(client.get(), 5, member_question::look_up, std::string(directory::wire::key_bytes, 'k'));
+  ASSERT_EQ(::shutdown(client.get(), SHUT_WR), 0);
+  EXPECT_TRUE(answer(client.get()));
+  EXPECT_TRUE(is_closed_by_peer(client.get()));
+}
+
+TEST_F(lookup_server_test, a_port_whose_server_has_ended_refuses_connections) {
+  const auto open = connect_and_greet();
+  ask(open.get(), 5, member_question::remove, std::string(directory::wire::key_bytes, 'k'));
+  ask(open.get(), 6, member_question::hello, "");
+  ASSERT_TRUE(answer(open.get()));
+  serving.reset(); // The gateway still owes the answer to the removal.
+  EXPECT_TRUE(is_closed_by_peer(open.get()));
+  caf::anon_send(gateway, beat_atom_v);
+  net::unique_fd late{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_NE(::connect(late.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+}
+
+TEST_F(lookup_server_test, answers_go_out_while_their_client_still_asks) {
+  const auto client = connect(65536);
+  std::string asked = greeting();
+  for (int i = 0; i < 24; ++i) // More than the server receives at once, and less than it may hold.
+    frames::append_frame(asked, std::string(128 * directory::wire::key_bytes, 'k'));
+  asked.resize(asked.size() - 1); // The last question is never whole.
+  ASSERT_EQ(::send(client.get(), asked.data(), asked.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(asked.size()));
+  const std::size_t answered =
+      23 * (frames::length_bytes + 128 * (1 + sizeof(directory::view_number)));
+  std::string got(answered, '\0');
+  EXPECT_EQ(::recv(client.get(), got.data(), got.size(), MSG_WAITALL),
+            static_cast<ssize_t>(got.size()));
+}
+
 } // namespace
-} // namespace peercache::actors
+} // namespace peercache::actors::lookup_ports

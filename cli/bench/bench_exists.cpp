@@ -1,8 +1,11 @@
 #include "cli/bench/bench_redis.hpp"
 #include "cli/bench/bench_setup.hpp"
 #include "cli/bench/process_cost.hpp"
+#include "common/log.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 namespace peercache::cli {
 
@@ -52,7 +55,8 @@ result<call_cost> cost_of_calls(bench_setup& setup, std::size_t calls, Call&& ca
   const auto after = cost_of(processes);
   const auto count = static_cast<double>(calls);
   return call_cost{(after.cpu_seconds - before.cpu_seconds) * 1e6 / count,
-                   static_cast<double>(after.switches - before.switches) / count};
+                   (static_cast<double>(after.switches) - static_cast<double>(before.switches)) /
+                       count};
 }
 
 /// The median time in which redis answers for `count` keys.
@@ -134,6 +138,20 @@ result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
   return measured;
 }
 
+/// A redis-server that has these keys; null where none is installed, and, with a warning, where the
+/// comparison cannot be made, which is no reason to end the measurement.
+std::unique_ptr<redis_server> redis_with(std::span<const page_key> keys) {
+  auto started = redis_server::start();
+  if (started && !*started)
+    return nullptr;
+  auto stored = started ? (*started)->store(keys, reply_bytes_per_key) : started.error();
+  if (!stored) {
+    log::warn("bench: no comparison with redis-server: {}", stored.error().message);
+    return nullptr;
+  }
+  return std::make_unique<redis_server>(std::move(**started));
+}
+
 } // namespace
 
 result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
@@ -148,21 +166,13 @@ result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
   auto keys = setup.fresh_keys(keys_stored);
   if (auto stored = store_pages(**producer, keys, setup.own_memory(), small_page_bytes); !stored)
     return stored;
-  auto redis = redis_server::start();
-  if (!redis)
-    return redis.error();
-  if (*redis) {
-    if (auto stored = (*redis)->store(keys, reply_bytes_per_key); !stored)
-      return stored;
-  }
+  const auto redis = setup.options().wants("exists") ? redis_with(keys) : nullptr;
   setup.pin(pinning::apart);
-  if (*redis)
-    setup.pin_with_nodes((*redis)->pid());
+  if (redis)
+    setup.pin_with_nodes(redis->pid());
   if (setup.options().wants("exists"))
     for (auto count : {keys_per_batch, std::size_t{1}})
-      if (auto done =
-              bench_latency(setup, **client, keys, count, *redis ? &**redis : nullptr, rows);
-          !done)
+      if (auto done = bench_latency(setup, **client, keys, count, redis.get(), rows); !done)
         return done;
   if (setup.options().wants("exists_pipelined"))
     if (auto done = bench_pipelined(setup, **client, keys, rows); !done)

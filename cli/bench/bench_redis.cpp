@@ -5,7 +5,6 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <initializer_list>
-#include <thread>
 
 namespace peercache::cli {
 
@@ -29,11 +28,12 @@ std::string_view text_of(const page_key& key) {
   return {reinterpret_cast<const char*>(key.bytes.data()), key.bytes.size()};
 }
 
-result<bench::raw_client> connect_to_redis(std::uint16_t port) {
+result<bench::raw_client> connect_to_redis(child_process& server, std::uint16_t port) {
   const auto until = std::chrono::steady_clock::now() + redis_patience;
   auto connection = bench::raw_client::connect(port);
   while (!connection && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(10ms);
+    if (server.wait(10ms))
+      return {errc::closed, "redis-server has ended at its start"};
     auto next = bench::raw_client::connect(port);
     if (next)
       return next;
@@ -61,7 +61,7 @@ result<std::optional<redis_server>> redis_server::start() {
   auto server = child_process::spawn(options);
   if (!server)
     return server.error();
-  auto connection = connect_to_redis(port);
+  auto connection = connect_to_redis(*server, port);
   if (!connection)
     return connection.error();
   return std::optional(redis_server(std::move(*server), std::move(*connection)));

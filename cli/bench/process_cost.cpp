@@ -28,8 +28,9 @@ process_cost cost_of(std::span<const pid_t> processes) {
   process_cost sum;
   for (const auto pid : processes) {
     std::error_code gone;
-    for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", pid), gone))
-      add_thread(thread.path(), sum);
+    auto thread = fs::directory_iterator(fmt::format("/proc/{}/task", pid), gone);
+    for (; !gone && thread != fs::directory_iterator(); thread.increment(gone))
+      add_thread(thread->path(), sum);
   }
   return sum;
 }

@@ -11,8 +11,8 @@ own_address::own_address(std::string given)
     : given_(net::is_numeric(given) && !is_loopback(given) ? std::move(given) : std::string()) {}
 
 std::string own_address::host(const discovery::member& node) const {
-  const bool other = advertised_ && node.inc == node_.inc;
-  return given_.empty() || other ? node.host : given_;
+  const bool is_given = !given_.empty() && node.inc == node_.inc && !advertised_;
+  return is_given ? given_ : node.host;
 }
 
 discovery::member own_address::to_dial(const discovery::member& node) {

@@ -26,7 +26,8 @@ public:
   /// Notes what became of a connection to a member. Returns the member with the address to try at
   /// once, if the attempt has failed and the other address was not tried since `to_dial`.
   std::optional<discovery::member> heard(const incarnation& member, bool stands);
-  /// The address at which a node is reached now: that of the last attempt.
+  /// The address at which a node is reached now: that of the last attempt; the one that it
+  /// advertises when `to_dial` has not been asked for it.
   std::string host_of(const discovery::member& node) const;
 
 private:

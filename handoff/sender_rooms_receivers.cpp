@@ -159,13 +159,15 @@ void sender_rooms::refuse(peer_id peer, const join& said, std::string reason, bo
 void sender_rooms::hold(peer_id peer, const join& said) {
   const auto process = processes_.at(peer);
   forget_held(said.room, process); // A newer turn of the same receiver replaces the older join.
-  if (const auto older = given_up_.find(said.room);
-      older != given_up_.end() && older->second.receivers.contains(process))
-    forget_given_up(said.room);
   const auto count = held_of_.find(process);
   const auto of_process = count == held_of_.end() ? 0 : count->second;
   if (of_process >= options_.held_joins_max || held_joins_ >= options_.held_joins_total_max)
     return refuse(peer, said, "too many rooms wait for prefill");
+  if (const auto ended = given_up_.find(said.room); ended != given_up_.end()) {
+    const auto before = ended->second.receivers.find(process);
+    if (before != ended->second.receivers.end() && before->second < said.id)
+      forget_given_up(said.room); // The receivers begin another turn.
+  }
   ++held_of_[process];
   ++held_joins_;
   held_[said.room].emplace(process, held_join{peer, said});

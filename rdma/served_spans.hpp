@@ -43,7 +43,8 @@ public:
   /// False when no span begins there.
   bool remove(const std::byte* begin);
   /// Does what `remove` does, if no server reads a span at this moment; otherwise nothing. Whether
-  /// no span begins there any longer.
+  /// no span begins there any longer. For a simulator, which has no threads that could wait: beside
+  /// servers that always read it may never succeed.
   bool remove_unless_read(const std::byte* begin);
 
   /// Whether bytes that were read under the lease before this call are what the lease's owner

@@ -138,8 +138,8 @@ result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
   return measured;
 }
 
-/// A redis-server that has these keys; null where none is installed, and, with a warning, where the
-/// comparison cannot be made, which is no reason to end the measurement.
+/// A redis-server that has these keys; null where none is installed. Where one is and cannot be
+/// used, a warning says so and the result is null too: the measurement goes on without it.
 std::unique_ptr<redis_server> redis_with(std::span<const page_key> keys) {
   auto started = redis_server::start();
   if (started && !*started)

@@ -55,6 +55,15 @@ TEST(own_address, of_the_next_node_the_address_that_was_given_is_tried_first_aga
   EXPECT_FALSE(address.heard(node_of(1).inc, false)) << "news of a node that is gone";
 }
 
+TEST(own_address, a_node_that_was_never_dialled_here_is_where_it_says) {
+  own_address address(given);
+  EXPECT_EQ(address.host_of(node_of(1)), advertised);
+  address.to_dial(node_of(1));
+  EXPECT_EQ(address.host_of(node_of(1)), given);
+  EXPECT_EQ(address.host_of(node_of(2)), advertised)
+      << "the next process, which others have told of";
+}
+
 TEST(own_address, other_members_and_loopback_addresses_change_nothing) {
   own_address address(given);
   address.to_dial(node_of(1));

@@ -324,6 +324,13 @@ TEST_F(sender_turns, a_receiver_that_joins_again_takes_back_that_it_gave_up) {
   EXPECT_EQ(rooms_.poll(open()), waiting_for_input);
 }
 
+TEST_F(sender_turns, an_older_join_or_one_that_is_refused_takes_nothing_back) {
+  rooms_.joined(alice, join_of(2));
+  rooms_.aborted(alice, {number, {2}, "no pages"});
+  rooms_.joined(alice, join_of(1));
+  EXPECT_EQ(reason(open()), "decode has aborted: no pages");
+}
+
 TEST_F(sender_turns, a_turn_that_ended_before_it_was_opened_does_not_touch_the_room_before) {
   const auto first = open();
   rooms_.joined(alice, join_of(1));

@@ -256,7 +256,7 @@ void add_handoff(table& rows) {
       {handoff_failures_total, "peercache_handoff_failures_total", counter, s.side_failure, "Prompts whose hand-over has failed, once each, by the first reason; `lease`: prefill had taken the pages back before decode read them, `read`: a read failed otherwise."},
       {handoff_last_failure_seconds, "peercache_handoff_last_failure_seconds", gauge, s.worker_text, "When a hand-over failed for this reason, in seconds since 1970; the last few of each worker."},
       {handoff_bytes_total, "peercache_handoff_bytes_total", counter, s.side, "Bytes of prompts that local workers handed over (prefill) or read (decode)."},
-      {handoff_reads_total, "peercache_handoff_reads_total", counter, s.read_result, "Reads of local decode workers, of which a prompt may take several: good, refused because the lease had ended (prefill had taken the pages back), or failed for another reason. The first that is not good fails its prompt."},
+      {handoff_reads_total, "peercache_handoff_reads_total", counter, s.read_result, "Reads of local decode workers, of which a prompt may take several: good, refused because the lease had ended (prefill had taken the pages back), or failed for another reason; the first that is not good fails its prompt."},
       {handoff_seconds, "peercache_handoff_seconds", histogram, {}, "How long a prompt took from prefill's first offer until decode had all of it."},
   });
 }

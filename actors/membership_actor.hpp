@@ -58,7 +58,7 @@ struct membership_state {
   struct caller {
     caller() = default;
     discovery::join_packet join;          ///< The newest join that the process sent.
-    membership_actor sender;              ///< Whoever sent `join`; null when nobody can be told.
+    membership_actor sender;              ///< Hears of a refusal; null: `join` was forwarded.
     bool asking = true;                   ///< The process is being looked for.
     std::string fault;                    ///< Why the process was not reached; empty when it was.
     caf::actor_clock::time_point until{}; ///< How long the outcome is remembered.

@@ -21,8 +21,7 @@ public:
   struct share {
     incarnation holder;
     std::string request;                ///< Packed `link::used_page`s.
-    std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in the order of the
-                                        ///< request.
+    std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in `request`'s order.
   };
 
   /// @param index the caller's name for the page @param at names the holder that is asked

@@ -13,9 +13,9 @@
 
 namespace peercache::client {
 
-/// Connections to the members' look-up ports, under TLS if there is any, each used by one call
-/// at a time. Threads: any. Bound: idle connections per member; further ones that come back are
-/// closed.
+/// Connections to the members' look-up ports, under TLS if it is configured, each used by one call
+/// at a time. Threads: any. Bound: `idle_per_member_max` idle connections to each member; what is
+/// given back beyond that, or after its member left the view, is closed.
 class lookup_channels {
 public:
   /// @param tls null: the connections are plain

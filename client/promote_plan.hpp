@@ -35,11 +35,9 @@ public:
     incarnation holder;
     std::uint32_t before = 0;           ///< Number of earlier questions to this node.
     std::uint64_t bytes = 0;            ///< Lengths of the pages together.
-    std::uint64_t bytes_max = 0;        ///< From this many bytes on, the next page goes into
-                                        ///< another question.
+    std::uint64_t bytes_max = 0;        ///< A share of this many bytes takes no more pages.
     std::string request;                ///< Packed `promoted_page`s.
-    std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in the order of
-                                        ///< `request`.
+    std::vector<std::uint32_t> indices; ///< The caller's names of the pages, in `request`'s order.
   };
   struct place {
     std::uint32_t index = 0;

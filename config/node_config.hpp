@@ -193,8 +193,8 @@ struct node_config {
     std::uint64_t bucket_bytes = 0;
     std::uint32_t bucket_keys = 0;
     disk_policy policy = disk_policy::write_through;
-    /// Bytes of pages that wait to be written, as configured; the node uses at most a quarter of
-    /// the pool.
+    /// Most bytes of pages that may wait to be written, as configured; the node allows no more than
+    /// a quarter of the pool.
     std::uint64_t queue_bytes = 0;
     std::uint32_t queue_depth = 0;
     std::uint64_t promote_bytes = 0;

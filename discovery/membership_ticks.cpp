@@ -55,8 +55,8 @@ bool membership::only_says_of_life(const packet& received) {
 bool membership::beat_is_due() {
   if (now_ < next_beat_)
     return false;
-  // Heartbeats of all nodes of a host come together. Heartbeats that this node missed, because it
-  // stood still, are not sent later.
+  // `next_beat` is a multiple of the period, so all nodes of a host beat at the same moments. Beats
+  // that fell due while this process was paused are skipped, not sent late.
   next_beat_ = next_beat(now_, options_.heartbeat);
   return true;
 }

@@ -55,7 +55,8 @@ TEST_F(verbs_windows, a_reader_has_waited_since_its_connection_was_accepted) {
   fabric.release();
 }
 
-/// A window that cannot be made, posted or bound.
+/// A step towards a window that fails: it is not allocated, its bind request cannot be posted, or
+/// the bind completes with an error. `says` is a part of the reason that the server reports.
 struct failure {
   tests::fake_call what;
   int error;

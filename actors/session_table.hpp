@@ -31,7 +31,8 @@ public:
     std::unordered_set<std::uint32_t> slots;
     metrics::samples totals; ///< What the client has counted since its start; see `report`.
     bool mapped = false; ///< The process was seen to hold its lock, so it has had the pool mapped.
-    bool told = false;   ///< The client has told its totals, which it does when it has the pool.
+    bool told = false;   ///< The client has reported its totals; it does so only after it has
+                         ///< mapped the pool.
     bool silent = false; ///< The connection is lost; the process may live.
   };
 

@@ -84,7 +84,8 @@ private:
 /// Threads: any; a value that does not change.
 class host_sockets {
 public:
-  /// Takes the folders from `host_socket_variable` and from what `host_socket_folders` reads.
+  /// Takes only the folder that `host_socket_variable` names; if that is unset or empty, the usual
+  /// folders of `host_socket_folders`, which reads XDG_RUNTIME_DIR too.
   host_sockets();
 
   /// Connects to the socket of the node that is known by this numeric address, if the node runs on

@@ -225,7 +225,8 @@ TEST_F(host_socket_test, what_a_living_node_has_stays_its_own) {
 }
 
 TEST_F(host_socket_test, a_name_is_that_of_a_living_node_while_nobody_is_accepted_there) {
-  // Connecting must also fail when a node accepts nobody, because it is stopped or overloaded.
+  // Connecting fails also for a living node that is stopped or overloaded: its backlog is full.
+  // Such a node must not be taken for a dead one, whose name a new node may take.
   ASSERT_EQ(::mkdir(sockets().c_str(), 0700), 0);
   const auto path = sockets() + "/127.0.0.1-7001.sock";
   const unique_fd stopped(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -177,7 +177,8 @@ TEST_F(verbs_memory_region, device_memory_has_windows_by_its_address_or_the_reas
               AllOf(HasSubstr("rdma.windows = false"), HasSubstr("cannot be pinned")));
 }
 
-/// What the driver and the NIC can do, and how memory that is registered with them is named.
+/// Whether the memory is a GPU's, its driver exports a dmabuf of it, and the NIC can register one;
+/// and what must follow: whether the memory is registered by its dmabuf or by its address.
 struct dmabuf_case {
   bool of_device, exported, has_dmabuf;
   bool by_dmabuf;

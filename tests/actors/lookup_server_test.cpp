@@ -110,12 +110,16 @@ protected:
     // kernel.
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes,
                  sizeof receive_buffer_bytes);
+    EXPECT_EQ(dial(socket.get()), 0);
+    return socket;
+  }
+  /// Connects a socket to the server. Returns what connect(2) does.
+  int dial(int socket) const {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-    return socket;
+    return ::connect(socket, reinterpret_cast<sockaddr*>(&to), sizeof to);
   }
 
   /// Sends without reading. Returns how many bytes went out before the server closed the connection
@@ -373,12 +377,8 @@ TEST_F(lookup_server_test, a_port_whose_server_has_ended_refuses_connections) {
   serving.reset(); // The gateway still owes the answer to the removal.
   EXPECT_TRUE(is_closed_by_peer(open.get()));
   caf::anon_send(gateway, beat_atom_v);
-  net::unique_fd late{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_NE(::connect(late.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  const net::unique_fd late{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  EXPECT_NE(dial(late.get()), 0);
 }
 
 TEST_F(lookup_server_test, answers_go_out_while_their_client_still_asks) {

@@ -2,6 +2,7 @@
 
 #include "common/test_guards.hpp"
 #include "storage/shared_object.hpp"
+#include "tests/storage/pool_options.hpp"
 #include "tests/support/qemu_user.hpp"
 
 #include <gtest/gtest.h>
@@ -18,14 +19,6 @@
 
 namespace peercache::storage::pool_memory_test {
 namespace {
-
-pool_memory_options options_for(const std::string& test) {
-  // The process id keeps test runs apart that go on at the same time.
-  return {.name_prefix = "peercache-test-" + test + "-" + std::to_string(::getpid()),
-          .node_name = "node 1/a",
-          .owner = incarnation::random(),
-          .size_bytes = 8u << 20};
-}
 
 bool exists(const std::string& name) {
   return std::filesystem::exists("/dev/shm" + name);

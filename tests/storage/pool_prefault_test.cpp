@@ -1,24 +1,14 @@
 // Tests of how a pool's memory is touched before it is used.
 
-#include "storage/pool_memory.hpp"
+#include "tests/storage/pool_options.hpp"
 #include "tests/support/qemu_user.hpp"
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <sys/stat.h>
-#include <unistd.h>
 
 namespace peercache::storage::pool_prefault_test {
 namespace {
-
-pool_memory_options options_for(const std::string& test) {
-  // The process id keeps test runs apart that go on at the same time.
-  return {.name_prefix = "peercache-test-" + test + "-" + std::to_string(::getpid()),
-          .node_name = "node 1/a",
-          .owner = incarnation::random(),
-          .size_bytes = 8u << 20};
-}
 
 TEST(pool_prefault, reports_growing_progress_up_to_the_whole) {
   auto options = options_for("progress");

@@ -63,7 +63,7 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
             return now;
           },
           [this](const page_key& key, const directory::page_location& location) {
-            remember(key, location);
+            remember(key, location, session.board().pool());
           }),
       read_threads_(spawn_read_threads(session.system(), *reads)) {
   calls.watch().set_data_plane(reads->choice());
@@ -97,12 +97,12 @@ deadline cache_client::impl::deadline_of(std::optional<deadline> until) const {
 }
 
 directory_lookup cache_client::impl::lookup() {
-  return {session, channels, health, totals};
+  return {session, channels, health, totals,
+          [this](std::span<const page_key> keys) { locations.prefetch_for_stores(keys); }};
 }
 
-void cache_client::impl::remember(const page_key& key,
-                                  const directory::page_location& location) noexcept {
-  const auto own = session.board().pool();
+void cache_client::impl::remember(const page_key& key, const directory::page_location& location,
+                                  const own_pool_ptr& own) noexcept {
   const bool here = own && location.holder == own->node.inc;
   if (!here || location.where != directory::tier::memory)
     locations.store(key, location);

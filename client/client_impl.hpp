@@ -53,9 +53,10 @@ public:
   deadline deadline_of(std::optional<deadline> until) const;
   /// Returns a look-up for a call that asks the directory in pieces.
   directory_lookup lookup();
-  /// Stores the location in the cache, unless the page lies in this host's pool, where it is looked
-  /// up directly.
-  void remember(const page_key& key, const directory::page_location& location) noexcept;
+  /// Stores the location in the cache, unless the page lies in this host's pool (`own`; may be
+  /// null), where it is looked up directly.
+  void remember(const page_key& key, const directory::page_location& location,
+                const own_pool_ptr& own) noexcept;
   /// Asks the directory, with one message to each owner. Returns the longest wait.
   longest_wait look_up(std::span<const page_key> keys, std::span<lookup_answer> answers,
                        deadline until);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <poll.h>
+#include <utility>
 
 namespace peercache::client {
 namespace {
@@ -25,9 +26,10 @@ milliseconds left_until(deadline until) {
 } // namespace
 
 directory_lookup::directory_lookup(session& with, lookup_channels& channels, peer_health& health,
-                                   counters& totals)
+                                   counters& totals,
+                                   std::function<void(std::span<const page_key>)> meanwhile)
     : session_(with), channels_(channels), health_(health), course_(health), counters_(totals),
-      own_(with.board().pool()) {}
+      own_(with.board().pool()), meanwhile_(std::move(meanwhile)) {}
 
 void directory_lookup::follow(lookup_plan& plan) {
   cluster_ = session_.board().topology();
@@ -118,6 +120,7 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
     const auto* owner = cluster_->find(id);
     return owner != nullptr && owner->linked() ? &owner->self.inc : nullptr;
   };
+  bool used_first_wait = false;
   while (!session_.closing().given()) {
     if (course_.wants_view())
       refresh(plan, until);
@@ -126,6 +129,8 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
     drop_ended();
     if (course_.is_over())
       return;
+    if (meanwhile_ && !std::exchange(used_first_wait, true))
+      meanwhile_(keys);
     if (!running_.empty())
       wait(std::min(course_.next_look(), until - 1ms)); // The course asks nobody in its last 1 ms.
     interruption::look();

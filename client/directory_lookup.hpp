@@ -9,6 +9,7 @@
 #include "client/peer_health.hpp"
 #include "client/session.hpp"
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -22,7 +23,9 @@ namespace peercache::client {
 /// for the next. Bound: returns by the deadline; keys that are open then are `timed_out`.
 class directory_lookup {
 public:
-  directory_lookup(session& with, lookup_channels& channels, peer_health& health, counters& totals);
+  /// @param meanwhile is called with the keys while the first owners answer; may be empty
+  directory_lookup(session& with, lookup_channels& channels, peer_health& health, counters& totals,
+                   std::function<void(std::span<const page_key>)> meanwhile);
 
   /// Looks keys up in the directory, and writes one answer for each. @pre answers.size() ==
   /// keys.size()
@@ -61,6 +64,7 @@ private:
   longest_wait slowest_;
   own_pool_ptr own_;
   link::topology_ptr cluster_;
+  const std::function<void(std::span<const page_key>)> meanwhile_;
 };
 
 } // namespace peercache::client

@@ -55,10 +55,9 @@ void exists_call::take(std::span<const page_key> asked, std::span<page_result> r
   PEERCACHE_ASSERT(asked.size() == elsewhere_.size() && asked.size() == answers_.size());
   const auto place = place_of(client_, own_);
   promote_plan cold;
-  constexpr std::size_t ahead = 8;
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    if (i + ahead < asked.size())
-      client_.locations.prefetch(asked[i + ahead]);
+    if (i > 0 && i % location_cache::stores_ahead == 0)
+      client_.locations.prefetch_for_stores(asked.subspan(i));
     auto& result = results[elsewhere_[i]];
     result = {};
     result.status = answers_[i].status;
@@ -74,7 +73,7 @@ void exists_call::take(std::span<const page_key> asked, std::span<page_result> r
       cold.add(elsewhere_[i], asked[i], best);
     }
     result.length_bytes = best.length_bytes;
-    client_.remember(asked[i], best);
+    client_.remember(asked[i], best, own_);
     holds_.found(first_ + elsewhere_[i], best);
   }
   if (!cold.empty())

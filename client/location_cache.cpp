@@ -13,6 +13,8 @@ void location_cache::free_memory::operator()(void* memory) const noexcept {
 
 namespace {
 
+constexpr std::size_t cache_line_bytes = 64;
+
 std::uint8_t tag_of(const page_key& key) noexcept {
   // The bytes before this one choose the bucket.
   constexpr std::size_t after_prefix = sizeof(std::uint64_t);
@@ -66,6 +68,33 @@ void location_cache::prefetch(const page_key& key) const noexcept {
   const auto index = index_of(key);
   __builtin_prefetch(&tags_[index], 1);
   __builtin_prefetch(&used_at_[index], 1);
+}
+
+/// Begins to load the entry that a store of this key writes, unless another key has the same tag.
+void location_cache::prefetch_entry_for(const page_key& key) noexcept {
+  const auto index = index_of(key);
+  const std::lock_guard guard{lock_of(index)};
+  const auto same_tag = std::ranges::find(tags_[index], tag_of(key));
+  const auto way = same_tag != tags_[index].end()
+                       ? static_cast<std::size_t>(same_tag - tags_[index].begin())
+                       : victim_of(index);
+  const auto* first = reinterpret_cast<const std::byte*>(&entries_[index][way]);
+  for (std::size_t at = 0; at < sizeof(entry); at += cache_line_bytes)
+    __builtin_prefetch(first + at, 1);
+  __builtin_prefetch(first + sizeof(entry) - 1, 1);
+}
+
+void location_cache::prefetch_for_stores(std::span<const page_key> keys) noexcept {
+  if (!tags_)
+    return;
+  constexpr std::size_t ahead = 8;
+  const auto some = keys.first(std::min(keys.size(), stores_ahead));
+  for (std::size_t i = 0; i < some.size() + ahead; ++i) {
+    if (i < some.size())
+      prefetch(some[i]);
+    if (i >= ahead)
+      prefetch_entry_for(some[i - ahead]);
+  }
 }
 
 std::optional<directory::page_location> location_cache::find(const page_key& key) noexcept {

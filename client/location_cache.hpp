@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
 namespace peercache::client {
 
@@ -24,6 +25,9 @@ namespace peercache::client {
 /// that is not kept costs one. A cache for whose memory there is no room keeps nothing.
 class location_cache {
 public:
+  /// The entries of this many keys lie in a CPU's cache, with room for much else.
+  static constexpr std::size_t stores_ahead = 256;
+
   /// @param capacity_keys rounded up to a power of two; 0 keeps nothing
   explicit location_cache(std::uint64_t capacity_keys);
 
@@ -34,6 +38,10 @@ public:
   void erase(const page_key& key) noexcept;
   /// Begins to load what a look at this key, or a store, needs first. Call some keys ahead.
   void prefetch(const page_key& key) const noexcept;
+  /// Begins to load all that stores of these keys need, the first `stores_ahead` of them: then the
+  /// stores have no cache misses. Call it in a wait for the keys' locations, and again before each
+  /// further `stores_ahead` stores.
+  void prefetch_for_stores(std::span<const page_key> keys) noexcept;
 
 private:
   struct entry {
@@ -56,6 +64,7 @@ private:
   std::size_t way_of(std::size_t index, const page_key& key) const noexcept;
   /// The way that the next new key of the bucket takes: an empty one, else the least recently used.
   std::size_t victim_of(std::size_t index) const noexcept;
+  void prefetch_entry_for(const page_key& key) noexcept;
   void note_use(std::size_t index, std::size_t way) noexcept;
 
   // `mask_` is constant after construction.

@@ -79,20 +79,31 @@ void lookup_plan::count_open_keys() {
         open_keys_[id] += 1;
 }
 
+/// Ranks an owner: how many open keys a message to it settles. This host's node is best, for it
+/// costs no message.
+std::size_t lookup_plan::messages_saved_by(node_id owner) const {
+  if (owner == known_.own)
+    return SIZE_MAX;
+  const auto open = open_keys_.find(owner);
+  return open == open_keys_.end() ? 0 : open->second;
+}
+
 /// Returns the owners to ask for a key, best first. Current owners come before former ones; when
 /// the choice can save messages, current owners of many open keys come first.
 std::size_t lookup_plan::candidates(const page_key& key, std::span<node_id> out) const {
   auto count = owners_today(key, out);
-  std::array<std::pair<std::size_t, node_id>, replicas_asked> order;
+  std::array<std::size_t, replicas_asked> saved; // Messages that each owner in `out` saves.
   for (std::size_t i = 0; i < count; ++i) {
-    auto open = open_keys_.find(out[i]);
-    auto saves = open == open_keys_.end() ? 0 : open->second;
-    order[i] = {out[i] == known_.own ? SIZE_MAX : saves, out[i]};
+    const auto id = out[i];
+    const auto saves = messages_saved_by(id);
+    auto at = i; // Insertion: `std::stable_sort` would take memory for these few.
+    for (; at > 0 && saved[at - 1] < saves; --at) {
+      saved[at] = saved[at - 1];
+      out[at] = out[at - 1];
+    }
+    saved[at] = saves;
+    out[at] = id;
   }
-  std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (std::size_t i = 0; i < count; ++i)
-    out[i] = order[i].second;
   std::array<node_id, replicas_asked> former;
   for (const auto* ring : known_.before) {
     auto formers = ring->owners(

@@ -122,6 +122,7 @@ public:
 
 private:
   std::size_t owners_today(const page_key& key, std::span<node_id> out) const;
+  std::size_t messages_saved_by(node_id owner) const;
   std::size_t candidates(const page_key& key, std::span<node_id> out) const;
   void count_open_keys();
   /// Chooses the next owner to ask; false when there is none.

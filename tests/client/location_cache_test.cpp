@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -99,6 +100,19 @@ TEST_F(full_bucket, the_place_of_a_forgotten_key_is_taken_first) {
     EXPECT_TRUE(knows(i)) << i;
 }
 
+TEST_F(full_bucket, is_the_same_after_a_prefetch_for_stores) {
+  std::vector<page_key> keys;
+  for (std::size_t i = 0; i < location_cache::stores_ahead + 9; ++i)
+    keys.push_back(key_named(std::to_string(i)));
+  cache.prefetch_for_stores(keys);
+  cache.store(key_named("new"), location(2));
+  EXPECT_FALSE(knows(0)) << "no prefetch counts as a use: the key that was stored first has gone";
+  for (int i = 1; i < 8; ++i)
+    EXPECT_TRUE(knows(i)) << i;
+  for (int i = 8; i < 16; ++i)
+    EXPECT_FALSE(knows(i)) << i;
+}
+
 TEST(location_cache, looks_at_keys_that_it_does_not_keep_touch_no_memory) {
   constexpr std::uint32_t keys = 20'000;
   location_cache cache{1u << 20};
@@ -145,6 +159,7 @@ TEST(location_cache, keys_of_one_tag_are_told_apart) {
 
 TEST(location_cache, of_no_capacity_keeps_nothing) {
   location_cache cache{0};
+  cache.prefetch_for_stores(std::array{key_named("a")});
   cache.store(key_named("a"), location(2));
   cache.erase(key_named("a"));
   EXPECT_FALSE(cache.find(key_named("a")));

@@ -44,8 +44,9 @@ void submit_ring::wake_plane() noexcept {
   // Pairs with `prepare_sleep`: this thread publishes its batch and then reads `sleeping_`; the
   // plane's thread sets `sleeping_` and then looks for batches. All four accesses are sequentially
   // consistent, so at least one of the threads sees what the other wrote, and no batch is slept
-  // over.
-  if (sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false))
+  // over. The exchange only chooses which producer makes the call.
+  if (sleeping_.load(std::memory_order_seq_cst) &&
+      sleeping_.exchange(false, std::memory_order_relaxed))
     plane_.wake();
 }
 
@@ -73,7 +74,7 @@ submit_ring::push_outcome submit_ring::push(const order& what) noexcept {
 
 submit_ring::order submit_ring::pop() noexcept {
   auto& slot = cells_[head_ & mask_];
-  if (slot.sequence.load(std::memory_order_seq_cst) != head_ + 1)
+  if (slot.sequence.load(std::memory_order_acquire) != head_ + 1)
     return {};
   const order taken{slot.batch, slot.cancels};
   slot.sequence.store(head_ + mask_ + 1, std::memory_order_release);
@@ -111,7 +112,7 @@ void submit_ring::awake() noexcept {
 }
 
 void submit_ring::close() noexcept {
-  const auto end = tail_.fetch_or(closed_bit, std::memory_order_acq_rel) & ~closed_bit;
+  const auto end = tail_.fetch_or(closed_bit, std::memory_order_relaxed) & ~closed_bit;
   // A producer that claimed a position before the closed bit was set is about to fill it, so an
   // empty position before `end` is waited for.
   while (head_ != end) {

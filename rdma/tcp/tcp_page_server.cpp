@@ -14,7 +14,11 @@ constexpr std::uint64_t listener_id = 0;
 constexpr int backlog = 512;
 constexpr int accepts_per_turn = 64;
 constexpr std::size_t session_turn_bytes = 4u << 20;
+/// Pause between two looks for overdue sessions while one of them owes its hello or takes an
+/// answer.
 constexpr auto session_reap_every = std::chrono::milliseconds(100);
+/// The longest such pause while all sessions rest.
+constexpr auto resting_reap_every = std::chrono::milliseconds(1000);
 
 } // namespace
 
@@ -45,10 +49,10 @@ bool tcp_page_server::poll(clock::time_point now) {
   if (take_events(now))
     moved |= run_sessions(now);
   if (now >= reap_at_) {
-    reap_at_ = now + session_reap_every;
     reap(now);
     if (!wants_pin_room_.empty())
       make_pin_room(now);
+    reap_at_ = now + time_to_reap();
   }
   return moved;
 }
@@ -65,6 +69,7 @@ bool tcp_page_server::take_events(clock::time_point now) {
     } else if (const auto found = sessions_.find(id); found != sessions_.end()) {
       found->second->on_events(event.events);
       ready_.push_back(id);
+      reap_at_ = std::min(reap_at_, now + session_reap_every);
     }
   }
   return !events.empty();
@@ -111,6 +116,7 @@ void tcp_page_server::begin_session(net::stream_socket socket, clock::time_point
   if (!events_.add(socket.fd(), id))
     return;
   ++stats_.accepted;
+  reap_at_ = std::min(reap_at_, now + session_reap_every);
   sessions_.emplace(id,
                     std::make_unique<tcp_server_session>(shared_, std::move(socket), came_at, now));
 }
@@ -158,9 +164,22 @@ void tcp_page_server::give_away(tcp_server_session& session) {
 void tcp_page_server::wait(clock::duration at_most) {
   if (!ready_.empty() || !collected_.empty())
     return;
-  const bool timers = accept_again_ || !sessions_.empty();
-  const auto sleep = timers ? std::min<clock::duration>(at_most, session_reap_every) : at_most;
+  auto sleep = at_most;
+  if (accept_again_)
+    sleep = std::min<clock::duration>(sleep, session_reap_every);
+  if (!sessions_.empty())
+    sleep = std::min(sleep, reap_at_ - clock::now());
   collected_ = events_.collect(std::max(sleep, clock::duration::zero()));
+}
+
+clock::duration tcp_page_server::time_to_reap() const {
+  const bool all_rest = wants_pin_room_.empty() &&
+                        std::all_of(sessions_.begin(), sessions_.end(),
+                                    [](const auto& entry) { return entry.second->rests(); });
+  if (!all_rest)
+    return session_reap_every;
+  return std::clamp<clock::duration>(shared_.options.idle_timeout / 4, session_reap_every,
+                                     resting_reap_every);
 }
 
 void tcp_page_server::reap(clock::time_point now) {

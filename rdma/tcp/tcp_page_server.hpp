@@ -78,6 +78,7 @@ private:
   bool run_sessions(clock::time_point now);
   void give_away(tcp_server_session& session);
   void reap(clock::time_point now);
+  clock::duration time_to_reap() const;
   void make_pin_room(clock::time_point now);
 
   tcp_server_state shared_;

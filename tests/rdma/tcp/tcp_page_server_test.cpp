@@ -81,6 +81,21 @@ TEST_F(tcp_page_server_test, garbage_closes_the_connection) {
   EXPECT_EQ(server->connections(), 0u);
 }
 
+TEST_F(tcp_page_server_test, connections_that_rest_for_too_long_are_reaped) {
+  tcp_page_server_options opts;
+  serve(opts);
+  raw_peer reader(server->port());
+  reader.send(greeting());
+  ASSERT_TRUE(eventually([&] { return reader.hear<hello_answer>().has_value(); }));
+  now += opts.idle_timeout - std::chrono::seconds(5);
+  steps(1);
+  EXPECT_EQ(server->connections(), 1u);
+  now += std::chrono::seconds(6);
+  steps(1);
+  EXPECT_EQ(server->stats().reaped, 1u);
+  EXPECT_TRUE(closes(reader));
+}
+
 TEST_F(tcp_page_server_test, connections_without_a_hello_are_reaped) {
   serve();
   raw_peer silent(server->port());

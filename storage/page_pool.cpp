@@ -73,7 +73,7 @@ commit_outcome page_pool::finish_filling(const fill& page) {
 void page_pool::drop_filling(slot_id slot) {
   PEERCACHE_ASSERT(is(slot, slot_state::filling));
   const auto filled = slots_.page_in(slot);
-  slots_.drop(slot);
+  slots_.drop(slot, after_eviction());
   if (filled)
     host_.erase(filled->key, slot);
   --stats_.filling;
@@ -105,15 +105,7 @@ std::uint32_t page_pool::give_up(slot_id slot, bytes_after after, zeroing when) 
     limbo_.push_back(slot);
     return no_extent;
   }
-  if (after == bytes_after::zeroed)
-    zero_whole(slot);
-  return release(slot);
-}
-
-/// Zeroes all bytes of a slot in limbo that nobody reads.
-void page_pool::zero_whole(slot_id slot) {
-  slots_.zero(slot, 0, std::uint64_t{pages_[slot.value].granules()} * limits::granule_bytes);
-  slots_.note_zeroed(slot);
+  return after == bytes_after::zeroed ? zero_and_free({slot}) : release(slot);
 }
 
 void page_pool::put_in_limbo(slot_id slot) {
@@ -250,7 +242,7 @@ bool page_pool::abandon(slot_id slot) {
   return true;
 }
 
-// Functions that find, remove, scrub and touch pages.
+// Functions that find, remove and touch pages.
 
 resident_page page_pool::describe(slot_id slot) const {
   auto page = slots_.contents(slot);
@@ -270,29 +262,6 @@ std::optional<evicted> page_pool::remove(const page_key& key, bytes_after after)
   give_up(page->slot, after == bytes_after::left ? after_eviction() : after);
   ++stats_.removed;
   return evicted{page->key, page->slot, page->gen, page->length_bytes, page->checksum};
-}
-
-bool page_pool::scrub(std::uint64_t bytes_max) {
-  for (auto looks = to_scrub_.size(); looks > 0 && bytes_max > 0; --looks) {
-    auto next = to_scrub_.front();
-    to_scrub_.pop_front();
-    if (slots_.pins(next.slot) != 0) {
-      to_scrub_.push_back(next);
-      continue;
-    }
-    const auto whole = std::uint64_t{pages_[next.slot.value].granules()} * limits::granule_bytes;
-    const auto piece = std::min(bytes_max, whole - next.done_bytes);
-    slots_.zero(next.slot, next.done_bytes, piece);
-    next.done_bytes += piece;
-    bytes_max -= piece;
-    if (next.done_bytes != whole) {
-      to_scrub_.push_front(next);
-      continue;
-    }
-    slots_.note_zeroed(next.slot);
-    release(next.slot);
-  }
-  return bytes_max == 0 && !to_scrub_.empty();
 }
 
 bool page_pool::count_use(slot_id slot, generation gen) noexcept {

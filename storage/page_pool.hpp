@@ -33,7 +33,8 @@ struct page_pool_options {
   /// The most pages that one call of `evict_ahead` evicts.
   std::uint32_t evict_batch_pages_max = 1024;
   /// Whether the bytes of every slot are zeroed before it is free, and not only those of removed
-  /// pages: also after an eviction, a replacement and an abandoned fill.
+  /// pages: also after an eviction, a replacement and an abandoned fill, and of fills that a dead
+  /// process has left.
   bool scrub_evicted = false;
   /// The epochs of cleared spaces, by which `commit` and `adopt` refuse pages that are too old.
   epoch_table epochs;
@@ -149,8 +150,9 @@ public:
   /// already, or whose space was cleared since, is given back instead. The slots come oldest page
   /// first, as from `remains_check`. Returns the pages that were adopted.
   std::vector<resident_page> adopt(std::span<const slot_id> slots);
-  /// Frees a claimed slot: either nobody can still write there, or its page is refused, and then
-  /// the slot is free only after calls of `scrub` have zeroed it.
+  /// Frees a claimed slot: either nobody can still write there, or its page is refused. After a
+  /// refused page, and with `page_pool_options::scrub_evicted`, the slot is free only after calls
+  /// of `scrub` have zeroed it.
   void give_back(slot_id slot);
 
   /// Sets the test whether the page in a slot is also kept elsewhere, and so can be had again after
@@ -164,7 +166,9 @@ public:
 
   /// Reserves a slot for a page of this length. Pages that had to go are appended to `victims`,
   /// also when the answer is an error: `invalid_argument` for a length that no page may have,
-  /// `out_of_memory` when pinned pages and slots being filled leave no room.
+  /// `out_of_memory` when pinned pages and slots being filled leave no room. Where bytes have to be
+  /// zeroed, a reserve in a full pool zeroes those of the slots that it takes: of as many bytes as
+  /// the page has, and of a few times as many where the free space is scattered.
   result<slot_id> reserve(std::uint32_t length_bytes, std::vector<evicted>& victims,
                           spare_mode spare = spare_mode::none);
 
@@ -202,6 +206,8 @@ public:
   /// Zeroes at most `bytes_max` bytes of pages that left the pool, have to be zeroed and that
   /// nobody reads. True when another call has more to do at once.
   bool scrub(std::uint64_t bytes_max);
+  /// Bytes that the pool has zeroed since it was made, in calls of `scrub` and of `reserve`.
+  std::uint64_t zeroed_bytes() const noexcept { return zeroed_bytes_; }
   /// Counts a read of the page in `slot` that a device made without a CPU of this host. False, and
   /// nothing is counted, when `slot` does not hold the page of generation `gen`.
   bool count_use(slot_id slot, generation gen) noexcept;
@@ -290,7 +296,6 @@ private:
   commit_outcome finish_filling(const fill& page);
   void drop_filling(slot_id slot);
   void zero_claimed(slot_id slot);
-  void zero_whole(slot_id slot);
   void put_in_limbo(slot_id slot);
   /// Moves a readable slot to free or limbo. Returns the free extent that it is part of; no_extent
   /// when it is in limbo.
@@ -299,6 +304,17 @@ private:
     return options_.scrub_evicted ? bytes_after::zeroed : bytes_after::left;
   }
   std::uint32_t release(slot_id slot);
+
+  // Functions for slots in limbo (page_pool_zeroing.cpp).
+  struct scrubbing {
+    slot_id slot;
+    std::uint64_t done_bytes = 0;
+  };
+  std::uint64_t zero_some(scrubbing& of, std::uint64_t bytes_max);
+  bool is_zeroed(const scrubbing& of) const;
+  std::uint32_t free_zeroed(slot_id slot);
+  std::uint32_t zero_and_free(scrubbing of);
+  std::uint32_t free_limbo(std::uint64_t first, std::uint64_t end);
 
   bool is(slot_id slot, slot_state state) const noexcept;
   bool has(slot_id slot, generation gen) const noexcept;
@@ -335,12 +351,9 @@ private:
   std::vector<page_note> pages_;
   hold_table::time_point now_; ///< The time of the latest `tell_time`.
   std::vector<slot_id> limbo_;
-  struct scrubbing {
-    slot_id slot;
-    std::uint64_t done_bytes = 0;
-  };
   /// Slots in limbo until their bytes are zeroed.
   std::deque<scrubbing> to_scrub_;
+  std::uint64_t zeroed_bytes_ = 0;
   std::uint64_t limbo_granules_ = 0;
   /// The highest generation published so far; the next page gets a higher one.
   generation newest_;

@@ -26,8 +26,8 @@ void page_pool::claim(const pool_remains& remains) {
   }
 }
 
-/// Puts a claimed slot, whose page is given up, in limbo: its bytes are zeroed before anybody gets
-/// the slot.
+/// Puts a claimed slot, whose page is given up or was never complete, in limbo: its bytes are
+/// zeroed before anybody gets the slot.
 void page_pool::zero_claimed(slot_id slot) {
   --stats_.filling;
   put_in_limbo(slot);
@@ -69,6 +69,8 @@ void page_pool::give_back(slot_id slot) {
     reached(take_over_step::page_refused);
     return zero_claimed(slot);
   }
+  if (after_eviction() == bytes_after::zeroed)
+    return zero_claimed(slot);
   for (std::uint32_t i = 0; i < note.granules(); ++i)
     slots_.end_fill({slot.value + i});
   note.state = slot_state::free;

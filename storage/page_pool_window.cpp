@@ -1,6 +1,6 @@
 // How a page_pool wins scattered space back: all readable pages of one aligned address window go at
-// once. Windows of n granules start at multiples of n, so that pages of a new size come to lie on a
-// grid without gaps.
+// once, and with them the slots in limbo that nobody reads. Windows of n granules start at
+// multiples of n, so that pages of a new size come to lie on a grid without gaps.
 
 #include "storage/page_pool.hpp"
 
@@ -43,8 +43,13 @@ std::optional<page_pool::window> page_pool::measure(std::uint32_t first,
       at += std::max(1u, free_.extent_at(slot.value));
       continue;
     }
-    if (here.state != slot_state::readable || slots_.pins(slot) != 0 ||
-        options_.holds.is_held(slot, now_))
+    if (here.state == slot_state::filling || slots_.pins(slot) != 0)
+      return std::nullopt;
+    if (here.state == slot_state::limbo) {
+      at += here.granules();
+      continue;
+    }
+    if (options_.holds.is_held(slot, now_))
       return std::nullopt;
     found.newest = std::max(found.newest, slots_.contents(slot).gen);
     at += here.granules();
@@ -55,7 +60,7 @@ std::optional<page_pool::window> page_pool::measure(std::uint32_t first,
 std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t granules,
                                         std::vector<evicted>& victims) {
   auto end = std::uint64_t{chosen.first} + granules;
-  auto extent = no_extent;
+  auto extent = free_limbo(chosen.first, end);
   for (std::uint64_t at = page_covering(chosen.first); at < end;) {
     slot_id slot{static_cast<std::uint32_t>(at)};
     auto here = pages_[at];
@@ -84,7 +89,7 @@ std::optional<slot_id> page_pool::clear(const window& chosen, std::uint32_t gran
 }
 
 std::optional<slot_id> page_pool::clear_any(std::uint32_t granules, std::vector<evicted>& victims) {
-  if (stats_.pages == 0)
+  if (stats_.pages == 0 && stats_.limbo == 0)
     return std::nullopt;
   auto windows = static_cast<std::uint32_t>(pages_.size() / granules);
   // For each window `page_covering` may look at as many granules as a page can have, so these

@@ -45,10 +45,11 @@ private:
     if (const auto granules = slots_.granules_being_filled(slot); granules != 0) {
       slots_.refuse_fill(slot);
       filled_until_ = std::max(filled_until_, at_ + granules);
-    } else if (slots_.page_in(slot)) {
-      // The owner died while it published or dropped this fill. The granules are free, and no
-      // reader that knows the fill may take it for complete.
+    } else if (const auto filled = slots_.page_in(slot)) {
+      // The owner died while it published or dropped this fill. No reader that knows the fill may
+      // take it for complete.
       slots_.drop(slot);
+      filled_until_ = std::max(filled_until_, at_ + limits::granules_of(filled->length_bytes));
     }
     if (at_ < page_end_ || at_ >= filled_until_)
       return end_run();

@@ -168,12 +168,13 @@ void slot_table::give_up(slot_id slot, bytes_after after) noexcept {
   fence_before_overwriting();
 }
 
-void slot_table::drop(slot_id slot) noexcept {
+void slot_table::drop(slot_id slot, bytes_after after) noexcept {
   PEERCACHE_HOT_ASSERT(slot.value < granules_);
   auto& entry = entries_[slot.value];
   const auto filling = entry.generation.load(memory_order_relaxed);
   PEERCACHE_ASSERT(filling % 2 == 1);
-  entry.filling.store(0, memory_order_relaxed);
+  if (after == bytes_after::left)
+    entry.filling.store(0, memory_order_relaxed);
   if (!guard_on(guard::filled))
     return;
   entry.generation.store(filling + 2, memory_order_relaxed);

@@ -84,9 +84,10 @@ public:
   void give_up(slot_id slot, bytes_after after = bytes_after::left) noexcept;
 
   /// Abandons a fill: the page is neither read nor published, and the slot's bytes may be
-  /// overwritten.
+  /// overwritten. With `zeroed` a process that takes the pool over finds the slot being filled
+  /// until `end_fill`, which is called when the bytes are zeroed.
   /// @pre the slot is being filled
-  void drop(slot_id slot) noexcept;
+  void drop(slot_id slot, bytes_after after = bytes_after::left) noexcept;
 
   /// Zeroes a part of the slot's bytes. @pre the page was given up or the fill was abandoned, and
   /// `pins` is zero
@@ -110,7 +111,7 @@ public:
   slot_contents contents(slot_id slot) const noexcept;
   bool has_key(slot_id slot, const page_key& key) const noexcept;
 
-  // Functions for a new owner, about slots that a dead process has left.
+  // Functions about slots that a dead process has left, or will leave.
 
   /// How many granules a page has that the dead process removed and did not finish zeroing; 0:
   /// there is no such page.

@@ -100,14 +100,15 @@ inline bool was_killed(int status) {
 
 /// Makes a pool in a forked process, which runs `body` and is then killed: the pool is left behind.
 inline void leave_pool(const pool_memory_options& options,
-                       const std::function<void(page_pool&, slot_table)>& body) {
+                       const std::function<void(page_pool&, slot_table)>& body,
+                       const page_pool_options& how = {}) {
   auto crashed = options;
   crashed.owner = incarnation::random();
   ASSERT_TRUE(was_killed(status_of([&] {
     auto memory = pool_memory::create(crashed);
     if (!memory)
       ::_exit(1);
-    auto pool = pool_of(memory->slots());
+    auto pool = pool_of(memory->slots(), how);
     body(*pool, memory->slots());
     (void)std::raise(SIGKILL);
   })));
@@ -115,7 +116,8 @@ inline void leave_pool(const pool_memory_options& options,
 
 /// Takes over a pool as a node does: surveys it, and adopts all its intact pages.
 struct adopted_pool {
-  explicit adopted_pool(slot_table of) : slots(of), remains(survey(of)), pool(pool_of(of)) {
+  explicit adopted_pool(slot_table of, const page_pool_options& options = {})
+      : slots(of), remains(survey(of)), pool(pool_of(of, options)) {
     pool->claim(remains);
     remains_check check(slots, remains.extents);
     for (auto compared = check.next(1 << 20); !compared.empty(); compared = check.next(1 << 20))
@@ -124,6 +126,13 @@ struct adopted_pool {
           adopted += pool->adopt({&page.slot, 1}).size();
         else
           pool->give_back(page.slot);
+  }
+
+  /// Gives back what clients of the dead process were filling, as a node does when they are dead.
+  void end_fills() {
+    for (const auto& extent : remains.extents)
+      if (extent.as == claimed_extent::use::being_filled)
+        pool->give_back(extent.slot);
   }
 
   slot_table slots;

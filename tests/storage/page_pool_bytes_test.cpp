@@ -194,6 +194,37 @@ TEST_F(page_pool_bytes_scrubbed, of_an_evicted_page_are_not_in_the_slot_that_a_r
   }
 }
 
+/// The free space is scattered, and the only window that is free but for bytes to be zeroed has
+/// more of them than a reserve zeroes before it looks for windows.
+TEST_F(page_pool_bytes_scrubbed, that_wait_to_be_zeroed_keep_no_window_from_a_larger_page) {
+  std::vector<slot_id> slots_of;
+  for (std::uint64_t number = 1; number <= 4; ++number)
+    slots_of.push_back(filled(*pool, slots, number, length).slot);
+  for (const auto number : {0, 2, 3}) // The second slot is being filled all the time.
+    ASSERT_TRUE(pool->abandon(slots_of[number]));
+  std::vector<evicted> victims;
+  const auto slot = pool->reserve(2 * length, victims);
+  ASSERT_TRUE(slot);
+  EXPECT_EQ(*slot, slots_of[2]);
+  EXPECT_TRUE(is_all_zero(slots.bytes(*slot, 2 * length)));
+  EXPECT_EQ(pool->stats().limbo, 0u);
+  EXPECT_EQ(pool->zeroed_bytes(), 3 * length);
+}
+
+TEST_F(page_pool_bytes_scrubbed, that_a_reader_sends_keep_their_window) {
+  fill_up();
+  const auto page = *pool->find(key_of(4));
+  ASSERT_EQ(slots.pin_if(page.slot, page.gen, page.key, length), page_status::hit);
+  for (std::uint64_t number = 1; number <= 4; ++number)
+    remove(number);
+  std::vector<evicted> victims;
+  EXPECT_TRUE(pool->reserve(2 * length, victims));
+  EXPECT_FALSE(pool->reserve(2 * length, victims));
+  EXPECT_FALSE(is_zero(page.slot, 0, length));
+  slots.unpin(page.slot);
+  EXPECT_TRUE(pool->reserve(2 * length, victims));
+}
+
 TEST_F(page_pool_bytes_scrubbed, of_a_replaced_page_are_zeroed) {
   const auto slot = put(*pool, slots, 1, length);
   put(*pool, slots, 1, length / 2);

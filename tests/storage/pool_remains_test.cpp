@@ -241,6 +241,43 @@ TEST_F(pool_remains_test, what_was_removed_is_zeroed_by_whoever_comes_to_it) {
   EXPECT_TRUE(holds(*after->pool, slots, 4, large));
 }
 
+TEST_F(pool_remains_test, what_was_being_filled_is_zeroed_where_that_is_wanted) {
+  before = pool_of(slots, {.scrub_evicted = true});
+  put(1);
+  const auto filling = filled(*before, slots, 2, large).slot;
+  const auto dropped = filled(*before, slots, 3, large).slot;
+  ASSERT_TRUE(before->abandon(dropped));
+  const auto ending = filled(*before, slots, 4, large).slot;
+  // Between two of their stores, `publish` and `drop` leave an entry in this state.
+  entry(ending).filling = 0;
+  put(5);
+  for (int killed = 0; killed < 2; ++killed) {
+    adopted_pool after(slots, {.scrub_evicted = true});
+    EXPECT_EQ(after.adopted, 2u);
+    after.end_fills();
+    EXPECT_EQ(after.pool->stats().free_bytes,
+              (granules - (killed == 0 ? 15 : 12)) * limits::granule_bytes);
+    if (killed == 0)
+      continue; // This process is killed before it zeroes anything.
+    EXPECT_FALSE(is_all_zero(slots.bytes(filling, large)));
+    after.pool->scrub(UINT64_MAX);
+    EXPECT_TRUE(is_all_zero(slots.bytes(filling, large)));
+    EXPECT_TRUE(is_all_zero(slots.bytes(dropped, large)));
+    EXPECT_EQ(after.pool->stats().free_bytes, (granules - 6) * limits::granule_bytes);
+  }
+  EXPECT_EQ(survey(slots).extents.size(), 2u) << "the next process finds the two pages alone";
+}
+
+TEST_F(pool_remains_test, what_was_being_published_is_zeroed_where_that_is_wanted) {
+  const auto slot = filled(*before, slots, 1, large).slot;
+  entry(slot).filling = 0;
+  adopted_pool after(slots, {.scrub_evicted = true});
+  after.end_fills();
+  after.pool->scrub(UINT64_MAX);
+  EXPECT_TRUE(is_all_zero(slots.bytes(slot, large)));
+  EXPECT_EQ(after.pool->stats().free_bytes, after.pool->capacity_bytes());
+}
+
 TEST_F(pool_remains_test, what_was_removed_and_zeroed_is_free) {
   put(1);
   ASSERT_TRUE(before->remove(key_of(1), bytes_after::zeroed));

@@ -77,6 +77,31 @@ TEST_F(pool_take_over, no_byte_of_a_removed_page_outlives_its_process_in_a_slot_
   EXPECT_EQ(room, options.size_bytes / limits::granule_bytes / 2 - pages / 2) << "all of it";
 }
 
+TEST_F(pool_take_over, no_byte_of_a_fill_outlives_its_process_where_that_is_wanted) {
+  const page_pool_options zeroing{.scrub_evicted = true};
+  leave_pool(
+      options,
+      [](page_pool& pool, slot_table slots) {
+        for (std::uint64_t number = 1; number <= pages; ++number) {
+          const auto slot = filled(pool, slots, number, length).slot;
+          EXPECT_EQ(number % 2 == 0 && pool.abandon(slot), number % 2 == 0);
+        }
+        // Zeroes only some of the abandoned fills before the process is killed.
+        ASSERT_TRUE(pool.scrub(10 * length));
+      },
+      zeroing);
+  auto memory = pool_memory::take_over(options);
+  ASSERT_TRUE(memory) << memory.error().message;
+  adopted_pool after(memory->slots(), zeroing);
+  after.end_fills();
+  std::vector<evicted> victims;
+  std::uint64_t room = 0;
+  for (auto slot = after.pool->reserve(length, victims); slot;
+       slot = after.pool->reserve(length, victims), ++room)
+    EXPECT_TRUE(is_all_zero(memory->slots().bytes(*slot, 2 * limits::granule_bytes)));
+  EXPECT_EQ(room, options.size_bytes / limits::granule_bytes / 2) << "all of it";
+}
+
 TEST_F(pool_take_over, nothing_left_is_not_found_and_a_living_process_is_left_alone) {
   EXPECT_EQ(pool_memory::take_over(options).error().code, errc::not_found);
   auto first = options;

@@ -2,6 +2,7 @@
 
 #include "actors/pool_catch_up.hpp"
 #include "actors/pool_publishing.hpp"
+#include "actors/pool_reserve.hpp"
 #include "common/assert.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
@@ -41,27 +42,6 @@ std::string pool_state::hold(const std::string& pages, storage::holder_tag who,
     outcomes += static_cast<char>(outcome);
   }
   return outcomes;
-}
-
-std::string pool_state::reserve(const std::string& lengths, storage::hold_table::time_point now) {
-  pool->tell_time(now);
-  std::string slots;
-  std::vector<storage::evicted> victims;
-  auto count = record_count<std::uint32_t>(lengths);
-  using spare_mode = storage::page_pool::spare_mode;
-  const auto spare = disk.on() && mostly_on_disk() ? spare_mode::only_copies : spare_mode::none;
-  for (std::size_t i = 0; count && i < *count; ++i) {
-    const auto length_bytes = record_at<std::uint32_t>(lengths, i);
-    auto slot = pool->reserve(length_bytes, victims, spare);
-    append_record(slots, slot ? *slot : no_slot);
-    demand.add(length_bytes);
-  }
-  for (const auto& page : victims) {
-    disk.lose(page);
-    lost.note(page.key, page_loss::evicted, now);
-  }
-  publishing->left(victims);
-  return slots;
 }
 
 void pool_state::abandon(const std::string& slots) {
@@ -164,32 +144,18 @@ metrics::samples pool_state::samples() const {
 
 namespace {
 
+/// Bytes that the pool zeroes before it handles the next message.
+constexpr std::uint64_t scrub_step_bytes = 1u << 20;
+
 /// Pages per beat whose counted reads are passed on to the eviction policy; at most 16 granules are
 /// looked at for each page. So a pool of 64 GiB is gone round in half a minute, a small pool in a
 /// second; ten times slower while no beat finds a read. The reads of a victim are passed on, too,
 /// when it is chosen.
 constexpr std::uint32_t folds_per_beat = 2048;
 
-/// Bytes that the pool zeroes before it handles the next message.
-constexpr std::uint64_t scrub_step_bytes = 1u << 20;
-
-void scrub(pool_pointer self) {
-  auto& state = self->state;
-  if (!state.scrubbing && state.pool->scrub(scrub_step_bytes)) {
-    state.scrubbing = true;
-    self->send(self, scrub_atom_v, from_here{});
-  }
-}
-
 std::string hold_pages(pool_pointer self, const std::string& pages, std::uint32_t who,
                        std::uint32_t for_ms) {
   return self->state.hold(pages, {who}, std::chrono::milliseconds(for_ms), self->clock().now());
-}
-
-auto remove_and_scrub(pool_pointer self, const std::string& keys) {
-  auto answer = remove_pages(self, keys);
-  scrub(self);
-  return answer;
 }
 
 void scrub_on(pool_pointer self) {
@@ -250,9 +216,9 @@ void publish_disk(pool_pointer self) {
   carry_out_orders(self);
 }
 
-std::string reserve_slots(pool_pointer self, const std::string& lengths) {
-  stir(self);
-  return self->state.reserve(lengths, self->clock().now());
+void abandon_slots(pool_pointer self, const std::string& slots) {
+  self->state.abandon(slots);
+  scrub(self);
 }
 
 /// Counts pages that other hosts READ. Returns an empty answer, which says that all of them are
@@ -263,6 +229,14 @@ std::string count_uses(pool_pointer self, const std::string& pages) {
 }
 
 } // namespace
+
+void scrub(pool_pointer self) {
+  auto& state = self->state;
+  if (!state.scrubbing && state.pool->scrub(scrub_step_bytes)) {
+    state.scrubbing = true;
+    self->send(self, scrub_atom_v, from_here{});
+  }
+}
 
 void pool_state::begin(const pool_actor_options& chosen,
                        std::unique_ptr<storage::page_pool> pages) {
@@ -285,16 +259,15 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](reserve_atom, const std::string& lengths, from_here) {
         return reserve_slots(self, lengths);
       },
+      [self](reserve_atom, from_here) { reserve_on(self); },
       [self](commit_atom, const std::string& filled, std::uint8_t mode,
              const std::string& next_lengths,
              from_here) { return commit(self, filled, mode_of(mode), next_lengths); },
-      [self](abandon_atom, const std::string& slots, from_here) { self->state.abandon(slots); },
+      [self](abandon_atom, const std::string& slots, from_here) { abandon_slots(self, slots); },
       [self](used_atom, const std::string& pages, from_here) { return count_uses(self, pages); },
       [self](hold_atom, const std::string& pages, std::uint32_t who, std::uint32_t for_ms,
              from_here) { return hold_pages(self, pages, who, for_ms); },
-      [self](remove_atom, const std::string& keys, from_here) {
-        return remove_and_scrub(self, keys);
-      },
+      [self](remove_atom, const std::string& keys, from_here) { return remove_pages(self, keys); },
       [self](locate_atom, const std::string& keys, from_here) {
         return locate_pages(self->state, keys);
       },
@@ -321,10 +294,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](census_atom, from_here) { return self->state.census(self->clock().now()); },
       [self](stats_atom) { return self->state.samples(); },
       [self](topology_atom, const topology_ptr& next) { adopt_topology(self, next); },
-      [self](adopt_atom, const std::string& compared, from_here) {
-        adopt_pages(self, compared);
-        scrub(self);
-      },
+      [self](adopt_atom, const std::string& compared, from_here) { adopt_pages(self, compared); },
       [self](scrub_atom, from_here) { scrub_on(self); },
       [self](beat_atom, from_here) { beat(self); },
   };

@@ -5,6 +5,7 @@
 #include "actors/pool_adoption.hpp"
 #include "actors/pool_clear.hpp"
 #include "actors/pool_disk.hpp"
+#include "actors/pool_reserve.hpp"
 #include "actors/recent_demand.hpp"
 #include "directory/publisher.hpp"
 #include "link/beats.hpp"
@@ -15,6 +16,7 @@
 #include "storage/page_survey.hpp"
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -47,6 +49,9 @@ struct pool_state {
   std::unique_ptr<directory::publisher> publishing; ///< Uses `pool`, which lives longer.
   topology_ptr cluster;
   bool scrubbing = false; ///< A `scrub_atom` from the actor to itself is on its way.
+  /// Reserves that are not answered yet, in the order in which they came. While there are some, a
+  /// `reserve_atom` from the actor to itself is on its way.
+  std::deque<open_reserve> reserving;
   struct open_commit {
     caf::typed_response_promise<std::string, std::string> promise;
     std::string next_lengths;
@@ -73,8 +78,11 @@ struct pool_state {
 
   /// @pre This is the first call, and there is a pool in `pages`.
   void begin(const pool_actor_options& chosen, std::unique_ptr<storage::page_pool> pages);
-  /// Reserves slots for `lengths` (packed u32); `no_slot` where no room can be made.
-  std::string reserve(const std::string& lengths, storage::hold_table::time_point now);
+  /// Reserves slots for the lengths that have none yet, until the pool has zeroed
+  /// `zeroed_bytes_max` bytes since it was made. True: each length has its slot, or `no_slot` where
+  /// no room can be made.
+  bool reserve(open_reserve& open, std::uint64_t zeroed_bytes_max,
+               storage::hold_table::time_point now);
   void abandon(const std::string& slots);
   /// Keeps pages (packed used_page) from eviction from `now` on; without a duration ends the holds
   /// that only this holder has. Returns one hold_outcome byte per page; pages beyond
@@ -99,6 +107,10 @@ struct pool_state {
 };
 
 using pool_pointer = pool_actor::stateful_pointer<pool_state>;
+
+/// Zeroes bytes of slots that have to be zeroed, up to a limit, and goes on by a message of the
+/// actor to itself when there are more. `carry_out_orders` calls this.
+void scrub(pool_pointer self);
 
 /// Makes the actor's beats frequent, for as long as there is something to do and a second longer.
 void stir(pool_pointer self);

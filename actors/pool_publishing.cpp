@@ -1,5 +1,6 @@
 #include "actors/pool_publishing.hpp"
 
+#include "actors/pool_reserve.hpp"
 #include "common/assert.hpp"
 
 #include <utility>
@@ -74,8 +75,11 @@ void carry_out(pool_pointer self, directory::publisher::settled& order) {
   for (const auto& page : order.keep)
     state.disk.keep(page);
   send_to_disk(self);
-  open.promise.deliver(std::move(order.statuses),
-                       state.reserve(open.next_lengths, self->clock().now()));
+  reserve_then(self, std::move(open.next_lengths),
+               [promise = std::move(open.promise),
+                statuses = std::move(order.statuses)](std::string slots) mutable {
+                 promise.deliver(std::move(statuses), std::move(slots));
+               });
 }
 
 void carry_out(pool_pointer self, directory::publisher::withdrawn& order) {
@@ -96,6 +100,7 @@ void carry_out(pool_pointer self, directory::publisher::has_left& order) {
 
 void carry_out_orders(pool_pointer self) {
   self->state.publishing->carry_out_orders([self](auto& each) { carry_out(self, each); });
+  scrub(self); // The publisher may have given pages up, and dropped fills.
   if (!self->state.publishing->idle())
     stir(self);
 }

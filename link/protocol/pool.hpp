@@ -12,6 +12,8 @@ using pool_actor = caf::typed_actor<
     // Gateway and promoter: reserve slots for pages of these lengths. Answers one slot per page;
     // `no_slot` where no room could be made.
     caf::replies_to<reserve_atom, std::string, from_here>::with<std::string>,
+    // The pool, to itself: goes on with reserves for which bytes have to be zeroed.
+    caf::reacts_to<reserve_atom, from_here>,
     // Gateway: these slots are filled; reserve slots of these lengths for next time. The number is
     // a commit_mode. Answers one page_status byte per page, and slots as `reserve` does, once each
     // page is recorded by a directory owner or all of its owners have answered. `unreachable`: the

@@ -25,6 +25,7 @@ struct played_pool {
 
 inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool* pool) {
   return {[](reserve_atom, const std::string&, from_here) { return std::string{}; },
+          [](reserve_atom, from_here) {},
           [](commit_atom, const std::string&, std::uint8_t, const std::string&,
              from_here) -> caf::result<std::string, std::string> {
             return {std::string{}, std::string{}};

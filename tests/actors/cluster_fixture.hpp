@@ -44,11 +44,13 @@ inline membership_actor::behavior_type fake_membership(membership_actor::pointer
 /// actors on the test's own thread.
 class cluster_fixture : public test::actor_fixture {
 protected:
+  explicit cluster_fixture(std::uint32_t granules = 64) : memory(granules) {}
+
   discovery::member here = member_named("here", 1);
   discovery::member there = member_named("there", 2);
   directory_actor shard_here = spawn_shard(here);
   directory_actor shard_there = spawn_shard(there);
-  storage::heap_pool memory{64};
+  storage::heap_pool memory;
   std::uint64_t republish_rate = 0;
   std::uint64_t repair_rate = 0;
   std::uint64_t mirrored_bytes_max = 0;
@@ -81,7 +83,9 @@ protected:
     return system.spawn(
         run_pool, options,
         std::make_unique<storage::page_pool>(
-            slots, storage::make_eviction_policy(storage::eviction_kind::lru, 64u << 12),
+            slots,
+            storage::make_eviction_policy(storage::eviction_kind::lru,
+                                          std::uint64_t{slots.granules()} * limits::granule_bytes),
             storage::page_pool_options{.scrub_evicted = scrub_evicted, .holds = memory.holds()}));
   }
 

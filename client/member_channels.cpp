@@ -74,9 +74,10 @@ void member_channels::stop() noexcept {
 
 void member_channels::do_open(const discovery::member& whom, time_point now) {
   if (const auto known = ids_.find(whom.inc); known != ids_.end()) {
-    if (auto& entry = channels_.at(known->second); entry.told)
-      hears_(whom.inc, true);
-    return;
+    auto& entry = channels_.at(known->second);
+    if (entry.host == whom.host)
+      return entry.told ? hears_(whom.inc, true) : void();
+    close(known->second);
   }
   auto socket = net::start_connect(whom.host, whom.lookup_port, {});
   const auto id = ++last_id_;

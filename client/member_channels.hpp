@@ -42,7 +42,8 @@ public:
 
   /// Sets the listener. @pre before `run`
   void listen(listener hears) { hears_ = std::move(hears); }
-  /// Connects to a member, if there is no connection to it yet.
+  /// Connects to a member, if there is no connection to it at this address yet. One to another
+  /// address is closed first.
   void open(const discovery::member& whom);
   /// Closes the connections to nodes that are not in the view.
   void follow(const discovery::view& view);
@@ -57,8 +58,10 @@ private:
   struct entry {
     entry(const discovery::member& whose, net::stream_socket socket, std::string_view greeting,
           time_point now)
-        : member(whose.inc), channel(whose.name, std::move(socket), greeting, now) {}
+        : member(whose.inc), host(whose.host),
+          channel(whose.name, std::move(socket), greeting, now) {}
     incarnation member;
+    std::string host; ///< The address to which the channel was opened.
     member_channel channel;
     bool told = false; ///< Whether `hears_` was told that the connection stands.
   };

@@ -3,6 +3,7 @@
 #include "common/loopback.hpp"
 #include "net/socket.hpp"
 
+#include <memory>
 #include <utility>
 
 namespace peercache::client {
@@ -15,8 +16,10 @@ std::string own_address::host(const discovery::member& node) const {
   return is_given ? given_ : node.host;
 }
 
-discovery::member own_address::to_dial(const discovery::member& node) {
+discovery::member own_address::to_dial(const discovery::member& node, bool is_own) {
   std::lock_guard guard{lock_};
+  if (!is_own && node.inc != node_.inc)
+    return node;
   if (node.inc != node_.inc)
     advertised_ = false;
   node_ = node;
@@ -46,6 +49,16 @@ std::optional<discovery::member> own_address::heard(const incarnation& member, b
 std::string own_address::host_of(const discovery::member& node) const {
   std::lock_guard guard{lock_};
   return host(node);
+}
+
+link::topology_ptr own_address::as_reached(const link::topology_ptr& next) const {
+  std::lock_guard guard{lock_};
+  const auto* here = next->find(node_.inc);
+  if (here == nullptr || host(here->self) == here->self.host)
+    return next;
+  auto changed = std::make_shared<link::topology>(*next);
+  changed->peers[static_cast<std::size_t>(here - next->peers.data())].self.host = host(here->self);
+  return changed;
 }
 
 } // namespace peercache::client

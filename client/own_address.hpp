@@ -2,6 +2,7 @@
 
 #include "common/ids.hpp"
 #include "discovery/view.hpp"
+#include "link/protocol/topology.hpp"
 
 #include <mutex>
 #include <optional>
@@ -14,7 +15,9 @@ namespace peercache::client {
 /// reach itself at what its node advertises. In a container that shares its node's socket folder
 /// the given address may be the container's own, at which no node listens. So the given address is
 /// tried first, unless it is a loopback address, which may be another network's; when no connection
-/// stands there, the other one is tried at once, and the one that answered is kept.
+/// stands there, the other one is tried at once, and the one that answered is kept. A node that was
+/// once this host's stays so without a session, so that a connection which is made meanwhile stands
+/// at the address that the topology says afterwards.
 ///
 /// Threads: any.
 class own_address {
@@ -22,13 +25,16 @@ public:
   explicit own_address(std::string given);
 
   /// Returns the member with the address at which to connect to it; called for each new attempt.
-  discovery::member to_dial(const discovery::member& node);
+  /// @param is_own whether the client has a session with this node now
+  discovery::member to_dial(const discovery::member& node, bool is_own);
   /// Notes what became of a connection to a member. Returns the member with the address to try at
   /// once, if the attempt has failed and the other address was not tried since `to_dial`.
   std::optional<discovery::member> heard(const incarnation& member, bool stands);
   /// The address at which a node is reached now: that of the last attempt; the one that it
   /// advertises when `to_dial` has not been asked for it.
   std::string host_of(const discovery::member& node) const;
+  /// The members and their addresses, as this process reaches them.
+  link::topology_ptr as_reached(const link::topology_ptr& next) const;
 
 private:
   std::string host(const discovery::member& node) const;

@@ -25,18 +25,6 @@ namespace {
 /// Time-out of the connector: an unreachable member delays a `connect` by at most this long.
 constexpr auto dial_timeout = 300ms;
 
-/// The members and their addresses, as this process reaches them.
-link::topology_ptr as_reached(const link::topology_ptr& next, const own_pool_ptr& own,
-                              const own_address& address) {
-  const auto* here = own ? next->find(own->node.inc) : nullptr;
-  const auto host = here != nullptr ? address.host_of(here->self) : std::string();
-  if (here == nullptr || host == here->self.host)
-    return next;
-  auto changed = std::make_shared<link::topology>(*next);
-  changed->peers[static_cast<std::size_t>(here - next->peers.data())].self.host = host;
-  return changed;
-}
-
 } // namespace
 
 int ending_systems() noexcept {
@@ -183,11 +171,11 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
   const auto address = std::make_shared<own_address>(options.node_host);
   links.reach = [members = members_, board = board_, address](const discovery::member& whom) {
     const auto own = board->pool();
-    members->open(own && own->node.inc == whom.inc ? address->to_dial(whom) : whom);
+    members->open(address->to_dial(whom, own && own->node.inc == whom.inc));
   };
   links.keep_only = [members = members_](const discovery::view& view) { members->follow(view); };
   links.publish = [board = board_, address](const link::topology_ptr& next) {
-    board->set_topology(as_reached(next, board->pool(), *address));
+    board->set_topology(address->as_reached(next));
   };
   links_ = system_->spawn(link::run_links, std::move(links));
   // The listener belongs to the connections, so it does not own them.

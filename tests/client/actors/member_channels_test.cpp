@@ -88,6 +88,19 @@ TEST_F(member_channels_test, another_process_at_the_address_is_not_the_member) {
   await_heard({false});
 }
 
+TEST_F(member_channels_test, a_member_whose_address_is_another_now_is_dialled_there) {
+  channels.open(member);
+  await_heard({true});
+  channels.open(member);
+  await_heard({true, true});
+  member.host = "127.0.0.2"; // Nobody listens there.
+  channels.open(member);
+  await_heard({true, true, false});
+  member.host = "127.0.0.1";
+  channels.open(member);
+  await_heard({true, true, false, true});
+}
+
 TEST_F(member_channels_test, a_port_where_nobody_listens_is_said_to_be_out_of_reach) {
   const auto nobody = *net::hold_port("127.0.0.1", 0);
   member.lookup_port = net::local_port(nobody);

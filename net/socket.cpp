@@ -207,4 +207,9 @@ void cut_off(int fd) noexcept {
   ::shutdown(fd, SHUT_RDWR);
 }
 
+void reset_when_closed(int fd) noexcept {
+  const linger at_once{1, 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
 } // namespace peercache::net

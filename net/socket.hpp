@@ -83,6 +83,10 @@ int socket_error(int fd) noexcept;
 /// stays open: its owner closes it.
 void cut_off(int fd) noexcept;
 
+/// Lets the close of this connection send a reset, which does not wait until the other side has
+/// acknowledged what was sent before; what it has not got by then is dropped.
+void reset_when_closed(int fd) noexcept;
+
 /// Waits for edge-triggered readiness of many sockets, and for a wake-up from other threads.
 /// Threads: `wake` any, all else the owner.
 class event_poll {

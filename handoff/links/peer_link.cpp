@@ -263,6 +263,11 @@ void peer_link::check_time(time_point now, event_batch& out) {
 
 void peer_link::lose_overdue(event_batch& out) {
   const auto& options = own_.options;
+  if (phase_ == phase::joined)
+    // Packets may be lost in one direction only. The end of a connection that is closed waits
+    // behind bytes that are not acknowledged; a reset goes out at once, and tells a peer that hears
+    // this worker.
+    net::reset_when_closed(stream_.fd());
   if (phase_ == phase::leaving)
     phase_ = phase::over;
   else if (phase_ == phase::joined)

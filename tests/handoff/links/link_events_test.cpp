@@ -1,5 +1,4 @@
 #include "tests/handoff/links/link_world.hpp"
-#include "tests/support/qemu_user.hpp"
 
 #include <map>
 #include <numeric>
@@ -120,9 +119,6 @@ TEST_F(link_events_test, nobody_is_silent_because_his_messages_wait_behind_the_l
 }
 
 TEST_F(link_events_test, a_hello_is_heard_while_others_fill_each_poll) {
-  if (under_qemu_user())
-    GTEST_SKIP()
-        << "qemu-user gives a TCP_INFO of four bytes: nobody sees what has not arrived yet";
   auto& prefill = start(engine_side::prefill, 2, few_events());
   const auto peers = begin(prefill, 3);
   auto fresh = dial(prefill);

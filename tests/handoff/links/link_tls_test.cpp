@@ -1,7 +1,6 @@
 #include "tests/handoff/links/link_world.hpp"
 #include "tests/net/tls_stranger.hpp"
 #include "tests/support/certificates.hpp"
-#include "tests/support/qemu_user.hpp"
 
 #include "common/log.hpp"
 
@@ -216,8 +215,6 @@ TEST_F(link_tls_test, a_worker_that_ends_and_one_that_is_not_there_are_told_apar
 }
 
 TEST_F(link_tls_test, a_worker_whose_connection_does_not_come_about_is_unreachable) {
-  if (under_qemu_user())
-    GTEST_SKIP() << "qemu-user gives a TCP_INFO of four bytes: nobody sees what waits in a backlog";
   auto& decode = start_with(engine_side::decode, 1, ca.client());
   // The backlog of this listener is full, so the kernel answers no further connection.
   const auto listener = net::listen_on("127.0.0.1", 0, 0);

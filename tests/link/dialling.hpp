@@ -3,6 +3,7 @@
 #include "link/connector_actor.hpp"
 #include "link/protocol/internal.hpp"
 #include "link/system_config.hpp"
+#include "tests/support/qemu_user.hpp"
 
 #include <caf/all.hpp>
 #include <chrono>
@@ -46,7 +47,7 @@ public:
   std::string ask(const std::string& text) {
     std::string answer;
     caf::scoped_actor self{system_};
-    self->request(found_, std::chrono::seconds(30), text)
+    self->request(found_, answer_time, text)
         .receive([&](std::string& said) { answer = std::move(said); },
                  [&](const caf::error& why) { ADD_FAILURE() << system_.render(why); });
     return answer;
@@ -54,6 +55,8 @@ public:
 
 private:
   static constexpr std::chrono::milliseconds patience{2000};
+  /// Emulated, TLS takes half a minute for 9 MB in both directions.
+  const std::chrono::seconds answer_time{under_qemu_user() ? 300 : 30};
 
   system_config config_;
   caf::actor_system system_{config_};

@@ -125,9 +125,8 @@ private:
       if (auto done = each.worker->allocate(each.number, std::move(pages)); !done)
         return done.error();
     }
-    for (auto& each : rooms)
-      if (!until([&] { return has_ended(each.state.poll()); }))
-        return error{errc::timed_out, "a room does not end"};
+    if (!until_all(rooms, [](const receiving& each) { return has_ended(each.state.poll()); }))
+      return error{errc::timed_out, "a room does not end"};
     const auto end = bench::clock::now();
     for (auto& each : rooms) {
       if (auto failure = each.worker->end(each.number, "the measurement is over"))

@@ -66,11 +66,12 @@ public:
     for (auto& each : rooms)
       if (auto sent = each.worker->send(each.room.id, each.pages, true); !sent)
         return sent.error();
-    for (auto& each : rooms) {
-      if (!until([&] { return each.room.state.poll() == room_state::success; }))
-        return error{errc::timed_out, "decode does not succeed"};
+    if (!until_all(rooms, [](const sending& each) {
+          return each.room.state.poll() == room_state::success;
+        }))
+      return error{errc::timed_out, "decode does not succeed"};
+    for (auto& each : rooms)
       each.worker->clear(each.room.id);
-    }
     return std::chrono::nanoseconds(begin.time_since_epoch()).count();
   }
 

@@ -2,6 +2,7 @@
 
 #include "bench/sample_statistics.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <sys/prctl.h>
 #include <thread>
@@ -26,6 +27,17 @@ bool until(Holds&& holds) {
     std::this_thread::sleep_for(std::chrono::microseconds(waited < short_pauses ? 1 : 50));
   }
   return true;
+}
+
+/// Waits, as `until`, until `holds` is true for each of the rooms; each pause is one for all rooms,
+/// because an engine's scheduler looks at all of them in one turn.
+template <class Rooms, class Holds>
+bool until_all(const Rooms& rooms, Holds&& holds) {
+  auto next = rooms.begin();
+  return until([&] {
+    next = std::find_if_not(next, rooms.end(), holds);
+    return next == rooms.end();
+  });
 }
 
 } // namespace peercache::cli

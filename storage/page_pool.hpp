@@ -167,8 +167,8 @@ public:
   /// Reserves a slot for a page of this length. Pages that had to go are appended to `victims`,
   /// also when the answer is an error: `invalid_argument` for a length that no page may have,
   /// `out_of_memory` when pinned pages and slots being filled leave no room. Where bytes have to be
-  /// zeroed, a reserve in a full pool zeroes those of the slots that it takes: of as many bytes as
-  /// the page has, and of a few times as many where the free space is scattered.
+  /// zeroed, a reserve in a full pool zeroes those of each page that it evicts and of each slot in
+  /// limbo that its place overlaps, all of them whole.
   result<slot_id> reserve(std::uint32_t length_bytes, std::vector<evicted>& victims,
                           spare_mode spare = spare_mode::none);
 

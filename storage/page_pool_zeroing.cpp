@@ -7,6 +7,13 @@
 #include <algorithm>
 
 namespace peercache::storage {
+namespace {
+
+/// Slots that one call of `scrub` looks at: many may wait for their readers, and a call goes on
+/// behind those that the last one has looked at.
+constexpr std::size_t scrub_looks_max = 256;
+
+} // namespace
 
 bool page_pool::is_zeroed(const scrubbing& of) const {
   return of.done_bytes == std::uint64_t{pages_[of.slot.value].granules()} * limits::granule_bytes;
@@ -37,7 +44,8 @@ std::uint32_t page_pool::zero_and_free(scrubbing of) {
 }
 
 bool page_pool::scrub(std::uint64_t bytes_max) {
-  for (auto looks = to_scrub_.size(); looks > 0 && bytes_max > 0; --looks) {
+  for (auto looks = std::min(to_scrub_.size(), scrub_looks_max); looks > 0 && bytes_max > 0;
+       --looks) {
     auto next = to_scrub_.front();
     to_scrub_.pop_front();
     if (slots_.pins(next.slot) != 0) {
@@ -59,8 +67,8 @@ bool page_pool::scrub(std::uint64_t bytes_max) {
 std::uint32_t page_pool::free_limbo(std::uint64_t first, std::uint64_t end) {
   auto extent = no_extent;
   const auto waits_here = [&](slot_id slot) {
-    return slot.value < end && slot.value + pages_[slot.value].granules() > first &&
-           slots_.pins(slot) == 0;
+    return slot.value < end && slot.value + limits::granules_per_page_max > first &&
+           slot.value + pages_[slot.value].granules() > first && slots_.pins(slot) == 0;
   };
   std::erase_if(limbo_, [&](slot_id slot) {
     const bool here = waits_here(slot);

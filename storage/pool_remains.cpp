@@ -44,6 +44,10 @@ private:
     slots_.note_zeroed(slot);
     if (const auto granules = slots_.granules_being_filled(slot); granules != 0) {
       slots_.refuse_fill(slot);
+      // No fill lies in two extents: when the first of them was zeroed, its entry would no longer
+      // say that bytes in the second have to be.
+      if (run_granules_ + granules > limits::granules_per_page_max)
+        end_run();
       filled_until_ = std::max(filled_until_, at_ + granules);
     } else if (const auto filled = slots_.page_in(slot)) {
       // The owner died while it published or dropped this fill. No reader that knows the fill may

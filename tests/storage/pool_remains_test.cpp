@@ -268,6 +268,20 @@ TEST_F(pool_remains_test, what_was_being_filled_is_zeroed_where_that_is_wanted) 
   EXPECT_EQ(survey(slots).extents.size(), 2u) << "the next process finds the two pages alone";
 }
 
+TEST(pool_remains, no_fill_lies_in_two_extents) {
+  constexpr std::uint32_t fill_bytes = 24u << 20;
+  heap_pool memory{4 * fill_bytes / limits::granule_bytes, false};
+  auto slots = memory.slots();
+  const auto before = pool_of(slots);
+  std::vector<evicted> victims;
+  for (int i = 0; i < 4; ++i)
+    ASSERT_TRUE(before->reserve(fill_bytes, victims));
+  const auto found = survey(slots).extents;
+  EXPECT_EQ(found.size(), 2u) << "an extent has no more granules than the longest page";
+  for (const auto& each : found)
+    EXPECT_NE(slots.granules_being_filled(each.slot), 0u) << "an extent begins where a fill does";
+}
+
 TEST_F(pool_remains_test, what_was_being_published_is_zeroed_where_that_is_wanted) {
   const auto slot = filled(*before, slots, 1, large).slot;
   entry(slot).filling = 0;

@@ -101,8 +101,8 @@ page_census pool_state::census(lost_pages::time_point now) {
 
 bool pool_state::rests(caf::actor_clock::time_point now) const {
   return now >= busy_until && !scrubbing && publishing->idle() && !publishing->comparing() &&
-         committing.empty() && removing.empty() && leaving.empty() && (!disk.on() || disk.idle()) &&
-         !has_to_catch_up(*this, now);
+         committing.empty() && reserving.empty() && removing.empty() && leaving.empty() &&
+         (!disk.on() || disk.idle()) && !has_to_catch_up(*this, now);
 }
 
 void stir(pool_pointer self) {

@@ -49,8 +49,8 @@ struct pool_state {
   std::unique_ptr<directory::publisher> publishing; ///< Uses `pool`, which lives longer.
   topology_ptr cluster;
   bool scrubbing = false; ///< A `scrub_atom` from the actor to itself is on its way.
-  /// Reserves that are not answered yet, in the order in which they came. While there are some, a
-  /// `reserve_atom` from the actor to itself is on its way.
+  /// Reserves that are not answered yet, in the order in which they came. While there are some
+  /// between two messages, a `reserve_atom` from the actor to itself is on its way.
   std::deque<open_reserve> reserving;
   struct open_commit {
     caf::typed_response_promise<std::string, std::string> promise;

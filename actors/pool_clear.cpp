@@ -28,7 +28,7 @@ void end_walk(pool_pointer self) {
       [&](const page_key& key) { return state.options.epochs.is_old(key); });
   if (state.disk.on())
     self->send(state.disk.actor, clear_atom_v, from_here{});
-  stir(self); // Beats zero what was given up.
+  stir(self); // What was given up is withdrawn and zeroed without delay.
   for (auto& each : std::exchange(clearing.waiting, std::exchange(clearing.next, {})))
     each.deliver(clearing.pages);
   clearing.pages = 0;

@@ -8,8 +8,8 @@
 namespace peercache::actors {
 namespace {
 
-/// After this many zeroed bytes, less than a millisecond of work, a reserve lets other messages of
-/// the actor be handled. The page at which the limit is passed gets its slot before that.
+/// After this many zeroed bytes a reserve lets other messages of the actor be handled. The page at
+/// which the limit is passed gets its slot before that, whatever has to be zeroed for it.
 constexpr std::uint64_t reserve_step_bytes = 4u << 20;
 
 } // namespace
@@ -46,12 +46,16 @@ void reserve_on(pool_pointer self) {
     state.reserving.pop_front();
     done.answer(done.slots);
   }
-  if (!state.reserving.empty())
-    self->send(self, reserve_atom_v, from_here{});
+  if (state.reserving.empty())
+    return;
+  self->send(self, reserve_atom_v, from_here{});
+  stir(self); // The pages that made room are withdrawn without delay.
 }
 
 void reserve_then(pool_pointer self, std::string lengths,
                   std::function<void(std::string slots)> answer) {
+  if (lengths.empty())
+    return answer({}); // A commit that wants no slots waits for nobody's.
   auto& waiting = self->state.reserving;
   waiting.push_back({std::move(lengths), {}, std::move(answer)});
   if (waiting.size() == 1)

@@ -31,7 +31,8 @@ class member_channels {
 public:
   using time_point = std::chrono::steady_clock::time_point;
   /// Called once when a connection to a member stands, and when there is none: the connection has
-  /// ended or could not be made. Not called for connections that `follow` has closed.
+  /// ended or could not be made. Not called for connections that `follow` has closed, or `open`
+  /// because the member has another address now.
   using listener = std::function<void(const incarnation&, bool stands)>;
 
   static constexpr std::size_t orders_max = 16'384;

@@ -173,7 +173,7 @@ void tcp_page_server::wait(clock::duration at_most) {
 }
 
 clock::duration tcp_page_server::time_to_reap() const {
-  const bool all_rest = wants_pin_room_.empty() &&
+  const bool all_rest = ready_.empty() && wants_pin_room_.empty() &&
                         std::all_of(sessions_.begin(), sessions_.end(),
                                     [](const auto& entry) { return entry.second->rests(); });
   if (!all_rest)

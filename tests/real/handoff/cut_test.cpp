@@ -78,7 +78,7 @@ TEST_P(cut, fails_the_room_at_both_sides_in_time_and_new_ones_work_when_it_is_he
   });
   std::printf("[ measured ] both sides have failed after %lld ms\n",
               static_cast<long long>(took.count()));
-  EXPECT_LE(took.count(), (silence_is_seen_within + margin).count());
+  EXPECT_LE(took.count(), (silence_is_seen_within + margin_of_cuts).count());
   ASSERT_TRUE(lab_->heal());
   shared_.chunks = 2;
   for (std::uint32_t round = 1; round <= 2; ++round) {

@@ -12,11 +12,13 @@
 namespace peercache::client::test {
 
 /// Longest times until a worker knows that its peer has died, and that its peer is silent. `margin`
-/// is added to them because other programs use the machine, too; it is shorter than the interval of
-/// beats, so that a loss which is only found by a beat that nobody acknowledges is too late.
+/// is added to them because other programs use the machine, too; `margin_of_cuts` is shorter than
+/// the interval of beats, so that a loss which is only found by a beat that nobody acknowledges is
+/// too late.
 inline constexpr auto death_is_seen_within = std::chrono::milliseconds(100);
 inline constexpr auto silence_is_seen_within = std::chrono::milliseconds(2000);
-inline constexpr auto margin = std::chrono::milliseconds(400);
+inline constexpr auto margin = std::chrono::milliseconds(900);
+inline constexpr auto margin_of_cuts = std::chrono::milliseconds(400);
 
 enum class side { prefill, decode };
 

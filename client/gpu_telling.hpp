@@ -15,7 +15,8 @@ inline constexpr std::chrono::milliseconds gpu_failed_pause{1000};
 /// Pause after a report that the node has refused: too many clients tell it of blocks.
 inline constexpr std::chrono::milliseconds gpu_refused_pause{30'000};
 
-/// Sends the next report, unless one is on its way.
+/// Sends the next report to the node of the session, if there is one and there is news for it. Does
+/// nothing while a report is on its way, or in the pause after one that failed or was refused.
 void tell_gpu(session_actor::stateful_pointer<session_actor_state> self);
 /// Call when a session was opened: its node knows of no block.
 void begin_to_tell_gpu(session_actor::stateful_pointer<session_actor_state> self);

@@ -14,7 +14,9 @@ namespace peercache::cli {
 /// The verdict of a check, from best to worst.
 enum class verdict : std::uint8_t {
   ok,
-  info, ///< Neither good nor bad: nothing that was asked for depends on the checked thing.
+  /// Neither good nor bad: nothing that was asked for depends on the checked thing, or the running
+  /// node itself uses it, or the check could not be made.
+  info,
   warn, ///< The checked thing works, but worse than this machine could.
   fail  ///< The checked thing will not work as configured.
 };

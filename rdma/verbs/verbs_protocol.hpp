@@ -151,12 +151,14 @@ struct verbs_ready {
 };
 static_assert(sizeof(verbs_ready) == 16);
 
-/// A piece of the server's region that can be read from now on. Chunks do not overlap.
+/// A chunk of memory that can be read from now on: a part of a pool's region, or memory under
+/// leases. Chunks do not overlap.
 ///   offset  bytes  field
 ///        0      4  magic
-///        4      4  index     0..chunks of a pool; 0 for memory under leases
-///        8      8  address   of its first byte
-///       16      8  bytes
+///        4      4  index     of a pool's chunk, less than `verbs_answer::chunks`; 0 for memory
+///                            under leases
+///        8      8  address   of the chunk's first byte
+///       16      8  bytes     of the chunk
 ///       24      4  rkey
 ///       28     12  reserved
 struct region_chunk {

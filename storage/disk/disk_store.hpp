@@ -36,7 +36,7 @@ struct disk_read {
   std::byte* memory = nullptr;
   std::uint64_t tag = 0;
   // Checksum and length of the page for which `memory` was chosen: if the key has another page by
-  // now, the disk tier answers `not_found`.
+  // now, the disk tier answers `not_found`. Without a length nothing is compared.
   std::uint64_t checksum = 0;
   /// The exact length of the wanted page. 0: the key's page is wanted whatever its length, and
   /// `memory` has room for the largest page that a store takes.

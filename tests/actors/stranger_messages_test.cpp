@@ -17,8 +17,8 @@ protected:
     ASSERT_EQ(put(key_named("a")), page_status::stored);
   }
 
-  /// Sends an actor a message that its typed handle would not allow, as bytes of another process
-  /// can.
+  /// Sends an actor a message that its typed handle would not allow. Another process can send such
+  /// a message, because it sends bytes.
   template <class Handle, class... Args>
   void say(const Handle& whom, Args... args) {
     caf::anon_send(caf::actor_cast<caf::actor>(whom), std::move(args)...);

@@ -195,7 +195,7 @@ class GpuFollower:
         try:
             while not self._ended.is_set():
                 self._hear_some()
-        except Exception:  # noqa: BLE001 - the socket is of no use
+        except Exception:  # noqa: BLE001 - after any error the socket is of no use, so the thread ends
             logger.exception("routers do not hear of this GPU from now on")
         finally:
             self._socket.close(0)

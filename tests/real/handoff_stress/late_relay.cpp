@@ -27,7 +27,8 @@ class late_stream {
 public:
   explicit late_stream(std::chrono::milliseconds later) : later_(later) {}
 
-  /// Receives the bytes that have arrived at the socket. Returns false when the socket has ended.
+  /// Receives the bytes that have arrived at the socket. Returns false when the socket has
+  /// ended or failed.
   bool take(int from, clock::time_point now) {
     std::array<char, 65536> bytes;
     while (true) {

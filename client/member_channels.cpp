@@ -75,8 +75,11 @@ void member_channels::stop() noexcept {
 void member_channels::do_open(const discovery::member& whom, time_point now) {
   if (const auto known = ids_.find(whom.inc); known != ids_.end()) {
     auto& entry = channels_.at(known->second);
-    if (entry.host == whom.host)
-      return entry.told ? hears_(whom.inc, true) : void();
+    if (entry.host == whom.host) {
+      if (entry.told)
+        hears_(whom.inc, true);
+      return;
+    }
     close(known->second);
   }
   auto socket = net::start_connect(whom.host, whom.lookup_port, {});

@@ -242,12 +242,29 @@ void cache_client::prefetch(std::span<const page_key> keys) {
 
 result<std::vector<std::vector<directory::page_location>>>
 cache_client::locate(std::span<const page_key> keys, std::optional<deadline> until) {
+  auto each = locate_each(keys, until);
+  if (!each)
+    return each.error();
+  std::vector<std::vector<directory::page_location>> found;
+  found.reserve(each->size());
+  for (auto& key : *each) {
+    if (key.status != page_status::hit && key.status != page_status::not_found)
+      return {errc::unreachable,
+              "no directory owner of a key answered: " + std::string{to_string(key.status)}};
+    found.push_back(std::move(key.locations));
+  }
+  return found;
+}
+
+result<std::vector<key_locations>> cache_client::locate_each(std::span<const page_key> keys,
+                                                             std::optional<deadline> until) {
   if (!is_open())
     return closed_fault();
   const auto limit = impl_->deadline_of(until);
   auto lookup = impl_->lookup();
   std::vector<lookup_answer> answers;
-  std::vector<std::vector<directory::page_location>> found;
+  std::vector<key_locations> found;
+  found.reserve(keys.size());
   for (std::size_t done = 0; done < keys.size(); done += limits::batch_pages_max) {
     const auto piece =
         keys.subspan(done, std::min<std::size_t>(limits::batch_pages_max, keys.size() - done));
@@ -259,12 +276,9 @@ cache_client::locate(std::span<const page_key> keys, std::optional<deadline> unt
     lookup.run(now.pages(), answers, limit);
     if (!is_open())
       return closed_fault();
-    for (const auto& answer : answers) {
-      if (answer.status != page_status::hit && answer.status != page_status::not_found)
-        return {errc::unreachable,
-                "no directory owner of a key answered: " + std::string{to_string(answer.status)}};
-      found.emplace_back(answer.locations.begin(), answer.locations.begin() + answer.count);
-    }
+    for (const auto& answer : answers)
+      found.push_back(
+          {answer.status, {answer.locations.begin(), answer.locations.begin() + answer.count}});
   }
   return found;
 }

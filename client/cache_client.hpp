@@ -143,6 +143,13 @@ struct flush_result {
   std::uint64_t unpublished = 0;
 };
 
+/// What the directory says of one key.
+struct key_locations {
+  /// `hit`, `not_found`, or why no owner of the key has answered.
+  page_status status = page_status::not_found;
+  std::vector<directory::page_location> locations; ///< All known ones; none unless `hit`.
+};
+
 /// The outcome of a `clear`.
 struct clear_result {
   /// True: after the return no page that was set before the call is a hit, for any client of the
@@ -270,6 +277,10 @@ public:
   /// Errors: `unreachable` when no owner of some key answered by the deadline; `closed`.
   result<std::vector<std::vector<directory::page_location>>>
   locate(std::span<const page_key> keys, std::optional<deadline> until = {});
+  /// Does the same key by key: one whose owners have not answered keeps nothing from the others.
+  /// Errors: `closed`; `unreachable` when the node of this host has died in the middle of a clear.
+  result<std::vector<key_locations>> locate_each(std::span<const page_key> keys,
+                                                 std::optional<deadline> until = {});
   /// Says of each key by itself what the directory knows of it: `hit` or `not_found`, else the
   /// reason why no owner of that key answered. Other keys are answered all the same.
   std::vector<page_status> find_each(std::span<const page_key> keys,

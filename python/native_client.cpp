@@ -42,11 +42,12 @@ struct page_list {
 };
 
 /// Returns the tiers of all locations as bits: bit 0 memory, bit 1 disk; bits 2 and 3 the same for
-/// locations at the node `home`.
-char tier_mask(const std::vector<directory::page_location>& locations,
-               const std::optional<incarnation>& home) {
+/// locations at the node `home`; bit 7 alone: the directory has not answered.
+char tier_mask(const client::key_locations& found, const std::optional<incarnation>& home) {
+  if (found.status != page_status::hit && found.status != page_status::not_found)
+    return static_cast<char>(0x80);
   int mask = 0;
-  for (const auto& location : locations) {
+  for (const auto& location : found.locations) {
     const int tier = location.where == directory::tier::memory ? 1 : 2;
     mask |= tier | (location.holder == home ? tier << 2 : 0);
   }
@@ -275,7 +276,7 @@ std::optional<py::bytes> native_client::tiers(const spaces& in, py::handle keys,
     const auto digests = keys_of(strings, in, limit);
     if (digests.size() < strings.asked * in.size())
       return std::nullopt;
-    const auto places = cache.locate(digests, limit);
+    const auto places = cache.locate_each(digests, limit);
     if (!places)
       return std::nullopt;
     // Without a session the last known node of this host counts: if it has ended, no location names
@@ -284,8 +285,8 @@ std::optional<py::bytes> native_client::tiers(const spaces& in, py::handle keys,
     if (const auto now = cache.home_node())
       last_home_ = now;
     std::string each;
-    for (const auto& locations : *places)
-      each.push_back(tier_mask(locations, last_home_));
+    for (const auto& key : *places)
+      each.push_back(tier_mask(key, last_home_));
     return each;
   });
   return found ? std::optional{py::bytes{*found}} : std::nullopt;

@@ -79,6 +79,7 @@ TEST_F(cache_client_test, without_a_node_nothing_is_certain_and_nothing_under_wa
   EXPECT_EQ(client->flush()->failed, 0u);
   EXPECT_EQ(client->locate(std::array{key}).error().code, errc::unreachable);
   EXPECT_EQ(client->locate({})->size(), 0u);
+  EXPECT_EQ(client->locate_each(std::array{key})->at(0).status, status::unreachable);
   EXPECT_TRUE(client->nodes_gone().empty());
   EXPECT_EQ(client->view(), discovery::view{});
   client->prefetch(std::array{key});

@@ -5,7 +5,7 @@ from connector_engines import PAGE_TOKENS, Engine, fresh_model, mapping_of, prom
 from event_subscribers import LlmD
 from local_nodes import until
 from peercache.kv_events import block_hash
-from peercache.kv_events.service import _Pages, _Queue
+from peercache.kv_events.rounds import PageQueue, Pages
 
 
 def test_llm_d_indexes_what_comes_with_tokens(ring, listen):
@@ -69,12 +69,12 @@ def test_pages_are_noted_by_runs_and_each_run_with_its_parent(ring):
 
 
 def test_what_comes_too_fast_is_counted_and_the_newest_stays():
-    queue = _Queue(limit=10)
-    runs = [_Pages([f"{number} {page}" for page in range(4)], None, (), False) for number in range(3)]
+    queue = PageQueue(limit=10)
+    runs = [Pages([f"{number} {page}" for page in range(4)], None, (), False) for number in range(3)]
     for run in runs:
         queue.put(run)
     taken, dropped = queue.take_all()
     assert list(taken) == runs[1:] and dropped == 4
-    large = _Pages([str(page) for page in range(20000)], None, (), False)
+    large = Pages([str(page) for page in range(20000)], None, (), False)
     queue.put(large)
     assert [list(queue.take_all()[0]), queue.take_all()] == [[large], (type(taken)(), 0)]

@@ -14,6 +14,7 @@ from peercache.kv_events import DISK, EXTERNAL, block_hash
 from peercache.kv_events.block_watch import BlockWatch, media_of
 from peercache.kv_events.messages import Block, Cleared, Removed, Stored, with_removals_joined
 from peercache.kv_events.publisher import EventSettings, with_port_offset
+from peercache.kv_events.rounds import UNKNOWN, EngineFacts, Rounds
 
 END = (-1).to_bytes(8, "big", signed=True)
 
@@ -104,6 +105,19 @@ def test_a_hash_is_the_first_64_bits_signed():
     assert block_hash("ffffffffffffffff" + "0" * 48) == -1
     assert block_hash("8000000000000000" + "f" * 48) == -(1 << 63)
     assert block_hash("0" * 64 + ".draft") is None and block_hash("x" * 64) is None
+
+
+def test_a_block_without_an_answer_keeps_nothing_from_the_others():
+    rounds = Rounds(EventSettings("", check_s=1, stale_s=3), EngineFacts([None], 1, lambda _: ()))
+    keys = fresh_keys(2)
+    rounds.stored(keys, [True, True], None)
+    asked = rounds.begin(0)
+    assert [event.block.key for event in rounds.end(asked, bytes([1, UNKNOWN]), 0)] == keys[:1]
+    assert rounds.end(rounds.begin(1), bytes([UNKNOWN, UNKNOWN | 1]), 1) == []
+    for now, removed in (2, []), (3.1, keys[:1]):
+        asked = rounds.begin(now)
+        events = rounds.end(asked, bytes([UNKNOWN] * len(asked)), now)
+        assert [block.key for event in events for block in event.blocks] == removed
 
 
 def test_what_was_set_is_announced_with_its_parents(ring, engine, settings, router):

@@ -16,6 +16,7 @@ from peercache.connector.kv_buffers import KVArgsLike, KVBuffers
 from peercache.connector.prefix_match import leading_run
 from peercache.connector.transfers import Move, Transfer, TransferFuture, TransferQueue
 from peercache.kv_events import service as kv_events
+from peercache.kv_events.rounds import EngineFacts
 from peercache.kv_events.dialects import MOONCAKE
 from peercache.kv_events.publisher import EventSettings
 from peercache.opening import open_or_miss
@@ -217,7 +218,7 @@ class RemoteKVConnector:
         of = self.metadata
         if of.tp_rank or of.pp_rank or of.cp_rank:
             return
-        engine = kv_events.EngineFacts(self._spaces.group, of.page_size, lambda _: (), of.model, of.dp_rank)
+        engine = EngineFacts(self._spaces.group, of.page_size, lambda _: (), of.model, of.dp_rank)
         self._events = kv_events.start(self._event_settings, self.client, engine)
 
     def clear(self, timeout: Optional[float] = None) -> ClearResult:

@@ -19,6 +19,7 @@ from peercache.hicache.settings import settings_of
 from peercache.hicache.stored_pool import StoredPool, is_draft, tokens_of
 from peercache.hicache.told_spaces import ToldSpaces
 from peercache.kv_events import gpu_blocks, service as kv_events
+from peercache.kv_events.rounds import EngineFacts
 from peercache.kv_events.dialects import MOONCAKE, sglang_objects
 from peercache.spaces import space_name
 
@@ -140,7 +141,7 @@ class PeerCacheStore(StorageBase):
             logger.error("no KV events: Mooncake's stream names the objects of all pipeline stages, of which this "
                          "rank knows one; leave out kv_events.encoding")
             return
-        engine = kv_events.EngineFacts(
+        engine = EngineFacts(
             spaces=spaces,
             page_tokens=pool.host.page_size,
             object_keys=sglang_objects(ranks.tp_size, ranks.is_mla),

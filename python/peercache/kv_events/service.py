@@ -5,73 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
-from dataclasses import dataclass
-from typing import Deque, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Optional, Sequence
 
-from peercache._native import KeySpace
 from peercache.client import Client
-from peercache.kv_events.block_watch import BlockWatch, Tokens, media_of
-from peercache.kv_events.dialects import ObjectKeys, blocks_allowed, dialect_of
-from peercache.kv_events.journal import Journal
-from peercache.kv_events.messages import Cleared, Event, Stored, with_removals_joined
-from peercache.kv_events.publisher import HOST, EventPublisher, EventSettings, with_port_offset
+from peercache.kv_events.block_watch import Tokens
+from peercache.kv_events.dialects import dialect_of
+from peercache.kv_events.publisher import EventPublisher, EventSettings
+from peercache.kv_events.rounds import EngineFacts, Rounds
 
 logger = logging.getLogger("peercache.kv_events")
 
 STEP_SECONDS = 0.1
-ASK_KEYS = 2048
 ASK_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 REPEAT_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class EngineFacts:
-    """The facts about the engine that events carry with its blocks."""
-
-    spaces: Sequence[KeySpace]
-    """The key spaces of all ranks of the TP group; a block is where all of its pages are."""
-    page_tokens: int
-    object_keys: ObjectKeys
-    model: str = ""
-    """The name of the model that the engine serves."""
-    dp_rank: int = 0
-
-
-class _Pages(NamedTuple):
-    """Consecutive pages of a prompt that were set or read."""
-
-    keys: List[str]
-    parent: Optional[str]
-    tokens: Tokens
-    was_read: bool
-
-
-class _Queue:
-    """Pages on their way to the thread of the events. Threads: any. Bound: `limit` pages, or one run if that has more;
-    beyond it the oldest runs are dropped."""
-
-    def __init__(self, limit: int) -> None:
-        self._lock = threading.Lock()
-        self._limit, self._waiting, self._dropped = limit, 0, 0
-        self._runs: Deque[_Pages] = deque()
-
-    def put(self, run: _Pages) -> None:
-        with self._lock:
-            self._runs.append(run)
-            self._waiting += len(run.keys)
-            while self._waiting > self._limit and len(self._runs) > 1:
-                oldest = len(self._runs.popleft().keys)
-                self._waiting -= oldest
-                self._dropped += oldest
-
-    def take_all(self) -> Tuple[Sequence[_Pages], int]:
-        """Takes all runs. Returns them, and how many pages were dropped since the last call."""
-        with self._lock:
-            taken = self._runs, self._dropped
-            self._runs, self._waiting, self._dropped = deque(), 0, 0
-            return taken
 
 
 class KVEvents:
@@ -88,50 +35,23 @@ class KVEvents:
 
     def __init__(self, settings: EventSettings, client: Client, engine: EngineFacts) -> None:
         self._client, self._spaces = client, engine.spaces
-        self._of_host = settings.attribution == HOST
-        limit = blocks_allowed(settings.encoding, settings.blocks_max, engine.object_keys)
-        if limit < settings.blocks_max:
-            logger.warning("KV events: %d blocks at a time, since Dynamo takes no more of their objects", limit)
-        self._watch = BlockWatch(limit, settings.check_s, settings.stale_s)
-        self._queue = _Queue(settings.blocks_max)
         self._ended = threading.Event()
         dialect = dialect_of(settings.encoding, engine.page_tokens, engine.object_keys, client.node_address)
         self._publisher = EventPublisher(settings, dialect, engine.model, engine.dp_rank)
+        self._rounds = Rounds(settings, engine)
         self._said_at = -REPEAT_SECONDS
-        self._journal = self._open_journal(settings, engine.dp_rank)
         self._thread = threading.Thread(target=self._run, name="peercache-kv-events", daemon=True)
         self._thread.start()
-
-    def _open_journal(self, settings: EventSettings, dp_rank: int) -> Optional[Journal]:
-        if not settings.journal:
-            return None
-        path = with_port_offset(settings.journal, dp_rank)
-        try:
-            return Journal(path, settings.blocks_max)
-        except OSError as why:
-            logger.error("KV events without their journal %s: %s", path, why)
-            return None
 
     def stored(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens = ()) -> None:
         """Notes the pages of a set: consecutive pages of a prompt, the key of the page before them, and the tokens of
         each page where the engine tells them."""
-        self._put(keys, ok, parent, tokens, was_read=False)
-
-    def _put(
-        self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens, was_read: bool
-    ) -> None:
-        first = 0
-        for end in [index for index, there in enumerate(ok) if not there] + [len(keys)]:
-            if end > first:
-                self._queue.put(_Pages(list(keys[first:end]), parent, tokens[first:end], was_read))
-            if end < len(keys):
-                first, parent = end + 1, keys[end]
+        self._rounds.stored(keys, ok, parent, tokens)
 
     def read(self, keys: Sequence[str], ok: Sequence[bool], parent: Optional[str], tokens: Tokens = ()) -> None:
         """Notes the pages of a get: this host may have a copy of them now, which is this engine's to announce where
         blocks are attributed by host."""
-        if self._of_host:
-            self._put(keys, ok, parent, tokens, was_read=True)
+        self._rounds.read(keys, ok, parent, tokens)
 
     def close(self) -> None:
         """Announces all blocks as removed, because nobody watches the blocks afterwards."""
@@ -140,51 +60,16 @@ class KVEvents:
 
     def _run(self) -> None:
         try:
-            # A publisher before this one may have announced blocks here that nobody looks after now, so all are cleared
-            # first.
-            self._send([Cleared()])
-            self._recall()
+            self._publisher.send(self._rounds.first(time.monotonic()))
             while not self._ended.is_set():
                 self._publisher.serve_replays(STEP_SECONDS)
                 self._step_safely()
-            self._watch.forget_all()
-            self._send(self._watch.take())
+            self._publisher.send(self._rounds.forget_all())
         except Exception:  # noqa: BLE001 - a thread's end, and no reason for the engine's
             logger.exception("KV events have ended")
         finally:
             self._publisher.close()
-            if self._journal is not None:
-                self._journal.close()
-
-    def _recall(self) -> None:
-        """Reads what the previous publisher has announced. Afterwards the file has only these blocks, and no broken
-        end."""
-        if self._journal is None:
-            return
-        try:
-            blocks = self._journal.read()
-            self._watch.recall(blocks, time.monotonic())
-            self._journal.rewrite(blocks)
-        except OSError as why:
-            self._give_journal_up(why)
-
-    def _note(self, events: Sequence[Event]) -> None:
-        """Notes announced blocks in the journal. A journal that cannot be written is given up: the events go on."""
-        new = [event.block for event in events if isinstance(event, Stored)]
-        if self._journal is None or not new:
-            return
-        try:
-            self._journal.add(new)
-            if self._journal.is_full:
-                self._journal.rewrite(self._watch.announced())
-        except OSError as why:
-            self._give_journal_up(why)
-
-    def _give_journal_up(self, why: OSError) -> None:
-        logger.error("KV events go on without their journal: %s", why)
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+            self._rounds.close()
 
     def _step_safely(self) -> None:
         try:
@@ -195,25 +80,9 @@ class KVEvents:
                 logger.exception("a round of KV events failed")
 
     def _step(self, now: float) -> None:
-        runs, dropped = self._queue.take_all()
-        if dropped:
-            logger.warning("no KV events about %d blocks: they came faster than the directory was asked", dropped)
-        for pages in runs:
-            self._watch.add(pages.keys, pages.parent, now, pages.tokens, pages.was_read)
-        asked = self._watch.due(ASK_KEYS, now)
+        asked = self._rounds.begin(now)
         tiers = self._client.native.tiers(self._spaces, asked, ASK_SECONDS) if asked else None
-        if tiers is not None:
-            width = len(self._spaces)
-            for index, key in enumerate(asked):
-                each = tiers[index * width : (index + 1) * width]
-                self._watch.answer(key, media_of([mask >> 2 for mask in each] if self._of_host else each), now)
-        self._watch.expire(now)
-        events = self._watch.take()
-        self._note(events)
-        self._send(events)
-
-    def _send(self, events: Sequence[Event]) -> None:
-        self._publisher.send(with_removals_joined(events))
+        self._publisher.send(self._rounds.end(asked, tiers, now))
 
 
 def start(settings: Optional[EventSettings], client: Client, engine: EngineFacts) -> Optional[KVEvents]:

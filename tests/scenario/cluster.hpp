@@ -71,6 +71,18 @@ public:
   /// Runs the script's faults, then heals the cluster; judges the bytes and views of both phases.
   outcome run();
 
+  // Methods for a caller that sets the pace itself, instead of `run` (paced_cluster.cpp).
+  /// Runs for this long, with the steps of the script that come due.
+  void advance(duration by);
+  /// Ends the script, all faults and the clients' random calls; hosts that are down come back.
+  void calm();
+  const std::deque<host>& hosts() const noexcept { return hosts_; }
+  /// The hosts that this running host can reach, itself among them, by any way; nothing unless all
+  /// of them reach each other over a network without faults and have one view.
+  std::vector<std::size_t> whole_side_of(const host& one) const;
+  /// Called with the host and the key after each successful set of a client.
+  std::function<void(const host&, const page_key&)> on_set = [](const auto&, const auto&) {};
+
   // Methods that processes call.
   world& time() noexcept { return world_; }
   oracle& judge() noexcept { return oracle_; }
@@ -203,6 +215,7 @@ private:
   const script script_;
   tests::history* const record_;
   world world_;
+  const time_point begin_ = world_.now();
   oracle oracle_;
   std::vector<page_key> keys_;
   std::deque<host> hosts_;
@@ -211,7 +224,8 @@ private:
   discovery::hash_ring newest_ring_;
   std::map<discovery::endpoint, std::size_t> host_at_;
   bool clients_work_ = true;
-  bool healing_ = false; ///< Whether the script's faults are over and the cluster heals.
+  std::size_t next_step_ = 0; ///< The script's first step that `advance` has not applied.
+  bool healing_ = false;      ///< Whether the script's faults are over and the cluster heals.
   outcome outcome_;
 };
 

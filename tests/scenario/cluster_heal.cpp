@@ -41,11 +41,16 @@ bool departs(const host& at) {
 
 } // namespace
 
-/// Ends all faults. Hosts that are down come back, except those that are leaving and not needed.
-void cluster::heal() {
+void cluster::calm() {
+  next_step_ = script_.steps.size();
   healing_ = true;
   clients_work_ = false;
   end_faults();
+}
+
+/// Ends all faults. Hosts that are down come back, except those that are leaving and not needed.
+void cluster::heal() {
+  calm();
   expect_one_view();
   // Waits until the nodes that were about to leave or to drain have given away their records.
   for (const auto end = world_.now() + 30s;

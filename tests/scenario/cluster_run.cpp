@@ -47,6 +47,36 @@ outcome cluster::run() {
   return outcome_;
 }
 
+void cluster::advance(duration by) {
+  const auto end = world_.now() + by;
+  for (; next_step_ < script_.steps.size(); ++next_step_) {
+    const auto& next = script_.steps[next_step_];
+    if (begin_ + next.when > end)
+      break;
+    run_until(begin_ + next.when);
+    apply(next);
+  }
+  run_until(end);
+}
+
+std::vector<std::size_t> cluster::whole_side_of(const host& one) const {
+  const auto hears = [this](std::size_t a, std::size_t b) {
+    return world_.open(a, b) || world_.open(b, a);
+  };
+  std::vector<std::size_t> side{one.index};
+  for (std::size_t i = 0; i < side.size(); ++i)
+    for (const auto& other : hosts_)
+      if (other.running && hears(side[i], other.index) &&
+          std::find(side.begin(), side.end(), other.index) == side.end())
+        side.push_back(other.index);
+  const bool fault_free =
+      world_.loss_percent == 0 && std::all_of(side.begin(), side.end(), [&](auto a) {
+        return !hosts_[a].frozen && world_.slowness[a] == duration{} &&
+               std::all_of(side.begin(), side.end(), [&](auto b) { return world_.open(a, b); });
+      });
+  return fault_free && converged(side) ? side : std::vector<std::size_t>{};
+}
+
 bool cluster::run_within_limit(time_point end) {
   while (world_.events() < script_.events_max)
     if (!world_.step(end))

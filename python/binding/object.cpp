@@ -58,13 +58,23 @@ sequence::sequence(handle items, const char* what) {
   count_ = is_list_ ? PyList_Size(items_.ptr()) : PyTuple_Size(items_.ptr());
 }
 
-handle sequence::operator[](std::size_t index) const {
-  const auto at = signed_size(index);
-  if (!is_list_)
-    return PyTuple_GetItem(items_.ptr(), at);
-  if (PyList_Size(items_.ptr()) != count_)
+void sequence::check_unchanged() const {
+  if (is_list_ && PyList_Size(items_.ptr()) != count_)
     throw value_error("a sequence has changed while it was read");
-  return PyList_GetItem(items_.ptr(), at);
+}
+
+handle sequence::operator[](std::size_t index) const {
+  PyObject* item = nullptr;
+  take(index, std::span(&item, 1));
+  return item;
+}
+
+void sequence::take(std::size_t first, std::span<PyObject*> out) const {
+  check_unchanged();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto at = signed_size(first + i);
+    out[i] = is_list_ ? PyList_GetItem(items_.ptr(), at) : PyTuple_GetItem(items_.ptr(), at);
+  }
 }
 
 } // namespace peercache::python::py

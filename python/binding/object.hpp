@@ -2,6 +2,7 @@
 
 #include <Python.h>
 #include <cstddef>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -113,8 +114,13 @@ public:
   /// The item, which stays alive as long as no Python code runs. Errors: value_error when the
   /// sequence has changed.
   handle operator[](std::size_t index) const;
+  /// Takes the items from `first` on, as many as `out` has room for. @pre there are as many. They
+  /// stay alive as long as no Python code runs. Errors: value_error when the sequence has changed.
+  void take(std::size_t first, std::span<PyObject*> out) const;
 
 private:
+  void check_unchanged() const;
+
   object items_; ///< A list or a tuple.
   bool is_list_ = false;
   Py_ssize_t count_ = 0;

@@ -89,9 +89,13 @@ class Backend:
         self.unified_tree = False
         """Whether SGLang's unified tree prefetches, and not its radix tree: the two wait for different times."""
         self._timeout_s = self.client.native.timeout
-        self._idle = threading.Condition()
+        self._lock = threading.RLock()
+        self._idle = threading.Condition(self._lock)
+        self._awaited = False
+        """Whether somebody waits until no call is running."""
         self._running = 0
-        self._closed = False
+        self.closed = False
+        """Whether every call that begins now is a miss."""
         self._registered: Dict[int, int] = {}
         """Registered memory: bytes by address."""
         self._leaving: Set[int] = set()
@@ -99,24 +103,25 @@ class Backend:
 
     def __enter__(self) -> "Backend":
         """Begins a call of this rank. Errors: Closed."""
-        with self._idle:
-            if self._closed:
+        with self._lock:
+            if self.closed:
                 raise Closed
             self._running += 1
         return self
 
     def __exit__(self, *_: Any) -> None:
-        with self._idle:
+        with self._lock:
             self._running -= 1
-            if self._running == 0:
+            if self._awaited and self._running == 0:
                 self._idle.notify_all()
 
+    def seconds(self, tokens: int) -> float:
+        """How long a prefetch of `tokens` tokens may take: no longer than SGLang waits for it."""
+        return min(self._timeout_s, self._settings.batch_budget_s(tokens, self.unified_tree))
+
     def deadline(self, tokens: Optional[int] = None) -> Deadline:
-        """The deadline of a call that begins now; for a prefetch of `tokens` tokens, no later than SGLang waits for
-        it."""
-        if tokens is None:
-            return Deadline(self._timeout_s)
-        return Deadline(min(self._timeout_s, self._settings.batch_budget_s(tokens, self.unified_tree)))
+        """The deadline of a call that begins now, for a prefetch where `tokens` are given."""
+        return Deadline(self._timeout_s if tokens is None else self.seconds(tokens))
 
     def register(self, pool: HostPool) -> None:
         """Registers the pool's memory with the RDMA devices; pages of memory that is not registered come through a
@@ -158,7 +163,8 @@ class Backend:
         """Unregisters the memory of forgotten pools. Waits until no call is running, and holds new calls back while it
         unregisters: a read goes on in the memory that it began with. False when a running call does not end; the
         memory is then unregistered later, or by `close`."""
-        with self._idle:
+        with self._lock:
+            self._awaited = True
             if not self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS):
                 logger.warning("a call does not end; memory of pools that are gone stays registered")
                 return False
@@ -177,7 +183,7 @@ class Backend:
         return cleared.certain
 
     def close(self) -> None:
-        with self._idle:
-            self._closed = True
+        with self._lock:
+            self.closed = True
         self.forget_pools()
         self.client.close()

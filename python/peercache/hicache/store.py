@@ -171,17 +171,21 @@ class PeerCacheStore(StorageBase):
     def batch_exists(self, keys: Sequence[str], extra_info: Any = None) -> int:
         """How many pages the cache has from the first one on: the leading run, not the count of all hits."""
         pool = self._pools.get(KV)
-        limit = self._backend.deadline(tokens_of(pool, len(keys)))
-        return self._told.missed(KV, len(keys)) if pool is None else self._run(pool, keys, limit)
+        if pool is None:
+            return self._told.missed(KV, len(keys))
+        return self._run(pool, keys, self._backend.seconds(tokens_of(pool, len(keys))))
 
-    def _run(self, pool: StoredPool, keys: Sequence[str], limit: Deadline) -> int:
-        with self._backend as backend:
-            if pool.host.logical_only or not keys:
-                return len(keys)
-            spaces = self._asked(pool, self._settings.own_pages_only)
-            if pool.large(spaces) is not None:
-                return leading_run(self._moves.there(pool, spaces, keys, limit))
-            return backend.client.native.exists(spaces, keys, limit.left(), self._settings.hold_s).run // len(spaces)
+    def _run(self, pool: StoredPool, keys: Sequence[str], seconds: float) -> int:
+        if self._backend.closed:
+            return 0
+        if pool.host.logical_only or not keys:
+            return len(keys)
+        spaces = self._asked(pool, self._settings.own_pages_only)
+        if pool.large(spaces) is not None:
+            return leading_run(self._moves.there(pool, spaces, keys, Deadline(seconds)))
+        # No pool's memory is touched, so the backend need not wait for the call; a closed client finds nothing.
+        native = self._backend.client.native
+        return native.exists(spaces, keys, seconds, self._settings.hold_s).run // len(spaces)
 
     @never_raises(lambda *_, **__: False)
     def exists(self, key: str) -> bool:
@@ -207,7 +211,7 @@ class PeerCacheStore(StorageBase):
         """Finds the longest prefix whose pages every pool has, as far as the pool's hit policy needs them."""
         transfers, kv = pool_transfers or [], self._pools.get(KV)
         limit = self._backend.deadline(tokens_of(kv, len(keys)))
-        kv_pages = self._run(kv, keys, limit) if kv is not None else self._told.missed(KV, len(keys))
+        kv_pages = self._run(kv, keys, limit.left()) if kv is not None else self._told.missed(KV, len(keys))
         demands = [self._demand(transfer, keys[:kv_pages], limit) for transfer in transfers] if kv_pages else []
         usable = usable_prefix(kv_pages, demands)
         found = {name_of(transfer.name): usable for transfer in transfers}

@@ -17,7 +17,7 @@ Tokens = Sequence[Sequence[int]]
 
 GRACE_SECONDS = 2.0
 """After this many seconds a page that was set has either reached the directory, which takes milliseconds, or never
-will."""
+will. A block that an earlier publisher has announced was in the directory already."""
 
 LOST_CHECKS = 6
 """A block that is nowhere is asked about this many times as seldom as a block that is somewhere. Such a block may come
@@ -121,7 +121,8 @@ class BlockWatch:
             return
         self._become(block, media)
         block.answered, block.was_found = now, block.was_found or bool(media)
-        is_over = not media and now - block.added > GRACE_SECONDS
+        has_had_time = key in self._lost or block.is_recalled or now - block.added > GRACE_SECONDS
+        is_over = not media and has_had_time
         if media or is_over:
             self._settle_recalled(block)
         if is_over:

@@ -14,7 +14,7 @@ from peercache.kv_events import DISK, EXTERNAL, block_hash
 from peercache.kv_events.block_watch import BlockWatch, media_of
 from peercache.kv_events.messages import Block, Cleared, Removed, Stored, with_removals_joined
 from peercache.kv_events.publisher import EventSettings, with_port_offset
-from peercache.kv_events.rounds import UNKNOWN, EngineFacts, Rounds
+from peercache.kv_events.rounds import ASK_KEYS, UNKNOWN, EngineFacts, Rounds
 
 END = (-1).to_bytes(8, "big", signed=True)
 
@@ -118,6 +118,40 @@ def test_a_block_without_an_answer_keeps_nothing_from_the_others():
         asked = rounds.begin(now)
         events = rounds.end(asked, bytes([UNKNOWN] * len(asked)), now)
         assert [block.key for event in events for block in event.blocks] == removed
+
+
+def test_a_block_is_nowhere_when_one_of_its_pages_is_whatever_is_known_of_the_others():
+    rounds = Rounds(EventSettings("", check_s=1, stale_s=9), EngineFacts([None, None], 1, lambda _: ()))
+    rounds.stored(fresh_keys(1), [True], None)
+    assert [event.medium for event in rounds.end(rounds.begin(0), bytes([1, 1]), 0)] == [EXTERNAL]
+    assert rounds.end(rounds.begin(1), bytes([1, UNKNOWN]), 1) == []
+    assert [event.medium for event in rounds.end(rounds.begin(2), bytes([UNKNOWN, 0]), 2)] == [EXTERNAL]
+
+
+@pytest.mark.parametrize("seconds", [30, 1])
+def test_blocks_without_answers_take_nobodys_turn(seconds):
+    """More blocks than a round asks about get no answer, from the first second on or later; the others stay, and new ones
+    are announced."""
+    rounds = Rounds(EventSettings("", check_s=1, stale_s=3), EngineFacts([None], 1, lambda _: ()))
+    silent, well = fresh_keys(2 * ASK_KEYS), fresh_keys(2 * ASK_KEYS)
+    rounds.stored(silent, [True] * len(silent), None)
+    rounds.stored(well, [True] * len(well), None)
+    silent, there, new = set(silent), set(), []
+    for step in range(400):
+        now = step / 10
+        if step % 100 == 50:
+            new = fresh_keys(100)
+            rounds.stored(new, [True] * len(new), None)
+        asked = rounds.begin(now)
+        tiers = bytes(UNKNOWN if now >= seconds and key in silent else 1 for key in asked)
+        for event in rounds.end(asked, tiers, now):
+            for block in [event.block] if isinstance(event, Stored) else event.blocks:
+                (there.add if isinstance(event, Stored) else there.discard)(block.key)
+        if now >= 3:
+            assert there >= set(well)
+        if step % 100 == 70:
+            assert there >= set(new)
+    assert not there & silent
 
 
 def test_what_was_set_is_announced_with_its_parents(ring, engine, settings, router):
@@ -307,7 +341,9 @@ def test_what_an_earlier_publisher_announced_is_taken_back_where_it_is_no_more()
     watch.answer(kept.key, frozenset({EXTERNAL}), 0.1)
     assert watch.take() == [
         Removed((gone,), EXTERNAL), Removed((gone,), DISK), Stored(kept, EXTERNAL), Removed((kept,), DISK)]
-    watch.answer(gone.key, frozenset(), 0.2)
+    assert watch.due(9, 0.2) == [gone.key], "its node may have started with its engine, and still publish its pages"
+    watch.answer(gone.key, frozenset(), 2.5)
+    assert watch.due(9, 3.0) == [kept.key]
     watch.answer(gone.key, frozenset(), 9.0)
     watch.answer(kept.key, frozenset(), 9.0)
     assert watch.take() == [Removed((kept,), EXTERNAL)]

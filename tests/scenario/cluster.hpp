@@ -80,8 +80,10 @@ public:
   /// The hosts that this running host can reach, itself among them, by any way; nothing unless all
   /// of them reach each other over a network without faults and have one view.
   std::vector<std::size_t> whole_side_of(const host& one) const;
-  /// Called with the host and the key after each successful set of a client.
-  std::function<void(const host&, const page_key&)> on_set = [](const auto&, const auto&) {};
+  /// Called when a client's page can be read: with the host, the key, and whether the page is a
+  /// mirror, as a client makes it of a page that it has read.
+  std::function<void(const host&, const page_key&, bool)> on_set = [](const auto&, const auto&,
+                                                                      bool) {};
 
   // Methods that processes call.
   world& time() noexcept { return world_; }

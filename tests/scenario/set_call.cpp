@@ -48,7 +48,7 @@ std::span<std::byte> set_call::bytes_of(slot_id slot) const {
 void set_call::begin() {
   if (by_.find_here(page_.key, part_.bytes)) {
     plan_.is_here(0);
-    cluster_.on_set(by_.on(), page_.key);
+    cluster_.on_set(by_.on(), page_.key, mode_ == link::commit_mode::mirror);
   }
   if (const auto lengths = plan_.ask(); !lengths.empty())
     plan_.take_slots(by_.serve_reserve(lengths), page_status::pending);
@@ -82,8 +82,10 @@ void set_call::commit() {
   const auto filled = plan_.commit([this](const link::filled_slot& now) {
     cluster_.judge().offers(by_.inc(), put_);
     by_.record_hold(now.key, bytes_of(now.slot));
-    cluster_.on_set(by_.on(), now.key);
-    return by_.here().make_readable(now);
+    const bool readable = by_.here().make_readable(now);
+    if (readable)
+      cluster_.on_set(by_.on(), now.key, mode_ == link::commit_mode::mirror);
+    return readable;
   });
   // The node hears of the filled page up to 500 us later; readers of this host may get the page
   // before.

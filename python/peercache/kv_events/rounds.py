@@ -12,12 +12,13 @@ from peercache._native import KeySpace
 from peercache.kv_events.block_watch import BlockWatch, Tokens, media_of
 from peercache.kv_events.dialects import ObjectKeys, blocks_allowed
 from peercache.kv_events.journal import Journal
-from peercache.kv_events.messages import Cleared, Event, Stored, with_removals_joined
+from peercache.kv_events.messages import Event, Stored, with_removals_joined
 from peercache.kv_events.publisher import HOST, EventSettings, with_port_offset
 
 logger = logging.getLogger("peercache.kv_events")
 
-ASK_KEYS = 2048
+ASK_KEYS, ASK_PAGES = 2048, 8192
+"""Keys, and pages of all ranks, that a round asks about at most: no more pages than the client looks up at once."""
 UNKNOWN = 0x80
 """The bit in the tiers of a page that says that the directory has not answered about this page."""
 
@@ -119,20 +120,14 @@ class Rounds:
         if self._of_host:
             self._put(keys, ok, parent, tokens, was_read=True)
 
-    def first(self, now: float) -> List[Event]:
-        """The first events of all. An earlier publisher may have announced blocks that nobody looks after now, so all are
-        cleared; what its journal names is asked about next."""
-        self._recall(now)
-        return [Cleared()]
-
     def begin(self, now: float) -> List[str]:
-        """Begins a round. Returns the keys whose tiers are to be looked up, at most ASK_KEYS."""
+        """Begins a round. Returns the keys whose tiers are to be looked up."""
         runs, dropped = self._queue.take_all()
         if dropped:
             logger.warning("no KV events about %d blocks: they came faster than the directory was asked", dropped)
         for pages in runs:
             self._watch.add(pages.keys, pages.parent, now, pages.tokens, pages.was_read)
-        return self._watch.due(ASK_KEYS, now)
+        return self._watch.due(min(ASK_KEYS, max(1, ASK_PAGES // self._width)), now)
 
     def end(self, asked: Sequence[str], tiers: Optional[bytes], now: float) -> List[Event]:
         """Ends the round that began at `now`. Returns the events to send, in their order.
@@ -142,14 +137,19 @@ class Rounds:
         """
         if tiers is not None:
             for index, key in enumerate(asked):
-                each = tiers[index * self._width : (index + 1) * self._width]
-                if any(mask & UNKNOWN for mask in each):
-                    continue
-                self._watch.answer(key, media_of([mask >> 2 for mask in each] if self._of_host else each), now)
+                self._take(key, tiers[index * self._width : (index + 1) * self._width], now)
         self._watch.expire(now)
         events = self._watch.take()
         self._note(events)
         return with_removals_joined(events)
+
+    def _take(self, key: str, tiers: bytes, now: float) -> None:
+        """Takes the tiers of a key's pages, one of each space. The key is nowhere when one of its pages is."""
+        known = [mask >> 2 if self._of_host else mask for mask in tiers if not mask & UNKNOWN]
+        if len(known) < len(tiers) and 0 not in known:
+            self._watch.unanswered(key, now)
+        else:
+            self._watch.answer(key, media_of(known), now)
 
     def forget_all(self) -> List[Event]:
         """The last events: all blocks are taken back, because nobody watches them afterwards."""
@@ -160,9 +160,9 @@ class Rounds:
         if self._journal is not None:
             self._journal.close()
 
-    def _recall(self, now: float) -> None:
-        """Reads what the previous publisher has announced. Afterwards the file has only these blocks, and no broken
-        end."""
+    def recall(self, now: float) -> None:
+        """Reads what the previous publisher has announced, which is asked about first. Afterwards the journal has only
+        these blocks, and no broken end."""
         if self._journal is None:
             return
         try:

@@ -10,6 +10,7 @@ from typing import Optional, Sequence
 from peercache.client import Client
 from peercache.kv_events.block_watch import Tokens
 from peercache.kv_events.dialects import dialect_of
+from peercache.kv_events.messages import Cleared
 from peercache.kv_events.publisher import EventPublisher, EventSettings
 from peercache.kv_events.rounds import EngineFacts, Rounds
 
@@ -37,8 +38,12 @@ class KVEvents:
         self._client, self._spaces = client, engine.spaces
         self._ended = threading.Event()
         dialect = dialect_of(settings.encoding, engine.page_tokens, engine.object_keys, client.node_address)
-        self._publisher = EventPublisher(settings, dialect, engine.model, engine.dp_rank)
         self._rounds = Rounds(settings, engine)
+        try:
+            self._publisher = EventPublisher(settings, dialect, engine.model, engine.dp_rank)
+        except BaseException:
+            self._rounds.close()
+            raise
         self._said_at = -REPEAT_SECONDS
         self._thread = threading.Thread(target=self._run, name="peercache-kv-events", daemon=True)
         self._thread.start()
@@ -60,7 +65,9 @@ class KVEvents:
 
     def _run(self) -> None:
         try:
-            self._publisher.send(self._rounds.first(time.monotonic()))
+            # An earlier publisher may have announced blocks that nobody looks after now, so all are cleared first.
+            self._publisher.send([Cleared()])
+            self._rounds.recall(time.monotonic())
             while not self._ended.is_set():
                 self._publisher.serve_replays(STEP_SECONDS)
                 self._step_safely()

@@ -8,7 +8,8 @@
 //   calm                the faults end, and the clients' random calls
 //   run MS              this much simulated time passes
 // Each `run` is answered by a line of JSON, which class Cluster of
-// tests/python/test_kv_event_seeds.py describes.
+// tests/python/test_kv_event_seeds.py describes. Exit status: 0 at the end of input, 1 when the
+// simulator's oracle has found a fault, 2 for a line that is not a command.
 
 #include "tests/scenario/cluster.hpp"
 
@@ -26,6 +27,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace peercache::scenario {
@@ -63,6 +65,8 @@ public:
         call(*by, cluster_.key(key));
   }
   void calm() { cluster_.calm(); }
+  /// Returns the faults that the simulator's oracle has found: wrong bytes and impossible views.
+  const std::vector<std::string>& faults() { return cluster_.judge().faults(); }
   /// Returns what has happened meanwhile, as JSON.
   std::string run(duration time);
 
@@ -95,14 +99,16 @@ private:
   std::map<std::string, question> open_;       ///< By host.
   std::map<std::string, std::string> answers_; ///< JSON, by host.
   std::map<std::string, finding> exists_;      ///< By host.
-  std::vector<std::string> sets_;              ///< JSON.
+  std::vector<std::string> sets_, mirrors_;    ///< JSON.
+  std::uint64_t runs_ = 0;                     ///< Calls of `run`.
 };
 
 paced_cluster::paced_cluster(std::uint64_t seed) : cluster_(random_script(seed)) {
   for (std::size_t i = 0; i < cluster_.settings().keys; ++i)
     number_of_[cluster_.key(i)] = i;
-  cluster_.on_set = [this](const host& at, const page_key& key) {
-    sets_.push_back(fmt::format(R"(["{}",{}])", at.name, number_of_.at(key)));
+  cluster_.on_set = [this](const host& at, const page_key& key, bool mirror) {
+    auto& made = mirror ? mirrors_ : sets_;
+    made.push_back(fmt::format(R"(["{}",{}])", at.name, number_of_.at(key)));
   };
 }
 
@@ -187,8 +193,10 @@ void paced_cluster::ask_exists(const host& at) {
   std::vector<page_key> all;
   for (std::size_t i = 0; i < cluster_.settings().keys; ++i)
     all.push_back(cluster_.key(i));
-  at.running->exists(std::move(all),
-                     [this, name = at.name](auto told) { exists_[name] = found(told); });
+  at.running->exists(std::move(all), [this, name = at.name, asked_in = runs_](auto told) {
+    if (asked_in == runs_)
+      exists_[name] = found(told);
+  });
 }
 
 std::string paced_cluster::described(const host& at) const {
@@ -206,6 +214,7 @@ std::string paced_cluster::described(const host& at) const {
 }
 
 std::string paced_cluster::run(duration time) {
+  ++runs_;
   exists_.clear();
   for (const auto& at : cluster_.hosts())
     if (at.running && !at.frozen)
@@ -222,9 +231,11 @@ std::string paced_cluster::run(duration time) {
   for (const auto& [key, number] : number_of_)
     if (!shards_agree(key))
       disputed.push_back(number);
-  return fmt::format(R"({{"hosts":{{{}}},"sets":[{}],"answers":{{{}}},"disputed":[{}]}})",
-                     fmt::join(hosts, ","), fmt::join(std::exchange(sets_, {}), ","),
-                     fmt::join(answers, ","), fmt::join(disputed, ","));
+  return fmt::format(
+      R"({{"hosts":{{{}}},"sets":[{}],"mirrors":[{}],"answers":{{{}}},"disputed":[{}]}})",
+      fmt::join(hosts, ","), fmt::join(std::exchange(sets_, {}), ","),
+      fmt::join(std::exchange(mirrors_, {}), ","), fmt::join(answers, ","),
+      fmt::join(disputed, ","));
 }
 
 /// Carries out a command. False: it is none.
@@ -237,9 +248,10 @@ bool obey(paced_cluster& cluster, std::istringstream words) {
   }
   if (verb == "run") {
     std::int64_t ms = 0;
-    words >> ms;
+    if (!(words >> ms))
+      return false;
     std::cout << cluster.run(std::chrono::milliseconds(ms)) << std::endl;
-    return !words.fail();
+    return true;
   }
   std::string host_name;
   words >> host_name;
@@ -261,7 +273,9 @@ int serve(paced_cluster& cluster) {
       std::cerr << "paced_cluster: not a command: " << line << '\n';
       return 2;
     }
-  return 0;
+  for (const auto& fault : cluster.faults())
+    std::cerr << "paced_cluster: " << fault << '\n';
+  return cluster.faults().empty() ? 0 : 1;
 }
 
 } // namespace

@@ -277,7 +277,8 @@ public:
   /// Errors: `unreachable` when no owner of some key answered by the deadline; `closed`.
   result<std::vector<std::vector<directory::page_location>>>
   locate(std::span<const page_key> keys, std::optional<deadline> until = {});
-  /// Does the same key by key: one whose owners have not answered keeps nothing from the others.
+  /// Does the same key by key: one whose owners have not answered keeps nothing from the others of
+  /// the same `limits::batch_pages_max` keys; later ones get what time is left.
   /// Errors: `closed`; `unreachable` when the node of this host has died in the middle of a clear.
   result<std::vector<key_locations>> locate_each(std::span<const page_key> keys,
                                                  std::optional<deadline> until = {});

@@ -72,7 +72,8 @@ public:
 
   /// The tiers in which the directory knows each page: bit 0 memory, bit 1 disk, of any node;
   /// bits 2 and 3 the same of this host's node, also while the session to it is broken; bit 7: no
-  /// owner of the page's key has answered. Nothing when no page's key could be asked about.
+  /// owner of the page's key has answered. Nothing when the client is closed, when this host's node
+  /// died in the middle of a clear, or when the time is over before all keys are known.
   std::optional<py::bytes> tiers(const spaces& in, py::handle keys, timeout within);
 
   /// Waits until all pages set so far are published. Returns (everything is published, pages that

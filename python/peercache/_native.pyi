@@ -119,7 +119,8 @@ class Client:
     ) -> Optional[bytes]:
         """The tiers in which the directory (no cache of this client) knows each page, a byte each: bit 0 memory, bit 1
         disk, of any node; bits 2 and 3 the same of this host's node; bit 7: the part of the directory that knows this
-        page has not answered. None when no page could be asked about."""
+        page has not answered. None when the client is closed, when this host's node died in the middle of a clear, or
+        when the time is over before all keys are known."""
     def flush(self, timeout: Optional[float] = ...) -> tuple[bool, int, int]:
         """Waits until all pages set so far are published. Returns (whether all are published, pages that failed, pages
         that were duplicates)."""

@@ -91,8 +91,8 @@ class Backend:
         self._timeout_s = self.client.native.timeout
         self._lock = threading.RLock()
         self._idle = threading.Condition(self._lock)
-        self._awaited = False
-        """Whether somebody waits until no call is running."""
+        self._waiting = 0
+        """Threads that wait until no call is running."""
         self._running = 0
         self.closed = False
         """Whether every call that begins now is a miss."""
@@ -112,7 +112,7 @@ class Backend:
     def __exit__(self, *_: Any) -> None:
         with self._lock:
             self._running -= 1
-            if self._awaited and self._running == 0:
+            if self._waiting and self._running == 0:
                 self._idle.notify_all()
 
     def seconds(self, tokens: int) -> float:
@@ -164,8 +164,10 @@ class Backend:
         unregisters: a read goes on in the memory that it began with. False when a running call does not end; the
         memory is then unregistered later, or by `close`."""
         with self._lock:
-            self._awaited = True
-            if not self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS):
+            self._waiting += 1
+            idle = self._idle.wait_for(lambda: self._running == 0, self._timeout_s + CLOSE_SECONDS)
+            self._waiting -= 1
+            if not idle:
                 logger.warning("a call does not end; memory of pools that are gone stays registered")
                 return False
             for address in self._leaving:

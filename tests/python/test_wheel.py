@@ -29,7 +29,8 @@ PyModule_AddFunctions PyModule_Create2 PyNumber_Index PyObject_CallFunctionObjAr
 PyObject_CheckBuffer PyObject_ClearWeakRefs PyObject_GetAttrString PyObject_GetBuffer PyObject_HasAttrString
 PyObject_IsTrue PyObject_SetAttrString PySequence_Check PySequence_Tuple PyThread_get_thread_ident PyTuple_GetItem
 PyTuple_New PyTuple_SetItem PyTuple_Size PyType_FromSpec PyType_GenericAlloc PyType_GetFlags PyType_GetSlot
-PyType_IsSubtype PyUnicode_AsUTF8AndSize PyUnicode_DecodeUTF8 _Py_Dealloc _Py_FalseStruct _Py_NoneStruct _Py_TrueStruct
+PyType_IsSubtype PyUnicode_AsUTF8AndSize PyUnicode_DecodeUTF8 PyUnicode_Type _Py_Dealloc _Py_FalseStruct
+_Py_NoneStruct _Py_TrueStruct
 """.split())
 """What the module takes of CPython. All of it is in the stable ABI of 3.10 (its Misc/stable_abi.txt), but for the buffer
 protocol, which became a part of it in 3.11 as it had been since 3.0. Look a new name up there before it is added."""

@@ -28,16 +28,18 @@ TEST(bench_disk, fio_does_the_same_work_past_the_page_cache) {
   fio_run run{.what = fio_run::kind::write,
               .file = "/disk/f",
               .block_bytes = 4096,
-              .total_bytes = 8192,
+              .total_bytes = 131072,
               .depth = 16};
   const auto writes = fio_options(run, "/disk/f.report");
   for (const char* option :
-       {"--ioengine=io_uring", "--direct=1", "--rw=write", "--bs=4096", "--size=8192",
+       {"--ioengine=io_uring", "--direct=1", "--rw=write", "--bs=4096", "--size=131072",
         "--iodepth=16", "--filename=/disk/f", "--output-format=json", "--output=/disk/f.report",
         "--fallocate=native", "--fixedbufs", "--registerfiles"})
     EXPECT_TRUE(has(writes, option)) << option;
   EXPECT_TRUE(has(writes, "--end_fsync=1")) << "our pages are durable in the end";
   EXPECT_TRUE(has(writes, "--mem=mmapshared")) << "as a pool";
+  run.total_bytes = 3 * 4096;
+  EXPECT_TRUE(has(fio_options(run, "/disk/f.report"), "--iodepth=3")) << "each buffer is used";
   run.huge_pages = true;
   EXPECT_FALSE(has(fio_options(run, "/disk/f.report"), "--mem=mmapshared"));
   run.what = fio_run::kind::read;

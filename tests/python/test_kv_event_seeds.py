@@ -20,7 +20,7 @@ from peercache.kv_events.rounds import EngineFacts, Rounds
 from peercache.kv_events.service import ASK_SECONDS
 
 PROGRAM = os.environ.get("PEERCACHE_TEST_PACED_CLUSTER")
-SEEDS = int(os.environ.pop("PEERCACHE_EVENT_SEEDS", 40))
+SEEDS = int(os.environ.pop("PEERCACHE_EVENT_SEEDS", 24))
 PARTS = 4
 
 KEYS = 48

@@ -138,18 +138,16 @@ class Judge:
                 sides.setdefault(host["side"], []).append(name)
         # Which holders a client finds of a disputed key is a matter of whom it asks; whether there are any is not.
         left_out = set(happened["disputed"]) if self.of_host else set()
-        self.answered = set()
-        for side, names in sides.items():
-            for number, found in enumerate(zip(*[hosts[name]["exists"] or () for name in names])):
-                if "?" in found:
-                    continue
-                self.answered.add(number)
-                if number in left_out:
-                    continue
-                for group in [(name,) for name in names] if self.of_host else [tuple(names)]:
-                    there = {group[0] in holders.split() if self.of_host else holders != "" for holders in found}
-                    if len(there) == 1 and self.contradicts(number, there.pop(), [engines[name] for name in group]):
-                        wrong[side, number, group] = self.wrong_since.get((side, number, group), now)
+        said = [(side, names, number, found) for side, names in sides.items()
+                for number, found in enumerate(zip(*[hosts[name]["exists"] or () for name in names])) if "?" not in found]
+        self.answered = {number for _, _, number, _ in said}
+        for side, names, number, found in said:
+            if number in left_out:
+                continue
+            for group in [(name,) for name in names] if self.of_host else [tuple(names)]:
+                there = {group[0] in holders.split() if self.of_host else holders != "" for holders in found}
+                if len(there) == 1 and self.contradicts(number, there.pop(), [engines[name] for name in group]):
+                    wrong[side, number, group] = self.wrong_since.get((side, number, group), now)
         self.wrong_since = wrong
         late = {number for (_, number, _), since in wrong.items() if now - since >= SOON_SECONDS}
         assert not late, f"{now:.1f} s: the events about {late} have been wrong for {SOON_SECONDS} s"

@@ -10,11 +10,11 @@
 namespace peercache {
 namespace {
 
-constexpr std::array<std::string_view, 18> names = {
-    "generation", "incarnation", "checksum", "key",      "pin",        "session_lock",
-    "fence",      "view",        "purge",    "withdraw", "majority",   "filled",
-    "epoch",      "adoption",    "fragment", "quiet",    "all_pieces", "frames"};
-static_assert(names.size() == static_cast<std::size_t>(guard::frames) + 1);
+constexpr std::array<std::string_view, 19> names = {
+    "generation", "incarnation", "checksum",   "key",      "pin",       "session_lock", "fence",
+    "view",       "purge",       "withdraw",   "majority", "filled",    "epoch",        "adoption",
+    "fragment",   "quiet",       "all_pieces", "frames",   "difference"};
+static_assert(names.size() == static_cast<std::size_t>(guard::difference) + 1);
 
 std::uint32_t bit_of(std::size_t index) noexcept {
   return std::uint32_t{1} << index;

@@ -36,66 +36,32 @@ bool processes_differ(const std::vector<member>& members) {
   return std::adjacent_find(all.begin(), all.end()) == all.end();
 }
 
+/// Whether the masters of `what` are different members.
+bool masters_are_members(const view& what) {
+  for (std::size_t i = 0; i < what.masters.size(); ++i) {
+    const auto& name = what.masters[i];
+    const auto before = what.masters.begin() + static_cast<std::ptrdiff_t>(i);
+    if (what.find_name(name) == nullptr || std::find(what.masters.begin(), before, name) != before)
+      return false;
+  }
+  return true;
+}
+
+/// Whether the gone of `what` have different names, none of them a member's.
+bool gone_are_gone(const view& what) {
+  return std::all_of(what.gone.begin(), what.gone.end(), [&what](const departed& each) {
+    return what.find_name(each.name) == nullptr && what.find_gone(each.name) == &each;
+  });
+}
+
 void read_masters(byte_reader& in, view& to) {
   auto count = in.number<std::uint8_t>();
-  if (count > masters_max)
-    in.fail();
   for (unsigned i = 0; in.ok() && i < count; ++i) {
     std::size_t index = in.number<std::uint16_t>();
-    if (index >= to.members.size() || to.is_master(to.members[index].name))
+    if (index >= to.members.size())
       in.fail();
     else
       to.masters.push_back(to.members[index].name);
-  }
-}
-
-/// Reads the former masters of a fragment into `to`. @pre the members of `to` are read
-void read_former_masters(byte_reader& in, view& to) {
-  const auto count = in.number<std::uint8_t>();
-  if (count > masters_max || (count > 0 && to.members.empty()))
-    in.fail();
-  for (unsigned i = 0; in.ok() && i < count; ++i)
-    to.former_masters.push_back(read_member(in));
-  if (!ids_ascend(to.former_masters) || !processes_differ(to.former_masters))
-    in.fail();
-}
-
-void write_gone(byte_writer& out, const view& what) {
-  PEERCACHE_ASSERT(what.gone.size() <= limits::gone_members_max);
-  out.number(static_cast<std::uint8_t>(what.gone.size()));
-  for (const auto& each : what.gone) {
-    out.short_text(each.name);
-    out.short_text(each.host);
-    out.number(each.control_port);
-    out.number(each.since_ms);
-    out.number(static_cast<std::uint8_t>(each.why));
-  }
-}
-
-departed read_departed(byte_reader& in) {
-  departed who;
-  who.name = in.short_text();
-  who.host = in.short_text();
-  who.control_port = in.number<std::uint16_t>();
-  who.since_ms = in.number<std::uint64_t>();
-  const auto why = in.number<std::uint8_t>();
-  who.why = static_cast<departure>(why);
-  if (!is_printable_name(who.name) || !is_printable_name(who.host) ||
-      why > static_cast<std::uint8_t>(departure::replaced))
-    in.fail();
-  return who;
-}
-
-/// Reads the gone members into `to`. @pre the members of `to` are read
-void read_gone(byte_reader& in, view& to) {
-  const auto count = in.number<std::uint8_t>();
-  if (count > limits::gone_members_max || (count > 0 && to.members.empty()))
-    in.fail();
-  for (unsigned i = 0; in.ok() && i < count; ++i) {
-    auto who = read_departed(in);
-    if (to.find_name(who.name) != nullptr || to.find_gone(who.name) != nullptr)
-      in.fail();
-    to.gone.push_back(std::move(who));
   }
 }
 
@@ -138,6 +104,60 @@ member read_member(byte_reader& in) {
   return who;
 }
 
+void write_departed(byte_writer& out, const departed& who) {
+  out.short_text(who.name);
+  out.short_text(who.host);
+  out.number(who.control_port);
+  out.number(who.since_ms);
+  out.number(static_cast<std::uint8_t>(who.why));
+}
+
+departed read_departed(byte_reader& in) {
+  departed who;
+  who.name = in.short_text();
+  who.host = in.short_text();
+  who.control_port = in.number<std::uint16_t>();
+  who.since_ms = in.number<std::uint64_t>();
+  const auto why = in.number<std::uint8_t>();
+  who.why = static_cast<departure>(why);
+  if (!is_printable_name(who.name) || !is_printable_name(who.host) ||
+      why > static_cast<std::uint8_t>(departure::replaced))
+    in.fail();
+  return who;
+}
+
+void write_stamp(byte_writer& out, const view_stamp& stamp) {
+  out.number(stamp.term);
+  out.number(stamp.version);
+  out.id(stamp.issuer);
+}
+
+view_stamp read_stamp(byte_reader& in) {
+  view_stamp stamp;
+  stamp.term = in.number<std::uint64_t>();
+  stamp.version = in.number<std::uint64_t>();
+  stamp.issuer = in.id();
+  if (stamp.term > term_max || stamp.version > term_max)
+    in.fail();
+  return stamp;
+}
+
+bool is_well_formed(const view& what) {
+  if (what.members.size() > limits::members_max || what.masters.size() > masters_max ||
+      what.former_masters.size() > masters_max || what.gone.size() > limits::gone_members_max ||
+      what.term > term_max || what.version > term_max)
+    return false;
+  // A view with members has a term and masters, and "no view" (term 0) has neither; a mixture of
+  // the two is malformed.
+  const bool nobody = what.members.empty();
+  if (nobody != what.masters.empty() || nobody != (what.term == 0) ||
+      (nobody && !(what.former_masters.empty() && what.gone.empty())))
+    return false;
+  return ids_ascend(what.members) && processes_differ(what.members) && masters_are_members(what) &&
+         ids_ascend(what.former_masters) && processes_differ(what.former_masters) &&
+         gone_are_gone(what);
+}
+
 void write_view(byte_writer& out, const view& what) {
   PEERCACHE_ASSERT(what.members.size() <= limits::members_max);
   PEERCACHE_ASSERT(what.masters.size() <= masters_max);
@@ -160,7 +180,10 @@ void write_view(byte_writer& out, const view& what) {
   out.number(static_cast<std::uint8_t>(what.former_masters.size()));
   for (const auto& m : what.former_masters)
     write_member(out, m);
-  write_gone(out, what);
+  PEERCACHE_ASSERT(what.gone.size() <= limits::gone_members_max);
+  out.number(static_cast<std::uint8_t>(what.gone.size()));
+  for (const auto& each : what.gone)
+    write_departed(out, each);
 }
 
 view read_view(byte_reader& in) {
@@ -170,8 +193,7 @@ view read_view(byte_reader& in) {
   to.version = in.number<std::uint64_t>();
   to.issuer = in.id();
   auto count = in.number<std::uint16_t>();
-  if (format != view_format || to.term > term_max || to.version > term_max ||
-      count > limits::members_max)
+  if (format != view_format || count > limits::members_max)
     in.fail();
   // `to.members` reserves no memory in advance: a count from outside is not to be trusted, so
   // memory grows only with members that the bytes really have.
@@ -179,16 +201,17 @@ view read_view(byte_reader& in) {
     to.members.push_back(read_member(in));
   if (in.ok())
     read_masters(in, to);
-  if (in.ok())
-    read_former_masters(in, to);
-  if (in.ok())
-    read_gone(in, to);
-  // A view with members has a term and masters, and "no view" (term 0) has neither; a mixture of
-  // the two is malformed.
-  if (!ids_ascend(to.members) || !processes_differ(to.members) ||
-      to.members.empty() != to.masters.empty() || to.members.empty() != (to.term == 0))
+  const auto former = in.number<std::uint8_t>();
+  for (unsigned i = 0; in.ok() && i < former; ++i)
+    to.former_masters.push_back(read_member(in));
+  const auto gone = in.number<std::uint8_t>();
+  for (unsigned i = 0; in.ok() && i < gone; ++i)
+    to.gone.push_back(read_departed(in));
+  if (!in.ok() || !is_well_formed(to)) {
     in.fail();
-  return in.ok() ? to : view{};
+    return {};
+  }
+  return to;
 }
 
 std::string encode_member(const member& who) {

@@ -21,6 +21,8 @@
 ///     gone    u8 name length | name | u8 host length | host | u16 control port |
 ///             u64 since, Unix time in ms | u8 why
 ///
+///     stamp   u64 term | u64 version | issuer 16
+///
 /// A member's id is not carried: it follows from the name. Members and former masters are sorted by
 /// ascending id, and no two in a list have the same incarnation. A view without former masters is
 /// not a fragment. The gone have different names, none of them a member's.
@@ -43,12 +45,19 @@ result<member> decode_member(std::string_view bytes);
 std::string encode_view(const view& what);
 result<view> decode_view(std::string_view bytes);
 
-/// Functions that write and read members and views as parts of larger messages. Malformed input
-/// makes `in.fail()` true.
+/// Functions that write and read members, views and their parts inside larger messages. Malformed
+/// input makes `in.fail()` true.
 void write_member(byte_writer& out, const member& who);
 member read_member(byte_reader& in);
 void write_view(byte_writer& out, const view& what);
 view read_view(byte_reader& in);
+void write_departed(byte_writer& out, const departed& who);
+departed read_departed(byte_reader& in);
+void write_stamp(byte_writer& out, const view_stamp& stamp);
+view_stamp read_stamp(byte_reader& in);
+/// Whether `what` keeps the limits and rules of views, as far as they are not those of its single
+/// members and gone members.
+bool is_well_formed(const view& what);
 /// Whether `name` can name a node or host: printable ASCII without spaces, and not empty. The
 /// configuration demands the same, so logs and JSON can show every name.
 bool is_printable_name(std::string_view name) noexcept;

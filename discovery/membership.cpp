@@ -1,7 +1,6 @@
 #include "discovery/membership.hpp"
 
 #include "common/assert.hpp"
-#include "common/guards.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -19,12 +18,6 @@ constexpr int lost_heartbeats = 2;
 /// A restarted pinned head listens for at least this many heartbeats, before it founds a cluster,
 /// for members that still send heartbeats to it.
 constexpr int listen_heartbeats = 2;
-
-/// Whether `seen` and `self` are the same process, whatever the view says about its draining.
-bool same_process(member seen, const member& self) {
-  seen.draining = self.draining;
-  return seen == self;
-}
 
 bool names_as_master(const view& in, const incarnation& inc) {
   return std::any_of(in.masters.begin(), in.masters.end(),
@@ -144,7 +137,9 @@ void membership::handle(const heartbeat_packet& p) {
   if (!ahead && (!is_master() || !names_as_master(view_, p.inc)))
     liveness_.heard(p.inc, now_);
   auto answer = answer_to_heartbeat();
-  if (newest_.stamp() > p.known)
+  if (last_change_ && last_change_->base == p.known)
+    answer.change = last_change_;
+  else if (newest_.stamp() > p.known)
     answer.newer = newest_;
   send(p.from, std::move(answer));
 }
@@ -155,27 +150,31 @@ void membership::handle(const heartbeat_answer_packet& p) {
   liveness_.heard(p.inc, now_);
   note_answer(p);
   note_sign_of_life(p.inc);
-  if (p.newer) {
-    consider(*p.newer);
+  const auto made = p.change ? made_by(*p.change) : std::nullopt;
+  if (const auto& newer = p.change ? made : p.newer) {
+    consider(*newer);
     if (p.known > newest_.stamp()) {
       // The sender's view came with the answer, and its stamp is still newer than this node's
       // newest view: this node has just ignored it as a fragment. So the sender lives in the
       // fragment, and does not vote in this node's view. Without that vote this node may have to
       // take the fragment, so it considers the view again.
       elsewhere_.insert(p.inc);
-      consider(*p.newer);
+      consider(*newer);
     }
   } else if (newest_.stamp() > p.known)
-    send(p.from, view_packet{newest_});
-}
-
-void membership::handle(const view_packet& p) {
-  consider(p.latest);
+    send(p.from, newest_for(p.known));
+  else if (p.change)
+    ask_for_view(p.from, p.known);
 }
 
 heartbeat_answer_packet membership::answer_to_heartbeat() const {
-  return {control_endpoint(self_),  self_.inc,      newest_.stamp(),
-          phase_ == phase::looking, in_touch(now_), {}};
+  return {control_endpoint(self_),
+          self_.inc,
+          newest_.stamp(),
+          phase_ == phase::looking,
+          in_touch(now_),
+          {},
+          {}};
 }
 
 /// Takes the time of an event. A late call means that this process stood still, since its own clock
@@ -203,118 +202,6 @@ bool membership::is_credible(const view_stamp& stamp) {
 
 bool membership::is_credible(const ballot& attempt) {
   return terms_.admits(attempt.term, std::max(newest_.term, term_seen_));
-}
-
-/// Handles a view that somebody sent. A view whose numbers are not credible changes nothing. An
-/// older view than the newest known one is at most a view to fall back to (`stand_on`). After a
-/// newer view without this node, the node joins again.
-void membership::consider(const view& received) {
-  if (!is_credible(received.stamp()))
-    return;
-  if (received == newest_ || (!received.newer_than(newest_) && guard_on(guard::view))) {
-    if (phase_ == phase::rejoining && received.newer_than(view_) && received.find(self_.inc))
-      stand_on(received);
-    return;
-  }
-  if (is_to_be_outbid(received)) {
-    outbid_ = std::max(outbid_, received.stamp());
-    change_is_due_ = true;
-    return;
-  }
-  newest_ = received;
-  cluster_heard_at_ = now_;
-  round_.reset();
-  const auto* own = received.find(self_.inc);
-  if (own != nullptr && same_process(*own, self_)) {
-    adopt(received);
-    return;
-  }
-  if (phase_ == phase::left)
-    return;
-  if (is_master())
-    tell_who_is_out_as_well();
-  if (phase_ == phase::joined)
-    phase_ = phase::rejoining;
-  survey_.reset();
-  // The members of the newer view get time to answer before this node goes on from its own view or
-  // founds a cluster.
-  rejoining_since_ = now_;
-  found_at_ = std::max(found_at_, now_ + options_.expiry);
-  stand_in_after(options_.heartbeat);
-  send_joins();
-}
-
-/// Sends the newest view to the members that it leaves out together with this master. Those members
-/// send heartbeats to this master; by this message they learn at once that they are out.
-void membership::tell_who_is_out_as_well() {
-  for (const auto& m : view_.members)
-    if (m.inc != self_.inc && newest_.find(m.id) == nullptr)
-      send(control_endpoint(m), view_packet{newest_});
-}
-
-/// Takes `decided` as this node's view without living in it, because a newer view was made without
-/// this process. Should that newer view stand still, the masters of `decided` make the next one.
-void membership::stand_on(const view& decided) {
-  const bool was_master = view_.is_master(self_.name);
-  succeed_own_view(decided, was_master);
-}
-
-/// Replaces this node's view by `latest` and brings all state that depends on the view up to it:
-/// the voting round, the survey, liveness, answering masters and former members.
-void membership::succeed_own_view(const view& latest, bool was_master) {
-  PEERCACHE_ASSERT(latest.find(self_.inc) != nullptr && !latest.masters.empty());
-  PEERCACHE_ASSERT(!latest.newer_than(newest_) || !guard_on(guard::view));
-  const auto before = std::exchange(view_, latest);
-  const auto& old_masters = before.masters;
-  round_.reset();
-  survey_.reset();
-  elsewhere_.clear();
-  liveness_.watch(view_.members, now_);
-  // Plain members send no heartbeats to plain members, so this member has heard nothing of a new
-  // master yet: the master counts as heard of from now on.
-  if (!was_master)
-    for (const auto& m : view_.members)
-      if (std::find(old_masters.begin(), old_masters.end(), m.name) == old_masters.end())
-        liveness_.heard(m.inc, now_);
-  // `latest` may still have members that have said since that they leave (`leavers_`): such members
-  // count as dead.
-  for (const auto& [inc, said_at] : leavers_)
-    liveness_.declare_dead(inc);
-  declare_replaced_dead();
-  watch_masters(old_masters);
-  remember_former(before);
-}
-
-void membership::adopt(const view& latest) {
-  PEERCACHE_ASSERT(!view_.newer_than(latest) || !guard_on(guard::view));
-  bool was_master = is_master();
-  PEERCACHE_ASSERT(!newest_.newer_than(latest) ||
-                   !guard_on(guard::view)); // The newest stamp known never decreases.
-  newest_ = latest;
-  if (phase_ != phase::left)
-    phase_ = phase::joined;
-  refused_reason_.clear();
-  next_round_at_ = now_;
-  std::erase_if(joining_, [&latest](const auto& entry) {
-    const auto* in_view = latest.find(entry.first);
-    return in_view != nullptr && *in_view == entry.second.who;
-  });
-  change_is_due_ = !joining_.empty();
-  succeed_own_view(latest, was_master);
-  add<adopt_view>().latest = view_;
-}
-
-/// Starts to watch the answers of the view's masters. The address of a master that was not a master
-/// in the previous view counts as answering now.
-void membership::watch_masters(const std::vector<std::string>& old_masters) {
-  auto before = std::exchange(answered_, {});
-  for (const auto& name : view_.masters) {
-    auto at = control_endpoint(*view_.find_name(name));
-    bool was = std::find(old_masters.begin(), old_masters.end(), name) != old_masters.end();
-    auto known = before.find(at);
-    answered_[at] =
-        was && known != before.end() ? known->second : answer{now_, view_.find_name(name)->inc};
-  }
 }
 
 /// Asks the leader for a view with this node's draining state, where the present view says

@@ -189,6 +189,7 @@ private:
   void handle(const heartbeat_packet& p);
   void handle(const heartbeat_answer_packet& p);
   void handle(const view_packet& p);
+  void handle(const view_change_packet& p);
   void handle(const leave_packet& p);
   void handle(const prepare_packet& p);
   void handle(const propose_packet& p);
@@ -198,12 +199,6 @@ private:
   void notice_own_pause(time_point now);
   bool is_credible(const view_stamp& stamp);
   bool is_credible(const ballot& attempt);
-  void consider(const view& received);
-  void adopt(const view& latest);
-  void stand_on(const view& decided);
-  void succeed_own_view(const view& latest, bool was_master);
-  void watch_masters(const std::vector<std::string>& old_masters);
-  void tell_who_is_out_as_well();
   void note_sign_of_life(const incarnation& who);
   heartbeat_answer_packet answer_to_heartbeat() const;
   void ask_for_own_state();
@@ -214,6 +209,18 @@ private:
   Action& add() {
     return std::get<Action>(actions_.emplace_back(std::in_place_type<Action>));
   }
+  // Functions about views that this process is sent (membership_views.cpp).
+  std::optional<view> made_by(const view_difference& change) const;
+  void ask_for_view(const endpoint& from, const view_stamp& stamp);
+  packet newest_for(const view_stamp& known) const;
+  void consider(const view& received);
+  void learn(const view& latest);
+  void adopt(const view& latest);
+  void stand_on(const view& decided);
+  void succeed_own_view(const view& latest, bool was_master);
+  void watch_masters(const std::vector<std::string>& old_masters);
+  void tell_who_is_out_as_well();
+
   // Functions about the time of the next tick (membership_ticks.cpp).
   bool busy() const;
   bool calm(time_point until) const;
@@ -321,6 +328,7 @@ private:
   /// The newest view with this incarnation: adopted, or taken by `stand_on` while rejoining.
   view view_;
   view newest_; ///< The newest view heard of; differs from `view_` while looking or rejoining.
+  std::optional<view_difference> last_change_; ///< From the newest view known before to `newest_`.
   liveness liveness_;
   time_point now_;
   time_point next_beat_;

@@ -41,7 +41,7 @@ void membership::handle(const join_packet& p) {
   }
   const auto* known = newest_.find(p.who.id);
   if (known != nullptr && *known == p.who) {
-    send(control_endpoint(p.who), view_packet{newest_});
+    send(control_endpoint(p.who), newest_for(p.known));
     return;
   }
   if (p.was_member && newest_.find(p.who.inc) == nullptr && p.known != newest_.stamp()) {

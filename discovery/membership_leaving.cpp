@@ -63,6 +63,7 @@ bool membership::hears_after_leaving(const packet& received) {
          std::holds_alternative<propose_packet>(received) ||
          std::holds_alternative<vote_packet>(received) ||
          std::holds_alternative<view_packet>(received) ||
+         std::holds_alternative<view_change_packet>(received) ||
          std::holds_alternative<leave_packet>(received);
 }
 

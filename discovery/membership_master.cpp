@@ -150,12 +150,23 @@ void membership::commit(const view& next) {
 }
 
 /// Sends `latest` to its members and to those that it leaves out: a leaving process waits for this
-/// view, and a living one asks to come back.
+/// view, and a living one asks to come back. Members of the base view get the difference, as long
+/// as this process goes on in `latest`: whoever lacks the base asks it for the whole view.
 void membership::publish(const view& latest) {
-  for (const auto& m : latest.members)
-    if (m.inc != self_.inc)
+  const auto& before = base();
+  const bool goes_on =
+      phase_ != phase::left && latest.newer_than(newest_) && latest.find(self_.inc) != nullptr;
+  const auto change = goes_on ? difference_between(before, latest) : std::nullopt;
+  for (const auto& m : latest.members) {
+    if (m.inc == self_.inc)
+      continue;
+    const auto* known = before.find(m.id);
+    if (change && known != nullptr && known->inc == m.inc)
+      send(control_endpoint(m), view_change_packet{control_endpoint(self_), *change});
+    else
       send(control_endpoint(m), view_packet{latest});
-  for (const auto& m : base().members)
+  }
+  for (const auto& m : before.members)
     if (m.inc != self_.inc && latest.find(m.id) == nullptr)
       send(control_endpoint(m), view_packet{latest});
 }

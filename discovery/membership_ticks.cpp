@@ -49,7 +49,7 @@ bool membership::calm(time_point until) const {
 bool membership::only_says_of_life(const packet& received) {
   const auto* answer = std::get_if<heartbeat_answer_packet>(&received);
   return std::holds_alternative<heartbeat_packet>(received) ||
-         (answer != nullptr && !answer->fresh && !answer->newer);
+         (answer != nullptr && !answer->fresh && !answer->newer && !answer->change);
 }
 
 bool membership::beat_is_due() {

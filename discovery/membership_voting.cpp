@@ -258,7 +258,7 @@ vote_memory* membership::memory_for(const view_stamp& about, const ballot& attem
       votes_needed(newest_.masters.size()) == 1)
     return successor_memory(about);
   if (newest_.stamp() > about)
-    send(from, view_packet{newest_});
+    send(from, newest_for(about));
   else if (newest_.stamp() < about)
     send(from, answer_to_heartbeat());
   return nullptr;

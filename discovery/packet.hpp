@@ -1,6 +1,7 @@
 #pragma once
 
 #include "discovery/view.hpp"
+#include "discovery/view_difference.hpp"
 
 #include <optional>
 #include <string>
@@ -55,10 +56,12 @@ struct heartbeat_packet {
 
 /// "I live too." Sent to the sender of a heartbeat, and to a process whose packet names a newer
 /// view than the answering node's. A node that gets an answer with an older stamp than its own
-/// view's sends its view.
+/// view's sends its view, as a difference where the stamp is that of the view before.
 struct heartbeat_answer_packet {
   endpoint from;
   incarnation inc;
+  /// The newest view that the sender has heard of; of term 0 also when the sender could not apply a
+  /// difference and needs the whole view.
   view_stamp known;
   /// Whether the sender was never in a view: the process that a view has at the sender's address is
   /// then gone.
@@ -68,14 +71,27 @@ struct heartbeat_answer_packet {
   /// View of the node that answers; empty unless the heartbeat came with the stamp of an older
   /// view.
   std::optional<view> newer;
+  /// Takes the place of `newer` where the heartbeat came with the stamp of the view before the
+  /// answering node's: that node's view as the difference between the two.
+  std::optional<view_difference> change;
   bool operator==(const heartbeat_answer_packet&) const = default;
 };
 
-/// "This is the cluster." Sent at each change by the process that decided the view, to all members
-/// and to processes that are no longer members; and by any node to a node with an older view.
+/// "This is the cluster." Sent at each change by the process that decided the view, to members that
+/// were not in the view before and to processes that are no longer members; and by any node to a
+/// node with an older view.
 struct view_packet {
   view latest;
   bool operator==(const view_packet&) const = default;
+};
+
+/// "This has changed in the cluster." Sent at each change by the process that decided the view, to
+/// the members that were in the view before. A receiver that does not have the base of the
+/// difference sends a heartbeat answer that names no view to `from`, and gets the whole view.
+struct view_change_packet {
+  endpoint from;
+  view_difference change;
+  bool operator==(const view_change_packet&) const = default;
 };
 
 /// "I go." Sent by a leaving process to all masters and seeds.
@@ -149,6 +165,7 @@ struct vote_packet {
 };
 
 using packet = std::variant<join_packet, refused_packet, heartbeat_packet, heartbeat_answer_packet,
-                            view_packet, leave_packet, prepare_packet, propose_packet, vote_packet>;
+                            view_packet, leave_packet, prepare_packet, propose_packet, vote_packet,
+                            view_change_packet>;
 
 } // namespace peercache::discovery

@@ -30,7 +30,13 @@ template <>
 constexpr std::uint8_t kind_of<propose_packet> = 8;
 template <>
 constexpr std::uint8_t kind_of<vote_packet> = 9;
-static_assert(kind_of<vote_packet> == std::variant_size_v<packet>, "each packet has its number");
+template <>
+constexpr std::uint8_t kind_of<view_change_packet> = 10;
+static_assert(kind_of<view_change_packet> == std::variant_size_v<packet>,
+              "each packet has its number");
+/// In a heartbeat answer: which form of the newer view follows; 0: none.
+constexpr std::uint8_t view_is_whole = 1;
+constexpr std::uint8_t view_is_change = 2;
 static_assert(limits::members_max <= UINT16_MAX && reason_bytes_max <= UINT16_MAX,
               "their numbers are two bytes");
 
@@ -46,22 +52,6 @@ endpoint read_endpoint(byte_reader& in) {
   if (!is_printable_name(at.host))
     in.fail();
   return at;
-}
-
-void write_stamp(byte_writer& out, const view_stamp& stamp) {
-  out.number(stamp.term);
-  out.number(stamp.version);
-  out.id(stamp.issuer);
-}
-
-view_stamp read_stamp(byte_reader& in) {
-  view_stamp stamp;
-  stamp.term = in.number<std::uint64_t>();
-  stamp.version = in.number<std::uint64_t>();
-  stamp.issuer = in.id();
-  if (stamp.term > term_max || stamp.version > term_max)
-    in.fail();
-  return stamp;
 }
 
 void write_ballot(byte_writer& out, const ballot& attempt) {
@@ -119,13 +109,21 @@ void write_body(byte_writer& out, const heartbeat_answer_packet& p) {
   write_stamp(out, p.known);
   out.number(static_cast<std::uint8_t>(p.fresh));
   out.number(static_cast<std::uint8_t>(p.in_touch));
-  out.number(static_cast<std::uint8_t>(p.newer.has_value()));
+  PEERCACHE_ASSERT(!p.newer || !p.change); // An answer brings its view in one form.
+  out.number(static_cast<std::uint8_t>(p.newer ? view_is_whole : p.change ? view_is_change : 0));
   if (p.newer)
     write_view(out, *p.newer);
+  else if (p.change)
+    write_difference(out, *p.change);
 }
 
 void write_body(byte_writer& out, const view_packet& p) {
   write_view(out, p.latest);
+}
+
+void write_body(byte_writer& out, const view_change_packet& p) {
+  write_endpoint(out, p.from);
+  write_difference(out, p.change);
 }
 
 void write_body(byte_writer& out, const leave_packet& p) {
@@ -202,8 +200,20 @@ heartbeat_answer_packet read_heartbeat_answer(byte_reader& in) {
   p.known = read_stamp(in);
   p.fresh = read_flag(in);
   p.in_touch = read_flag(in);
-  if (read_flag(in))
+  const auto follows = in.number<std::uint8_t>();
+  if (follows == view_is_whole)
     p.newer = read_view(in);
+  else if (follows == view_is_change)
+    p.change = read_difference(in);
+  else if (follows != 0)
+    in.fail();
+  return p;
+}
+
+view_change_packet read_view_change(byte_reader& in) {
+  view_change_packet p;
+  p.from = read_endpoint(in);
+  p.change = read_difference(in);
   return p;
 }
 
@@ -268,6 +278,8 @@ packet read_body(byte_reader& in, std::uint8_t kind) {
     return read_propose(in);
   case kind_of<vote_packet>:
     return read_vote(in);
+  case kind_of<view_change_packet>:
+    return read_view_change(in);
   default:
     in.fail();
     return leave_packet{};

@@ -11,9 +11,9 @@
 ///     packet    u8 wire version | u8 length of the cluster's name | name | u8 kind | body
 ///     ballot    u64 term | issuer 16
 ///     endpoint  u8 host length | host | u16 port
-///     stamp     u64 term | u64 version | issuer 16
 ///
-/// Bodies:
+/// Bodies (discovery/view_codec.hpp has member, view and stamp, discovery/view_difference.hpp has
+/// difference):
 ///
 ///     join              member | stamp | u8 was_member | u8 forwarded
 ///
@@ -22,9 +22,12 @@
 ///     heartbeat         endpoint | incarnation 16 | stamp
 ///
 ///     heartbeat answer  endpoint | incarnation 16 | stamp | u8 fresh |
-///                       u8 in_touch | u8 view follows | [view]
+///                       u8 in_touch | u8 what follows: 0, 1 or 2 |
+///                       [1: view, 2: difference]
 ///
 ///     view              view
+///
+///     view change       endpoint | difference
 ///
 ///     leave             incarnation 16
 ///
@@ -38,7 +41,7 @@
 ///                       u8 accepted follows | [ballot | view]
 namespace peercache::discovery {
 
-inline constexpr std::uint8_t packet_wire_version = 6;
+inline constexpr std::uint8_t packet_wire_version = 7;
 inline constexpr std::uint32_t reason_bytes_max = 1024;
 inline constexpr std::uint32_t cluster_name_bytes_max = 255;
 

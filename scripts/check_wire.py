@@ -56,6 +56,8 @@ FORMATS = [
            "the membership's packets",
            "who gets a packet drops it",
            ["discovery/packet.hpp", "discovery/packet_codec.hpp", "discovery/packet_codec.cpp",
+            "discovery/view_difference.hpp#view_difference", "discovery/view_difference.cpp#write_difference",
+            "discovery/view_difference.cpp#read_difference", "discovery/view_difference.cpp#digest_of",
             "common/byte_codec.hpp"]),
     Format("view_format", "discovery/view_codec.hpp",
            "a view and its members, in packets, welcomes and answers",

@@ -41,16 +41,27 @@ view fragment_of(view v) {
   return v;
 }
 
+/// Returns the difference to a view after `v`, in which its last member is another process.
+view_difference change_of(view v) {
+  const auto base = v;
+  ++v.version;
+  v.members.back().inc = {99, 99};
+  return *difference_between(base, v);
+}
+
 std::vector<packet> one_of_each() {
   view_stamp stamp{7, 41, {1, 2}};
   endpoint from{"host-a", 31998};
   return {join_packet{member_named("n"), stamp, true, false},
           refused_packet{refusal::full, "the cluster is full"},
           heartbeat_packet{from, {1, 2}, stamp},
-          heartbeat_answer_packet{from, {1, 2}, stamp, true, false, std::nullopt},
-          heartbeat_answer_packet{from, {1, 2}, stamp, false, true, view_of(3)},
+          heartbeat_answer_packet{from, {1, 2}, stamp, true, false, std::nullopt, std::nullopt},
+          heartbeat_answer_packet{from, {1, 2}, stamp, false, true, view_of(3), std::nullopt},
+          heartbeat_answer_packet{
+              from, {1, 2}, stamp, false, true, std::nullopt, change_of(view_of(5))},
           view_packet{view_of(5)},
           view_packet{fragment_of(view_of(3))},
+          view_change_packet{from, change_of(view_of(5))},
           leave_packet{{3, 4}},
           prepare_packet{from, {17}, stamp, {8, {1, 2}}},
           propose_packet{from, stamp, {8, {1, 2}}, true, view_of(4)},

@@ -1,6 +1,7 @@
 // Measures what clusters of a thousand nodes cost, with the product's classes; docs/scale.md has
 // the figures.
 
+#include "common/limits.hpp"
 #include "discovery/hash_ring.hpp"
 #include "discovery/membership.hpp"
 #include "discovery/packet_codec.hpp"
@@ -116,6 +117,83 @@ TEST(scale, a_view_of_a_thousand_nodes_fits_into_a_hundred_kilobytes) {
   auto bytes = encode_view(view_of(1000)).size();
   std::printf("[ measured ] a view of 1000 nodes: %zu bytes\n", bytes);
   EXPECT_LE(bytes, 100'000u);
+}
+
+/// Measures what each member is sent when one of a thousand joins, dies, starts again or drains. In
+/// the worst case here the view lists as many gone members as it may.
+TEST(scale, what_changes_in_a_view_of_a_thousand_nodes_fits_into_two_kilobytes) {
+  auto base = view_of(1000);
+  for (std::size_t i = 0; i < limits::gone_members_max; ++i)
+    base.gone.push_back({"gpu-node-gone-" + std::to_string(i), "10.20.30.40", 31998, 1, {}});
+  const auto bytes_of = [&base](const char* what, auto&& change) {
+    auto next = base;
+    ++next.term;
+    ++next.version;
+    change(next);
+    next.masters = choose_masters(next.members, {}, 3);
+    auto start = steady_clock::now();
+    const auto difference = difference_between(base, next);
+    const auto made_in = microseconds_since(start);
+    EXPECT_TRUE(difference) << what;
+    if (!difference)
+      return;
+    const auto packet =
+        encode_packet(view_change_packet{control_endpoint(base.members[0]), *difference}, "prod");
+    start = steady_clock::now();
+    const auto applied = apply(*difference, base);
+    const auto applied_in = microseconds_since(start);
+    EXPECT_TRUE(applied && *applied == next) << what;
+    std::printf(
+        "[ measured ] one of 1000 nodes %s: a packet of %zu bytes, made in %.0f us, applied "
+        "in %.0f us\n",
+        what, packet.size(), made_in, applied_in);
+    EXPECT_LE(packet.size(), 2048u) << what;
+  };
+  bytes_of("joins", [](view& next) {
+    auto all = members_of(1001);
+    const auto is_new = [&next](const member& each) { return next.find(each.id) == nullptr; };
+    const auto came = std::find_if(all.begin(), all.end(), is_new);
+    next.members.insert(next.members.begin() + (came - all.begin()), *came);
+  });
+  bytes_of("leaves", [](view& next) { next.members.erase(next.members.begin() + 500); });
+  bytes_of("is lost", [](view& next) {
+    const auto lost = next.members.front();
+    next.members.erase(next.members.begin());
+    next.gone.erase(next.gone.begin());
+    next.gone.push_back({lost.name, lost.host, lost.control_port, 2, departure::silent});
+  });
+  bytes_of("starts again", [](view& next) { next.members[7].inc = {1, 1}; });
+  bytes_of("drains", [](view& next) { next.members[999].draining = true; });
+}
+
+/// Measures what the leader of a thousand members sends when one joins, as its machine sends it.
+TEST(scale, a_leader_of_a_thousand_nodes_sends_little_at_a_change) {
+  auto all = view_of(1000);
+  all.masters.resize(1);
+  auto leader = *all.leader();
+  auto now = time_point(std::chrono::hours(1));
+  membership machine({}, leader, now);
+  machine.on_packet(view_packet{all}, now);
+  ASSERT_TRUE(machine.leads());
+  auto newcomer = leader;
+  newcomer.name = "newcomer";
+  newcomer.id = node_id_of(newcomer.name);
+  newcomer.inc = {7, 7};
+  newcomer.host = "10.30.0.1";
+  std::size_t bytes = 0, whole = 0, packets = 0;
+  for (const auto& order : machine.on_packet(join_packet{newcomer, {}, false, false}, now))
+    if (const auto* sent = std::get_if<send_packet>(&order)) {
+      bytes += encode_packet(sent->body, "prod").size();
+      whole += std::holds_alternative<view_packet>(sent->body) ? 1 : 0;
+      ++packets;
+    }
+  std::printf(
+      "[ measured ] one joins 1000 nodes: the leader sends %zu bytes in %zu packets, %zu of "
+      "them whole views\n",
+      bytes, packets, whole);
+  EXPECT_EQ(packets, 1000u);
+  EXPECT_EQ(whole, 1u);
+  EXPECT_LE(bytes, 1000u * 2048u);
 }
 
 /// Measures the processor time that a master needs for two heartbeats a second from each of a

@@ -63,6 +63,10 @@ TEST(scenario_guards, without_the_check_of_views_they_go_back) {
   expect_needed(guard::view, "came after");
 }
 
+TEST(scenario_guards, without_the_check_of_differences_two_views_have_one_stamp) {
+  expect_needed(guard::difference, "two views are called ");
+}
+
 TEST(scenario_guards, without_the_majority_two_views_come_after_one) {
   expect_needed(guard::majority, "without a majority");
   expect_needed(guard::majority, "two views after");

@@ -74,7 +74,7 @@ void oracle::judge_view(const discovery::view& adopted, const discovery::view_st
     fault("view " + named(adopted.stamp()) + " came after " + named(before));
   auto hash = std::hash<std::string>{}(discovery::encode_view(adopted));
   if (views_.emplace(adopted.stamp(), hash).first->second != hash)
-    fault("two views " + named(adopted.stamp()));
+    fault("two views are called " + named(adopted.stamp()));
   note_decided(adopted, now);
 }
 
@@ -122,6 +122,8 @@ void oracle::judge_packet(const discovery::packet& sent, time_point now) {
   } else if (const auto* told = std::get_if<discovery::view_packet>(&sent)) {
     note_decided(told->latest, now);
   }
+  // A view that is told as a difference is noted when its issuer adopts it: whoever tells it so
+  // goes on in it.
 }
 
 /// Notes a view as decided when it is first announced, because no view is announced before it is

@@ -195,15 +195,15 @@ void bury_dead_sessions(gateway_pointer self) {
 void on_topology(gateway_pointer self, const topology_ptr& next) {
   PEERCACHE_ASSERT(next);
   auto& state = self->state;
-  auto encoded = discovery::encode_view(next->view);
   state.in_view = next->find(state.options.self.inc) != nullptr;
   state.tell_readiness();
-  if (encoded == state.view)
+  if (!state.take_view(next->view))
     return;
-  state.view = std::move(encoded);
+  // Each session was told the view before: by its welcome, or here.
+  const auto& told = state.view_for(state.change_base);
   for (const auto& [id, known] : state.sessions.all())
     if (!known.silent)
-      self->send(known.events, view_atom_v, state.view);
+      self->send(known.events, view_atom_v, told);
 }
 
 /// A node_report whose parts come from several actors; the last part to come delivers the report.
@@ -371,6 +371,7 @@ gateway_actor::behavior_type run_gateway(gateway_pointer self, gateway_options o
       [self](census_atom) { return census_of_pool(self); },
       [](log_atom, const std::string& level) { return change_log_level(level); },
       [self](view_atom) { return self->state.view; },
+      [self](view_atom, const std::string& known) { return self->state.view_for(known); },
       [self](clear_atom, std::uint64_t space, std::uint32_t within_ms, const std::string& gone) {
         return clear_for(self, space, within_ms, gone);
       },

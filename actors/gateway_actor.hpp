@@ -85,6 +85,9 @@ struct gateway_state {
   unmapped_clients unmapped;
   std::vector<early_client> early;
   std::string view; ///< The newest view, encoded.
+  /// The difference to `view` from the view before, encoded; empty: none.
+  std::string change;
+  std::string change_base; ///< The encoded stamp of the view before.
   bool in_view = false;
   /// Why this process is in no view of the cluster, in the words of the membership actor; empty: it
   /// is in one, or membership has not said yet.
@@ -106,6 +109,12 @@ struct gateway_state {
            options.disk_scanned() >= 1 && pool_fault.empty();
   }
   std::string unready_reason() const;
+  /// Replaces the newest view. False: it stays as it was.
+  bool take_view(const discovery::view& next);
+  /// The newest view for somebody who knows the view of this encoded stamp.
+  const std::string& view_for(const std::string& known) const {
+    return !change.empty() && known == change_base ? change : view;
+  }
   void tell_readiness() const { options.ready(ready(), unready_reason()); }
 };
 

@@ -4,7 +4,7 @@
 #include "common/log_limit.hpp"
 #include "common/printable.hpp"
 #include "common/unix_time.hpp"
-#include "discovery/view_codec.hpp"
+#include "discovery/view_difference.hpp"
 #include "link/command_caller.hpp"
 
 #include <algorithm>
@@ -184,6 +184,18 @@ bool is_insecure(const gateway_state& state) {
   if (const auto known = discovery::decode_view(state.view))
     return known->members.size() > 1;
   return false;
+}
+
+bool gateway_state::take_view(const discovery::view& next) {
+  auto encoded = discovery::encode_view(next);
+  if (encoded == view)
+    return false;
+  const auto before = discovery::decode_view(view);
+  const auto difference = before ? discovery::difference_between(*before, next) : std::nullopt;
+  change = difference ? discovery::encode_difference(*difference) : std::string{};
+  change_base = difference ? discovery::encode_stamp(difference->base) : std::string{};
+  view = std::move(encoded);
+  return true;
 }
 
 } // namespace peercache::actors

@@ -44,7 +44,7 @@ struct relay_body {
     case member_question::hello:
       return options.answers->push({ticket, std::string()});
     case member_question::view:
-      return ask(ticket, gateway, view_atom_v);
+      return ask(ticket, gateway, view_atom_v, std::move(body));
     case member_question::look_up:
       return ask(ticket, options.directory, lookup_atom_v, std::move(body));
     case member_question::remove:

@@ -5,6 +5,7 @@
 #include "client/session_actor.hpp"
 #include "common/interruption.hpp"
 #include "common/user_group.hpp"
+#include "discovery/view_difference.hpp"
 #include "link/connector_actor.hpp"
 #include "link/ending_system.hpp"
 #include "link/protocol/pool_wire.hpp"
@@ -234,10 +235,19 @@ session::~session() {
 bool session::refresh_view(const incarnation& whom, const directory::view_number& wanted,
                            deadline until) {
   member_answers answers(*members_, closing_);
-  const auto asked = answers.ask(whom, link::member_question::view, {}, until);
-  answers.wait(until);
-  if (const auto view = answers.take(asked).body)
-    caf::anon_send(links_, link::tell_atom_v, *view, link::from_here{});
+  const auto now = board_->topology();
+  const auto known = now ? now->view : discovery::view{};
+  // The second question is for a difference that cannot be applied: it asks for the whole view.
+  for (const auto& base : {discovery::encode_stamp(known.stamp()), std::string{}}) {
+    const auto asked = answers.ask(whom, link::member_question::view, base, until);
+    answers.wait(until);
+    const auto told = answers.take(asked).body;
+    const auto view = told ? discovery::decode_told_view(*told, known) : discovery::view{};
+    if (view && view->term > 0)
+      caf::anon_send(links_, link::tell_atom_v, discovery::encode_view(*view), link::from_here{});
+    if (view)
+      break;
+  }
   return board_->wait_view(wanted, until);
 }
 

@@ -3,8 +3,8 @@
 #include "client/connect_fault.hpp"
 #include "client/gpu_telling.hpp"
 #include "client/session_news.hpp"
+#include "client/session_views.hpp"
 #include "common/assert.hpp"
-#include "common/guards.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"
 #include "common/user_group.hpp"
@@ -77,6 +77,8 @@ void opened(session_pointer self, const gateway_actor& gateway, const session_we
   self->monitor(gateway);
   state.options.board->set_pool(std::move(*pool));
   begin_to_tell_gpu(self);
+  if (auto view = discovery::decode_view(welcome.view)) // A node that joins has none yet.
+    state.nodes_view = std::move(*view);
   self->send(state.options.links, view_atom_v, welcome.view, from_here{});
 }
 
@@ -374,14 +376,7 @@ session_actor::behavior_type run_session_actor(session_pointer self,
   });
   self->send(self, beat_atom_v, from_here{});
   return {
-      [self](view_atom, const std::string& view) {
-        // Only tests set this fault: see common/guards.hpp.
-        if (auto late_ms = fault_setting(fault::views_late_ms); late_ms != 0)
-          self->delayed_send(self->state.options.links, std::chrono::milliseconds(late_ms),
-                             view_atom_v, view, from_here{});
-        else
-          self->send(self->state.options.links, view_atom_v, view, from_here{});
-      },
+      [self](view_atom, const std::string& told) { hear_view(self, told); },
       [self](beat_atom, from_here) { beat(self); },
       [self](commit_atom, from_here) { send_next(self); },
       [self](gpu_atom, from_here) { self->state.beats.plan(self, gpu_pause); },

@@ -2,6 +2,7 @@
 
 #include "client/promote_call.hpp"
 #include "client/session.hpp"
+#include "discovery/view.hpp"
 #include "link/beats.hpp"
 #include "link/links_actor.hpp"
 
@@ -41,6 +42,7 @@ struct session_actor_state {
   caf::actor_clock::time_point tell_uses_at{};
   caf::actor_clock::time_point tell_totals_at{};
   caf::actor_clock::time_point tell_calls_at{};
+  discovery::view nodes_view; ///< The last view that this host's node has told.
   /// The totals that the node was told last in this session, if any.
   std::optional<metrics::samples> told;
   static inline const char* name = "session";

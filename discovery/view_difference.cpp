@@ -4,11 +4,9 @@
 #include "common/checksum.hpp"
 #include "common/guards.hpp"
 #include "common/limits.hpp"
-#include "discovery/view_codec.hpp"
 
 #include <algorithm>
 #include <span>
-#include <string>
 #include <utility>
 
 namespace peercache::discovery {
@@ -170,8 +168,35 @@ std::optional<view> apply(const view_difference& change, const view& base) {
   return made;
 }
 
+std::string encode_difference(const view_difference& change) {
+  std::string bytes;
+  byte_writer out(bytes);
+  write_difference(out, change);
+  return bytes;
+}
+
+result<view> decode_told_view(std::string_view bytes, const view& known) {
+  if (bytes.empty() || static_cast<std::uint8_t>(bytes.front()) != difference_mark)
+    return decode_view(bytes);
+  byte_reader in(bytes);
+  const auto change = read_difference(in);
+  if (!in.finished())
+    return error{errc::invalid_argument, "an encoded difference of views is malformed"};
+  auto made = apply(change, known);
+  if (!made)
+    return error{errc::not_found, "a difference is not to the view that is known"};
+  return std::move(*made);
+}
+
+std::string encode_stamp(const view_stamp& stamp) {
+  std::string bytes;
+  byte_writer out(bytes);
+  write_stamp(out, stamp);
+  return bytes;
+}
+
 void write_difference(byte_writer& out, const view_difference& change) {
-  out.number(view_format);
+  out.number(difference_mark);
   write_stamp(out, change.base);
   write_stamp(out, change.stamp);
   out.number(change.digest);
@@ -204,7 +229,7 @@ view_difference read_difference(byte_reader& in) {
   change.base = read_stamp(in);
   change.stamp = read_stamp(in);
   change.digest = in.number<std::uint64_t>();
-  if (format != view_format || change.base.term == 0 || change.stamp <= change.base)
+  if (format != difference_mark || change.base.term == 0 || change.stamp <= change.base)
     in.fail();
   const auto left = in.number<std::uint16_t>();
   change.left = read_indices<std::uint16_t>(in, left, limits::members_max);

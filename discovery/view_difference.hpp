@@ -1,13 +1,22 @@
 #pragma once
 
 #include "common/byte_codec.hpp"
+#include "common/result.hpp"
 #include "discovery/view.hpp"
+#include "discovery/view_codec.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::discovery {
+
+inline constexpr std::uint8_t difference_mark = 0x80 | view_format;
+/// Bytes of an encoded stamp.
+inline constexpr std::size_t stamp_bytes = 32;
 
 /// What a view has that an earlier view, its base, has not, and the other way round. At a thousand
 /// members a view takes 48 KB, and the difference that one join, leave or drain makes some hundred
@@ -19,13 +28,16 @@ namespace peercache::discovery {
 /// Bytes, little endian, of the version `packet_wire_version` (discovery/view_codec.hpp has
 /// members, gone members and stamps):
 ///
-///     difference  u8 view format | stamp of the base | stamp | u64 digest |
+///     difference  u8 `difference_mark` | stamp of the base | stamp | u64 digest |
 ///                 u16 left | [u16 index in the members of the base]... |
 ///                 u16 came | [member]... |
 ///                 u8 masters | [u16 index of the master in the members of the view]... |
 ///                 u8 former masters follow | [u8 former masters | [member]...] |
 ///                 u8 gone left | [u8 index in the gone of the base]... |
 ///                 u8 gone came | [gone]...
+///
+/// The first byte tells a difference from a whole view, so where a reader may be sent either, it is
+/// sent the bytes of the one or of the other.
 struct view_difference {
   view_stamp base;
   view_stamp stamp;         ///< The stamp of the view that the difference makes.
@@ -51,6 +63,13 @@ std::optional<view_difference> difference_between(const view& base, const view& 
 /// The view that `change` makes of `base`. Nothing unless `base` has the stamp that `change` names,
 /// and the view made is well-formed and has the digest that `change` names.
 std::optional<view> apply(const view_difference& change, const view& base);
+
+std::string encode_difference(const view_difference& change);
+/// Reads a view that was told as a whole (`encode_view`) or as a difference to `known`
+/// (`encode_difference`). Errors: `invalid_argument` when the bytes are malformed; `not_found` when
+/// they are a difference to another view than `known`.
+result<view> decode_told_view(std::string_view bytes, const view& known);
+std::string encode_stamp(const view_stamp& stamp);
 
 /// Writes and reads differences as parts of larger messages. Malformed input makes `in.fail()`
 /// true. A difference that was read may still fail to apply.

@@ -1,6 +1,7 @@
 #include "link/member_question.hpp"
 
 #include "common/byte_codec.hpp"
+#include "discovery/view_difference.hpp"
 
 #include <algorithm>
 
@@ -33,8 +34,9 @@ bool is_hold(std::string_view body) noexcept {
 bool is_body_of(member_question kind, std::string_view body) noexcept {
   switch (kind) {
   case member_question::hello:
-  case member_question::view:
     return body.empty();
+  case member_question::view:
+    return body.empty() || body.size() == discovery::stamp_bytes;
   case member_question::look_up:
   case member_question::remove:
     return fits(body.size(), directory::wire::key_bytes, limits::batch_pages_max);

@@ -31,8 +31,10 @@ namespace peercache::link {
 inline constexpr std::uint32_t member_question_magic = 0x31514350; ///< "PCQ1"
 
 enum class member_question : std::uint8_t {
-  hello,   ///< Empty body and answer: says that the member is there.
-  view,    ///< Empty body; the answer is the member's view (discovery/view_codec.hpp).
+  hello, ///< Empty body and answer: says that the member is there.
+  /// Empty body, or the stamp of a view that the asker knows; the answer is the member's view, or
+  /// the difference to it from the view of that stamp (discovery/view_difference.hpp).
+  view,
   look_up, ///< Keys; the answer is that of a look-up (directory/wire.hpp).
   /// Keys of pages to remove from the member's pool; the answer has one page_status byte each.
   remove,

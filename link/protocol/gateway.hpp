@@ -8,11 +8,13 @@
 namespace peercache::link {
 
 /// Version of the messages between processes; every change of a message raises it.
-inline constexpr std::uint32_t wire_version = 25;
+inline constexpr std::uint32_t wire_version = 26;
 
 /// The client's end of a session: what a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<
-    // Gateway: tells the cluster's new view, encoded.
+    // Gateway: tells the cluster's new view: whole, or as a difference to the view that it told
+    // this session before (discovery/view_difference.hpp). After a difference that cannot be
+    // applied, the session asks for the whole view.
     caf::reacts_to<view_atom, std::string>,
     // The session, to itself: reconnects, and reports its totals to the gateway.
     caf::reacts_to<beat_atom, from_here>>;
@@ -111,8 +113,11 @@ using gateway_actor = caf::typed_actor<
     // CLI: set this log level (log.level); an empty text only asks. Answers the level in force; an
     // unknown word changes nothing.
     caf::replies_to<log_atom, std::string>::with<std::string>,
-    // CLI; look-up relay, for clients anywhere: ask for the encoded view.
+    // CLI, and a session that cannot apply a difference: ask for the encoded view.
     caf::replies_to<view_atom>::with<std::string>,
+    // Look-up relay, for clients anywhere: asks for the view, naming the encoded stamp of a view
+    // that the client knows, or no stamp. Answers the view, or the difference to it from that view.
+    caf::replies_to<view_atom, std::string>::with<std::string>,
     // CLI, at the leader: the member of this name is gone for good. Answers whether this node leads
     // and a member of this name is gone; a later view no longer says so.
     caf::replies_to<forget_atom, std::string>::with<bool>,

@@ -31,7 +31,7 @@ using text_promise = caf::typed_response_promise<std::string>;
 /// A gateway that leaves removals unanswered until the test tells it to answer.
 inline caf::behavior run_slow_gateway(caf::event_based_actor* self,
                                       const std::shared_ptr<std::vector<text_promise>>& open) {
-  return {[](view_atom) { return std::string("a view"); },
+  return {[](view_atom, const std::string& known) { return "a view" + known; },
           [self, open](remove_atom, const std::string&, from_here) {
             open->push_back(self->make_response_promise<std::string>());
             return open->back();

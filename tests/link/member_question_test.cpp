@@ -19,7 +19,7 @@ std::map<member_question, std::string> longest_bodies() {
   const auto keys = records(directory::wire::key_bytes, limits::batch_pages_max);
   const auto pages = records(sizeof(promoted_page), limits::batch_pages_max);
   return {{member_question::hello, ""},
-          {member_question::view, ""},
+          {member_question::view, std::string(32, 's')},
           {member_question::look_up, keys},
           {member_question::remove, keys},
           {member_question::promote, promote_body(promote_ms_max, pages)},

@@ -26,8 +26,11 @@ inline link::connector_actor::behavior_type run_fake_connector(link::connector_a
           [](link::beat_atom, link::from_here) {}};
 }
 
-inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointer, int* views) {
-  return {[views](link::view_atom, const std::string&, link::from_here) { ++*views; },
+inline link::links_actor::behavior_type run_fake_links(link::links_actor::pointer,
+                                                       std::vector<std::string>* views) {
+  return {[views](link::view_atom, const std::string& view, link::from_here) {
+            views->push_back(view);
+          },
           [](link::tell_atom, const std::string&, link::from_here) {},
           [](link::hello_atom, std::uint64_t, std::uint64_t, bool, link::from_here) {},
           [](link::stats_atom) -> caf::result<metrics::samples, link::links_report> {
@@ -44,8 +47,8 @@ protected:
   fake_node node = fake_node_of(memory);
   link::gateway_actor gateway = system.spawn(run_fake_gateway, &node);
   link::connector_actor connector = system.spawn(run_fake_connector, &gateway);
-  int views_seen = 0;
-  link::links_actor links = system.spawn(run_fake_links, &views_seen);
+  std::vector<std::string> views; ///< The views that the links actor was told, encoded.
+  link::links_actor links = system.spawn(run_fake_links, &views);
   std::shared_ptr<session_board> board = std::make_shared<session_board>(1u << 20);
   std::vector<page_key> remembered;
   /// Questions that the client has asked members; they stay open until the test answers them.
@@ -83,6 +86,7 @@ protected:
     stop(links);
     stop(connector);
     stop(gateway);
+    node.listener = nullptr;
     board->set_pool(nullptr);
   }
 

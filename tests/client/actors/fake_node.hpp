@@ -69,6 +69,12 @@ struct fake_node {
   std::uint32_t held_ms = 0; ///< Time in ms for which the last such request wants pages held.
   std::function<std::string(const std::string& pages)> holds;
   std::function<std::string()> view;
+  link::session_welcome open(const link::session_listener& events) {
+    listener = events;
+    ++welcome.lock_index; // This test's process still holds the lock of the last session.
+    return welcome;
+  }
+  link::session_listener listener; ///< The client that opened the last session.
   /// The gateway calls this at its next beat. Tests keep promises in it, because only the actor
   /// that made a promise may keep it.
   std::function<void()> at_beat;
@@ -164,9 +170,8 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [node](hello_atom, std::uint32_t, const std::string&, const std::string&) {
         return answer_to_hello(*node);
       },
-      [node](session_atom, const std::string&, const session_listener&) {
-        ++node->welcome.lock_index; // This test's process still holds the lock of the last session.
-        return node->welcome;
+      [node](session_atom, const std::string&, const session_listener& events) {
+        return node->open(events);
       },
       [self, node](reserve_atom, std::uint64_t, const std::string& lengths) {
         return answer_to(self, node->reservations, node->slots_for, lengths);
@@ -199,6 +204,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [](census_atom) { return page_census{}; },
       [](log_atom, const std::string& level) { return level; },
       [node](view_atom) { return node->view ? node->view() : std::string{}; },
+      [node](view_atom, const std::string&) { return node->view ? node->view() : std::string{}; },
       [node](clear_atom, std::uint64_t space, std::uint32_t, const std::string& gone) {
         node->cleared.push_back(space);
         node->gone += gone;

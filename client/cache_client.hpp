@@ -250,6 +250,15 @@ public:
   void exists(std::span<const page_key> keys, std::span<page_result> results,
               std::optional<deadline> until = {}, const exists_hold& hold = {});
 
+  /// Does an `exists` of pages that are a chain, of which only those before the first one that is
+  /// not found are of use. Returns how many pages were asked about, from the first one on: all that
+  /// are found without a gap, and the next one at least. Later pages stay `pending`. In a cluster
+  /// of few nodes all pages are asked about at once; in a large one (client/chain_windows.hpp) a
+  /// few first, so that a short prefix costs few messages. Pages beyond the gap are not held. An
+  /// owner that does not answer by the deadline ends the chain: its page is `timed_out`.
+  std::size_t exists_chain(std::span<const page_key> keys, std::span<page_result> results,
+                           std::optional<deadline> until = {}, const exists_hold& hold = {});
+
   /// Withdraws the pages. `hit`: a node that was asked had the page, and none of them still has it;
   /// `not_found`: none of them had it; else the reason why a node could not be asked, which may
   /// still have it. Returns when the owners of the records have withdrawn them, too, or 250 ms

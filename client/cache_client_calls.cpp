@@ -1,6 +1,7 @@
 // The calls of cache_client: set, get, exists and remove.
 
 #include "client/call_pieces.hpp"
+#include "client/chain_windows.hpp"
 #include "client/client_impl.hpp"
 #include "client/exists_call.hpp"
 #include "client/get_call.hpp"
@@ -95,28 +96,53 @@ void cache_client::get(std::span<const get_page> pages, std::span<page_result> r
     impl_->note_call(link::call_kind::get, pages.front().key, results, took, wait);
 }
 
-void cache_client::exists(std::span<const page_key> keys, std::span<page_result> results,
-                          std::optional<deadline> until, const exists_hold& hold) {
-  if (!may_begin(is_open(), keys, results))
-    return;
-  auto started = steady_clock::now();
-  const auto limit = impl_->deadline_of(until);
-  hold_call holds{*impl_, hold, results, limit};
-  exists_call call{*impl_, holds, limit};
-  in_pieces(results, limit, [&](std::size_t done, std::size_t count) {
-    const auto start = impl_->session.board().start_call();
+namespace {
+
+/// Does an `exists` of these keys, or of this chain. Returns how many pages were asked about.
+std::size_t find_pages(cache_client::impl& in, std::span<const page_key> keys,
+                       std::span<page_result> results, deadline limit, const exists_hold& hold,
+                       bool chain) {
+  const auto started = steady_clock::now();
+  hold_call holds{in, hold, results, limit, chain};
+  exists_call call{in, holds, limit};
+  const auto ask = [&](std::size_t done, std::size_t count) {
+    const auto start = in.session.board().start_call();
     const dated_pages now{start.epochs, keys.subspan(done, count)};
     if (!now.known())
       return fill_unreachable(results.subspan(done, count));
     call.run(now.pages(), results.subspan(done, count), start.own);
-  });
+  };
+  auto asked = keys.size();
+  if (chain)
+    asked = ask_chain(results, limit, in.session.board().topology()->view.members.size(), ask);
+  else
+    in_pieces(results, limit, ask);
   holds.settle();
-  impl_->settle_closed(results);
-  counters::count_statuses(results, impl_->totals.exists_status);
+  const auto decided = results.first(asked);
+  in.settle_closed(decided);
+  counters::count_statuses(decided, in.totals.exists_status);
   const auto took = steady_clock::now() - started;
-  impl_->totals.exists_latency.record(took);
+  in.totals.exists_latency.record(took);
   if (!keys.empty())
-    impl_->note_call(link::call_kind::exists, keys.front(), results, took, call.slowest());
+    in.note_call(link::call_kind::exists, keys.front(), decided, took, call.slowest());
+  return asked;
+}
+
+} // namespace
+
+void cache_client::exists(std::span<const page_key> keys, std::span<page_result> results,
+                          std::optional<deadline> until, const exists_hold& hold) {
+  if (may_begin(is_open(), keys, results))
+    find_pages(*impl_, keys, results, impl_->deadline_of(until), hold, false);
+}
+
+std::size_t cache_client::exists_chain(std::span<const page_key> keys,
+                                       std::span<page_result> results,
+                                       std::optional<deadline> until, const exists_hold& hold) {
+  if (!may_begin(is_open(), keys, results))
+    return results.size();
+  std::fill(results.begin(), results.end(), page_result{});
+  return find_pages(*impl_, keys, results, impl_->deadline_of(until), hold, true);
 }
 
 void cache_client::remove(std::span<const page_key> keys, std::span<page_result> results,

@@ -67,6 +67,8 @@ call_log::share call_log::share_of(const call& pages, std::size_t column, time_p
   share of;
   for (std::size_t i = column; i < pages.results.size(); i += pages.spaces.size()) {
     const auto status = pages.results[i].status;
+    if (status == page_status::pending)
+      continue;
     ++of.pages[static_cast<std::size_t>(status)];
     if (!is_success(status) && i < pages.digests.size() && of.lost.size() < most)
       of.lost.push_back(failed_at(pages, i, now));

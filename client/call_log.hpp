@@ -53,7 +53,8 @@ public:
   };
 
   /// The pages of one call whose keys are each in all of `spaces`: the first key in each space,
-  /// then the second key in each space, ...
+  /// then the second key in each space, ... Pages that are `pending` (a chain's that were not asked
+  /// about) are not noted.
   struct call {
     link::call_kind kind;
     std::span<const page_key> spaces;

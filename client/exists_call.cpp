@@ -1,5 +1,6 @@
 #include "client/exists_call.hpp"
 
+#include "client/chain_windows.hpp"
 #include "client/location_choice.hpp"
 #include "client/promote_call.hpp"
 #include "common/assert.hpp"
@@ -19,6 +20,9 @@ void exists_call::run(std::span<const page_key> keys, std::span<page_result> res
   find_on_own_host(keys, results);
   holds_.hold_found_here();
   ask_directory(keys, results);
+  if (holds_.is_chain())
+    if (const auto hits = leading_hits(results); hits < results.size())
+      holds_.end_chain(first_ + hits);
   holds_.run();
   first_ += keys.size();
 }

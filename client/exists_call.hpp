@@ -11,7 +11,8 @@ namespace peercache::client {
 
 /// One `exists`, which may bring its keys in pieces. Pages of this host are found in its pool; the
 /// directory is asked for the others. Pages on a disk only are brought into memory, best effort.
-/// Pages that are found are held, if the call wants that.
+/// Pages that are found are held, if the call wants that; of a chain (`hold_call::is_chain`) those
+/// before the first page that is not found.
 /// Threads: one object per call.
 class exists_call {
 public:

@@ -29,11 +29,11 @@ hold_fate fate_of(hold_outcome outcome) noexcept {
 } // namespace
 
 hold_call::hold_call(cache_client::impl& client, const exists_hold& wanted,
-                     std::span<page_result> results, deadline until)
+                     std::span<page_result> results, deadline until, bool chain)
     : client_(client), wanted_{std::clamp(wanted.duration, std::chrono::milliseconds{0},
                                           exists_hold::duration_max),
                                wanted.group_pages},
-      results_(results), until_(until) {}
+      results_(results), until_(until), chain_(chain), chain_end_(results.size()) {}
 
 void hold_call::begin(const own_pool_ptr& own) {
   own_ = own;
@@ -47,6 +47,8 @@ void hold_call::found(std::size_t index, const directory::page_location& at) {
   PEERCACHE_ASSERT(index < results_.size());
   if (at.where == directory::tier::disk)
     return count(hold_fate::on_disk);
+  if (index == sure_)
+    ++sure_;
   const place page{at.holder, at.gen, static_cast<std::uint32_t>(index), at.slot, at.length_bytes};
   if (own_ && at.holder == own_->node.inc)
     hold_soon(page);
@@ -59,6 +61,11 @@ void hold_call::hold_found_here() {
     hold_here(soon_[next % holds_ahead]);
   course_.reset();
   found_here_ = 0;
+}
+
+void hold_call::end_chain(std::size_t index) {
+  chain_end_ = std::min(chain_end_, index);
+  std::erase_if(elsewhere_, [this](const place& page) { return page.index >= chain_end_; });
 }
 
 void hold_call::run() {
@@ -88,11 +95,12 @@ void hold_call::hold_soon(const place& page) {
 void hold_call::hold_here(const place& page) {
   note(page.index,
        storage::hold_page(*course_, own_->slots, page.slot, page.gen, page.length_bytes));
-  keep_for_group(page);
+  keep_to_settle(page);
 }
 
-void hold_call::keep_for_group(const place& page) {
-  if (wanted_.group_pages > 1 && results_[page.index].held)
+void hold_call::keep_to_settle(const place& page) {
+  const bool may_go = wanted_.group_pages > 1 || (chain_ && page.index >= sure_);
+  if (may_go && results_[page.index].held)
     held_.push_back(page);
 }
 
@@ -133,7 +141,7 @@ void hold_call::ask_holders() {
   for (std::size_t i = 0; i < asked.size(); ++i)
     take(plan.shares()[i], asked[i] ? questions.answer(*asked[i]) : std::nullopt);
   for (const auto& page : elsewhere_)
-    keep_for_group(page);
+    keep_to_settle(page);
 }
 
 void hold_call::take(const hold_plan::share& asked, const std::optional<std::string>& answer) {
@@ -145,6 +153,8 @@ void hold_call::take(const hold_plan::share& asked, const std::optional<std::str
 }
 
 bool hold_call::group_is_held(std::size_t index) const {
+  if (wanted_.group_pages <= 1)
+    return true;
   const auto first = index - index % wanted_.group_pages;
   const auto group =
       results_.subspan(first, std::min<std::size_t>(wanted_.group_pages, results_.size() - first));
@@ -163,7 +173,7 @@ void hold_call::settle() {
   client_.totals.count_holds(counts_);
   std::vector<std::uint32_t> given_back;
   for (const auto& page : held_)
-    if (!group_is_held(page.index)) {
+    if (page.index >= chain_end_ || !group_is_held(page.index)) {
       give_back(page);
       given_back.push_back(page.index);
     }

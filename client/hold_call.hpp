@@ -23,9 +23,10 @@ class hold_call {
 public:
   static constexpr std::chrono::milliseconds patience{50};
 
-  /// @param results those of the whole call
+  /// @param results those of the whole call @param chain whether only the pages before the first
+  /// one that is not found are to be held
   hold_call(cache_client::impl& client, const exists_hold& wanted, std::span<page_result> results,
-            deadline until);
+            deadline until, bool chain = false);
 
   /// Begins a piece of the call. @param own this host's pool; null: there is none
   void begin(const own_pool_ptr& own);
@@ -36,7 +37,12 @@ public:
   void hold_found_here();
   /// Holds the pages of this piece that were found.
   void run();
-  /// Takes back the holds of pages whose group is not held as a whole.
+  bool is_chain() const noexcept { return chain_; }
+  /// Notes that page `index` of the chain is not found: no page from there on is held. Call before
+  /// `run`.
+  void end_chain(std::size_t index);
+  /// Takes back the holds of pages whose group is not held as a whole, and of those beyond the end
+  /// of a chain.
   void settle();
 
 private:
@@ -56,7 +62,7 @@ private:
   void hold_here(const place& page);
   void ask_holders();
   void take(const hold_plan::share& asked, const std::optional<std::string>& answer);
-  void keep_for_group(const place& page);
+  void keep_to_settle(const place& page);
   bool group_is_held(std::size_t index) const;
   void give_back(const place& page);
   void note(std::uint32_t index, storage::hold_outcome outcome);
@@ -66,6 +72,7 @@ private:
   const exists_hold wanted_;
   const std::span<page_result> results_;
   const deadline until_;
+  const bool chain_;
   own_pool_ptr own_;
   std::optional<storage::hold_course> course_; ///< Holds pages of this piece in this host's pool;
                                                ///< none: no page is held there.
@@ -75,7 +82,9 @@ private:
   std::chrono::steady_clock::duration waited_{0}; ///< Time that was spent waiting for holders, in
                                                   ///< all pieces.
   std::vector<place> elsewhere_;                  ///< Pages of other pools, of this piece.
-  std::vector<place> held_; ///< Held pages of the whole call, where pages have groups.
+  std::vector<place> held_; ///< Held pages of the whole call that may have to be given back.
+  std::size_t sure_ = 0;    ///< The call's pages before this one have all been found.
+  std::size_t chain_end_;   ///< Pages from this one on are not to be held.
   std::array<std::uint64_t, hold_fate_count> counts_{};
 };
 

@@ -30,7 +30,8 @@ enum class page_status : std::uint8_t {
   no_space, ///< set: the pool could free no memory for the page within 0.2 s.
   bad_size, ///< The parts do not add up to the page's length, or a limit is exceeded.
   closed,   ///< The client or node is shutting down.
-  pending,  ///< The page is not decided yet; no call returns this status.
+  pending,  ///< The page is not decided yet; a call returns this status only for later pages of a
+            ///< chain, which it did not ask about.
 };
 
 inline constexpr std::size_t page_status_count = 16;

@@ -82,6 +82,14 @@ TEST_F(call_log_with, counts_pages_by_call_and_status_and_names_those_that_faile
   EXPECT_EQ(calls.failed[2].status, static_cast<std::uint8_t>(page_status::no_space));
 }
 
+TEST_F(call_log_with, counts_no_page_of_a_chain_that_was_not_asked_about) {
+  note(call_kind::exists, {page_status::hit, page_status::not_found, page_status::pending});
+  const auto calls = said();
+  EXPECT_EQ(pages(calls, call_kind::exists, page_status::pending), 0u);
+  ASSERT_EQ(calls.failed.size(), 1u);
+  EXPECT_EQ(calls.failed[0].caller_key, "1");
+}
+
 TEST_F(call_log_with, says_nothing_twice) {
   EXPECT_FALSE(log.take_report(start));
   note(call_kind::get, {page_status::hit});

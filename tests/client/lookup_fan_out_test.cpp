@@ -1,3 +1,4 @@
+#include "client/chain_windows.hpp"
 #include "client/lookup_plan.hpp"
 #include "discovery/view.hpp"
 
@@ -36,6 +37,48 @@ lookup_plan::use anyone(node_id) {
 double met_at_random(std::size_t nodes, double keys) {
   const auto count = static_cast<double>(nodes);
   return count * (1 - std::pow(1 - 1 / count, keys));
+}
+
+/// Returns how many nodes are asked about `count` keys, on average over some batches.
+double messages_for(std::size_t count, const discovery::hash_ring& ring) {
+  constexpr int batches = 40;
+  std::size_t messages = 0;
+  for (int batch = 0; batch < batches; ++batch) {
+    std::vector<page_key> keys;
+    for (std::size_t i = 0; i < count; ++i)
+      keys.push_back(key_space{}.key_of(std::to_string(batch) + "/" + std::to_string(i)));
+    std::vector<lookup_answer> answers(count);
+    lookup_plan plan{keys, answers};
+    plan.follow({.view = {1, 1}, .now = &ring});
+    messages += plan.next_round(anyone).size();
+  }
+  return static_cast<double>(messages) / batches;
+}
+
+TEST(lookup_fan_out, a_chain_costs_few_messages_without_its_head_and_few_more_as_a_whole) {
+  constexpr std::size_t batch_keys = 128;
+  for (const std::size_t count : {8u, 64u, 100u, 255u, 256u, 1000u}) {
+    const discovery::hash_ring ring(members_of(count));
+    const auto at_once = messages_for(batch_keys, ring);
+    chain_windows windows{count};
+    double whole = 0;
+    double head = 0;
+    for (std::size_t done = 0; done < batch_keys;) {
+      const auto window = windows.next(batch_keys - done);
+      whole += messages_for(window, ring);
+      head = done == 0 ? whole : head;
+      done += window;
+    }
+    std::printf("[ measured ] a chain of 128 keys on %zu nodes: %.1f messages at once; by windows "
+                "%.1f without its head, %.1f as a whole\n",
+                count, at_once, head, whole);
+    EXPECT_LE(whole, 1.3 * at_once);
+    if (count >= 64) {
+      EXPECT_LE(head, 0.40 * at_once);
+    } else {
+      EXPECT_EQ(whole, at_once);
+    }
+  }
 }
 
 TEST(lookup_fan_out, a_batch_asks_fewer_nodes_than_its_keys_have_first_owners) {

@@ -1,6 +1,9 @@
 // Tests of the calls that transfer no pages: exists and remove.
 
+#include "client/chain_windows.hpp"
 #include "tests/client/actors/call_rig.hpp"
+
+#include <numeric>
 
 namespace peercache::client {
 namespace {
@@ -38,6 +41,19 @@ protected:
     hold_call holds{*client, {}, results, until};
     exists_call{*client, holds, until}.run(keys_of(which), results, board().pool());
     client->settle_closed(results);
+    return results;
+  }
+  /// Asks about a chain of these pages in a cluster of `members`.
+  std::vector<page_result> exists_chain(const std::vector<std::size_t>& which,
+                                        std::size_t members) {
+    std::vector<page_result> results(which.size());
+    const auto keys = keys_of(which);
+    hold_call holds{*client, {}, results, soon(), true};
+    exists_call call{*client, holds, soon()};
+    ask_chain(results, soon(), members, [&](std::size_t done, std::size_t count) {
+      call.run(std::span(keys).subspan(done, count), std::span(results).subspan(done, count),
+               board().pool());
+    });
     return results;
   }
   std::vector<page_result> remove(const std::vector<std::size_t>& which, deadline until = soon()) {
@@ -129,6 +145,45 @@ TEST_F(directory_call_test, exists_asks_nobody_without_time_but_finds_what_is_he
   EXPECT_EQ(results[0].status, status::hit);
   EXPECT_EQ(results[1].status, status::timed_out);
   EXPECT_EQ(shard.questions(), 0u);
+}
+
+TEST_F(directory_call_test, a_chain_is_found_as_its_pages_are_up_to_the_first_gap) {
+  start();
+  std::vector<std::size_t> which(128);
+  std::iota(which.begin(), which.end(), 0);
+  for (std::size_t i = 0; i < 128; ++i)
+    if (i % 3 == 0)
+      near.hold(key(i), bytes_of(i));
+    else if (i != 40)
+      publish_far(i);
+  for (const std::size_t members : {2, 64, 1000}) {
+    const auto asked = shard.questions();
+    const auto results = exists_chain(which, members);
+    EXPECT_EQ(leading_hits(results), 40u);
+    EXPECT_EQ(shard.questions() - asked, members < 64 ? 1u : 2u) << "one for each window";
+    const auto each = exists(which);
+    for (std::size_t i = 0; i <= 40; ++i) {
+      EXPECT_EQ(results[i].status, each[i].status);
+      EXPECT_EQ(results[i].origin, each[i].origin);
+      EXPECT_EQ(results[i].length_bytes, each[i].length_bytes);
+    }
+  }
+}
+
+TEST_F(directory_call_test, of_a_chain_without_its_head_many_members_are_asked_about_one_window) {
+  start();
+  std::vector<std::size_t> which(128);
+  std::iota(which.begin(), which.end(), 0);
+  for (const std::size_t i : {1, 20, 127})
+    publish_far(i);
+  auto results = exists_chain(which, 1000);
+  EXPECT_EQ(shard.questions(), 1u);
+  EXPECT_EQ(results[1].status, status::hit);
+  EXPECT_EQ(results[20].status, status::pending) << "not asked about";
+  EXPECT_FALSE(client->locations.find(key(20)));
+  results = exists_chain(which, 2);
+  EXPECT_EQ(shard.questions(), 2u);
+  EXPECT_EQ(results[127].status, status::hit) << "few members are asked about all at once";
 }
 
 // -- tests of `remove`

@@ -22,13 +22,13 @@ protected:
     return place;
   }
   std::vector<page_result> exists(const std::vector<std::size_t>& which,
-                                  const exists_hold& hold = {2s}, deadline until = soon()) {
+                                  const exists_hold& hold = {2s}, bool chain = false) {
     std::vector<page_result> results(which.size());
     std::vector<page_key> keys;
     for (const auto i : which)
       keys.push_back(key(i));
-    hold_call holds{*client, hold, results, until};
-    exists_call{*client, holds, until}.run(keys, results, board().pool());
+    hold_call holds{*client, hold, results, soon(), chain};
+    exists_call{*client, holds, soon()}.run(keys, results, board().pool());
     holds.settle();
     return results;
   }
@@ -98,6 +98,38 @@ TEST_F(hold_call_test, the_pages_of_a_group_are_held_all_or_none) {
   EXPECT_FALSE(results[4].held || results[5].held) << "one of them does not exist";
   EXPECT_TRUE(is_held(pages[0]) && is_held(pages[1]));
   EXPECT_FALSE(is_held(pages[2]) || is_held(pages[3]));
+}
+
+TEST_F(hold_call_test, of_a_chain_the_pages_beyond_the_first_gap_are_not_held) {
+  start();
+  const auto head = near.hold(key(1), bytes_of(1));
+  publish_far(2);
+  const auto beyond = near.hold(key(4), bytes_of(4));
+  publish_far(5);
+  far.says.holds = [](const std::string& pages) { return every(pages, hold_outcome::held); };
+  const auto results = exists({1, 2, 3, 4, 5}, {2s}, true);
+  EXPECT_TRUE(results[0].held && results[1].held);
+  EXPECT_EQ(results[2].status, status::not_found);
+  for (const std::size_t i : {3, 4}) {
+    EXPECT_EQ(results[i].status, status::hit) << "found all the same";
+    EXPECT_FALSE(results[i].held);
+  }
+  EXPECT_TRUE(is_held(head));
+  EXPECT_FALSE(is_held(beyond));
+  settle(far);
+  ASSERT_EQ(far.says.held.size(), 1u);
+  EXPECT_EQ(link::record_count<link::used_page>(far.says.held[0]), 1u)
+      << "nobody is asked to hold what is beyond the gap";
+}
+
+TEST_F(hold_call_test, a_chain_without_a_gap_is_held_as_a_whole) {
+  start();
+  publish_far(1);
+  const auto last = near.hold(key(2), bytes_of(2));
+  far.says.holds = [](const std::string& pages) { return every(pages, hold_outcome::held); };
+  const auto results = exists({1, 2}, {2s}, true);
+  EXPECT_TRUE(results[0].held && results[1].held);
+  EXPECT_TRUE(is_held(last));
 }
 
 TEST_F(hold_call_test, the_holder_of_another_page_is_asked_once_and_told_of_the_read) {

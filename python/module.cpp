@@ -270,8 +270,11 @@ void bind_client(py::module_builder& module) {
           {"options", {"embedded", py::to_python(false)}, {"wait_for_node", py::to_python(true)}})
       .method<&client::set>("set", pages)
       .method<&client::get>("get", pages)
-      .method<&client::exists>("exists",
-                               {"spaces", "keys", timeout, {"hold", py::object::borrow(Py_None)}})
+      .method<&client::exists>("exists", {"spaces",
+                                          "keys",
+                                          timeout,
+                                          {"hold", py::object::borrow(Py_None)},
+                                          {"chain", py::to_python(false)}})
       .method<&client::remove>("remove", keys)
       .method<&client::prefetch>("prefetch", {"spaces", "keys"})
       .method<&client::report_gpu>("report_gpu",

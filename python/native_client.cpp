@@ -229,14 +229,17 @@ page_results native_client::get(const spaces& in, py::handle keys, py::handle ad
 }
 
 page_results native_client::exists(const spaces& in, py::handle keys, timeout within,
-                                   std::optional<double> hold) {
+                                   std::optional<double> hold, bool chain) {
   timed_call timing{*this};
   const auto wanted = hold_of(hold, in.size());
   const auto limit = until(within);
   auto strings = take_keys(keys, limit);
   return run(timing, link::call_kind::exists, strings, in, limit,
              [&](auto& cache, const auto& digests, auto results) {
-               cache.exists(digests, results, limit, wanted);
+               if (chain)
+                 cache.exists_chain(digests, results, limit, wanted);
+               else
+                 cache.exists(digests, results, limit, wanted);
              });
 }
 

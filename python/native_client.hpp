@@ -47,9 +47,10 @@ public:
   page_results get(const spaces& in, py::handle keys, py::handle addresses, py::handle sizes,
                    timeout within);
   /// @param hold seconds for which pages are kept from eviction; nothing: no page is. The pages of
-  /// one key, in all spaces, are held all or none.
-  page_results exists(const spaces& in, py::handle keys, timeout within,
-                      std::optional<double> hold);
+  /// one key, in all spaces, are held all or none. @param chain only the pages before the first one
+  /// that is not found are of use: later ones may be left out (`pending`), and are not held
+  page_results exists(const spaces& in, py::handle keys, timeout within, std::optional<double> hold,
+                      bool chain);
   page_results remove(const spaces& in, py::handle keys, timeout within);
   void prefetch(const spaces& in, py::handle keys);
 

@@ -91,9 +91,11 @@ class Client:
         keys: Keys,
         timeout: Optional[float] = ...,
         hold: Optional[float] = ...,
+        chain: bool = ...,
     ) -> Results:
         """Tells which pages could be read. `hold`: seconds for which those that are found in memory are kept from
-        eviction; the pages of one key, in all spaces, are held all or none."""
+        eviction; the pages of one key, in all spaces, are held all or none. `chain`: only the pages before the first
+        one that is not found are of use (`run`): later ones are not held, and in a large cluster not asked about."""
     def remove(
         self, spaces: Sequence[KeySpace], keys: Keys, timeout: Optional[float] = ...
     ) -> Results: ...

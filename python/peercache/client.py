@@ -286,7 +286,7 @@ class Client:
         self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None
     ) -> int:
         """Counts how many pages could be read from the first key on, up to the first page that could not."""
-        return self.native.exists([space], keys, timeout).run
+        return self.native.exists([space], keys, timeout, None, True).run
 
     def remove(
         self, space: KeySpace, keys: Sequence[str], timeout: Optional[float] = None

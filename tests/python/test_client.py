@@ -143,6 +143,23 @@ def test_the_leading_run_ends_at_the_first_gap(ring, connect):
     assert [r.ok for r in client.exists(space, ["0", "1", "2", "3"])] == [True, True, False, True]
 
 
+def test_a_chain_is_one_question_to_each_of_few_nodes(ring, connect):
+    """The pages before the gap are held, those beyond it are found and not held, and each node is asked once."""
+    writer, client = connect(ring[1], members=2), connect(ring[0], members=2)
+    space = client.space("chain")
+    keys = [str(i) for i in range(128)]
+    writer.set(space, keys[:20] + keys[21:], [page(i % 251, 4096) for i in range(127)])
+    published(writer)
+    before = client.stats()["directory_messages"]
+    found = client.native.exists([space], keys, None, 5.0, True)
+    assert found.run == 20
+    assert found.ok == [True] * 20 + [False] + [True] * 107
+    assert found.held == [True] * 20 + [False] * 108
+    assert client.stats()["directory_messages"] - before <= 2 + 2, "two owners, and the second one's opinion of the gap"
+    assert client.stats()["exists_pages"] == {"hit": 127, "not_found": 1}
+    assert sum(client.native.exists([space], keys, None, 5.0).held) == 127
+
+
 def test_a_removed_page_is_gone(ring, connect):
     client = connect(ring[0])
     space = client.space("remove")

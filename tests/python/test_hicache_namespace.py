@@ -328,7 +328,7 @@ class Asked(SlowNative):
         super().__init__(native, pause=0)
         self.pages = 0
 
-    def exists(self, spaces, keys, seconds, hold):
+    def exists(self, spaces, keys, seconds, hold, chain=False):
         self.pages += len(spaces) * len(keys)
         return self._native.exists(spaces, keys, seconds)
 

@@ -85,6 +85,15 @@ def test_sglangs_backend_holds_between_exists_and_get(ring, engine, hold_s, hold
     assert holds_of(store._backend.client) == holds
 
 
+def test_sglangs_backend_holds_no_page_beyond_the_first_gap(ring, engine):
+    pool = MhaPool()
+    writer, reader = engine(ring[1], pool, members=2), engine(ring[0], MhaPool(), members=2)
+    keys = fresh_keys(4)
+    put(writer, pool, [keys[0], keys[2], keys[3]], [0, 1, 2])
+    assert reader.batch_exists(keys) == 1
+    assert holds_of(reader._backend.client) == 1
+
+
 def test_vllms_tier_holds_between_look_up_and_load(ring, vllm_engine):
     from vllm_engines import fresh_keys as fresh_blocks
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Callable, List, Sequence
 
 Ask = Callable[[Sequence[int]], Sequence[bool]]
-"""A question to the directory: given indices of pages, whether the cache has each page, in the order of the indices."""
+"""A question to the directory: given indices of pages, whether the cache has each page, in the order of the indices. The
+indices increase, and answers after the first no are of no use."""
 
 PROBES = 15
 """Pages that one round of the search asks for while its range is wide."""

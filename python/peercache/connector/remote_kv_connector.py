@@ -246,10 +246,8 @@ class RemoteKVConnector:
         def ask(pages: Sequence[int]) -> List[bool]:
             left = max(0.0, deadline - time.monotonic())
             asked = [keys[page] for page in pages]
-            there = self.client.native.exists(group, asked, min(left, self._timeout_s)).ok
-            if len(group) == 1:
-                return there
-            return [all(there[i : i + len(group)]) for i in range(0, len(there), len(group))]
+            found = self.client.native.exists(group, asked, min(left, self._timeout_s), None, True).run // len(group)
+            return [page < found for page in range(len(asked))]
 
         matched = (first + leading_run(len(keys), ask)) * self.metadata.page_size
         return max(0, matched - num_local_computed_tokens)

@@ -185,7 +185,7 @@ class PeerCacheStore(StorageBase):
             return leading_run(self._moves.there(pool, spaces, keys, Deadline(seconds)))
         # No pool's memory is touched, so the backend need not wait for the call; a closed client finds nothing.
         native = self._backend.client.native
-        return native.exists(spaces, keys, seconds, self._settings.hold_s).run // len(spaces)
+        return native.exists(spaces, keys, seconds, self._settings.hold_s, True).run // len(spaces)
 
     @never_raises(lambda *_, **__: False)
     def exists(self, key: str) -> bool:

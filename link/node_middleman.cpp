@@ -4,15 +4,12 @@
 #include "common/log.hpp"
 #include "common/log_limit.hpp"
 #include "common/result.hpp"
-#include "link/beats.hpp"
-#include "link/protocol/atoms.hpp"
-#include "link/protocol/internal.hpp"
+#include "link/forgetful_broker.hpp"
 #include "link/scribe.hpp"
 #include "link/system_config.hpp"
 #include "net/tls_handshakes.hpp"
 
 #include <caf/io/all.hpp>
-#include <caf/io/basp_broker.hpp>
 #include <caf/io/network/acceptor_impl.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
 
@@ -28,7 +25,6 @@
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
-#include <unordered_map>
 #include <utility>
 
 namespace peercache::link {
@@ -40,75 +36,6 @@ namespace network = caf::io::network;
 /// Most connections that a broker has at once, accepted and made: enough for a thousand nodes with
 /// eight clients each, and as many again.
 constexpr std::size_t connections_max = 16'384;
-/// Longest time from accepting a connection until a whole header of a message has come.
-constexpr std::chrono::seconds greeting_patience{2};
-constexpr std::chrono::milliseconds look_every{250};
-
-/// CAF's BASP broker, except that it forgets peers that are gone, and closes accepted connections
-/// that send nothing. CAF closes those that fall silent after the greeting (`connection-timeout`).
-class forgetful_broker final : public caf::io::basp_broker {
-public:
-  using basp_broker::basp_broker;
-
-  caf::behavior make_behavior() override {
-    of_caf_ = basp_broker::make_behavior();
-    return caf::message_handler{
-        [this](beat_atom, from_here) {
-          close_silent();
-          if (!greeting_due_.empty())
-            beat_within(this, look_every);
-        },
-        [this](caf::tick_atom, caf::actor_clock::time_point at, caf::timespan interval,
-               caf::timespan patience) { heartbeat(at, interval, patience); }}
-        .or_else(of_caf_);
-  }
-
-  /// Notes that a connection was accepted just now.
-  void expect_greeting(caf::io::connection_handle from) {
-    if (greeting_due_.empty()) // While no connection owes a greeting, no beat is planned.
-      beat_within(this, look_every);
-    greeting_due_[from] = clock().now() + greeting_patience;
-  }
-
-  void purge_state(const caf::node_id& gone) override {
-    basp_broker::purge_state(gone);
-    // A helper actor may still wait for an answer of the peer that is gone, so it is killed.
-    if (const auto helper = spawn_servers.find(gone); helper != spawn_servers.end()) {
-      caf::anon_send_exit(helper->second, caf::exit_reason::kill);
-      spawn_servers.erase(helper);
-    }
-  }
-
-private:
-  /// Lets CAF send heartbeats, and close connections that are silent for `patience`. The first
-  /// heartbeat is moved to a multiple of `interval`, at which other beats of the process come as
-  /// well; CAF adds `interval` for each further one.
-  void heartbeat(caf::actor_clock::time_point at, caf::timespan interval, caf::timespan patience) {
-    if (const auto past = at.time_since_epoch() % interval; past != caf::timespan::zero()) {
-      const auto next = at - past + interval;
-      scheduled_send(this, next, caf::tick_atom_v, next, interval, patience);
-      return;
-    }
-    auto tick = caf::make_message(caf::tick_atom_v, at, interval, patience);
-    of_caf_(tick);
-  }
-
-  /// Closes accepted connections on which no whole header of a message has come.
-  void close_silent() {
-    std::erase_if(greeting_due_, [this](const auto& entry) {
-      const auto& [from, due] = entry;
-      if (!valid(from) || ctx.count(from) != 0)
-        return true;
-      if (due > clock().now())
-        return false;
-      close(from);
-      return true;
-    });
-  }
-
-  std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> greeting_due_;
-  caf::behavior of_caf_; ///< The message handlers of CAF's own broker.
-};
 
 /// Accepts connections. Without a free descriptor it uses its reserve to accept a connection and
 /// close it: the peer learns of it, and the listening socket does not stay readable.

@@ -68,8 +68,18 @@ void refused_messages::add(const std::string& peer, std::string_view why) {
 
 scribe::scribe(network::default_multiplexer& loop, network::native_socket connected,
                std::optional<net::tls_session> tls, refused_messages& refused)
-    : caf::io::scribe(network::conn_hdl_from_socket(connected)),
+    : caf::io::scribe(network::conn_hdl_from_socket(connected)), under_tls_(tls.has_value()),
       stream_(loop, connected, std::move(tls)), refused_(refused) {}
+
+void scribe::flush_now() {
+  auto& out = stream_.wr_buf();
+  if (!under_tls_ && !stream_.sends() && !stream_.tells_of_writes() && !out.empty()) {
+    const auto sent = ::send(stream_.fd(), out.data(), out.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0)
+      out.erase(out.begin(), out.begin() + sent);
+  }
+  flush(); // What the socket did not take; CAF finds errors of the socket itself.
+}
 
 bool scribe::consume(caf::execution_unit* context, const void* bytes, std::size_t count) {
   // Other brokers have protocols of their own, which they judge themselves.
@@ -99,6 +109,7 @@ void scribe::configure_read(caf::io::receive_policy::config config) {
 }
 
 void scribe::graceful_shutdown() {
+  flush(); // What a broker has left for the end of its turn.
   stream_.graceful_shutdown();
   detach(&stream_.backend(), false);
 }

@@ -65,6 +65,9 @@ public:
   std::vector<char>& wr_buf() override { return stream_.wr_buf(); }
   std::vector<char>& rd_buf() override { return stream_.rd_buf(); }
   void flush() override { stream_.flush(this); }
+  /// Like `flush`, but sends at once what the socket takes: CAF would first ask the kernel when the
+  /// socket can be written to, and then ask it not to tell.
+  void flush_now();
   void graceful_shutdown() override;
   std::string addr() const override;
   std::uint16_t port() const override;
@@ -72,7 +75,16 @@ public:
   void remove_from_loop() override { stream_.passivate(); }
 
 private:
-  caf::io::network::stream_impl<connection_bytes> stream_;
+  /// A stream of CAF that tells whether it waits until the socket can be written to.
+  class stream final : public caf::io::network::stream_impl<connection_bytes> {
+  public:
+    using stream_impl::stream_impl;
+    bool sends() const noexcept { return state_.writing; }
+    bool tells_of_writes() const noexcept { return state_.ack_writes; }
+  };
+
+  const bool under_tls_; // Before `stream_`, which takes the session.
+  stream stream_;
   refused_messages& refused_;
   basp_guard guard_;
   bool launched_ = false;

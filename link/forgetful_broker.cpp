@@ -1,0 +1,114 @@
+#include "link/forgetful_broker.hpp"
+
+#include "link/beats.hpp"
+#include "link/protocol/atoms.hpp"
+#include "link/protocol/internal.hpp"
+#include "link/scribe.hpp"
+
+#include <caf/io/all.hpp>
+
+#include <chrono>
+#include <utility>
+
+namespace peercache::link {
+
+namespace {
+
+/// Longest time from accepting a connection until a whole header of a message has come.
+constexpr std::chrono::seconds greeting_patience{2};
+constexpr std::chrono::milliseconds look_for_silent_every{250};
+
+} // namespace
+
+caf::behavior forgetful_broker::make_behavior() {
+  of_caf_ = basp_broker::make_behavior();
+  return caf::message_handler{[this](beat_atom, from_here) {
+                                close_silent();
+                                if (!greeting_due_.empty())
+                                  beat_within(this, look_for_silent_every);
+                              },
+                              [this](caf::tick_atom, caf::actor_clock::time_point at,
+                                     caf::timespan interval,
+                                     caf::timespan patience) { heartbeat(at, interval, patience); }}
+      .or_else(of_caf_);
+}
+
+void forgetful_broker::expect_greeting(caf::io::connection_handle from) {
+  if (greeting_due_.empty()) // While no connection owes a greeting, no beat is planned.
+    beat_within(this, look_for_silent_every);
+  greeting_due_[from] = clock().now() + greeting_patience;
+}
+
+void forgetful_broker::purge_state(const caf::node_id& gone) {
+  basp_broker::purge_state(gone);
+  // A helper actor may still wait for an answer of the peer that is gone, so it is killed.
+  if (const auto helper = spawn_servers.find(gone); helper != spawn_servers.end()) {
+    caf::anon_send_exit(helper->second, caf::exit_reason::kill);
+    spawn_servers.erase(helper);
+  }
+}
+
+forgetful_broker::buffer_type& forgetful_broker::get_buffer(caf::io::connection_handle to) {
+  if (!spared_.contains(to))
+    return basp_broker::get_buffer(to);
+  unsent_.clear();
+  return unsent_;
+}
+
+void forgetful_broker::flush(caf::io::connection_handle to) {
+  if (spared_.erase(to) != 0)
+    return;
+  spoken_to_.insert(to);
+  if (!resumed_)
+    basp_broker::flush(to);
+  else if (to_flush_.empty() || to_flush_.back() != to)
+    to_flush_.push_back(to);
+}
+
+forgetful_broker::resume_result forgetful_broker::resume(caf::execution_unit* context,
+                                                         std::size_t messages_max) {
+  resumed_ = true;
+  const auto result = basp_broker::resume(context, messages_max);
+  resumed_ = false;
+  for (const auto& to : to_flush_)
+    if (auto found = by_id(to))
+      if (auto* ours = dynamic_cast<scribe*>(&*found))
+        ours->flush_now();
+  to_flush_.clear();
+  return result;
+}
+
+/// Lets CAF send heartbeats to peers to which nothing was sent since the heartbeats before, and
+/// close connections that are silent for `patience`. CAF writes one heartbeat to each peer before
+/// it does anything else, so what it writes first to a peer is the heartbeat. The first heartbeat
+/// is moved to a multiple of `interval`, at which other beats of the process come as well; CAF adds
+/// `interval` for each further one.
+void forgetful_broker::heartbeat(caf::actor_clock::time_point at, caf::timespan interval,
+                                 caf::timespan patience) {
+  if (const auto past = at.time_since_epoch() % interval; past != caf::timespan::zero()) {
+    const auto next = at - past + interval;
+    scheduled_send(this, next, caf::tick_atom_v, next, interval, patience);
+    return;
+  }
+  spared_ = std::exchange(spoken_to_, {});
+  std::erase_if(spared_, [this](const auto& to) { return !instance.tbl().lookup_direct(to); });
+  auto tick = caf::make_message(caf::tick_atom_v, at, interval, patience);
+  of_caf_(tick);
+  spared_.clear();
+  spoken_to_.clear(); // A heartbeat that was sent spares none.
+}
+
+/// Closes accepted connections on which no whole header of a message has come.
+void forgetful_broker::close_silent() {
+  std::erase_if(greeting_due_, [this](const auto& entry) {
+    const auto& [from, due] = entry;
+    if (!valid(from) || ctx.count(from) != 0)
+      return true;
+    if (due > clock().now())
+      return false;
+    close(from);
+    return true;
+  });
+}
+
+} // namespace peercache::link

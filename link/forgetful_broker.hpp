@@ -1,0 +1,51 @@
+#pragma once
+
+#include <caf/actor_clock.hpp>
+#include <caf/behavior.hpp>
+#include <caf/io/basp_broker.hpp>
+#include <caf/io/connection_handle.hpp>
+#include <caf/timespan.hpp>
+
+#include <cstddef>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace peercache::link {
+
+/// CAF's BASP broker, except that it forgets peers that are gone, closes accepted connections that
+/// send nothing, and sends no heartbeat where a message has just told the peer that this process
+/// lives. CAF closes connections that fall silent after the greeting (`connection-timeout`).
+///
+/// Threads: CAF's multiplexer, which runs all brokers.
+class forgetful_broker final : public caf::io::basp_broker {
+public:
+  using basp_broker::basp_broker;
+
+  caf::behavior make_behavior() override;
+  void purge_state(const caf::node_id& gone) override;
+  buffer_type& get_buffer(caf::io::connection_handle to) override;
+  void flush(caf::io::connection_handle to) override;
+  /// Handles messages of actors, and then sends at once what came of them.
+  resume_result resume(caf::execution_unit* context, std::size_t messages_max) override;
+
+  /// Notes that a connection was accepted just now.
+  void expect_greeting(caf::io::connection_handle from);
+
+private:
+  void heartbeat(caf::actor_clock::time_point at, caf::timespan interval, caf::timespan patience);
+  void close_silent();
+
+  std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> greeting_due_;
+  /// Connections on which a message was sent since the last heartbeats.
+  std::unordered_set<caf::io::connection_handle> spoken_to_;
+  /// Connections whose next heartbeat is not sent; empty except while heartbeats are written.
+  std::unordered_set<caf::io::connection_handle> spared_;
+  /// Connections that have something to send at the end of `resume`.
+  std::vector<caf::io::connection_handle> to_flush_;
+  bool resumed_ = false; ///< `resume` is running.
+  buffer_type unsent_;   ///< Takes the heartbeats that are not sent.
+  caf::behavior of_caf_; ///< The message handlers of CAF's own broker.
+};
+
+} // namespace peercache::link

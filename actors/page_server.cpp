@@ -11,6 +11,10 @@ using rdma::clock;
 namespace {
 
 constexpr auto publish_interval = 100ms;
+static_assert(publish_interval <= rdma::server_sleep_max,
+              "what has moved is published before a rest");
+/// The longest sleep of a server at rest: nothing but events and the ends of sessions wake it.
+constexpr auto rest_max = 1h;
 
 } // namespace
 
@@ -46,12 +50,13 @@ void page_server::publish() {
 void page_server::run() {
   PEERCACHE_ASSERT(server_ != nullptr); // A page server does not run after `close`.
   auto publish_at = clock::now();
-  rdma::run_server(*server_, stop_, [&](clock::time_point now) {
+  const auto publish_sometimes = [&](clock::time_point now) {
     if (now < publish_at)
       return;
     publish();
     publish_at = now + publish_interval;
-  });
+  };
+  rdma::run_server(*server_, stop_, publish_sometimes, rdma::server_spin, rest_max);
 }
 
 void page_server::stop() noexcept {

@@ -14,11 +14,9 @@ constexpr std::uint64_t listener_id = 0;
 constexpr int backlog = 512;
 constexpr int accepts_per_turn = 64;
 constexpr std::size_t session_turn_bytes = 4u << 20;
-/// Pause between two looks for overdue sessions while one of them owes its hello or takes an
-/// answer.
+/// Pause between two looks for slow readers while a session sends an answer, and the shortest one
+/// between two looks for overdue sessions.
 constexpr auto session_reap_every = std::chrono::milliseconds(100);
-/// The longest such pause while all sessions rest.
-constexpr auto resting_reap_every = std::chrono::milliseconds(1000);
 
 } // namespace
 
@@ -52,7 +50,7 @@ bool tcp_page_server::poll(clock::time_point now) {
     reap(now);
     if (!wants_pin_room_.empty())
       make_pin_room(now);
-    reap_at_ = now + time_to_reap();
+    reap_at_ = next_reap(now);
   }
   return moved;
 }
@@ -69,7 +67,6 @@ bool tcp_page_server::take_events(clock::time_point now) {
     } else if (const auto found = sessions_.find(id); found != sessions_.end()) {
       found->second->on_events(event.events);
       ready_.push_back(id);
-      reap_at_ = std::min(reap_at_, now + session_reap_every);
     }
   }
   return !events.empty();
@@ -116,9 +113,12 @@ void tcp_page_server::begin_session(net::stream_socket socket, clock::time_point
   if (!events_.add(socket.fd(), id))
     return;
   ++stats_.accepted;
-  reap_at_ = std::min(reap_at_, now + session_reap_every);
-  sessions_.emplace(id,
-                    std::make_unique<tcp_server_session>(shared_, std::move(socket), came_at, now));
+  const auto& begun =
+      *sessions_
+           .emplace(id,
+                    std::make_unique<tcp_server_session>(shared_, std::move(socket), came_at, now))
+           .first->second;
+  reap_at_ = std::min(reap_at_, look_at(begun, now));
 }
 
 bool tcp_page_server::run_sessions(clock::time_point now) {
@@ -138,6 +138,7 @@ bool tcp_page_server::run_sessions(clock::time_point now) {
       break;
     case progress::wants_pin_room:
       wants_pin_room_.push_back(id);
+      reap_at_ = std::min(reap_at_, now + session_reap_every);
       break;
     case progress::given_away:
       give_away(*found->second);
@@ -147,6 +148,7 @@ bool tcp_page_server::run_sessions(clock::time_point now) {
       sessions_.erase(found);
       break;
     case progress::blocked:
+      reap_at_ = std::min(reap_at_, look_at(*found->second, now));
       break;
     }
   }
@@ -172,14 +174,21 @@ void tcp_page_server::wait(clock::duration at_most) {
   collected_ = events_.collect(std::max(sleep, clock::duration::zero()));
 }
 
-clock::duration tcp_page_server::time_to_reap() const {
-  const bool all_rest = ready_.empty() && wants_pin_room_.empty() &&
-                        std::all_of(sessions_.begin(), sessions_.end(),
-                                    [](const auto& entry) { return entry.second->rests(); });
-  if (!all_rest)
-    return session_reap_every;
-  return std::clamp<clock::duration>(shared_.options.idle_timeout / 4, session_reap_every,
-                                     resting_reap_every);
+/// When a session has to be looked at: at its end, unless something moves, or soon while it sends.
+clock::time_point tcp_page_server::look_at(const tcp_server_session& session,
+                                           clock::time_point now) {
+  const auto soon = now + session_reap_every;
+  return std::max(session.ends_at().value_or(soon), soon);
+}
+
+/// When the next session may be overdue, or a session that waits for room gets it.
+clock::time_point tcp_page_server::next_reap(clock::time_point now) const {
+  if (!ready_.empty() || !wants_pin_room_.empty())
+    return now + session_reap_every;
+  auto next = clock::time_point::max();
+  for (const auto& [id, session] : sessions_)
+    next = std::min(next, look_at(*session, now));
+  return next;
 }
 
 void tcp_page_server::reap(clock::time_point now) {

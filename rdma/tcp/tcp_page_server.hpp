@@ -78,7 +78,8 @@ private:
   bool run_sessions(clock::time_point now);
   void give_away(tcp_server_session& session);
   void reap(clock::time_point now);
-  clock::duration time_to_reap() const;
+  static clock::time_point look_at(const tcp_server_session& session, clock::time_point now);
+  clock::time_point next_reap(clock::time_point now) const;
   void make_pin_room(clock::time_point now);
 
   tcp_server_state shared_;

@@ -46,6 +46,14 @@ bool tcp_server_session::overdue(clock::time_point now) noexcept {
   return answer_.sending() ? slow_for(now) >= options.send_timeout : quiet >= options.idle_timeout;
 }
 
+std::optional<clock::time_point> tcp_server_session::ends_at() const noexcept {
+  if (phase_ != phase::serving)
+    return moved_at_ + shared_.options.hello_timeout;
+  if (answer_.sending())
+    return std::nullopt;
+  return moved_at_ + shared_.options.idle_timeout;
+}
+
 clock::duration tcp_server_session::slow_for(clock::time_point now) noexcept {
   if (!answer_.sending())
     return clock::duration::zero();

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace peercache::rdma {
@@ -41,8 +42,8 @@ public:
   /// Whether the session has to end: it said no hello, was idle, or took its answer too slowly, for
   /// longer than its time-out.
   bool overdue(clock::time_point now) noexcept;
-  /// Whether the session has no other end to wait for than that of its idle time.
-  bool rests() const noexcept { return phase_ == phase::serving && !answer_.sending(); }
+  /// When the session is overdue, unless something moves; none while it sends an answer.
+  std::optional<clock::time_point> ends_at() const noexcept;
   /// For how long the reader has been taking its answer at less than `send_rate_min`, as far as the
   /// calls of this function can tell; zero when no answer is being sent.
   clock::duration slow_for(clock::time_point now) noexcept;

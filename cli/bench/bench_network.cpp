@@ -6,27 +6,25 @@ namespace peercache::cli {
 
 namespace {
 
-constexpr std::size_t read_page_bytes = 1u << 20;
+constexpr std::size_t large_read_bytes = 1u << 20;
+constexpr std::size_t small_read_bytes = 64u << 10;
 constexpr std::size_t read_batch = 32;
 /// About as many bytes as naming one page takes: key, slot, generation, length.
 constexpr std::uint32_t request_bytes_per_page = 56;
 
 /// Pages that a client of the other host stored in that host's pool.
 struct remote_pages {
-  /// The client that stored the pages; its session stays open.
-  std::unique_ptr<client::cache_client> producer;
+  std::size_t page_bytes = 0;
   std::vector<page_key> keys;
 };
 
-result<remote_pages> store_on_other_host(bench_setup& setup) {
-  auto producer = setup.connect(1, {});
-  if (!producer)
-    return producer.error();
-  auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / 2);
-  remote_pages pages{std::move(*producer),
-                     setup.fresh_keys(bytes / read_page_bytes / read_batch * read_batch)};
-  if (auto stored = store_pages(*pages.producer, pages.keys, setup.own_memory(), read_page_bytes);
-      !stored)
+result<remote_pages> store_on_other_host(bench_setup& setup, client::cache_client& producer,
+                                         std::size_t page_bytes) {
+  // Large pages take half of the pool, small ones a quarter.
+  const std::uint64_t share = page_bytes == large_read_bytes ? 2 : 4;
+  auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / share);
+  remote_pages pages{page_bytes, setup.fresh_keys(bytes / page_bytes / read_batch * read_batch)};
+  if (auto stored = store_pages(producer, pages.keys, setup.own_memory(), page_bytes); !stored)
     return stored.error();
   return pages;
 }
@@ -49,6 +47,7 @@ result<void> warm_locations(client::cache_client& client, std::span<const page_k
 
 struct read_case {
   const char* name;
+  std::size_t page_bytes;
   std::size_t batch;
   bool verify;
   bool cached;
@@ -57,12 +56,16 @@ struct read_case {
 };
 
 constexpr read_case read_cases[] = {
-    {"get_other_host", read_batch, false, true, ratio_kind::throughput, 0.9},
-    {"get_other_host", read_batch, true, true, ratio_kind::throughput, 0.75},
-    {"get_other_host_cached_location", 1, false, true, ratio_kind::latency, 1.3},
-    {"get_other_host_cached_location", 1, true, true, ratio_kind::latency, 1.3},
-    {"get_other_host_directory_lookup", 1, false, false, ratio_kind::latency, 1.8},
-    {"get_other_host_directory_lookup", 1, true, false, ratio_kind::latency, 1.8},
+    {"get_other_host", large_read_bytes, read_batch, false, true, ratio_kind::throughput, 0.9},
+    {"get_other_host", large_read_bytes, read_batch, true, true, ratio_kind::throughput, 0.75},
+    {"get_other_host_cached_location", large_read_bytes, 1, false, true, ratio_kind::latency, 1.3},
+    {"get_other_host_cached_location", large_read_bytes, 1, true, true, ratio_kind::latency, 1.3},
+    {"get_other_host_directory_lookup", large_read_bytes, 1, false, false, ratio_kind::latency,
+     1.8},
+    {"get_other_host_directory_lookup", large_read_bytes, 1, true, false, ratio_kind::latency, 1.8},
+    {"get_other_host_directory_lookup", small_read_bytes, 1, true, false, ratio_kind::latency, 1.5},
+    {"get_other_host_directory_lookup", small_read_bytes, read_batch, true, false,
+     ratio_kind::throughput, 0.9},
 };
 
 result<void> bench_read(bench_setup& setup, const remote_pages& stored, const read_case& what,
@@ -75,12 +78,12 @@ result<void> bench_read(bench_setup& setup, const remote_pages& stored, const re
     return raw.error();
   if (auto warm = warm_locations(**client, stored.keys); !warm)
     return warm;
-  page_walk destinations(setup.own_memory(), read_page_bytes, what.batch);
+  page_walk destinations(setup.own_memory(), what.page_bytes, what.batch);
   auto calls =
       what.batch == 1
           ? setup.options().calls
-          : std::max<std::size_t>(1, setup.options().round_bytes / (read_page_bytes * read_batch));
-  auto units = static_cast<double>(read_page_bytes * what.batch);
+          : std::max<std::size_t>(1, setup.options().round_bytes / (what.page_bytes * read_batch));
+  auto units = static_cast<double>(what.page_bytes * what.batch);
   std::size_t next = 0;
   auto get = [&] {
     return timed_calls(calls, units, [&] {
@@ -98,7 +101,7 @@ result<void> bench_read(bench_setup& setup, const remote_pages& stored, const re
   };
   setup.pin(pinning::apart);
   bench_row row{.name = what.name,
-                .page_bytes = read_page_bytes,
+                .page_bytes = what.page_bytes,
                 .batch = what.batch,
                 .verify = what.verify,
                 .kind = what.kind,
@@ -114,13 +117,19 @@ result<void> bench_read(bench_setup& setup, const remote_pages& stored, const re
 } // namespace
 
 result<void> bench_network(bench_setup& setup, std::vector<bench_row>& rows) {
-  auto stored = store_on_other_host(setup);
-  if (!stored)
-    return stored.error();
-  for (const auto& what : read_cases)
-    if (setup.options().wants(what.name))
-      if (auto done = bench_read(setup, *stored, what, rows); !done)
-        return done;
+  // The client that stores the pages: its session stays open.
+  auto producer = setup.connect(1, {});
+  if (!producer)
+    return producer.error();
+  for (auto page_bytes : {large_read_bytes, small_read_bytes}) {
+    auto stored = store_on_other_host(setup, **producer, page_bytes);
+    if (!stored)
+      return stored.error();
+    for (const auto& what : read_cases)
+      if (what.page_bytes == page_bytes && setup.options().wants(what.name))
+        if (auto done = bench_read(setup, *stored, what, rows); !done)
+          return done;
+  }
   return {};
 }
 

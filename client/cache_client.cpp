@@ -109,9 +109,10 @@ void cache_client::impl::remember(const page_key& key, const directory::page_loc
 }
 
 longest_wait cache_client::impl::look_up(std::span<const page_key> keys,
-                                         std::span<lookup_answer> answers, deadline until) {
+                                         std::span<lookup_answer> answers, deadline until,
+                                         const directory_lookup::while_asking& during) {
   auto asked = lookup();
-  asked.run(keys, answers, until);
+  asked.run(keys, answers, until, during);
   return asked.slowest();
 }
 

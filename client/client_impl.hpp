@@ -59,7 +59,7 @@ public:
                 const own_pool_ptr& own) noexcept;
   /// Asks the directory, with one message to each owner. Returns the longest wait.
   longest_wait look_up(std::span<const page_key> keys, std::span<lookup_answer> answers,
-                       deadline until);
+                       deadline until, const directory_lookup::while_asking& during);
   /// Notes a call that has ended, for `peercache slow` and `peercache sessions`.
   void note_call(link::call_kind kind, const page_key& first, std::span<const page_result> results,
                  call_watch::duration took, const longest_wait& wait);

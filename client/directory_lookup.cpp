@@ -60,8 +60,12 @@ void directory_lookup::advance(conversation& with) {
     return;
   if (now == state::broken)
     return course_.failed(*with.question, page_status::unreachable, steady_clock::now());
-  if (course_.answered(*with.question, with.channel->answer(), steady_clock::now()))
-    channels_.give_back(with.question->owner, std::move(with.channel));
+  if (!course_.answered(*with.question, with.channel->answer(), steady_clock::now()))
+    return;
+  const auto& keys = with.question->share.indices;
+  if (*during_)
+    told_.insert(told_.end(), keys.begin(), keys.end());
+  channels_.give_back(with.question->owner, std::move(with.channel));
 }
 
 void directory_lookup::drop_ended() {
@@ -97,6 +101,14 @@ void directory_lookup::wait(deadline until) {
     running_[i].ready = waiting[i].revents != 0;
 }
 
+deadline directory_lookup::tell() {
+  if (!*during_)
+    return deadline::max();
+  const auto again = (*during_)(told_);
+  told_.clear();
+  return again;
+}
+
 void directory_lookup::ask(lookup_course::question& question) {
   const auto* owner = cluster_->find(question.share.owner);
   PEERCACHE_ASSERT(owner != nullptr); // The plan asks linked owners only.
@@ -112,9 +124,11 @@ void directory_lookup::ask(lookup_course::question& question) {
 }
 
 void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answer> answers,
-                           deadline until) {
+                           deadline until, const while_asking& during) {
   lookup_plan plan{keys, answers};
   course_.begin(plan);
+  during_ = &during;
+  told_.clear();
   follow(plan);
   const auto linked = [this](node_id id) -> const incarnation* {
     const auto* owner = cluster_->find(id);
@@ -122,8 +136,10 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
   };
   bool used_first_wait = false;
   while (!session_.closing().given()) {
-    if (course_.wants_view())
+    if (course_.wants_view()) {
+      tell();
       refresh(plan, until);
+    }
     for (auto* due : course_.next_round(linked, steady_clock::now(), until))
       ask(*due);
     drop_ended();
@@ -131,8 +147,8 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
       return;
     if (meanwhile_ && !std::exchange(used_first_wait, true))
       meanwhile_(keys);
-    if (!running_.empty())
-      wait(std::min(course_.next_look(), until - 1ms)); // The course asks nobody in its last 1 ms.
+    if (!running_.empty()) // The course asks nobody in its last 1 ms.
+      wait(std::min({tell(), course_.next_look(), until - 1ms}));
     interruption::look();
     for (auto& with : running_)
       if (with.ready)

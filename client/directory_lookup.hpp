@@ -23,13 +23,19 @@ namespace peercache::client {
 /// for the next. Bound: returns by the deadline; keys that are open then are `timed_out`.
 class directory_lookup {
 public:
+  /// Takes the places of keys that owners have answered for since the last call; a key that was
+  /// found is a `hit` by then, and one that nobody has found yet `pending`. A key may come twice.
+  /// Returns until when it wants to be called again, answers or not.
+  using while_asking = std::function<deadline(std::span<const std::uint32_t> told)>;
+
   /// @param meanwhile is called with the keys while the first owners answer; may be empty
   directory_lookup(session& with, lookup_channels& channels, peer_health& health, counters& totals,
                    std::function<void(std::span<const page_key>)> meanwhile);
 
-  /// Looks keys up in the directory, and writes one answer for each. @pre answers.size() ==
-  /// keys.size()
-  void run(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until);
+  /// Looks keys up in the directory, and writes one answer for each. @param during is called before
+  /// each wait; may be empty @pre answers.size() == keys.size()
+  void run(std::span<const page_key> keys, std::span<lookup_answer> answers, deadline until,
+           const while_asking& during = {});
   /// The longest wait for an owner, over all pieces.
   const longest_wait& slowest() const noexcept { return slowest_; }
 
@@ -54,6 +60,9 @@ private:
   /// answer to the next question.
   void drop_ended();
   void end_all(page_status reason);
+  /// Tells the caller which keys were answered since the last call. Returns when it wants the next
+  /// one.
+  deadline tell();
 
   session& session_;
   lookup_channels& channels_;
@@ -61,6 +70,8 @@ private:
   lookup_course course_;
   counters& counters_;
   std::vector<conversation> running_;
+  const while_asking* during_ = nullptr; ///< The caller's, in this look-up; may be empty.
+  std::vector<std::uint32_t> told_; ///< Keys that owners have answered for since the last `tell`.
   longest_wait slowest_;
   own_pool_ptr own_;
   link::topology_ptr cluster_;

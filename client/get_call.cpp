@@ -15,15 +15,18 @@
 namespace peercache::client {
 namespace {
 
-/// Swaps the first two answers when a test has set this fault; does nothing for users
+/// Bytes of this host's pool that are copied before owners' answers are looked for again.
+constexpr std::uint64_t copied_at_once = 256u << 10;
+
+/// Swaps two answers that are final when a test has set this fault; does nothing for users
 /// (common/guards.hpp).
-void swap_locations(std::vector<lookup_answer>& answers) {
+void swap_locations(lookup_answer& one, lookup_answer& other) {
   auto one_in = fault_setting(fault::swap_locations_one_in);
-  if (one_in == 0 || answers.size() < 2)
+  if (one_in == 0 || one.status == page_status::pending || other.status == page_status::pending)
     return;
   static std::atomic<std::uint32_t> look_ups{0};
   if (look_ups.fetch_add(1, std::memory_order_relaxed) % one_in == 0)
-    std::swap(answers[0], answers[1]);
+    std::swap(one, other);
 }
 
 } // namespace
@@ -34,6 +37,14 @@ get_call::get_call(cache_client::impl& client, std::span<const get_page> pages,
       plan_(pages, results, client.locations, client.session.board().stale),
       start_(std::move(start)), begun_(std::chrono::steady_clock::now()),
       may_hold_(client.session.board().holding.may_hold(begun_)) {}
+
+get_call::~get_call() {
+  for (auto& read : batches_)
+    if (read->begun) {
+      read->over->cancel();
+      end_read(*read);
+    }
+}
 
 void get_call::run() {
   for (bool open = true; open; open = plan_.look_again()) {
@@ -86,13 +97,39 @@ void get_call::find_on_own_host() {
 }
 
 void get_call::look_up() {
-  const auto keys = plan_.keys_missing();
+  const auto keys = plan_.ask_directory();
   if (keys.empty())
     return;
-  std::vector<lookup_answer> answers(keys.size());
-  wait_.add(client_.look_up(keys, answers, until_));
-  swap_locations(answers);
-  plan_.looked_up(answers, place_of(client_, own_));
+  answers_.resize(keys.size());
+  waves_.emplace(keys.size());
+  wait_.add(client_.look_up(keys, answers_, until_, [this](std::span<const std::uint32_t> told) {
+    return read_meanwhile(told);
+  }));
+  if (answers_.size() > 1)
+    swap_locations(answers_[0], answers_[1]);
+  auto reader = place_of(client_, own_);
+  for (std::size_t nth = 0; nth < answers_.size(); ++nth)
+    plan_.looked_up(nth, answers_[nth], reader);
+}
+
+void get_call::take_answers(std::span<const std::uint32_t> told) {
+  if (told.size() > 1)
+    swap_locations(answers_[told[0]], answers_[told[1]]);
+  auto reader = place_of(client_, own_);
+  for (const auto nth : told)
+    if (answers_[nth].status != page_status::pending)
+      plan_.looked_up(nth, answers_[nth], reader);
+}
+
+deadline get_call::read_meanwhile(std::span<const std::uint32_t> told) {
+  if (!told.empty())
+    take_answers(told);
+  const auto now = std::chrono::steady_clock::now();
+  if (plan_.located() > 0 && waves_->begins(plan_.located(), now)) {
+    ask_for_cold();
+    begin_reads();
+  }
+  return copy_some() ? now : waves_->next();
 }
 
 void get_call::ask_for_cold() {
@@ -130,29 +167,55 @@ std::vector<promote_plan::place> get_call::take_next(promote_call& from) {
 }
 
 void get_call::read_from_memory(mirror_call& mirrors) {
-  const auto pages = plan_.take_round();
-  if (pages.empty())
-    return;
-  for (const auto& page : pages)
-    if (!plan_.is_own(page))
-      add_to_batch(page);
-  for (auto& read : batches_) {
-    client_.load.begin(read->batch.peer.inc, read->bytes);
-    read->over.emplace(client_.reads->lanes(), read->batch, rdma::current_numa_node()).start();
-  }
-  // Pages of this host's pool are copied while the bytes of other pages are on their way.
-  for (const auto& page : pages)
+  begin_reads();
+  finish_reads(mirrors);
+}
+
+void get_call::begin_reads() {
+  for (const auto& page : plan_.take_round())
     if (plan_.is_own(page))
-      read_own_host(page);
+      own_pages_.push_back(page);
+    else
+      add_to_batch(page);
+  for (auto& read : batches_)
+    if (!read->begun) {
+      client_.load.begin(read->batch.peer.inc, read->bytes);
+      read->over.emplace(client_.reads->lanes(), read->batch, rdma::current_numa_node()).start();
+      read->begun = true;
+    }
+}
+
+bool get_call::copy_some() {
+  for (std::uint64_t copied = 0; own_done_ < own_pages_.size(); ++own_done_) {
+    if (copied >= copied_at_once)
+      return true;
+    const auto& page = own_pages_[own_done_];
+    copied += plan_.length_of(page.index);
+    read_own_host(page);
+  }
+  own_pages_.clear();
+  own_done_ = 0;
+  return false;
+}
+
+void get_call::finish_reads(mirror_call& mirrors) {
+  // Pages of this host's pool are copied while the bytes of other pages are on their way.
+  while (copy_some()) {
+  }
   for (auto& read : batches_) {
     const auto begun = std::chrono::steady_clock::now();
-    read->over->finish();
+    end_read(*read);
     wait_.add(link::call_wait::peer, read->batch.peer.name,
               std::chrono::steady_clock::now() - begun);
-    client_.load.end(read->batch.peer.inc, read->bytes);
     take_batch(*read, mirrors);
   }
   batches_.clear();
+}
+
+void get_call::end_read(peer_read& read) {
+  read.over->finish();
+  if (const auto bytes = std::exchange(read.bytes, 0); bytes > 0)
+    client_.load.end(read.batch.peer.inc, bytes);
 }
 
 void get_call::read_own_host(const read_plan::page& page) {
@@ -221,8 +284,9 @@ void get_call::add_to_batch(const read_plan::page& page) {
 }
 
 get_call::peer_read& get_call::read_of(const incarnation& holder) {
-  const auto found = std::find_if(batches_.begin(), batches_.end(),
-                                  [&](const auto& read) { return read->batch.peer.inc == holder; });
+  const auto found = std::find_if(batches_.begin(), batches_.end(), [&](const auto& read) {
+    return !read->begun && read->batch.peer.inc == holder;
+  });
   if (found != batches_.end())
     return **found;
   const auto* peer = cluster_->find(holder);

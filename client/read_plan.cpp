@@ -9,6 +9,9 @@
 namespace peercache::client {
 namespace {
 
+/// Stands in `asked_` for a page whose key the directory has answered for.
+constexpr std::uint32_t no_longer_asked = UINT32_MAX;
+
 /// Whether a status says that the page's place was out of date, which is worth a second look, and
 /// not that the page is unreadable.
 bool place_was_stale(page_status status) noexcept {
@@ -130,36 +133,44 @@ std::vector<page_key> read_plan::keys_missing() const {
   return keys;
 }
 
-void read_plan::looked_up(std::span<const lookup_answer> answers, reader_place reader) {
-  PEERCACHE_ASSERT(answers.size() == missing_.size());
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    const auto index = missing_[i];
-    const auto its = pasts_.empty() ? past{} : pasts_[index];
-    const bool holder_is_asked = its.denied.value != 0;
-    if (answers[i].status != page_status::hit) {
-      if (holder_is_asked)
-        pasts_[index].unless_holder = answers[i].status;
-      else if (its.here_again)
-        locate(index, *its.here_again);
-      else
-        end(index, answers[i].status);
-      continue;
-    }
-    reader.avoided = its.avoided;
-    reader.length_bytes = results_[index].length_bytes;
-    const auto& best = choose_location(answers[i], reader);
-    remember(index, best);
-    // The directory still names the holder that denied the page. The holder knows better and is
-    // asked.
-    if (holder_is_asked && best.holder == its.avoided) {
-      pasts_[index].unless_holder = page_status::stale;
-      continue;
-    }
+std::vector<page_key> read_plan::ask_directory() {
+  PEERCACHE_ASSERT(unanswered_ == 0);
+  auto keys = keys_missing();
+  asked_ = std::exchange(missing_, {});
+  unanswered_ = asked_.size();
+  return keys;
+}
+
+void read_plan::looked_up(std::size_t nth, const lookup_answer& answer, reader_place& reader) {
+  PEERCACHE_ASSERT(nth < asked_.size() && answer.status != page_status::pending);
+  const auto index = std::exchange(asked_[nth], no_longer_asked);
+  if (index == no_longer_asked)
+    return;
+  --unanswered_;
+  const auto its = pasts_.empty() ? past{} : pasts_[index];
+  const bool holder_is_asked = its.denied.value != 0;
+  if (answer.status != page_status::hit) {
     if (holder_is_asked)
-      pasts_[index].denied = {};
-    locate(index, its.here_again && best.holder == known_.own ? *its.here_again : best);
+      pasts_[index].unless_holder = answer.status;
+    else if (its.here_again)
+      locate(index, *its.here_again);
+    else
+      end(index, answer.status);
+    return;
   }
-  missing_.clear();
+  reader.avoided = its.avoided;
+  reader.length_bytes = results_[index].length_bytes;
+  const auto& best = choose_location(answer, reader);
+  remember(index, best);
+  // The directory still names the holder that denied the page. The holder knows better and is
+  // asked.
+  if (holder_is_asked && best.holder == its.avoided) {
+    pasts_[index].unless_holder = page_status::stale;
+    return;
+  }
+  if (holder_is_asked)
+    pasts_[index].denied = {};
+  locate(index, its.here_again && best.holder == known_.own ? *its.here_again : best);
 }
 
 promote_plan read_plan::take_cold() {
@@ -293,7 +304,7 @@ void read_plan::decide(std::uint32_t index, const directory::page_location& used
 }
 
 bool read_plan::look_again() {
-  PEERCACHE_ASSERT(located_.empty());
+  PEERCACHE_ASSERT(located_.empty() && unanswered_ == 0);
   if (!missing_.empty()) {
     ++looks_;
     PEERCACHE_ASSERT(looks_ <= looks_max);

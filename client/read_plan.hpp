@@ -33,8 +33,8 @@ struct readers_cluster {
 ///   take_remembered   places of earlier calls, in the first look
 ///   take_cold         remembered pages that are on a disk → `promoted` for each, after looked_up
 ///   ask_holders       in the second look; the answers go to `told_by_holder`, after looked_up
-///   keys_missing      → looked_up
-///   take_cold         other pages on a disk → `promoted` for each
+///   ask_directory     → looked_up for each key, in any order; in between, and afterwards:
+///   take_cold         other pages on a disk → `promoted` for each, after looked_up
 ///   take_round        → may_copy and copied, or was_read; once more after answers of `promoted`
 ///                     and `told_by_holder`, in any pieces
 ///   look_again        true: all of it once more, for places that were out of date
@@ -87,8 +87,14 @@ public:
   /// page goes to `told_by_holder`
   promote_plan ask_holders();
   std::vector<page_key> keys_missing() const;
-  /// Takes the directory's answers about `keys_missing`, one per key.
-  void looked_up(std::span<const lookup_answer> answers, reader_place reader);
+  /// Returns the keys that are missing, and lets them wait for the directory: `looked_up` names
+  /// each by its place among these.
+  std::vector<page_key> ask_directory();
+  /// Takes the directory's answer about one of the keys; a second answer about a key changes
+  /// nothing.
+  void looked_up(std::size_t nth, const lookup_answer& answer, reader_place& reader);
+  /// Number of pages that have a place and that neither `take_cold` nor `take_round` has returned.
+  std::size_t located() const noexcept { return located_.size(); }
 
   // -- one look: reads of the pages that have a place
 
@@ -153,6 +159,9 @@ private:
   readers_cluster known_;
   int looks_ = 1;
   std::vector<std::uint32_t> missing_;
+  /// Pages whose keys the directory was asked for in this look, until it has answered.
+  std::vector<std::uint32_t> asked_;
+  std::size_t unanswered_ = 0; ///< Number of pages in `asked_` without an answer.
   std::vector<page> located_;
   /// Histories of the pages, indexed like the pages; empty as long as no page needs a history.
   std::vector<past> pasts_;

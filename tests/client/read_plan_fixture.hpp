@@ -88,9 +88,16 @@ protected:
   }
 
   void look_up(const std::vector<lookup_answer>& answers) {
+    ASSERT_EQ(plan->ask_directory().size(), answers.size());
+    for (std::size_t i = 0; i < answers.size(); ++i)
+      take_answer(i, answers[i]);
+  }
+
+  /// Takes the directory's answer for one of the keys that it was asked for.
+  void take_answer(std::size_t nth, const lookup_answer& answer) {
     reader_place reader;
     reader.own = own;
-    plan->looked_up(answers, reader);
+    plan->looked_up(nth, answer, reader);
   }
 
   /// Returns the one page that has to be read now.

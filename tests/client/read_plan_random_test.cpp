@@ -107,22 +107,38 @@ protected:
     }
     plan->take_remembered();
     const auto holders = plan->ask_holders();
-    std::vector<lookup_answer> answers;
-    for (const auto& wanted_key : plan->keys_missing()) {
-      const auto& answer = answers.emplace_back(any_answer());
-      for (std::size_t i = 0; i < answer.count; ++i)
-        named.insert({wanted_key, answer.locations[i].holder});
-    }
-    look_up(answers);
-    const auto cold = plan->take_cold();
+    std::vector<promote_plan> cold;
+    ask_directory(cold);
+    cold.push_back(plan->take_cold());
     read_round();
-    for_each_place(cold, [this](const auto& place) { plan->promoted(place, below(8) == 0); });
+    for (const auto& asked : cold)
+      for_each_place(asked, [this](const auto& place) { plan->promoted(place, below(8) == 0); });
     for_each_place(holders, [this](const auto& place) {
       if (!place.location)
         denied.insert({key(place.index), asked_of[place.index]});
       plan->told_by_holder(place, below(8) == 0);
     });
     read_round();
+  }
+
+  /// Takes the directory's answers in any order, some of them twice, and reads pages in between.
+  void ask_directory(std::vector<promote_plan>& cold) {
+    const auto asked = plan->ask_directory();
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < asked.size(); ++i)
+      order.insert(order.end(), below(4) == 0 ? 2 : 1, i);
+    std::ranges::shuffle(order, random);
+    std::map<std::size_t, lookup_answer> answers;
+    for (const auto nth : order) {
+      const auto& answer = answers.try_emplace(nth, any_answer()).first->second;
+      for (std::size_t i = 0; i < answer.count; ++i)
+        named.insert({asked[nth], answer.locations[i].holder});
+      take_answer(nth, answer);
+      if (below(3) == 0) {
+        cold.push_back(plan->take_cold());
+        read_round();
+      }
+    }
   }
 
   void read_round() {

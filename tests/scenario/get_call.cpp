@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -69,6 +70,9 @@ private:
   using places = std::vector<client::promote_plan::place>;
 
   void look();
+  /// Takes answers of the directory; all other pages of the look-up stay as they are.
+  void take_answers(std::span<const std::uint32_t> told,
+                    std::span<const client::lookup_answer> answers);
   void read();
   /// Once the directory has answered, reads the pages that holders have promoted to memory by now.
   void read_promoted();
@@ -137,17 +141,35 @@ void get_call::look() {
   expect(); // Counts the directory's answers as one message on its way.
   ask_holders(plan_.take_cold(), cold_);
   ask_holders(plan_.ask_holders(), holders_);
-  auto keys = plan_.keys_missing();
+  auto keys = plan_.ask_directory();
   if (keys.empty())
     return read();
-  auto told = [self = shared_from_this()](std::span<const client::lookup_answer> answers) {
-    client::reader_place reader;
-    reader.own = self->by_.inc();
-    reader.own_node = self->by_.on().self.id;
-    self->plan_.looked_up(answers, reader);
+  const auto done = [self = shared_from_this()](std::span<const client::lookup_answer> answers) {
+    std::vector<std::uint32_t> all(answers.size());
+    std::iota(all.begin(), all.end(), 0u);
+    self->take_answers(all, answers);
     self->read();
   };
-  by_.look_up(std::move(keys), until_, told);
+  // The pages that were found begin to be read while other owners are asked. `done` comes last, so
+  // it is what keeps this call alive.
+  const auto told = [this](std::span<const std::uint32_t> which,
+                           std::span<const client::lookup_answer> answers) {
+    take_answers(which, answers);
+    ask_holders(plan_.take_cold(), cold_);
+    read_round();
+  };
+  read_round();
+  by_.look_up(std::move(keys), until_, done, told);
+}
+
+void get_call::take_answers(std::span<const std::uint32_t> told,
+                            std::span<const client::lookup_answer> answers) {
+  client::reader_place reader;
+  reader.own = by_.inc();
+  reader.own_node = by_.on().self.id;
+  for (const auto nth : told)
+    if (answers[nth].status != page_status::pending)
+      plan_.looked_up(nth, answers[nth], reader);
 }
 
 void get_call::read() {

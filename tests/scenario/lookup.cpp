@@ -17,9 +17,10 @@ namespace {
 class lookup : public client_call<lookup> {
 public:
   lookup(cluster& in, process& by, time_point until, std::vector<page_key> keys,
-         keys_looked_up done)
+         keys_looked_up done, keys_told told)
       : client_call(in, by, until), keys_(std::move(keys)), done_(std::move(done)),
-        answers_(keys_.size()), plan_(keys_, answers_), course_(by.remembered().health) {
+        told_(std::move(told)), answers_(keys_.size()), plan_(keys_, answers_),
+        course_(by.remembered().health) {
     course_.begin(plan_);
   }
   void begin() {
@@ -37,6 +38,7 @@ private:
 
   const std::vector<page_key> keys_;
   const keys_looked_up done_;
+  const keys_told told_;
   std::vector<client::lookup_answer> answers_;
   client::lookup_plan plan_;
   client::lookup_course course_;
@@ -78,9 +80,9 @@ void lookup::ask_owner(question& whom) {
   const auto take = [this, &whom](const std::string* said) {
     if (!whom.open)
       return;
-    if (said != nullptr)
-      course_.answered(whom, *said, cluster_.time().now());
-    else
+    if (said != nullptr && course_.answered(whom, *said, cluster_.time().now()) && told_)
+      told_(whom.share.indices, answers_);
+    if (said == nullptr)
       course_.failed(whom, page_status::timed_out, cluster_.time().now());
     go_on();
   };
@@ -105,8 +107,11 @@ void lookup::refresh() {
 
 } // namespace
 
-void process::look_up(std::vector<page_key> keys, time_point until, keys_looked_up done) {
-  std::make_shared<lookup>(cluster_, *this, until, std::move(keys), std::move(done))->begin();
+void process::look_up(std::vector<page_key> keys, time_point until, keys_looked_up done,
+                      keys_told told) {
+  std::make_shared<lookup>(cluster_, *this, until, std::move(keys), std::move(done),
+                           std::move(told))
+      ->begin();
 }
 
 } // namespace peercache::scenario

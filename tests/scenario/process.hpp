@@ -46,6 +46,10 @@ struct wanted_page {
 };
 using pages_got = std::function<void(std::span<const client::page_result>)>;
 using keys_looked_up = std::function<void(std::span<const client::lookup_answer>)>;
+/// Takes the places of keys that an owner has answered for, while other owners are still asked, and
+/// all answers; an answer is final unless it is `pending`.
+using keys_told =
+    std::function<void(std::span<const std::uint32_t>, std::span<const client::lookup_answer>)>;
 
 /// What the clients of one node have learnt.
 struct client_memory {
@@ -116,8 +120,9 @@ public:
   void get(const wanted_page& page, std::function<void(page_status)> done);
   void exists(std::vector<page_key> keys, keys_looked_up done);
   /// Asks the directory for these keys, on behalf of a get, exists or remove. `done` is called
-  /// once, unless the process has ended before.
-  void look_up(std::vector<page_key> keys, time_point until, keys_looked_up done);
+  /// once, unless the process has ended before. @param told may be empty
+  void look_up(std::vector<page_key> keys, time_point until, keys_looked_up done,
+               keys_told told = {});
 
   // Methods by which running calls of clients reach what the clients and the host share.
   client_memory& remembered() noexcept { return remembered_; }

@@ -61,6 +61,11 @@ public:
     std::lock_guard hold(lock_);
     members_manner_ = how;
   }
+  /// Sets a function that the node calls before it answers a look-up.
+  void before_answers(std::function<void()> does) {
+    std::lock_guard hold(lock_);
+    before_ = std::move(does);
+  }
   /// Sets the function that answers questions which are not look-ups. Without one, only hellos are
   /// answered.
   void say(speaker says) {
@@ -133,6 +138,8 @@ private:
   }
 
   bool answer(int socket, std::string_view question) {
+    if (const auto before = copy_of_before())
+      before();
     std::lock_guard hold(lock_);
     ++questions_;
     if (manner_ == manner::silent || manner_ == manner::breaks)
@@ -144,6 +151,11 @@ private:
     if (manner_ == manner::raves)
       said = "\x7f";
     return send(socket, said);
+  }
+
+  std::function<void()> copy_of_before() const {
+    std::lock_guard hold(lock_);
+    return before_;
   }
 
   bool answer_member(int socket, std::string_view payload) {
@@ -187,6 +199,7 @@ private:
                                                                       ///< all members below.
   manner manner_ = manner::answers;
   manner members_manner_ = manner::answers;
+  std::function<void()> before_;
   speaker says_;
   directory::view_number view_;
   std::size_t questions_ = 0;

@@ -101,7 +101,7 @@ void get_call::look_up() {
   if (keys.empty())
     return;
   answers_.resize(keys.size());
-  waves_.emplace(keys.size());
+  waves_ = {};
   wait_.add(client_.look_up(keys, answers_, until_, [this](std::span<const std::uint32_t> told) {
     return read_meanwhile(told);
   }));
@@ -125,11 +125,12 @@ deadline get_call::read_meanwhile(std::span<const std::uint32_t> told) {
   if (!told.empty())
     take_answers(told);
   const auto now = std::chrono::steady_clock::now();
-  if (plan_.located() > 0 && waves_->begins(plan_.located(), now)) {
+  const auto found = plan_.located_bytes();
+  if (found > 0 && waves_.begins(found, now)) {
     ask_for_cold();
     begin_reads();
   }
-  return copy_some() ? now : waves_->next();
+  return copy_some() ? now : waves_.next();
 }
 
 void get_call::ask_for_cold() {

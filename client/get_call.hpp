@@ -93,8 +93,8 @@ private:
   own_pool_ptr own_;
   link::topology_ptr cluster_;
   std::deque<promote_call> cold_; ///< Requests of this look to bring pages from a disk into memory.
-  std::vector<lookup_answer> answers_; ///< The directory's answers in this look.
-  std::optional<read_waves> waves_;
+  std::vector<lookup_answer> answers_;     ///< The directory's answers in this look.
+  read_waves waves_;                       ///< Waves of reads in this look.
   std::vector<read_plan::page> own_pages_; ///< Pages of this host's pool to be copied.
   std::size_t own_done_ = 0;               ///< Number of the first of these that are done with.
   std::vector<std::unique_ptr<peer_read>> batches_;

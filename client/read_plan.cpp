@@ -173,6 +173,13 @@ void read_plan::looked_up(std::size_t nth, const lookup_answer& answer, reader_p
   locate(index, its.here_again && best.holder == known_.own ? *its.here_again : best);
 }
 
+std::uint64_t read_plan::located_bytes() const noexcept {
+  std::uint64_t bytes = 0;
+  for (const auto& one : located_)
+    bytes += results_[one.index].length_bytes;
+  return bytes;
+}
+
 promote_plan read_plan::take_cold() {
   const auto is_cold = [](const page& one) { return one.location.where == directory::tier::disk; };
   promote_plan cold(promote_plan::questions::growing);

@@ -93,8 +93,9 @@ public:
   /// Takes the directory's answer about one of the keys; a second answer about a key changes
   /// nothing.
   void looked_up(std::size_t nth, const lookup_answer& answer, reader_place& reader);
-  /// Number of pages that have a place and that neither `take_cold` nor `take_round` has returned.
-  std::size_t located() const noexcept { return located_.size(); }
+  /// Bytes of the pages that have a place and that neither `take_cold` nor `take_round` has
+  /// returned.
+  std::uint64_t located_bytes() const noexcept;
 
   // -- one look: reads of the pages that have a place
 

@@ -357,5 +357,35 @@ TEST_F(read_plan_test, without_an_own_pool_every_page_comes_from_a_peer) {
   EXPECT_FALSE(plan->is_own(only_read()));
 }
 
+// -- tests of a directory that answers key by key
+
+TEST_F(read_plan_test, a_page_is_read_before_the_directory_has_answered_for_others) {
+  begin(2);
+  EXPECT_EQ(plan->ask_directory(), (std::vector{key(0), key(1)}));
+  take_answer(1, found({at(far, 4)}));
+  EXPECT_EQ(plan->located_bytes(), page_bytes);
+  read(only_read(), hit);
+  expect_end(1, hit, page_origin::other_host);
+  take_answer(0, without(not_found));
+  EXPECT_FALSE(plan->look_again());
+  expect_end(0, not_found);
+}
+
+TEST_F(read_plan_test, a_second_answer_about_a_key_changes_nothing) {
+  begin(2);
+  plan->ask_directory();
+  for (const auto& holder : {far, near})
+    take_answer(1, found({at(holder, 4)}));
+  const auto page = only_read();
+  EXPECT_EQ(page.location.holder, far);
+  read(page, stale);
+  take_answer(1, found({at(near, 4)}));
+  EXPECT_EQ(plan->located_bytes(), 0u)
+      << "what was stale is looked for when all keys have their answers";
+  take_answer(0, without(not_found));
+  ASSERT_TRUE(plan->look_again());
+  EXPECT_EQ(plan->keys_missing(), std::vector{key(1)});
+}
+
 } // namespace
 } // namespace peercache::client

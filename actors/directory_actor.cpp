@@ -19,9 +19,10 @@ std::shared_ptr<shared_shard> make_shard(const directory_options& options) {
   directory::member_shard::options own;
   own.self = options.self;
   own.replicas = options.replicas;
+  own.records_max = options.records_max;
   own.grace = options.grace;
   own.epochs = options.epochs;
-  return std::make_shared<shared_shard>(own, options.records_max);
+  return std::make_shared<shared_shard>(own);
 }
 
 void directory_state::begin(const directory_options& chosen, std::shared_ptr<shared_shard> own) {

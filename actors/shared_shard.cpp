@@ -1,53 +1,45 @@
 #include "actors/shared_shard.hpp"
 
-#include "directory/wire.hpp"
+#include "directory/shard_batch.hpp"
 
 namespace peercache::actors {
 
-shared_shard::shared_shard(const directory::member_shard::options& options,
-                           std::uint64_t records_max)
-    : shard_(options) {
-  shard_.records().set_locations_max(records_max);
-}
-
-std::unique_lock<std::mutex> shared_shard::wait_for_lock() {
-  waiting_.fetch_add(1, std::memory_order_relaxed);
-  std::unique_lock taken(mutex_);
-  waiting_.fetch_sub(1, std::memory_order_relaxed);
-  return taken;
-}
-
-shared_shard::locked shared_shard::lock() {
-  return {wait_for_lock(), shard_};
-}
+shared_shard::shared_shard(const directory::member_shard::options& options)
+    : shard_(options), answering_(shard_.answers_by()) {}
 
 result<std::string> shared_shard::look_up(std::string_view keys) {
-  const auto lock = wait_for_lock();
-  return look_up_locked(keys);
+  std::uint64_t foreign = 0;
+  const std::lock_guard lock(mutex_);
+  auto answer = shard_.look_up(keys, foreign);
+  count(keys, foreign);
+  return answer;
 }
 
 std::optional<result<std::string>> shared_shard::try_look_up(std::string_view keys) {
-  if (waiting_.load(std::memory_order_relaxed) != 0)
+  if (ended_.load(std::memory_order_acquire))
     return std::nullopt;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || ended_)
-    return std::nullopt;
-  return look_up_locked(keys);
+  std::uint64_t foreign = 0;
+  const auto by = answering_.load();
+  auto answer = directory::lookup_batch(shard_.records().reader(), keys, by->ownership(), foreign);
+  if (answer)
+    count(keys, foreign);
+  return answer;
 }
 
-shared_shard::counts shared_shard::counted() {
-  const std::lock_guard lock(mutex_);
-  return counts_;
+shared_shard::counts shared_shard::counted() const noexcept {
+  return {lookups_.load(std::memory_order_relaxed), foreign_.load(std::memory_order_relaxed)};
 }
 
-void shared_shard::end() {
-  const std::lock_guard lock(mutex_);
-  ended_ = true;
+void shared_shard::count(std::string_view keys, std::uint64_t foreign) noexcept {
+  lookups_.fetch_add(keys.size() / directory::wire::key_bytes, std::memory_order_relaxed);
+  foreign_.fetch_add(foreign, std::memory_order_relaxed);
 }
 
-result<std::string> shared_shard::look_up_locked(std::string_view keys) {
-  counts_.lookups += keys.size() / directory::wire::key_bytes;
-  return shard_.look_up(keys, counts_.foreign);
+/// Gives look-ups the view that the shard follows now. @pre the lock is held
+void shared_shard::tell_readers() {
+  auto now = shard_.answers_by();
+  if (!(now == *answering_.load()))
+    answering_.store(std::move(now));
 }
 
 } // namespace peercache::actors

@@ -1,10 +1,12 @@
 #pragma once
 
 #include "common/error.hpp"
+#include "common/published.hpp"
 #include "directory/member_shard.hpp"
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,16 +15,16 @@
 
 namespace peercache::actors {
 
-/// The directory shard of this member, for the two threads that use it: the directory actor's, the
-/// only one that changes the shard, and the look-up server's, which answers look-ups from it
+/// The directory shard of this member, for the threads that use it: the directory actor's, the only
+/// one that changes the shard, and the look-up server's, which answers look-ups from its memory
 /// (actors/lookup_server.hpp). An answer that needs no actor saves two wake-ups of threads.
 ///
-/// The rule: whoever reads or changes the shard has the lock, for one message at most. So a look-up
-/// sees each message's changes as a whole, and all changes of messages that were answered before it
-/// came; not those of messages that wait for the actor, such as a new view. The look-up server
-/// never waits for the lock, which a sweep of millions of records has for seconds: it tries, and
-/// passes the question on to the actor when the lock is taken, or when somebody waits for it: the
-/// lock is not fair, and a flood of look-ups would keep the actor out.
+/// The rule: whoever changes the shard has the lock. A look-up takes no lock and waits for nobody,
+/// not even for a sweep of millions of records: it reads the shard's memory while it changes
+/// (directory/shard_search.hpp), by the view that the shard followed when the lock was last given
+/// back. So the answer about each key was right at some time between question and answer, and has
+/// all changes of messages that were answered before the question came; not those of messages that
+/// wait for the actor, such as a new view.
 ///
 /// Threads: any.
 class shared_shard {
@@ -36,38 +38,41 @@ public:
   /// The shard, with its lock for as long as this object lives. A thread has one at a time.
   class locked {
   public:
-    locked(std::unique_lock<std::mutex> lock, directory::member_shard& shard) noexcept
-        : lock_(std::move(lock)), shard_(&shard) {}
-    directory::member_shard* operator->() const noexcept { return shard_; }
+    explicit locked(shared_shard& of) : of_(of), lock_(of.mutex_) {}
+    ~locked() { of_.tell_readers(); }
+    locked(const locked&) = delete;
+    locked& operator=(const locked&) = delete;
+    directory::member_shard* operator->() const noexcept { return &of_.shard_; }
 
   private:
-    std::unique_lock<std::mutex> lock_;
-    directory::member_shard* shard_;
+    shared_shard& of_;
+    const std::lock_guard<std::mutex> lock_;
   };
 
-  /// @param records_max records beyond this number are refused
-  shared_shard(const directory::member_shard::options& options, std::uint64_t records_max);
+  explicit shared_shard(const directory::member_shard::options& options);
 
   /// Waits for the lock.
-  locked lock();
+  locked lock() { return locked(*this); }
   /// Returns the locations of these keys as `member_shard::look_up` does; waits for the lock.
   result<std::string> look_up(std::string_view keys);
-  /// Does as `look_up`, without waiting. Nothing: another thread has the lock or waits for it, or
-  /// the actor that kept the shard has ended.
+  /// Does as `look_up`, without waiting. Nothing: the shard changed all the time, or the actor that
+  /// kept it has ended.
   std::optional<result<std::string>> try_look_up(std::string_view keys);
-  counts counted();
+  counts counted() const noexcept;
   /// Notes that nobody changes the shard any longer.
-  void end();
+  void end() noexcept { ended_.store(true, std::memory_order_release); }
 
 private:
-  std::unique_lock<std::mutex> wait_for_lock();
-  result<std::string> look_up_locked(std::string_view keys);
+  void tell_readers();
+  void count(std::string_view keys, std::uint64_t foreign) noexcept;
 
-  std::mutex mutex_;            ///< Guards all other members but `waiting_`.
-  std::atomic<int> waiting_{0}; ///< Threads that wait for the lock.
+  std::mutex mutex_; ///< Guards changes of `shard_`, and its use by others than look-ups.
   directory::member_shard shard_;
-  counts counts_;
-  bool ended_ = false;
+  /// By which view look-ups are answered.
+  published<directory::member_shard::answering> answering_;
+  std::atomic<std::uint64_t> lookups_{0};
+  std::atomic<std::uint64_t> foreign_{0};
+  std::atomic<bool> ended_{false};
 };
 
 } // namespace peercache::actors

@@ -29,7 +29,9 @@ enum class guard : std::uint8_t {
   /// A failed hand-over is told to its user only when nothing can write to its pages any longer.
   quiet,
   all_pieces, ///< A hand-over succeeds only when its last piece has been judged.
-  frames,     ///< CAF reads only messages that processes of ours send (link/basp_guard.hpp).
+  /// What was read of a directory shard counts only if the shard did not change meanwhile.
+  reread,
+  frames, ///< CAF reads only messages that processes of ours send (link/basp_guard.hpp).
   /// A difference makes a view only of the view that it names, and only the view whose digest it
   /// names.
   difference

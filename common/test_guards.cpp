@@ -10,10 +10,10 @@
 namespace peercache {
 namespace {
 
-constexpr std::array<std::string_view, 19> names = {
-    "generation", "incarnation", "checksum",   "key",      "pin",       "session_lock", "fence",
-    "view",       "purge",       "withdraw",   "majority", "filled",    "epoch",        "adoption",
-    "fragment",   "quiet",       "all_pieces", "frames",   "difference"};
+constexpr std::array<std::string_view, 20> names = {
+    "generation", "incarnation", "checksum",   "key",      "pin",    "session_lock", "fence",
+    "view",       "purge",       "withdraw",   "majority", "filled", "epoch",        "adoption",
+    "fragment",   "quiet",       "all_pieces", "reread",   "frames", "difference"};
 static_assert(names.size() == static_cast<std::size_t>(guard::difference) + 1);
 
 std::uint32_t bit_of(std::size_t index) noexcept {

@@ -54,14 +54,14 @@ bool member_shard::is_behind(const view_number& known) const {
   return cluster_.view && number_of(*cluster_.view) < known;
 }
 
-result<std::string> member_shard::look_up(std::string_view keys, std::uint64_t& foreign) const {
+key_ownership member_shard::answering::ownership() const {
   key_ownership ownership;
   // While the node's epoch table is closed, the node may miss clears, so its shard tells readers of
   // no page.
-  const bool closed = options_.epochs.closed();
-  if (cluster_.view && cluster_.view->stamp() > left_at_ && !closed) {
-    ownership.by = number_of(*cluster_.view);
-    ownership.owns = [this](const page_key& key) { return owns(key); };
+  const bool closed = epochs.closed();
+  if (by.view && !closed) {
+    ownership.by = number_of(*by.view);
+    ownership.owns = [this](const page_key& key) { return by.ring->owns(self, key, replicas); };
   } else {
     // Without a usable view this member cannot tell who owns a key, so every key without a record
     // is `not_mine`: readers go on to the key's next owner.
@@ -69,11 +69,19 @@ result<std::string> member_shard::look_up(std::string_view keys, std::uint64_t& 
   }
   // Pools withdraw the records of cleared pages. Until they have done so, a client that has not
   // heard of the clear would still be sent to cleared pages.
-  if (closed || !options_.epochs.untouched())
-    ownership.is_old = [this, closed](const page_key& key) {
-      return closed || options_.epochs.is_old(key);
-    };
-  return lookup_batch(shard_, keys, ownership, foreign);
+  if (closed || !epochs.untouched())
+    ownership.is_old = [this, closed](const page_key& key) { return closed || epochs.is_old(key); };
+  return ownership;
+}
+
+member_shard::answering member_shard::answers_by() const {
+  const bool usable = cluster_.view && cluster_.view->stamp() > left_at_;
+  return {options_.self, options_.replicas, usable ? cluster_ : cluster{}, options_.epochs};
+}
+
+result<std::string> member_shard::look_up(std::string_view keys, std::uint64_t& foreign) const {
+  const auto by = answers_by();
+  return lookup_batch(shard_, keys, by.ownership(), foreign);
 }
 
 bool member_shard::makes_sweep_due(std::string_view publish_batch) {

@@ -3,6 +3,7 @@
 #include "common/result.hpp"
 #include "directory/hand_over.hpp"
 #include "directory/shard.hpp"
+#include "directory/shard_batch.hpp"
 #include "directory/wire.hpp"
 #include "discovery/former_rings.hpp"
 #include "discovery/hash_ring.hpp"
@@ -34,6 +35,7 @@ public:
   struct options {
     node_id self;
     std::uint32_t replicas = 2;
+    std::uint64_t records_max = 64u << 20; ///< Records beyond this number are refused.
     /// Time for which the shard keeps keys that a new view gives to other members (readers with the
     /// older view still ask here), and the records of processes that a new view lacks, which it
     /// tells nobody meanwhile.
@@ -47,6 +49,21 @@ public:
   struct cluster {
     std::shared_ptr<const discovery::view> view;
     std::shared_ptr<const discovery::hash_ring> ring;
+  };
+
+  /// By what a look-up is answered besides the records: a copy for threads that look keys up while
+  /// the shard changes.
+  struct answering {
+    node_id self;
+    std::uint32_t replicas = 2;
+    cluster by; ///< Null without a usable view.
+    storage::epoch_table epochs;
+
+    /// @pre this object outlives what is returned
+    key_ownership ownership() const;
+    bool operator==(const answering& other) const noexcept {
+      return by.view == other.by.view && by.ring == other.by.ring;
+    }
   };
 
   /// Tells what `follow` did with a view.
@@ -64,7 +81,7 @@ public:
   };
 
   member_shard() = default;
-  explicit member_shard(const options& opts) : options_(opts) {}
+  explicit member_shard(const options& opts) : options_(opts), shard_(opts.records_max) {}
 
   directory::shard& records() noexcept { return shard_; }
   const directory::shard& records() const noexcept { return shard_; }
@@ -85,6 +102,8 @@ public:
   result<std::string> publish(std::string_view batch, const view_number& known = {});
   /// Whether this member follows an older view than that of the number `known`.
   bool is_behind(const view_number& known) const;
+  /// By what look-ups are answered now.
+  answering answers_by() const;
   /// Returns the locations of these keys; `not_mine` for keys that this member neither knows nor
   /// owns. @param foreign is raised by the number of keys that are `not_mine`
   result<std::string> look_up(std::string_view keys, std::uint64_t& foreign) const;

@@ -2,18 +2,14 @@
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
+#include "directory/shard_changes.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <tuple>
 
 namespace peercache::directory {
 
 namespace {
-
-constexpr std::size_t index_buckets_min = 16;
-static_assert(std::has_single_bit(index_buckets_min), "the index's size is a power of two");
 
 /// Whether the fields of the location are in range, so that a reader could use it.
 bool makes_sense(const page_location& location) noexcept {
@@ -27,16 +23,11 @@ constexpr std::size_t locations_possible = std::size_t{1} << 30;
 
 } // namespace
 
-void shard::set_locations_max(std::size_t most) noexcept {
-  PEERCACHE_ASSERT(most > 0);
-  locations_max_ = std::min(most, locations_possible);
-}
-
 shard::shard(std::size_t locations_max)
     : locations_max_(std::min(locations_max, locations_possible)),
-      index_(index_buckets_min, bucket{0, no_record}),
-      home_shift_(32 - static_cast<unsigned>(std::countr_zero(index_buckets_min))) {
+      memory_(units_for(locations_max_)) {
   PEERCACHE_ASSERT(locations_max > 0);
+  make_memory();
 }
 
 publish_outcome shard::publish(const page_key& key, const page_location& location,
@@ -51,26 +42,30 @@ publish_outcome shard::publish(const page_key& key, const page_location& locatio
     return publish_outcome::unknown_holder;
   if (entry.records > 0 && entry.node != location.node)
     return publish_outcome::refused;
-  auto hash = hash_of(key);
-  auto position = find_bucket(key, hash);
-  record* own = nullptr;
+  const auto hash = header_.hash_of(key);
+  const auto found = find_place(key, hash);
+  auto own = no_unit;
   bool other_in_memory = false;
-  for (auto i = index_[position].head; i != no_record; i = at(i).next) {
-    if (at(i).holder == holder)
-      own = &at(i);
+  for (auto i = first_at(found); i != no_unit;) {
+    const auto rec = at(i);
+    if (rec.holder == holder)
+      own = i;
     else
-      other_in_memory = other_in_memory || (within_reach_in_memory(at(i)) &&
-                                            at(i).length_bytes == location.length_bytes);
+      other_in_memory = other_in_memory ||
+                        (within_reach_in_memory(rec) && rec.length_bytes == location.length_bytes);
+    i = rec.next;
   }
-  if (own != nullptr)
-    return update(*own, location, other_in_memory, mode);
+  if (own != no_unit)
+    return update(key, own, found->line, location, other_in_memory, mode);
   if (other_in_memory && mode == publish_mode::if_absent)
     return publish_outcome::duplicate;
-  return add(key, hash, position, holder, location);
+  return add(key, hash, found, holder, location);
 }
 
-publish_outcome shard::update(record& own, const page_location& location, bool other_in_memory,
+publish_outcome shard::update(const page_key& key, unit_number unit, unit_number line,
+                              const page_location& location, bool other_in_memory,
                               publish_mode mode) noexcept {
+  auto own = at(unit);
   // Publishing the same location again (a retry, or a producer telling a new view) must not answer
   // "duplicate": the producer would free a slot that the directory names.
   if (location_of(own) == location)
@@ -80,106 +75,114 @@ publish_outcome shard::update(record& own, const page_location& location, bool o
     return publish_outcome::stale;
   if (other_in_memory && mode == publish_mode::if_absent)
     return publish_outcome::duplicate;
-  auto& digest = digest_for(own);
-  digest.remove(digest_of(own));
+  auto& digest = digest_for(key, own.holder);
+  digest.remove(fact_digest(key, {own.gen}, own.where));
   own.gen = location.gen.value;
   own.checksum = location.checksum;
   own.slot = location.slot.value;
   own.length_bytes = location.length_bytes;
   own.where = location.where;
   own.mirrored = location.mirrored;
-  digest.add(digest_of(own));
+  digest.add(fact_digest(key, {own.gen}, own.where));
+  const line_change change(*this, line);
+  put(unit, key, own);
   return publish_outcome::accepted;
 }
 
-publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::size_t position,
+publish_outcome shard::add(const page_key& key, std::uint32_t hash, std::optional<place> at,
                            holder_index holder, const page_location& location) {
   if (locations_ >= locations_max_)
     return publish_outcome::refused;
-  if (auto outcome = make_room(position, location); outcome != publish_outcome::accepted)
+  if (auto outcome = make_room(first_at(at), location); outcome != publish_outcome::accepted)
     return outcome;
-  auto head = index_[position].head;
-  auto made = take_record();
-  at(made) = {.key = key,
-              .gen = location.gen.value,
-              .checksum = location.checksum,
-              .slot = location.slot.value,
-              .length_bytes = location.length_bytes,
-              .next = head,
-              .holder = holder,
-              .where = location.where,
-              .mirrored = location.mirrored};
-  if (head != no_record) {
-    index_[position].head = made;
+  const auto made = take_record();
+  const shard_record record{.gen = location.gen.value,
+                            .checksum = location.checksum,
+                            .slot = location.slot.value,
+                            .length_bytes = location.length_bytes,
+                            .next = first_at(at),
+                            .holder = holder,
+                            .where = location.where,
+                            .mirrored = location.mirrored};
+  auto& entry = holders_[holder];
+  if (entry.records == 0 && entry.node != location.node) {
+    const header_change change(*this);
+    entry.node = location.node;
+    store_holder(holder);
+  }
+  put(made, key, record);
+  if (at) {
+    set_first(*at, hash, made);
   } else {
-    if ((keys_ + 1) * 5 > index_.size() * 4)
-      grow_index();
-    insert_bucket(hash, made);
+    make_room_for_key();
+    insert_place(header_, hash, made);
     ++keys_;
   }
   ++locations_;
-  holders_[holder].node = location.node;
-  ++holders_[holder].records;
-  if (!holders_[holder].digest)
-    holders_[holder].digest = std::make_unique<holder_digest>();
-  digest_for(at(made)).add(digest_of(at(made)));
+  ++entry.records;
+  if (!entry.digest)
+    entry.digest = std::make_unique<holder_digest>();
+  digest_for(key, holder).add(fact_digest(key, location.gen, location.where));
   return publish_outcome::accepted;
 }
 
-bool shard::within_reach_in_memory(const record& rec) const noexcept {
+bool shard::within_reach_in_memory(const shard_record& rec) const noexcept {
   return rec.where == tier::memory && !holders_[rec.holder].out_of_reach && !hidden(rec);
 }
 
 /// Makes room for one more location of the key. At the limit, any page displaces a hidden location,
 /// and a page that was put displaces the oldest location on disk, else the oldest that is a mirror
 /// or unreachable.
-publish_outcome shard::make_room(std::size_t position, const page_location& wanted) noexcept {
+publish_outcome shard::make_room(unit_number first, const page_location& wanted) noexcept {
   std::size_t there = 0;
-  auto on_disk = no_record;
-  auto spare = no_record;
-  auto of_gone = no_record;
-  for (auto i = index_[position].head; i != no_record; i = at(i).next) {
+  auto on_disk = no_unit;
+  auto spare = no_unit;
+  auto of_gone = no_unit;
+  for (auto i = first; i != no_unit;) {
+    const auto rec = at(i);
     ++there;
-    if (hidden(at(i)))
+    if (hidden(rec))
       of_gone = i;
-    else if (at(i).where == tier::disk)
+    else if (rec.where == tier::disk)
       on_disk = i;
-    else if (at(i).mirrored || !within_reach_in_memory(at(i)))
+    else if (rec.mirrored || !within_reach_in_memory(rec))
       spare = i;
+    i = rec.next;
   }
   if (there < limits::locations_per_key_max)
     return publish_outcome::accepted;
-  if (of_gone != no_record) {
+  if (of_gone != no_unit) {
     unlink(of_gone);
     return publish_outcome::accepted;
   }
   if (wanted.where == tier::disk)
     return publish_outcome::refused;
-  const auto displaced = on_disk != no_record ? on_disk : spare;
-  if (displaced == no_record || wanted.mirrored)
+  const auto displaced = on_disk != no_unit ? on_disk : spare;
+  if (displaced == no_unit || wanted.mirrored)
     return publish_outcome::duplicate;
   unlink(displaced);
   return publish_outcome::accepted;
 }
 
 std::size_t shard::lookup(const page_key& key, std::span<page_location> out) const {
-  auto head = index_[find_bucket(key, hash_of(key))].head;
-  std::size_t written = 0;
-  for (auto wanted : {tier::memory, tier::disk})
-    for (auto i = head; i != no_record && written < out.size(); i = at(i).next)
-      if (at(i).where == wanted && !hidden(at(i)))
-        out[written++] = location_of(at(i));
-  return written;
+  auto search = reader();
+  const bool begun = search.begin();
+  const auto count = begun ? search.find(key, out) : std::nullopt;
+  PEERCACHE_ASSERT(count); // Nobody changes the shard meanwhile.
+  return *count;
 }
 
 bool shard::withdraw(const page_key& key, const incarnation& holder, generation gen, tier where) {
   auto index = find_holder(holder);
   if (index == no_holder)
     return false;
-  for (auto i = index_[find_bucket(key, hash_of(key))].head; i != no_record; i = at(i).next) {
-    if (at(i).holder != index)
+  for (auto i = first_at(find_place(key, header_.hash_of(key))); i != no_unit;) {
+    const auto rec = at(i);
+    if (rec.holder != index) {
+      i = rec.next;
       continue;
-    bool newer = std::pair(at(i).gen, at(i).where) > std::pair(gen.value, where);
+    }
+    const bool newer = std::pair(rec.gen, rec.where) > std::pair(gen.value, where);
     if (newer && guard_on(guard::withdraw))
       return false;
     unlink(i);
@@ -202,9 +205,9 @@ std::size_t shard::set_members(std::span<const incarnation> members,
     records_go = records_go || (!stays[i] && holders_[i].records > 0);
   std::size_t dropped = 0;
   if (records_go)
-    dropped = drop_records([&](const record& rec) {
+    dropped = drop_records([&](const page_key& key, const shard_record& rec) {
       if (!stays[rec.holder] && forgotten)
-        forgotten(rec.key);
+        forgotten(key);
       return !stays[rec.holder];
     });
   for (std::size_t i = 0; i < stays.size(); ++i) {
@@ -219,6 +222,7 @@ std::size_t shard::set_members(std::span<const incarnation> members,
   for (const auto& inc : members)
     if (find_holder(inc) == no_holder)
       add_holder(inc);
+  store_holders();
   PEERCACHE_ASSERT(holder_indices_.size() == members.size() || !guard_on(guard::purge));
   return dropped;
 }
@@ -237,6 +241,7 @@ void shard::follow(std::span<const incarnation> members) {
     auto known = find_holder(inc);
     holders_[known != no_holder ? known : add_holder(inc)].gone = false;
   }
+  store_holders();
 }
 
 std::size_t shard::forget_gone(const std::function<void(const page_key&)>& forgotten) {
@@ -256,17 +261,17 @@ void shard::set_out_of_reach(std::span<const incarnation> members) {
 }
 
 std::size_t shard::retain(const std::function<bool(const page_key&)>& keep) {
-  return drop_records([&keep](const record& rec) { return !keep(rec.key); });
+  return drop_records([&keep](const page_key& key, const shard_record&) { return !keep(key); });
 }
 
 std::uint32_t
 shard::walk(std::uint32_t from, std::uint32_t places,
             const std::function<void(const page_key&, const page_location&)>& show) const {
-  auto end = static_cast<record_index>(
+  const auto end = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(records_made_, std::uint64_t{from} + places));
-  for (record_index i = from; i < end; ++i)
-    if (at(i).holder != no_holder && !hidden(at(i)))
-      show(at(i).key, location_of(at(i)));
+  for (auto i = from; i < end; ++i)
+    if (const auto rec = at(unit_of(i)); rec.holder != no_holder && !hidden(rec))
+      show(key_at(unit_of(i)), location_of(rec));
   return end < records_made_ ? end : 0;
 }
 
@@ -279,8 +284,8 @@ std::size_t shard::bytes() const noexcept {
   // Bytes of one node of the map of holders: its value, the hash chain's pointer, and the
   // allocator's header.
   constexpr std::size_t map_node_bytes = sizeof(std::pair<incarnation, holder_index>) + 32;
-  return index_.capacity() * sizeof(bucket) + chunks_.size() * records_per_chunk * sizeof(record) +
-         chunks_.capacity() * sizeof(chunks_[0]) + holders_.capacity() * sizeof(holder_entry) +
+  return memory_.bytes() + chunks_.capacity() * sizeof(chunks_[0]) +
+         holders_.capacity() * sizeof(holder_entry) +
          holders_free_.capacity() * sizeof(holder_index) + holder_indices_.size() * map_node_bytes +
          holder_indices_.bucket_count() * sizeof(void*) +
          static_cast<std::size_t>(
@@ -290,16 +295,9 @@ std::size_t shard::bytes() const noexcept {
          sizeof *this;
 }
 
-page_location shard::location_of(const record& rec) const noexcept {
+page_location shard::location_of(const shard_record& rec) const noexcept {
   const auto& holder = holders_[rec.holder];
-  return {.node = holder.node,
-          .holder = holder.inc,
-          .gen = {rec.gen},
-          .checksum = rec.checksum,
-          .slot = {rec.slot},
-          .length_bytes = rec.length_bytes,
-          .where = rec.where,
-          .mirrored = rec.mirrored};
+  return rec.location({holder.inc, holder.node, holder.gone});
 }
 
 shard::holder_index shard::find_holder(const incarnation& inc) const noexcept {
@@ -328,10 +326,11 @@ template <class Drop>
 std::size_t shard::drop_records(Drop drop) {
   const auto before = locations_;
   std::size_t dropped = 0;
-  for (record_index i = 0; i < records_made_; ++i) {
-    if (at(i).holder == no_holder || !drop(at(i)))
+  for (std::uint32_t i = 0; i < records_made_; ++i) {
+    const auto unit = unit_of(i);
+    if (const auto rec = at(unit); rec.holder == no_holder || !drop(key_at(unit), rec))
       continue;
-    unlink(i);
+    unlink(unit);
     ++dropped;
   }
   PEERCACHE_ASSERT(locations_ + dropped == before && keys_ <= locations_);

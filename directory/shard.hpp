@@ -4,12 +4,16 @@
 #include "common/page_key.hpp"
 #include "directory/digest.hpp"
 #include "directory/page_location.hpp"
+#include "directory/shard_layout.hpp"
+#include "directory/shard_memory.hpp"
+#include "directory/shard_search.hpp"
 #include "directory/wire.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -40,11 +44,14 @@ enum class publish_outcome : std::uint8_t {
 /// disk): a late message never replaces or removes a newer fact. (A page that goes to disk keeps
 /// its generation, so of two facts with one generation that of the disk is the later one.)
 ///
-/// Threads: none; the owner serializes all calls. Time and I/O: none.
-/// Memory: 1 KiB per member with records; 64 bytes per location, and an index of 8 bytes per bucket
-/// that is 40 % to 80 % full: 74 to 84 bytes per location. While the index doubles, the old index
-/// exists as well: 94 bytes per location for a moment. Records never move. Errors: outcomes; only
-/// lack of memory throws.
+/// The records lie in memory that others read without asking this object (directory/
+/// shard_layout.hpp).
+///
+/// Threads: the owner serializes all calls; `reader` any. Time and I/O: none.
+/// Memory: 1 KiB per member with records; 64 bytes per location, and an index of 64 bytes per line
+/// of 7 places that are 40 % to 80 % full. Former indices stay, since somebody may still read them:
+/// they are together as large as the current one. That makes 87 to 110 bytes per location. Records
+/// never move. Errors: outcomes; only lack of memory throws.
 /// Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases while
 /// the location exists; 2. each record's incarnation is a member, or one that is gone and may come
 /// back (`follow`), whose records nobody sees; 3. every key in the index has a record.
@@ -53,9 +60,6 @@ public:
   /// @param locations_max records beyond this number are refused
   explicit shard(std::size_t locations_max = 64u << 20);
 
-  /// Sets the number of records beyond which further ones are refused; existing records stay.
-  void set_locations_max(std::size_t most) noexcept;
-
   /// Records one location. Before the first `set_members` nobody is a member, and every publish is
   /// answered with `unknown_holder`.
   publish_outcome publish(const page_key& key, const page_location& location, publish_mode mode);
@@ -63,6 +67,15 @@ public:
   /// Writes the locations of `key` to `out`, memory before disk; returns how many (at most
   /// out.size()).
   std::size_t lookup(const page_key& key, std::span<page_location> out) const;
+
+  /// A search in this shard's memory, for any thread, as long as the shard lives and is not moved.
+  shard_search<mapped_shard> reader() const noexcept {
+    return shard_search(mapped_shard(memory_.base()));
+  }
+  /// Tells readers on other hosts by which view the shard answers; zero: they have to ask the node.
+  void set_view(const view_number& by);
+  /// The memory that readers on other hosts read.
+  shard_memory& memory() noexcept { return memory_; }
 
   /// Forgets `holder`'s location of `key` unless the location is a newer fact than (`gen`,
   /// `where`).
@@ -111,38 +124,15 @@ public:
   /// Bytes of all memory that the shard holds, index and free records included.
   std::size_t bytes() const noexcept;
 
-  /// Starts loading the key's bucket into the CPU's cache; `prefetch_record`, called later, loads
-  /// the key's record. A `lookup` of `key` then finds both in the cache.
-  void prefetch_bucket(const page_key& key) const noexcept;
-  void prefetch_record(const page_key& key) const noexcept;
-
 private:
-  using record_index = std::uint32_t;
   using holder_index = std::uint16_t;
-  static constexpr record_index no_record = 0xffffffff;
-  static constexpr holder_index no_holder = 0xffff;
   static constexpr std::size_t records_per_chunk = 4096;
   static_assert(limits::members_max * 2 < no_holder, "old and new members fit beside each other");
 
-  /// A key's location at one holder. The records of a key form a list, whose head is in the index.
-  struct alignas(64) record {
-    page_key key;
-    std::uint64_t gen;
-    std::uint64_t checksum;
-    std::uint32_t slot;
-    std::uint32_t length_bytes;
-    record_index next;   ///< The key's next record; in a free record the next free one.
-    holder_index holder; ///< The record's holder; `no_holder` in a free record.
-    tier where;
-    bool mirrored;
-  };
-  static_assert(sizeof(record) == 64);
-
-  /// A place of the index, which uses open addressing with linear probing; removal moves later
-  /// buckets back, so there are no tombstones.
-  struct bucket {
-    std::uint32_t hash; ///< The hash of the key; its top bits are the home position.
-    record_index head;  ///< The key's first record; `no_record`: the bucket is empty.
+  /// Where the index names the first record of a key.
+  struct place {
+    unit_number line = no_unit;
+    std::size_t word = 0;
   };
 
   /// A member, a gone member whose records are hidden, or a free place (`incarnation{}`).
@@ -156,32 +146,50 @@ private:
     bool gone = false; ///< The holder is no longer a member; its records are hidden.
   };
 
-  static std::uint32_t hash_of(const page_key& key) noexcept;
-  std::size_t home_of(std::uint32_t hash) const noexcept { return hash >> home_shift_; }
-  record& at(record_index i) noexcept;
-  const record& at(record_index i) const noexcept;
-  page_location location_of(const record& rec) const noexcept;
+  /// While an object of this class lives, readers of a line's records read again.
+  class line_change;
+  /// While an object of this class lives, all readers read again.
+  class header_change;
 
-  std::size_t find_bucket(const page_key& key, std::uint32_t hash) const noexcept;
-  void insert_bucket(std::uint32_t hash, record_index head) noexcept;
-  void erase_bucket(std::size_t position) noexcept;
+  shard_record at(unit_number record) const noexcept;
+  page_key key_at(unit_number record) const noexcept;
+  unit_words load(unit_number unit) const noexcept;
+  const incarnation& process_of(holder_index holder) const noexcept;
+  void put(unit_number unit, const page_key& key, const shard_record& record) noexcept;
+  std::uint64_t word(unit_number unit, std::size_t word) const noexcept;
+  void set_word(unit_number unit, std::size_t word, std::uint64_t value,
+                std::memory_order order = std::memory_order_relaxed) noexcept;
+
+  std::optional<place> find_place(const page_key& key, std::uint32_t hash) const noexcept;
+  unit_number first_at(const std::optional<place>& at) const noexcept;
+  void set_first(const place& at, std::uint32_t hash, unit_number first) noexcept;
+  void insert_place(const shard_header& index, std::uint32_t hash, unit_number first) noexcept;
+  void erase_place(const place& at, std::uint32_t hash) noexcept;
   void grow_index();
+  void store_header() noexcept;
+  void store_holder(holder_index holder) noexcept;
+  void store_holders();
+  void make_memory();
+  void make_room_for_key();
+  static std::uint64_t units_for(std::size_t locations) noexcept;
 
-  static std::uint64_t digest_of(const record& rec) noexcept;
-  range_digest& digest_for(const record& rec) noexcept;
+  range_digest& digest_for(const page_key& key, holder_index holder) noexcept;
   holder_index find_holder(const incarnation& inc) const noexcept;
   holder_index add_holder(const incarnation& inc);
 
-  publish_outcome update(record& own, const page_location& location, bool other_in_memory,
+  publish_outcome update(const page_key& key, unit_number unit, unit_number line,
+                         const page_location& location, bool other_in_memory,
                          publish_mode mode) noexcept;
-  publish_outcome add(const page_key& key, std::uint32_t hash, std::size_t position,
+  publish_outcome add(const page_key& key, std::uint32_t hash, std::optional<place> at,
                       holder_index holder, const page_location& location);
-  bool within_reach_in_memory(const record& rec) const noexcept;
-  bool hidden(const record& rec) const noexcept { return holders_[rec.holder].gone; }
-  publish_outcome make_room(std::size_t position, const page_location& wanted) noexcept;
-  record_index take_record();
-  void give_record(record_index i) noexcept;
-  void unlink(record_index target) noexcept;
+  bool within_reach_in_memory(const shard_record& rec) const noexcept;
+  bool hidden(const shard_record& rec) const noexcept { return holders_[rec.holder].gone; }
+  page_location location_of(const shard_record& rec) const noexcept;
+  publish_outcome make_room(unit_number first, const page_location& wanted) noexcept;
+  unit_number unit_of(std::uint32_t made) const noexcept;
+  unit_number take_record();
+  void give_record(unit_number unit) noexcept;
+  void unlink(unit_number target) noexcept;
   template <class Drop>
   std::size_t drop_records(Drop drop);
 
@@ -189,12 +197,13 @@ private:
   std::size_t keys_ = 0;
   std::size_t locations_ = 0;
 
-  std::vector<bucket> index_; ///< The buckets; their number is a power of two.
-  unsigned home_shift_ = 0;
+  shard_memory memory_;
+  shard_header header_; ///< The header that readers find in the memory.
+  std::uint32_t holders_room_ = 0;
 
-  std::vector<std::unique_ptr<record[]>> chunks_;
-  record_index records_made_ = 0; ///< Records that were used at least once.
-  record_index free_head_ = no_record;
+  std::vector<unit_number> chunks_; ///< The first unit of each chunk of records.
+  std::uint32_t records_made_ = 0;  ///< Records that were used at least once.
+  unit_number free_head_ = no_unit;
 
   std::vector<holder_entry> holders_;
   std::vector<holder_index> holders_free_;

@@ -35,23 +35,43 @@ const page_key& key_of(const page_key& key) {
   return key;
 }
 
-/// Calls `apply` with each record, in order; the shard loads a record's memory some records
-/// earlier.
+/// A record of a batch whose search has begun.
+template <class Record>
+struct looked_ahead {
+  Record record;
+  std::uint32_t hash = 0; ///< Hash of the key.
+  shard_search<mapped_shard>::glance seen;
+};
+
+/// Calls `apply` with each `looked_ahead` record, in order, until it returns false; the memory that
+/// the key's search looks at is loaded some records earlier.
 template <class Record, class Apply>
-void for_each_prefetched(const shard& source, std::string_view batch, Apply apply) {
+void for_each_prefetched(const shard_search<mapped_shard>& source, std::string_view batch,
+                         Apply apply) {
   batch_reader<Record> reader(batch);
-  std::array<Record, prefetch_keys> window;
+  std::array<looked_ahead<Record>, prefetch_keys> window;
   for (;;) {
     std::size_t filled = 0;
-    while (filled < window.size() && reader.next(window[filled]))
-      source.prefetch_bucket(key_of(window[filled++]));
+    for (; filled < window.size() && reader.next(window[filled].record); ++filled) {
+      window[filled].hash = source.header().hash_of(key_of(window[filled].record));
+      source.prefetch_line(window[filled].hash);
+    }
     for (std::size_t i = 0; i < filled; ++i)
-      source.prefetch_record(key_of(window[i]));
+      window[i].seen = source.look_ahead(window[i].hash);
     for (std::size_t i = 0; i < filled; ++i)
-      apply(window[i]);
+      if (!apply(window[i]))
+        return;
     if (filled < window.size())
       return;
   }
+}
+
+/// A search for the shard's owner, which nobody disturbs.
+shard_search<mapped_shard> search_of(const shard& source) {
+  auto search = source.reader();
+  const bool whole = search.begin();
+  PEERCACHE_ASSERT(whole);
+  return search;
 }
 
 } // namespace
@@ -71,9 +91,11 @@ result<std::string> publish_batch(shard& target, std::string_view batch) {
     return malformed("publish batch", batch);
   std::string outcomes;
   outcomes.reserve(publish_reader(batch).count());
-  for_each_prefetched<publish_record>(target, batch, [&](const publish_record& record) {
-    auto outcome = target.publish(record.key, record.location, record.mode);
+  for_each_prefetched<publish_record>(search_of(target), batch, [&](const auto& next) {
+    const auto& [key, location, mode] = next.record;
+    auto outcome = target.publish(key, location, mode);
     outcomes.push_back(static_cast<char>(outcome));
+    return true;
   });
   PEERCACHE_ASSERT(outcomes.size() * wire::publish_record_bytes == batch.size());
   return outcomes;
@@ -88,30 +110,57 @@ result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch) {
   if (!well_formed<withdraw_record>(batch))
     return malformed("withdraw batch", batch);
   std::uint64_t forgotten = 0;
-  for_each_prefetched<withdraw_record>(target, batch, [&](const withdraw_record& record) {
-    forgotten += target.withdraw(record.key, record.holder, record.gen, record.where) ? 1 : 0;
+  for_each_prefetched<withdraw_record>(search_of(target), batch, [&](const auto& next) {
+    const auto& [key, holder, gen, where] = next.record;
+    forgotten += target.withdraw(key, holder, gen, where) ? 1 : 0;
+    return true;
   });
   return forgotten;
 }
 
-result<std::string> lookup_batch(const shard& source, std::string_view batch,
-                                 const key_ownership& ownership, std::uint64_t& foreign) {
+std::optional<result<std::string>> lookup_batch(shard_search<mapped_shard> search,
+                                                std::string_view batch,
+                                                const key_ownership& ownership,
+                                                std::uint64_t& foreign) {
   lookup_reader reader(batch);
   if (!reader.ok())
     return malformed("lookup batch", batch);
+  if (!search.begin())
+    return std::nullopt;
   std::string answer;
   // Reserves room for one location per key, as most keys have; the answer to a batch of mirrored
   // pages grows once or twice more.
   answer.reserve(reader.count() * (1 + wire::location_bytes));
-  for_each_prefetched<page_key>(source, batch, [&](const page_key& key) {
+  bool whole = true;
+  for_each_prefetched<page_key>(search, batch, [&](const auto& next) {
+    const auto& key = next.record;
     std::array<page_location, limits::locations_per_key_max> found;
-    auto count = ownership.is_old && ownership.is_old(key) ? 0 : source.lookup(key, found);
-    if (count > 0 || ownership.owns(key))
-      return append_answer(answer, {found.data(), count});
-    ++foreign;
-    append_not_mine(answer, ownership.by);
+    std::size_t count = 0;
+    if (!ownership.is_old || !ownership.is_old(key)) {
+      const auto seen = search.find(key, next.hash, next.seen, found);
+      whole = seen.has_value();
+      if (!whole)
+        return false;
+      count = *seen;
+    }
+    if (count > 0 || ownership.owns(key)) {
+      append_answer(answer, {found.data(), count});
+    } else {
+      ++foreign;
+      append_not_mine(answer, ownership.by);
+    }
+    return true;
   });
+  if (!whole)
+    return std::nullopt;
   return answer;
+}
+
+result<std::string> lookup_batch(const shard& source, std::string_view batch,
+                                 const key_ownership& ownership, std::uint64_t& foreign) {
+  auto answer = lookup_batch(source.reader(), batch, ownership, foreign);
+  PEERCACHE_ASSERT(answer); // The shard's owner is here, so nobody changes it.
+  return std::move(*answer);
 }
 
 result<std::string> lookup_batch(const shard& source, std::string_view batch) {

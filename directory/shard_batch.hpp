@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -37,7 +38,15 @@ struct key_ownership {
 };
 
 /// Returns the locations of each key, for `answer_reader`, and `not_mine` for keys that the shard
-/// neither knows nor owns; adds their number to `foreign`.
+/// neither knows nor owns; adds their number to `foreign`. Another thread may change the shard
+/// meanwhile: each key's answer was right at one moment of the call. Nothing: the shard changes all
+/// the time.
+std::optional<result<std::string>> lookup_batch(shard_search<mapped_shard> search,
+                                                std::string_view batch,
+                                                const key_ownership& ownership,
+                                                std::uint64_t& foreign);
+
+/// Does the same for the shard's owner.
 result<std::string> lookup_batch(const shard& source, std::string_view batch,
                                  const key_ownership& ownership, std::uint64_t& foreign);
 

@@ -25,7 +25,7 @@ using discovery::member;
 class shared_shard_test : public testing::Test {
 protected:
   const member self = link::member_named("here", 1);
-  shared_shard shard = {options(), 1u << 20};
+  shared_shard shard{options()};
 
   directory::member_shard::options options() const {
     directory::member_shard::options all;
@@ -73,14 +73,35 @@ protected:
   }
 };
 
-TEST_F(shared_shard_test, does_not_wait_for_a_lock_that_is_taken) {
+TEST_F(shared_shard_test, a_look_up_waits_for_no_lock) {
+  publish(key(1), 1);
   std::string question;
   directory::append_lookup(question, key(1));
-  {
-    const auto taken = shard.lock();
-    EXPECT_FALSE(std::async(std::launch::async, [&] { return shard.try_look_up(question); }).get());
-  }
-  EXPECT_TRUE(shard.try_look_up(question));
+  const auto taken = shard.lock();
+  const auto answer =
+      std::async(std::launch::async, [&] { return shard.try_look_up(question); }).get();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(publication_of(**answer), 1u);
+}
+
+TEST_F(shared_shard_test, a_look_up_is_answered_by_the_view_that_was_taken_last) {
+  std::string question;
+  directory::append_lookup(question, key(1));
+  const auto is_foreign = [&] {
+    const auto answer = *shard.try_look_up(question);
+    EXPECT_TRUE(answer);
+    return static_cast<std::uint8_t>(answer->front()) == directory::wire::not_mine;
+  };
+  EXPECT_FALSE(is_foreign());
+  shard.lock()->leave({1, 1});
+  EXPECT_TRUE(is_foreign());
+}
+
+TEST_F(shared_shard_test, when_its_actor_has_ended_nothing_is_answered) {
+  std::string question;
+  directory::append_lookup(question, key(1));
+  shard.end();
+  EXPECT_FALSE(shard.try_look_up(question));
 }
 
 TEST_F(shared_shard_test, counts_the_look_ups_of_both_ways) {

@@ -11,7 +11,7 @@ constexpr std::array all = {guard::generation, guard::incarnation,  guard::check
                             guard::pin,        guard::session_lock, guard::fence,    guard::view,
                             guard::purge,      guard::withdraw,     guard::majority, guard::filled,
                             guard::epoch,      guard::adoption,     guard::fragment, guard::quiet,
-                            guard::all_pieces};
+                            guard::all_pieces, guard::reread};
 
 TEST(guards, are_switched_one_by_one) {
   for (auto off : all) {

@@ -1,0 +1,164 @@
+#pragma once
+
+#include "common/ids.hpp"
+#include "common/page_key.hpp"
+#include "directory/page_location.hpp"
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+/// The memory of a directory shard as its readers see it: threads of the same process
+/// (directory/shard_search.hpp), and other hosts that READ it over RDMA
+/// (directory/remote_search.hpp). Little endian; any change is another `shard_layout_version`.
+///
+/// The memory is cut into units of 64 bytes, one cache line each; a unit's number times 64 is its
+/// offset. Unit 0 is the header. A unit never moves, and its memory is not given back while the
+/// shard lives, so that a reader with an old number reads old bytes and nothing worse.
+///
+///   header  word 0  magic and `shard_layout_version`
+///                1  changes: grows whenever another word of the header, or a holder, changes;
+///                   odd: such a change is under way
+///                2  low half: first unit of the index; high half: log2 of its number of lines
+///                3  low half: first unit of the holders; high half: their number
+///                4  seed of the keys' hashes
+///              5-6  term and version of the view by which the shard answers; zero: other hosts
+///                   have to ask its node
+///                7  digest of words 0 to 6
+///   line    word 0  low half: how many keys passed this line on the way to their place, because
+///                   it was full; high half: version, odd while records of its places change
+///              1-7  places: high half: hash of the key, low half: unit of its first record;
+///                   0: empty
+///   record  word 0  first word of the key, XOR a digest of words 4 to 7 and of the holder's
+///                   incarnation
+///              1-3  the key's other words
+///              4-5  generation, checksum
+///                6  low half: slot; high half: length in bytes
+///                7  bits 0-31: unit of the key's next record, 0: none; 32-47: holder's number,
+///                   `no_holder`: the record is free; 48: on disk; 49: mirrored
+///   holder  half a unit: words 0-1 incarnation, 2 node, 3 digest of words 0 to 2 and of the lowest
+///                   bit of word 3, which is 1 when the holder has left the cluster
+///
+/// A key's home is the line that the topmost bits of its hash name. Its place is in the first line
+/// from its home on that had room, and stays there until the key's last record is gone or the index
+/// grows. (The counts of passing keys instead of tombstones are those of Bronson and Shi, "Open-
+/// sourcing F14", 2019. The key XOR the rest of the record shows a torn read without a word of its
+/// own: Hyatt and Mann, "A lockless transposition-table implementation for parallel search", 2002.)
+namespace peercache::directory {
+
+inline constexpr std::uint32_t shard_layout_version = 1;
+inline constexpr std::size_t shard_unit_bytes = 64;
+inline constexpr std::size_t words_per_unit = 8;
+inline constexpr std::size_t places_per_line = words_per_unit - 1;
+inline constexpr std::uint16_t no_holder = 0xffff;
+
+using unit_number = std::uint32_t;
+using unit_words = std::array<std::uint64_t, words_per_unit>;
+inline constexpr unit_number header_unit = 0;
+inline constexpr std::size_t changes_word = 1; ///< The word of the header that counts changes.
+inline constexpr unit_number no_unit = 0;      ///< No record lies in the header's unit.
+
+struct alignas(shard_unit_bytes) shard_unit {
+  std::array<std::atomic<std::uint64_t>, words_per_unit> words;
+};
+static_assert(sizeof(shard_unit) == shard_unit_bytes &&
+              std::atomic<std::uint64_t>::is_always_lock_free);
+
+constexpr std::uint64_t word_of(std::uint32_t low, std::uint32_t high) noexcept {
+  return std::uint64_t{high} << 32 | low;
+}
+constexpr std::uint32_t low_half(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word);
+}
+constexpr std::uint32_t high_half(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>(word >> 32);
+}
+
+struct shard_header {
+  std::uint64_t changes = 0;
+  unit_number index = no_unit;
+  std::uint32_t index_bits = 0; ///< Log2 of the number of lines.
+  unit_number holders_unit = no_unit;
+  std::uint32_t holders = 0;
+  std::uint64_t seed = 0;
+  view_number by;
+
+  bool whole() const noexcept { return changes % 2 == 0; }
+  std::uint32_t hash_of(const page_key& key) const noexcept;
+  std::uint32_t lines() const noexcept { return std::uint32_t{1} << index_bits; }
+  /// The number, in the index, of the line at which the search for a key begins.
+  std::uint32_t home_of(std::uint32_t hash) const noexcept {
+    return index_bits == 0 ? 0 : hash >> (32 - index_bits);
+  }
+  unit_number line_unit(std::uint32_t line) const noexcept {
+    return index + (line & (lines() - 1));
+  }
+  unit_number holder_unit(std::uint16_t holder) const noexcept { return holders_unit + holder / 2; }
+
+  unit_words encode() const noexcept;
+  /// Nothing for words that are not a whole header of this layout.
+  static std::optional<shard_header> decode(const unit_words& words) noexcept;
+  bool operator==(const shard_header&) const = default;
+};
+
+constexpr std::uint32_t keys_passed(std::uint64_t line_word) noexcept {
+  return low_half(line_word);
+}
+constexpr bool line_changes(std::uint64_t line_word) noexcept {
+  return high_half(line_word) % 2 != 0;
+}
+
+/// The four words of a key, in the order of its bytes.
+using key_words = std::array<std::uint64_t, 4>;
+inline key_words words_of(const page_key& key) noexcept {
+  return std::bit_cast<key_words>(key.bytes);
+}
+
+struct shard_holder {
+  incarnation inc;
+  node_id node;
+  bool gone = false;
+
+  using words = std::array<std::uint64_t, words_per_unit / 2>;
+  words encode() const noexcept;
+  /// The holder in these words, which are whole.
+  static shard_holder from_whole(const words& from) noexcept {
+    return {{from[0], from[1]}, {from[2]}, (from[3] & 1) != 0};
+  }
+  /// Nothing for words that are not a whole holder.
+  static std::optional<shard_holder> decode(const words& from) noexcept;
+};
+
+/// A record as its words say it, but for the key.
+struct shard_record {
+  std::uint64_t gen = 0;
+  std::uint64_t checksum = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t length_bytes = 0;
+  unit_number next = no_unit; ///< In a free record the next free one.
+  std::uint16_t holder = no_holder;
+  tier where = tier::memory;
+  bool mirrored = false;
+
+  unit_words encode(const page_key& key, const incarnation& holder_inc) const noexcept;
+  static shard_record decode(const unit_words& words) noexcept;
+  page_location location(const shard_holder& at) const noexcept;
+};
+
+/// The key of the record in these words, if its holder is `holder`. A record that was torn, or
+/// whose holder is another one, has a key that nothing else has.
+page_key key_in(const unit_words& record, const incarnation& holder) noexcept;
+/// Whether the record in these words is whole, and is `holder`'s of `key`.
+bool is_of(const unit_words& record, const key_words& key, const incarnation& holder) noexcept;
+/// The holder's number in the words of a record, and its unit of the key's next record.
+constexpr std::uint16_t holder_in(const unit_words& record) noexcept {
+  return static_cast<std::uint16_t>(record[7] >> 32);
+}
+constexpr unit_number next_in(const unit_words& record) noexcept {
+  return low_half(record[7]);
+}
+
+} // namespace peercache::directory

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "directory/shard_layout.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+
+namespace peercache::directory {
+
+/// The memory of one shard (directory/shard_layout.hpp): a range of addresses that is reserved when
+/// the object is made, and gets memory from its beginning on as units are allocated. Units are
+/// zero at first, and neither move nor end while this object lives.
+///
+/// Threads: `allocate` and `on_grown` the writer's; units may be read by any thread, by their
+/// atomics. Errors: `allocate` throws `std::bad_alloc`; so does the constructor when no addresses
+/// are left.
+class shard_memory {
+public:
+  /// Called with each further piece of memory, before a unit in it is given out.
+  using grown = std::function<void(std::span<std::byte> piece)>;
+
+  /// @param units_max units that can ever be allocated
+  explicit shard_memory(std::uint64_t units_max);
+  shard_memory(shard_memory&& from) noexcept;
+  shard_memory& operator=(shard_memory&& from) noexcept;
+  ~shard_memory();
+
+  /// Gives `count` units that follow each other; returns the number of the first one.
+  unit_number allocate(std::uint64_t count);
+  /// Calls `tell` with the memory that there is, and from now on with each further piece.
+  void on_grown(grown tell);
+
+  shard_unit& at(unit_number unit) noexcept { return base_[unit]; }
+  const shard_unit& at(unit_number unit) const noexcept { return base_[unit]; }
+  const shard_unit* base() const noexcept { return base_; }
+  std::uint64_t units() const noexcept { return used_; }
+  std::uint64_t bytes() const noexcept { return used_ * shard_unit_bytes; }
+
+private:
+  void commit(std::uint64_t units);
+  void release() noexcept;
+
+  shard_unit* base_ = nullptr;
+  std::uint64_t reserved_ = 0;  ///< Units for which there are addresses.
+  std::uint64_t committed_ = 0; ///< Units for which there is memory.
+  std::uint64_t used_ = 0;      ///< Units that were given out.
+  grown tell_;
+};
+
+} // namespace peercache::directory

@@ -2,6 +2,7 @@
 
 #include "common/hash_seed.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace peercache::directory {
@@ -101,6 +102,24 @@ page_location shard_record::location(const shard_holder& at) const noexcept {
           .length_bytes = length_bytes,
           .where = where,
           .mirrored = mirrored};
+}
+
+void add_location(const page_location& location, std::span<page_location> to,
+                  std::size_t& count) noexcept {
+  auto at = count;
+  if (location.where == tier::memory)
+    while (at > 0 && to[at - 1].where == tier::disk)
+      --at;
+  if (at == to.size())
+    return;
+  if (at < count) {
+    count = std::min(count + 1, to.size());
+    for (auto last = count - 1; last > at; --last)
+      to[last] = to[last - 1];
+  } else {
+    ++count;
+  }
+  to[at] = location;
 }
 
 page_key key_in(const unit_words& record, const incarnation& holder) noexcept {

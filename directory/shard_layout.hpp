@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 /// The memory of a directory shard as its readers see it: threads of the same process
 /// (directory/shard_search.hpp), and other hosts that READ it over RDMA
@@ -153,6 +154,10 @@ struct shard_record {
 page_key key_in(const unit_words& record, const incarnation& holder) noexcept;
 /// Whether the record in these words is whole, and is `holder`'s of `key`.
 bool is_of(const unit_words& record, const key_words& key, const incarnation& holder) noexcept;
+/// Adds a location behind all others, or, in memory, behind those in memory; leaves it out when
+/// `to` is full of locations that come before. @param count of locations in `to`
+void add_location(const page_location& location, std::span<page_location> to,
+                  std::size_t& count) noexcept;
 /// The holder's number in the words of a record, and its unit of the key's next record.
 constexpr std::uint16_t holder_in(const unit_words& record) noexcept {
   return static_cast<std::uint16_t>(record[7] >> 32);

@@ -4,7 +4,6 @@
 #include "common/limits.hpp"
 #include "directory/shard_layout.hpp"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -189,7 +188,7 @@ private:
       if (!is_of(words, key, holder.inc))
         return i == 0 ? step::not_here : step::torn;
       if (!holder.gone)
-        add(shard_record::decode(words).location(holder), out, count);
+        add_location(shard_record::decode(words).location(holder), out, count);
       next = next_in(words);
     }
     return step::found;
@@ -200,26 +199,6 @@ private:
     for (std::size_t i = 0; i < words.size(); ++i)
       words[i] = memory_.load(header_.holder_unit(number), number % 2 * words.size() + i);
     return shard_holder::from_whole(words);
-  }
-
-  /// Adds a location behind all others, or behind those in memory.
-  static void add(const page_location& location, std::span<page_location> to,
-                  std::size_t& count) noexcept {
-    auto at = count;
-    if (location.where == tier::memory)
-      while (at > 0 && to[at - 1].where == tier::disk)
-        --at;
-    if (at == to.size())
-      return;
-    if (at == count) {
-      to[count++] = location;
-      return;
-    }
-    count = std::min(count + 1, to.size());
-    std::move_backward(to.begin() + static_cast<std::ptrdiff_t>(at),
-                       to.begin() + static_cast<std::ptrdiff_t>(count) - 1,
-                       to.begin() + static_cast<std::ptrdiff_t>(count));
-    to[at] = location;
   }
 
   Memory memory_;

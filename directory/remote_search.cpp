@@ -1,0 +1,196 @@
+#include "directory/remote_search.hpp"
+
+#include "common/assert.hpp"
+#include "common/guards.hpp"
+#include "directory/wire.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace peercache::directory {
+
+remote_search::remote_search(std::span<const page_key> keys, known_shard_ptr known, asking how)
+    : how_(std::move(how)), known_(std::move(known)) {
+  PEERCACHE_ASSERT(!keys.empty() && keys.size() <= keys_max);
+  keys_.resize(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    keys_[i].key = keys[i];
+  if (known_)
+    begin_keys();
+  begin_round();
+}
+
+void remote_search::begin_keys() {
+  phase_ = phase::keys;
+  for (auto& key : keys_)
+    key = {.key = key.key, .hash = known_->header.hash_of(key.key)};
+}
+
+unit_number remote_search::unit_of(const open_key& key) const noexcept {
+  const auto& header = known_->header;
+  return key.next == step::record ? key.record
+                                  : header.line_unit(header.home_of(key.hash) + key.line);
+}
+
+void remote_search::begin_round() {
+  if (state_ != state::reading)
+    return;
+  if (++rounds_ > rounds_max) {
+    state_ = state::ask;
+    return;
+  }
+  units_.clear();
+  if (phase_ == phase::holders) {
+    for (std::uint32_t i = 0; i < (fresh_.holders + 1) / 2; ++i)
+      units_.push_back(fresh_.holders_unit + i);
+  } else {
+    units_.push_back(header_unit);
+  }
+  if (phase_ == phase::keys)
+    for (const auto& key : keys_)
+      if (key.next != step::done)
+        units_.push_back(unit_of(key));
+  reads_ += units_.size();
+}
+
+void remote_search::take(std::span<const unit_words> arrived) {
+  PEERCACHE_ASSERT(state_ == state::reading && arrived.size() == units_.size());
+  switch (phase_) {
+  case phase::header:
+    take_header(arrived[0]);
+    break;
+  case phase::holders:
+    take_holders(arrived);
+    break;
+  case phase::keys:
+    take_keys(arrived);
+    break;
+  }
+  begin_round();
+}
+
+void remote_search::take_header(const unit_words& words) {
+  const auto header = shard_header::decode(words);
+  phase_ = phase::header;
+  if (!header || !header->whole())
+    return;
+  if (header->by == view_number{} || (header->holders + 1) / 2 > units_max) {
+    state_ = state::ask;
+    return;
+  }
+  fresh_ = *header;
+  phase_ = phase::holders;
+  if (fresh_.holders == 0)
+    take_holders({});
+}
+
+void remote_search::take_holders(std::span<const unit_words> arrived) {
+  auto made = std::make_shared<known_shard>();
+  made->header = fresh_;
+  for (std::uint32_t i = 0; i < fresh_.holders; ++i) {
+    shard_holder::words words;
+    std::copy_n(arrived[i / 2].begin() + i % 2 * words.size(), words.size(), words.begin());
+    const auto holder = shard_holder::decode(words);
+    if (!holder) {
+      phase_ = phase::header;
+      return;
+    }
+    made->holders.push_back(*holder);
+  }
+  known_ = std::move(made);
+  begin_keys();
+}
+
+void remote_search::take_keys(std::span<const unit_words> arrived) {
+  if (arrived[0] != known_->header.encode() && guard_on(guard::reread))
+    return take_header(arrived[0]);
+  std::size_t next = 1;
+  bool all_done = true;
+  for (auto& key : keys_) {
+    if (key.next != step::done)
+      take(key, arrived[next++]);
+    all_done = all_done && key.next == step::done;
+  }
+  if (all_done)
+    finish();
+}
+
+void remote_search::take(open_key& key, const unit_words& words) const {
+  if (key.next == step::record)
+    return take_record(key, words);
+  const bool as_before = words == key.line_words && !line_changes(words[0]);
+  if (key.next == step::line_again && (as_before || !guard_on(guard::reread)))
+    return leave_line(key);
+  take_line(key, words);
+}
+
+void remote_search::take_line(open_key& key, const unit_words& words) {
+  key.line_words = words;
+  key.word = 0;
+  key.others = false;
+  follow_next_place(key);
+}
+
+/// Goes on with the next place of the line that may be the key's.
+void remote_search::follow_next_place(open_key& key) {
+  key.count = key.records = 0;
+  while (++key.word < words_per_unit) {
+    const auto place = key.line_words[key.word];
+    if (place == 0 || high_half(place) != key.hash)
+      continue;
+    key.record = low_half(place);
+    key.next = step::record;
+    return;
+  }
+  if (key.others)
+    key.next = step::line_again;
+  else
+    leave_line(key);
+}
+
+void remote_search::leave_line(open_key& key) {
+  const bool passed = keys_passed(key.line_words[0]) != 0;
+  key.next = passed ? step::line : step::done;
+  ++key.line;
+}
+
+void remote_search::take_record(open_key& key, const unit_words& words) const {
+  const auto number = holder_in(words);
+  const auto* holder = number < known_->holders.size() ? &known_->holders[number] : nullptr;
+  if (holder == nullptr || !is_of(words, words_of(key.key), holder->inc)) {
+    if (key.records == 0) {
+      key.others = true;
+      return follow_next_place(key);
+    }
+    // The list changed behind its first record.
+    key = {.key = key.key, .hash = key.hash};
+    return;
+  }
+  if (!holder->gone)
+    add_location(shard_record::decode(words).location(*holder), key.found, key.count);
+  key.record = next_in(words);
+  if (key.record == no_unit || ++key.records == limits::locations_per_key_max)
+    key.next = step::done;
+}
+
+void remote_search::finish() {
+  const bool some_missing =
+      std::any_of(keys_.begin(), keys_.end(), [](const auto& key) { return key.count == 0; });
+  // By another view the shard may own other keys than the reader thinks: its node knows.
+  state_ = some_missing && known_->header.by != how_.by ? state::ask : state::found;
+}
+
+std::string remote_search::answer() const {
+  PEERCACHE_ASSERT(state_ == state::found);
+  std::string answer;
+  answer.reserve(keys_.size() * (1 + wire::location_bytes));
+  for (const auto& key : keys_) {
+    if (key.count > 0 || how_.owns(key.key))
+      append_answer(answer, {key.found.data(), key.count});
+    else
+      append_not_mine(answer, how_.by);
+  }
+  return answer;
+}
+
+} // namespace peercache::directory

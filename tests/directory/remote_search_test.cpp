@@ -1,0 +1,242 @@
+#include "directory/remote_search.hpp"
+
+#include "common/test_guards.hpp"
+#include "directory/shard.hpp"
+#include "directory/shard_batch.hpp"
+
+#include <gtest/gtest.h>
+#include <random>
+#include <set>
+
+namespace peercache::directory::remote_search_test {
+namespace {
+
+constexpr incarnation alice{1, 1};
+constexpr incarnation bob{2, 2};
+constexpr view_number view{3, 4};
+
+page_key key(std::size_t number) {
+  return key_space{}.key_of(std::to_string(number));
+}
+
+page_location location(incarnation holder, std::uint64_t gen, tier where = tier::memory) {
+  return {.node = {holder.low},
+          .holder = holder,
+          .gen = {gen},
+          .checksum = gen * 1000003,
+          .slot = {static_cast<std::uint32_t>(gen * 17)},
+          .length_bytes = static_cast<std::uint32_t>(gen * 64),
+          .where = where};
+}
+
+/// A shard, and a reader on another host that knows only its memory.
+class remote_search_test : public testing::Test {
+protected:
+  shard s;
+  known_shard_ptr known;
+  std::uint64_t reads = 0;
+  int rounds = 0;
+  bool owns = true;
+  view_number by = view;
+
+  void SetUp() override {
+    s.set_members(std::array{alice, bob});
+    s.set_view(view);
+  }
+
+  void publish(std::size_t which, const page_location& what) {
+    ASSERT_EQ(s.publish(key(which), what, publish_mode::always), publish_outcome::accepted);
+  }
+
+  unit_words unit(unit_number number) {
+    unit_words words;
+    for (std::size_t i = 0; i < words.size(); ++i)
+      words[i] = s.memory().at(number).words[i].load();
+    return words;
+  }
+
+  /// Looks keys up; `between` runs before each unit is READ. Nothing: the node has to be asked.
+  std::optional<std::string> search(const std::vector<page_key>& keys,
+                                    const std::function<void()>& between = [] {}) {
+    remote_search of(keys, known, {by, [this](const page_key&) { return owns; }});
+    while (of.where() == remote_search::state::reading) {
+      std::vector<unit_words> arrived;
+      for (const auto number : of.units()) {
+        between();
+        arrived.push_back(unit(number));
+      }
+      of.take(arrived);
+    }
+    known = of.known();
+    reads = of.reads();
+    rounds = of.rounds();
+    if (of.where() == remote_search::state::ask)
+      return std::nullopt;
+    return of.answer();
+  }
+
+  std::string asked(const std::vector<page_key>& keys) {
+    std::string batch;
+    for (const auto& each : keys)
+      append_lookup(batch, each);
+    return *lookup_batch(s, batch);
+  }
+};
+
+TEST_F(remote_search_test, a_second_search_takes_two_rounds_and_two_reads_a_key) {
+  for (std::size_t i = 0; i < 20; ++i)
+    publish(i, location(i % 2 == 0 ? alice : bob, 2 * i + 2));
+  const std::vector keys{key(3), key(7), key(11)};
+  EXPECT_TRUE(search(keys) == asked(keys));
+  EXPECT_EQ(rounds, 4) << "the header and the holders come first";
+  EXPECT_TRUE(search(keys) == asked(keys));
+  EXPECT_EQ(rounds, 2);
+  EXPECT_EQ(reads, 2u + 2 * keys.size());
+}
+
+TEST_F(remote_search_test, what_has_no_record_takes_one_round) {
+  publish(1, location(alice, 2));
+  const std::vector keys{key(100), key(101)};
+  search(keys);
+  EXPECT_TRUE(search(keys) == asked(keys));
+  EXPECT_EQ(rounds, 1);
+  EXPECT_EQ(reads, 1 + keys.size());
+}
+
+TEST_F(remote_search_test, answers_as_the_node_does_whatever_lies_in_the_shard) {
+  std::mt19937 random(5);
+  const std::array holders{alice, bob, incarnation{3, 3}, incarnation{4, 4}};
+  s.set_members(holders);
+  for (int i = 0; i < 20'000; ++i) {
+    const auto which = random() % 3000;
+    const auto& holder = holders[random() % holders.size()];
+    const auto gen = 2 * static_cast<std::uint64_t>(i) + 2;
+    if (random() % 3 != 0)
+      s.publish(key(which), location(holder, gen, random() % 4 == 0 ? tier::disk : tier::memory),
+                publish_mode::always);
+    else
+      s.withdraw(key(which), holder, {gen}, tier::disk);
+  }
+  s.follow(std::array{alice, incarnation{3, 3}});
+  for (std::size_t i = 0; i < 3000; i += 60) {
+    std::vector<page_key> keys;
+    for (std::size_t k = i; k < i + 60; ++k)
+      keys.push_back(key(k));
+    ASSERT_TRUE(search(keys) == asked(keys)) << i;
+  }
+}
+
+TEST_F(remote_search_test, asks_the_node_of_a_shard_without_a_view) {
+  publish(1, location(alice, 2));
+  EXPECT_TRUE(search({key(1)}));
+  s.set_view({});
+  EXPECT_FALSE(search({key(1)}));
+  s.set_view(view);
+  EXPECT_TRUE(search({key(1)}));
+}
+
+TEST_F(remote_search_test, by_another_view_only_what_is_there_is_told) {
+  publish(1, location(alice, 2));
+  by = {3, 5};
+  EXPECT_TRUE(search({key(1)}));
+  EXPECT_FALSE(search({key(1), key(2)})) << "the node knows who owns key 2";
+}
+
+TEST_F(remote_search_test, a_key_of_other_owners_is_not_mine) {
+  owns = false;
+  const auto answer = search({key(1)});
+  ASSERT_TRUE(answer);
+  answer_reader reader(*answer);
+  std::array<page_location, limits::locations_per_key_max> found;
+  std::size_t count = 1;
+  ASSERT_TRUE(reader.next(found, count));
+  EXPECT_TRUE(reader.not_mine());
+  EXPECT_EQ(reader.view(), view);
+}
+
+TEST_F(remote_search_test, bytes_that_are_no_shard_are_not_believed) {
+  std::mt19937_64 random(9);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<page_key> keys{key(1), key(2)};
+    remote_search of(keys, known, {view, [](const page_key&) { return true; }});
+    while (of.where() == remote_search::state::reading) {
+      std::vector<unit_words> arrived(of.units().size());
+      for (auto& words : arrived)
+        for (auto& word : words)
+          word = random();
+      of.take(arrived);
+    }
+    EXPECT_EQ(of.where(), remote_search::state::ask);
+  }
+}
+
+/// A change of the shard between each two READs: what is found was there at some time.
+void play(bool& wrong) {
+  for (std::size_t begin = 0; begin < 12 && !wrong; ++begin)
+    for (std::size_t end = begin; end < 12 && !wrong; ++end)
+      for (int what = 0; what < 4 && !wrong; ++what) {
+        shard s;
+        s.set_members(std::array{alice, bob});
+        s.set_view(view);
+        s.publish(key(1), location(alice, 2), publish_mode::always);
+        std::set<std::string> right;
+        std::string batch;
+        append_lookup(batch, key(1));
+        const auto note = [&] { right.insert(*lookup_batch(s, batch)); };
+        note();
+        known_shard_ptr known;
+        std::size_t reads = 0;
+        const auto change = [&] {
+          if (reads == begin) {
+            if (what == 2)
+              for (std::size_t i = 100; i < 200; ++i)
+                s.publish(key(i), location(bob, 2), publish_mode::always);
+            s.publish(key(1), location(bob, 4), publish_mode::always);
+            note();
+            if (what != 1)
+              s.withdraw(key(1), alice, {2});
+            note();
+          }
+          if (reads == end) {
+            s.publish(key(2), location(alice, 6), publish_mode::always); // Takes the free record.
+            if (what == 3)
+              s.publish(key(1), location(bob, 8), publish_mode::always);
+            note();
+          }
+          ++reads;
+        };
+        for (int search = 0; search < 2; ++search) {
+          remote_search of(std::array{key(1)}, known, {view, [](const page_key&) { return true; }});
+          while (of.where() == remote_search::state::reading) {
+            std::vector<unit_words> arrived;
+            for (const auto number : of.units()) {
+              if (search == 1)
+                change();
+              unit_words words;
+              for (std::size_t i = 0; i < words.size(); ++i)
+                words[i] = s.memory().at(number).words[i].load();
+              arrived.push_back(words);
+            }
+            of.take(arrived);
+          }
+          known = of.known();
+          wrong = wrong || (of.where() == remote_search::state::found && !right.contains(of.answer()));
+        }
+      }
+}
+
+TEST_F(remote_search_test, is_right_wherever_changes_fall_between_its_reads) {
+  bool wrong = false;
+  play(wrong);
+  EXPECT_FALSE(wrong);
+}
+
+TEST_F(remote_search_test, without_its_guard_it_misses_what_was_there_throughout) {
+  guard_switched_off off(guard::reread);
+  bool wrong = false;
+  play(wrong);
+  EXPECT_TRUE(wrong);
+}
+
+} // namespace
+} // namespace peercache::directory::remote_search_test

@@ -1,8 +1,8 @@
 #include "client/directory_lookup.hpp"
 
+#include "client/lookup_over_tcp.hpp"
 #include "common/assert.hpp"
 #include "common/interruption.hpp"
-#include "directory/wire.hpp"
 
 #include <algorithm>
 #include <poll.h>
@@ -14,10 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-/// Bytes of keys in one frame: a large question is sent in frames, so that its first part is
-/// answered while the rest is still on its way.
-constexpr std::size_t frame_bytes = 128 * directory::wire::key_bytes;
 
 milliseconds left_until(deadline until) {
   return std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
@@ -50,22 +46,22 @@ void directory_lookup::refresh(lookup_plan& plan, deadline until) {
   if (informed != nullptr)
     session_.refresh_view(informed->self.inc, plan.newer(),
                           steady_clock::now() + lookup_plan::patience_for_view(left_until(until)));
+  former_ = cluster_;
   follow(plan);
 }
 
-void directory_lookup::advance(conversation& with) {
-  using state = net::frame_channel::state;
-  const auto now = with.channel->advance();
+void directory_lookup::take(conversation& with, lookup_carrier::state now) {
+  using state = lookup_carrier::state;
   if (now == state::asking)
     return;
   if (now == state::broken)
     return course_.failed(*with.question, page_status::unreachable, steady_clock::now());
-  if (!course_.answered(*with.question, with.channel->answer(), steady_clock::now()))
+  if (!course_.answered(*with.question, with.carrier->answer(), steady_clock::now()))
     return;
   const auto& keys = with.question->share.indices;
   if (*during_)
     told_.insert(told_.end(), keys.begin(), keys.end());
-  channels_.give_back(with.question->owner, std::move(with.channel));
+  with.carrier->keep();
 }
 
 void directory_lookup::drop_ended() {
@@ -89,16 +85,23 @@ void directory_lookup::end_all(page_status reason) {
 void directory_lookup::wait(deadline until) {
   std::vector<pollfd> waiting;
   waiting.reserve(running_.size() + 1);
-  for (const auto& with : running_)
-    waiting.push_back({with.channel->fd(), with.channel->events(), 0});
+  for (const auto& with : running_) {
+    waiting.push_back(with.carrier->awaited());
+    until = std::min(until, with.carrier->look_at());
+  }
   // The wait is rounded up to whole milliseconds: rounded down, it would end just before the look
   // is due, again and again.
   const auto look =
       std::chrono::ceil<milliseconds>(interruption::next_look(until) - steady_clock::now());
   waiting.push_back({session_.closing().file(), POLLIN, 0});
   ::poll(waiting.data(), waiting.size(), static_cast<int>(std::max(look, 0ms).count()));
+  const auto now = steady_clock::now();
   for (std::size_t i = 0; i < running_.size(); ++i)
-    running_[i].ready = waiting[i].revents != 0;
+    running_[i].ready = waiting[i].revents != 0 || running_[i].carrier->look_at() <= now;
+}
+
+std::unique_ptr<lookup_carrier> directory_lookup::carrier_to(const link::peer& owner) {
+  return std::make_unique<lookup_over_tcp>(channels_, owner);
 }
 
 deadline directory_lookup::tell() {
@@ -112,15 +115,11 @@ deadline directory_lookup::tell() {
 void directory_lookup::ask(lookup_course::question& question) {
   const auto* owner = cluster_->find(question.share.owner);
   PEERCACHE_ASSERT(owner != nullptr); // The plan asks linked owners only.
-  auto channel = channels_.lease(*owner);
-  if (!channel)
-    return course_.failed(question, page_status::unreachable, steady_clock::now());
   auto& with = running_.emplace_back();
   with.question = &question;
-  with.channel = std::move(channel);
-  with.channel->ask(question.share.request, frame_bytes);
+  with.carrier = carrier_to(*owner);
   counters_.directory_messages.fetch_add(1, std::memory_order_relaxed);
-  advance(with);
+  take(with, with.carrier->start(question.share.request));
 }
 
 void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answer> answers,
@@ -151,8 +150,8 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
       wait(std::min({tell(), course_.next_look(), until - 1ms}));
     interruption::look();
     for (auto& with : running_)
-      if (with.ready)
-        advance(with);
+      if (with.ready && with.question->open)
+        take(with, with.carrier->advance());
     drop_ended();
   }
   end_all(page_status::closed);

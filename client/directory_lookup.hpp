@@ -3,6 +3,7 @@
 #include "client/cache_client.hpp"
 #include "client/call_watch.hpp"
 #include "client/counters.hpp"
+#include "client/lookup_carrier.hpp"
 #include "client/lookup_channels.hpp"
 #include "client/lookup_course.hpp"
 #include "client/lookup_plan.hpp"
@@ -17,10 +18,11 @@
 namespace peercache::client {
 
 /// Asks the owners of many keys at once, one message per owner; client/lookup_plan.hpp and
-/// lookup_course.hpp decide which owners, and interpret the answers. When a shard speaks of a newer
-/// view, that view is fetched from the shard's node, at most once per call. Threads: one object per
-/// call. The call may ask for its keys in pieces: an owner that failed for one piece is not asked
-/// for the next. Bound: returns by the deadline; keys that are open then are `timed_out`.
+/// lookup_course.hpp decide which owners, and interpret the answers; a lookup_carrier brings each
+/// message. When a shard speaks of a newer view, that view is fetched from the shard's node, at
+/// most once per call. Threads: one object per call. The call may ask for its keys in pieces: an
+/// owner that failed for one piece is not asked for the next. Bound: returns by the deadline; keys
+/// that are open then are `timed_out`.
 class directory_lookup {
 public:
   /// Takes the places of keys that owners have answered for since the last call; a key that was
@@ -43,8 +45,8 @@ private:
   /// One owner that is being asked.
   struct conversation {
     lookup_course::question* question = nullptr;
-    std::unique_ptr<net::frame_channel> channel;
-    bool ready = false; ///< The channel's socket was ready at the last wait.
+    std::unique_ptr<lookup_carrier> carrier;
+    bool ready = false; ///< The carrier can go on, by what the last wait has found.
   };
 
   /// Gives the plan the newest view that this process has.
@@ -52,10 +54,12 @@ private:
   /// Fetches the newer view that a shard spoke of.
   void refresh(lookup_plan& plan, deadline until);
   void ask(lookup_course::question& question);
+  /// Chooses how the question travels to its owner.
+  std::unique_ptr<lookup_carrier> carrier_to(const link::peer& owner);
   /// Waits until one of the conversations can go on, or the course has something to decide.
   void wait(deadline until);
-  /// Moves one conversation on, as far as its socket allows.
-  void advance(conversation& with);
+  /// Tells the course how one conversation has come out, if it is over.
+  void take(conversation& with, lookup_carrier::state now);
   /// Ends the conversations whose questions have ended: a late answer must not be taken for the
   /// answer to the next question.
   void drop_ended();
@@ -75,6 +79,7 @@ private:
   longest_wait slowest_;
   own_pool_ptr own_;
   link::topology_ptr cluster_;
+  link::topology_ptr former_; ///< Before the last refresh: carriers may name owners of it.
   const std::function<void(std::span<const page_key>)> meanwhile_;
 };
 

@@ -28,13 +28,15 @@ void count(peer_counts& counts, const read_batch& batch) noexcept {
   counts.bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-bool source_fits(const page_read& page, data_service service) noexcept {
-  return service == data_service::pool ? page.source.rows == 0
-                                       : well_formed(page.source, page.length_bytes);
+bool source_fits(const page_read& page, const read_batch& batch) noexcept {
+  const bool of_pool = batch.peer.service == data_service::pool;
+  if (!batch.judged)
+    return of_pool && page.source.rows == 1 && well_formed(page.source, page.length_bytes);
+  return of_pool ? page.source.rows == 0 : well_formed(page.source, page.length_bytes);
 }
 
 bool well_formed(const page_read& page, const read_batch& batch) noexcept {
-  if (!source_fits(page, batch.peer.service))
+  if (!source_fits(page, batch))
     return false;
   if (page.length_bytes == 0 || page.length_bytes > limits::page_bytes_max ||
       page.part_count == 0 || page.part_count > limits::parts_per_page_max ||

@@ -56,8 +56,8 @@ struct batch_job {
 };
 
 /// Checks the batch and cuts it into sub-requests. Pages whose parts do not add up, whose source is
-/// not of the peer's service, or that exceed a limit become `bad_size` at once and are never asked
-/// for.
+/// not of the peer's service or does not fit the kind of batch, or that exceed a limit become
+/// `bad_size` at once and are never asked for.
 void plan(batch_job& job, read_batch& batch, const sub_request_limits& limits);
 
 /// Finishes a batch that is refused, so that none of its pages is asked for. The batch is counted

@@ -59,6 +59,8 @@ bool channel_data_plane::take_submitted() {
 void channel_data_plane::start(read_batch& batch) {
   if (batch.deadline <= now_)
     return refuse(batch, page_status::timed_out, stats_);
+  if (!batch.judged && !transport_->reads_areas())
+    return refuse(batch, page_status::unreachable, stats_);
   auto* peer = peer_of(batch.peer);
   const bool allowed = peer != nullptr && peer->breaker.allow(now_);
   if (!allowed) {

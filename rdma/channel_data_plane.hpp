@@ -30,15 +30,16 @@ namespace peercache::rdma {
 ///
 /// Threads: as data_plane says; starts none. Time: `poll`'s argument; only `wait` looks at the
 /// clock. Errors: connection refused, lost, or no room: `unreachable`; the address is another
-/// process's: `holder_gone`; the peer failed repeatedly: `breaker_open`; too many batches or peers,
-/// or another service of an incarnation: `refused`; a part that cannot be written to: `bad_size`,
-/// for what had not arrived of the batch, and nothing against the peer. When a connection breaks,
-/// the pages that it was to bring fail. A connection that had served before and breaks before
-/// anything has arrived for its batch was closed by the peer while it was idle: then its requests
-/// go out once more on a new connection. Breaker: connect failures, and batches that ran to their
-/// deadline without a single answer, count. Invariants: (1) when a batch finishes, no connection of
-/// it is open for receiving into its memory; (2) every batch that was submitted finishes at the
-/// first `poll` after its deadline, or earlier.
+/// process's: `holder_gone`; a batch that its caller judges, over a transport that does not take
+/// such batches: `unreachable`; the peer failed repeatedly: `breaker_open`; too many batches or
+/// peers, or another service of an incarnation: `refused`; a part that cannot be written to:
+/// `bad_size`, for what had not arrived of the batch, and nothing against the peer. When a
+/// connection breaks, the pages that it was to bring fail. A connection that had served before and
+/// breaks before anything has arrived for its batch was closed by the peer while it was idle: then
+/// its requests go out once more on a new connection. Breaker: connect failures, and batches that
+/// ran to their deadline without a single answer, count. Invariants: (1) when a batch finishes, no
+/// connection of it is open for receiving into its memory; (2) every batch that was submitted
+/// finishes at the first `poll` after its deadline, or earlier.
 class channel_data_plane final : public data_plane {
 public:
   static result<std::unique_ptr<channel_data_plane>> create(const channel_plane_options& opts,

@@ -39,7 +39,8 @@ struct peer_endpoint {
 /// bytes go. From a pool: `slot` holds the page, and `gen` and `key` are the location record's.
 /// From memory of a peer (`data_service::handoff`): `source` says where the bytes lie, and `slot`,
 /// `gen` and `key` name the lease, which says whether the bytes that arrived are those that the
-/// peer meant.
+/// peer meant. From an area beside a pool, in a batch that its caller judges: `source` is one row
+/// and says where the bytes lie; `slot`, `gen`, `key` and `checksum` mean nothing.
 struct page_read {
   page_key key;
   slot_id slot;
@@ -79,6 +80,16 @@ struct read_batch {
   /// Listener that is told when the batch is complete; null: nobody is told. Threads may `wait` for
   /// the batch in either case.
   batch_listener* listener = nullptr;
+  /// Whether the data plane judges the bytes that arrive. False: the caller does, and `pages` are
+  /// pieces of the areas that the peer serves beside its pool (`rail_servers::add_area`). Then
+  /// `hit` means that each byte of the piece was READ at some moment between `submit` and
+  /// completion, from the process that `peer` names, and nothing else: the bytes may be torn, of
+  /// several moments, in any order, of a record that is gone, or of one that is being written.
+  /// Nothing is read behind them, and no checksum is compared. So the bytes themselves must say
+  /// whether they count, and pages, whose bytes do not, are never read this way. `unreachable` is a
+  /// piece that does not lie in announced areas as a whole, of a peer without areas, or over a
+  /// plane that has no one-sided READs; all other statuses are as for pages.
+  bool judged = true;
 
   /// Marks the batch as complete and wakes its waiters: the data plane calls this exactly once,
   /// after its last write to the batch. The batch may be freed by its owner as soon as `state_` is

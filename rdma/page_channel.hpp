@@ -106,6 +106,8 @@ public:
   /// when the machine cannot connect (out of descriptors, the rail is down).
   virtual std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
                                              net::event_poll& events, clock::time_point now) = 0;
+  /// Whether the transport's channels take batches that their callers judge (`read_batch::judged`).
+  virtual bool reads_areas() const noexcept { return false; }
   /// Lets the transport as a whole work, such as take a device's events; the plane calls it once
   /// per poll. False when none of the transport's channels can go on.
   virtual bool poll(clock::time_point) { return true; }

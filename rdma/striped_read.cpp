@@ -24,7 +24,8 @@ std::int32_t current_numa_node() noexcept {
 
 bool striped_read::usable(std::size_t lane) const noexcept {
   const auto& one = *lanes_[lane];
-  if (failed_[lane] || (one.how == read_lane::kind::rail && whole_.peer.rails == 0))
+  if (failed_[lane] || (one.how == read_lane::kind::rail && whole_.peer.rails == 0) ||
+      (one.how == read_lane::kind::tcp && !whole_.judged))
     return false;
   return one.usable == nullptr || one.usable->load(std::memory_order_relaxed);
 }
@@ -97,6 +98,7 @@ striped_read::piece& striped_read::piece_on(read_lane& lane) {
   made.batch.peer = whole_.peer;
   made.batch.deadline = whole_.deadline;
   made.batch.listener = whole_.listener;
+  made.batch.judged = whole_.judged;
   return made;
 }
 

@@ -21,7 +21,7 @@ entry_reads::entry_reads() : places_(places) {}
 
 void entry_reads::begin(batch_job& job, const sub_request& sub, const remote_region& region,
                         std::uint32_t message_bytes, std::byte* landing) noexcept {
-  PEERCACHE_ASSERT(all_judged() && landing != nullptr);
+  PEERCACHE_ASSERT(all_judged());
   job_ = &job;
   region_ = &region;
   landing_ = landing;
@@ -62,6 +62,7 @@ bool entry_reads::settle() noexcept {
 }
 
 bool entry_reads::next(entry_read& read, std::uint64_t request) noexcept {
+  PEERCACHE_ASSERT(landing_ != nullptr);
   if (!settle() || room() < entry_bytes)
     return false;
   const auto start = region_->entry_address(page(asked_).slot);

@@ -39,7 +39,8 @@ public:
 
   /// Begins to READ the slot entries of the pages of `sub`; `judge` then says of each page, in the
   /// job's order, whether its bytes count. @pre `landing` has
-  /// bounce_memory::block_bytes; message_bytes >= sizeof(slot_entry)
+  /// bounce_memory::block_bytes, or is null where `decide_all` follows without a `next`;
+  /// message_bytes >= sizeof(slot_entry)
   void begin(batch_job& job, const sub_request& sub, const remote_region& region,
              std::uint32_t message_bytes, std::byte* landing) noexcept;
 

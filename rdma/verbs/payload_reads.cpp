@@ -40,19 +40,28 @@ bool payload_reads::settle() noexcept {
   return false;
 }
 
+std::optional<remote_region::readable> payload_reads::locate(std::uint64_t& address) noexcept {
+  std::optional<remote_region::readable> there;
+  if (!job_->batch->judged) {
+    address = page().source.address + at_.page_offset;
+    there = region_->find_area(address);
+  } else if (const auto in_pool = region_->byte_address(page(), at_.page_offset)) {
+    address = *in_pool;
+    there = region_->find(address);
+  } else {
+    page().status = page_status::stale;
+    return std::nullopt;
+  }
+  if (!there)
+    page().status = page_status::unreachable;
+  return there;
+}
+
 payload_reads::outcome payload_reads::next(payload_read& read, bounce_memory& bounce) noexcept {
   while (settle()) {
-    const auto address = region_->byte_address(page(), at_.page_offset);
-    if (!address) {
-      page().status = page_status::stale;
+    const auto there = locate(read.remote_address);
+    if (!there)
       continue;
-    }
-    const auto there = region_->find(*address);
-    if (!there) {
-      page().status = page_status::unreachable;
-      continue;
-    }
-    read.remote_address = *address;
     read.rkey = there->rkey;
     read.bytes = read.sge_count = 0;
     read.copy_to = nullptr;

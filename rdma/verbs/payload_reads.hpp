@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 namespace peercache::rdma {
 
@@ -52,7 +53,8 @@ public:
   void drop() noexcept;
 
   /// Fills in the next READ, if there is one. Pages that do not lie in the peer's pool become
-  /// `stale`, pages in chunks that are not registered yet `unreachable`.
+  /// `stale`, pages in chunks that are not registered yet `unreachable`, and so do pieces of a
+  /// batch that its caller judges when they do not lie in the peer's areas.
   outcome next(payload_read& read, bounce_memory& bounce) noexcept;
 
 private:
@@ -63,6 +65,9 @@ private:
     std::uint32_t page_offset = 0;
   };
 
+  /// Where the page's next byte lies at the peer, and what can be READ from there on. Nothing when
+  /// that cannot be READ: the page is decided then.
+  std::optional<remote_region::readable> locate(std::uint64_t& address) noexcept;
   page_read& page() noexcept { return job_->page(at_.position); }
   const page_part& part() noexcept { return job_->batch->parts[page().first_part + at_.part]; }
   /// Moves on past parts that are used up and pages that are decided. False when no page is left.

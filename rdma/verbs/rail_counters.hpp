@@ -17,6 +17,8 @@ struct rail_counters {
 
   counter payload_reads{0}; ///< Work requests that READ payloads.
   counter payload_bytes{0};
+  counter area_reads{0}; ///< Work requests that READ what the caller judges; none is a payload's.
+  counter area_bytes{0};
   counter entry_reads{0}; ///< Work requests that READ slot entries.
   counter fences{0};      ///< Fenced READs: the first entry READ of each sub-request.
   counter doorbells{0};

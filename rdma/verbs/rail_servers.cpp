@@ -125,6 +125,14 @@ void rail_servers::remove_span(const std::byte* begin) {
     each.server->spans().remove(begin);
 }
 
+result<void> rail_servers::add_area(std::span<std::byte> memory) {
+  result<void> outcome;
+  for (auto& each : rails_)
+    if (auto added = each.server->add_area(memory); !added && outcome)
+      outcome = added;
+  return outcome;
+}
+
 std::vector<rail_servers::rail_snapshot> rail_servers::latest() const {
   std::vector<rail_snapshot> all;
   for (const auto& each : rails_)

@@ -22,8 +22,8 @@ class verbs_rail_server;
 /// Lets other hosts READ what this process serves over all its rails: one rail server for each
 /// device, each with a thread of its own, and threads that register the region at start. Without
 /// rails it does nothing. Threads: `run` in one thread per rail, `register_region` in any number of
-/// threads, the rest in any thread. Ownership: owns devices and queue pairs; the region, and spans
-/// until they are removed, are lent.
+/// threads, the rest in any thread. Ownership: owns devices and queue pairs; the region, areas, and
+/// spans until they are removed, are lent.
 class rail_servers {
 public:
   /// Opens the rails of `choice`. A rail that fails is left out, unless `settings` demand verbs.
@@ -59,6 +59,18 @@ public:
   /// Ends the serving of the span that begins at `begin`: when this returns, no device reads the
   /// span.
   void remove_span(const std::byte* begin);
+
+  /// Lets other hosts READ memory beside the pool over all rails, for batches that their callers
+  /// judge (`read_batch::judged`). Any thread may call it, before and while the rails serve; the
+  /// memory is served until this object ends, and stays where it is as long. Registering pins all
+  /// of its bytes, so memory that was never touched becomes resident. When this returns, the
+  /// devices answer; readers that are connected hear of it a moment later, and until then their
+  /// READs of it end as `unreachable`. Errors: the first rail's that failed, for overlap or too
+  /// many chunks
+  /// (`area_chunks_max`, of `chunk_bytes`) or as the device says; the other rails serve the area
+  /// all the same, and over a rail that does not, its pieces are `unreachable`. Without rails it
+  /// does nothing. @pre the region is a pool
+  result<void> add_area(std::span<std::byte> memory);
 
   struct rail_snapshot {
     std::string device;

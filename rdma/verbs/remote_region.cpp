@@ -9,18 +9,22 @@
 namespace peercache::rdma {
 
 bool remote_region::add(const region_chunk& chunk) {
-  if (chunk.magic != region_chunk_magic || chunks_.size() >= announced_.chunks ||
-      !within(chunk, announced_))
+  if (!within(chunk, announced_))
     return false;
+  if (chunk.kind == chunk_kind::area)
+    return areas_.size() < area_chunks_max && insert(chunk, areas_);
+  return chunks_.size() < announced_.chunks && insert(chunk, chunks_);
+}
+
+bool remote_region::insert(const region_chunk& chunk, chunk_list& into) {
   const auto after = std::upper_bound(
-      chunks_.begin(), chunks_.end(), chunk.address,
+      into.begin(), into.end(), chunk.address,
       [](std::uint64_t address, const region_chunk& other) { return address < other.address; });
-  if (after != chunks_.end() && chunk.address + chunk.bytes > after->address)
+  if (after != into.end() && chunk.address + chunk.bytes > after->address)
     return false;
-  if (after != chunks_.begin() &&
-      std::prev(after)->address + std::prev(after)->bytes > chunk.address)
+  if (after != into.begin() && std::prev(after)->address + std::prev(after)->bytes > chunk.address)
     return false;
-  chunks_.insert(after, chunk);
+  into.insert(after, chunk);
   return true;
 }
 
@@ -50,10 +54,20 @@ std::uint64_t remote_region::entry_address(slot_id slot) const noexcept {
 }
 
 std::optional<remote_region::readable> remote_region::find(std::uint64_t address) const noexcept {
+  return find_in(chunks_, address);
+}
+
+std::optional<remote_region::readable>
+remote_region::find_area(std::uint64_t address) const noexcept {
+  return find_in(areas_, address);
+}
+
+std::optional<remote_region::readable> remote_region::find_in(const chunk_list& chunks,
+                                                              std::uint64_t address) noexcept {
   const auto after = std::upper_bound(
-      chunks_.begin(), chunks_.end(), address,
+      chunks.begin(), chunks.end(), address,
       [](std::uint64_t wanted, const region_chunk& other) { return wanted < other.address; });
-  if (after == chunks_.begin())
+  if (after == chunks.begin())
     return std::nullopt;
   const auto& chunk = *std::prev(after);
   const auto offset = address - chunk.address;

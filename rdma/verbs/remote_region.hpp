@@ -10,11 +10,11 @@
 
 namespace peercache::rdma {
 
-/// A peer's pool, or its memory under leases, as one rail of the peer can be READ: where the table
-/// and a pool's pages lie in the peer's address space, and the keys of the chunks that are
-/// registered so far.
-/// Threads: none; the channel's owner serializes. Invariant: hands out no address outside of what
-/// the peer announced.
+/// A peer's pool with the areas beside it, or its memory under leases, as one rail of the peer can
+/// be READ: where the table and a pool's pages lie in the peer's address space, and the keys of the
+/// chunks that are registered so far.
+/// Threads: none; the channel's owner serializes. Invariants: hands out no address outside of what
+/// the peer announced; `find` answers from no area, and `find_area` from nothing else.
 class remote_region {
 public:
   remote_region() = default;
@@ -23,7 +23,8 @@ public:
 
   /// Adds a chunk that the peer has registered. False for a chunk that the protocol does not allow.
   bool add(const region_chunk& chunk);
-  /// Whether every chunk of the peer's pool is registered. @pre the peer serves a pool
+  /// Whether every chunk of the peer's pool is registered; areas do not count. @pre the peer serves
+  /// a pool
   bool complete() const noexcept { return chunks_.size() == announced_.chunks; }
 
   /// Remote address of the page's first byte; nothing when slot and length do not lie in the pool.
@@ -44,11 +45,18 @@ public:
   /// The memory that can be READ from the remote `address` on; nothing when its chunk is not
   /// registered.
   std::optional<readable> find(std::uint64_t address) const noexcept;
+  /// What `find` says for memory of the pool, for memory of the areas beside it.
+  std::optional<readable> find_area(std::uint64_t address) const noexcept;
 
 private:
-  verbs_answer announced_;
   /// Chunks that are registered, ordered by address; they do not overlap.
-  std::vector<region_chunk> chunks_;
+  using chunk_list = std::vector<region_chunk>;
+  static bool insert(const region_chunk& chunk, chunk_list& into);
+  static std::optional<readable> find_in(const chunk_list& chunks, std::uint64_t address) noexcept;
+
+  verbs_answer announced_;
+  chunk_list chunks_; ///< Chunks of the pool's region, or of memory under leases.
+  chunk_list areas_;
 };
 
 } // namespace peercache::rdma

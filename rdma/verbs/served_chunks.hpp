@@ -16,8 +16,10 @@ namespace peercache::rdma {
 /// Threads: none. Chunks do not overlap, so that the address of its first byte names a chunk.
 class served_chunks {
 public:
-  void add(std::uint32_t index, const verbs::memory_region& region) {
+  void add(std::uint32_t index, const verbs::memory_region& region,
+           chunk_kind kind = chunk_kind::region) {
     region_chunk chunk;
+    chunk.kind = kind;
     chunk.index = index;
     chunk.address = region.address();
     chunk.bytes = region.bytes();
@@ -45,6 +47,16 @@ public:
     windows_.clear();
   }
 
+  /// How many bytes the chunks of a kind have together, and how many there are.
+  std::pair<std::uint32_t, std::uint64_t> of_kind(chunk_kind kind) const noexcept {
+    std::pair<std::uint32_t, std::uint64_t> sum{0, 0};
+    for (const auto& chunk : chunks_)
+      if (chunk.kind == kind) {
+        ++sum.first;
+        sum.second += chunk.bytes;
+      }
+    return sum;
+  }
   std::size_t size() const noexcept { return chunks_.size(); }
   bool empty() const noexcept { return chunks_.empty(); }
   /// The chunks as readers are told of them. Where a chunk has `windows` its key is 0 here, since

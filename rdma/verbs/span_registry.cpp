@@ -51,7 +51,7 @@ result<void> span_registry::add(std::span<std::byte> memory, device_memory* devi
   {
     const std::lock_guard lock(mutex_);
     for (const auto& region : regions)
-      fresh_.add(0, region);
+      fresh_.add(0, region, kind_);
     const auto mine = std::find_if(spans_.begin(), spans_.end(), [&](const served_span& one) {
       return one.memory.data() == memory.data();
     });

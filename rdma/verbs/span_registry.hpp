@@ -15,20 +15,21 @@
 
 namespace peercache::rdma {
 
-/// The memory under leases that one rail lets others READ: spans that come and go while the rail
-/// serves. Threads: `add` and `remove` any; `has_news` and `take` the rail's. The mutex guards the
-/// lists only, never while the device works. Ownership: the memory is lent from `add` to `remove`,
-/// the device for the lifetime of this object. Errors: `refused` for memory that overlaps a span,
-/// or for too many chunks; all other errors are memory_region's. After an error nothing of the span
-/// is served.
+/// Memory that one rail lets others READ and that is added while it serves: memory under leases,
+/// whose spans come and go, or the areas beside a pool, which stay. Threads: `add` and `remove`
+/// any; `has_news` and `take` the rail's. The mutex guards the lists only, never while the device
+/// works. Ownership: the memory is lent from `add` to `remove`, the device for the lifetime of this
+/// object. Errors: `refused` for memory that overlaps a span, or for too many chunks; all other
+/// errors are memory_region's. After an error nothing of the span is served.
 class span_registry {
 public:
+  /// @param kind what the chunks are announced as
   /// @param use `remote_read` or `windows`
   /// @param tell called when there is something to `take`, from the thread that called `add` or
   /// `remove`
-  span_registry(const verbs::device& on, std::uint32_t chunks_max, std::uint64_t chunk_bytes,
-                verbs::region_use use, std::function<void()> tell)
-      : device_(on), chunks_max_(chunks_max), chunk_bytes_(chunk_bytes), use_(use),
+  span_registry(const verbs::device& on, chunk_kind kind, std::uint32_t chunks_max,
+                std::uint64_t chunk_bytes, verbs::region_use use, std::function<void()> tell)
+      : device_(on), kind_(kind), chunks_max_(chunks_max), chunk_bytes_(chunk_bytes), use_(use),
         tell_(std::move(tell)) {}
 
   /// Registers the memory, which takes a few milliseconds for a gigabyte that was touched before,
@@ -57,6 +58,7 @@ private:
 
   // Members that stay constant after construction.
   const verbs::device& device_;
+  const chunk_kind kind_;
   const std::uint32_t chunks_max_;
   const std::uint64_t chunk_bytes_;
   const verbs::region_use use_;

@@ -135,36 +135,41 @@ verbs_channel::progress verbs_channel::step(std::size_t& bytes_left) {
 }
 
 void verbs_channel::judge() noexcept {
-  if (!rail_.options.payload_only)
+  if (reads_entries())
     entries_.judge(retired_);
   else if (payloads_posted_ && posted_ == retired_)
-    entries_.decide_all(page_status::stale); // A page that was not validated is a miss.
+    // A page that was not validated is a miss; bytes that the caller judges have arrived.
+    entries_.decide_all(job_->batch->judged ? page_status::stale : page_status::hit);
 }
 
 bool verbs_channel::begin_sub() {
   // Entries land in a bounce block. At least one more block is left for payloads, so that a payload
   // which needs a block is always READ at last.
-  if (rail_.bounce.free_blocks() < 2)
+  if (reads_entries() && rail_.bounce.free_blocks() < 2)
     return false;
   PEERCACHE_ASSERT(!busy_ && !landing_ && bounced_.empty() && posted_ == retired_);
-  landing_ = rail_.bounce.take();
+  if (reads_entries())
+    landing_ = rail_.bounce.take();
   sub_ = job_->take();
   busy_ = true;
   payloads_posted_ = fenced_ = false;
   payloads_.begin(*job_, sub_, handshake_.region(), rail_.destinations.current(), limits_);
   entries_.begin(*job_, sub_, handshake_.region(), limits_.message_bytes,
-                 rail_.bounce.address(*landing_));
+                 landing_ ? rail_.bounce.address(*landing_) : nullptr);
   return true;
 }
 
 void verbs_channel::end_sub() noexcept {
   PEERCACHE_ASSERT(bounced_.empty() && posted_ == retired_);
-  PEERCACHE_ASSERT(busy_ && landing_ && entries_.all_judged());
-  rail_.bounce.give_back(*std::exchange(landing_, std::nullopt));
+  PEERCACHE_ASSERT(busy_ && entries_.all_judged());
+  if (landing_)
+    rail_.bounce.give_back(*std::exchange(landing_, std::nullopt));
   payloads_.drop();
   busy_ = false;
-  peer_->reads.fetch_add(sub_.count, std::memory_order_relaxed);
-  peer_->bytes.fetch_add(sub_.bytes, std::memory_order_relaxed);
+  if (job_->batch->judged) {
+    peer_->reads.fetch_add(sub_.count, std::memory_order_relaxed);
+    peer_->bytes.fetch_add(sub_.bytes, std::memory_order_relaxed);
+  }
   job_->answered = true;
   job_->decided();
 }
@@ -177,7 +182,7 @@ bool verbs_channel::post() {
     const auto free = ends_.send_depth - static_cast<std::uint32_t>(posted_ - retired_);
     const auto room = std::min(free, rail_.options.post_chain_max);
     auto count = payloads_posted_ ? 0 : chain_payloads(room);
-    if (payloads_posted_ && !rail_.options.payload_only)
+    if (payloads_posted_ && reads_entries())
       count = chain_entries(count, room);
     if (count == 0)
       return true;
@@ -213,10 +218,10 @@ std::uint32_t verbs_channel::chain_payloads(std::uint32_t room) {
       bounced_.push_back({posted_, read.block, read.bytes, read.copy_to});
     bytes += read.bytes;
   }
-  if (count != 0) {
-    rail_counters::add(rail_.counters.payload_reads, count);
-    rail_counters::add(rail_.counters.payload_bytes, bytes);
-  }
+  auto& counters = rail_.counters;
+  const bool of_areas = !job_->batch->judged;
+  rail_counters::add(of_areas ? counters.area_reads : counters.payload_reads, count);
+  rail_counters::add(of_areas ? counters.area_bytes : counters.payload_bytes, bytes);
   return count;
 }
 

@@ -40,11 +40,12 @@ struct verbs_ends {
 
 /// One reliable connection that READs a peer's pool: payloads straight into the pages' parts, then
 /// the slots' entries behind a fence, which say whether the bytes are the page that the record
-/// named (docs/flows.md, "Get over verbs"). A control connection belongs to the channel; when this
+/// named (docs/flows.md, "Get over verbs"). Of a batch that its caller judges, nothing but the
+/// payloads is READ. A control connection belongs to the channel; when this
 /// connection ends, the peer or its queue pair is gone. Threads, ownership, errors: as page_channel
 /// says; any completion with an error breaks the channel. Invariants: (1) no more work requests
-/// outstanding than the queues hold; (2) a page becomes a hit only by an entry that was READ after
-/// the page's last byte had arrived.
+/// outstanding than the queues hold; (2) a page that the plane judges becomes a hit only by an
+/// entry that was READ after the page's last byte had arrived.
 class verbs_channel final : public page_channel {
 public:
   verbs_channel(std::uint64_t id, verbs_rail& rail, net::stream_socket control, verbs_ends ends,
@@ -75,6 +76,8 @@ private:
   /// Takes the pending completions. False when one of them is an error.
   bool reap(bool& moved);
   void retire(std::uint64_t up_to) noexcept;
+  /// Whether entries are READ for the job's pages.
+  bool reads_entries() const noexcept { return job_->batch->judged && !rail_.options.payload_only; }
   void judge() noexcept;
   void end_sub() noexcept;
 
@@ -101,7 +104,8 @@ private:
   bool payloads_posted_ = false;
   /// Whether the first entry READ of the sub-request, which carries the fence, is posted.
   bool fenced_ = false;
-  /// The bounce block into which entries are READ; empty between sub-requests.
+  /// The bounce block into which entries are READ; empty between sub-requests, and where no entries
+  /// are READ.
   std::optional<std::uint32_t> landing_;
 
   std::uint64_t posted_ = 0;  ///< Number of the last work request that was posted.

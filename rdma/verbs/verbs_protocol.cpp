@@ -39,6 +39,17 @@ bool lies_within(std::uint64_t address, std::uint64_t bytes, std::uint64_t begin
   return address >= begin && address - begin <= size && bytes <= size - (address - begin);
 }
 
+/// Whether a chunk neither begins at the null address nor wraps around.
+bool is_memory(const region_chunk& chunk) noexcept {
+  return chunk.address != 0 && chunk.bytes <= ~std::uint64_t{0} - chunk.address;
+}
+
+/// Whether no byte of a chunk lies in the answer's region. @pre neither wraps around
+bool lies_outside(const region_chunk& chunk, const verbs_answer& answer) noexcept {
+  return chunk.address + chunk.bytes <= answer.table_address ||
+         chunk.address >= answer.table_address + answer.region_bytes;
+}
+
 bool layout_is_real(const verbs_answer& answer) noexcept {
   const auto begin = answer.table_address;
   const auto size = answer.region_bytes;
@@ -89,11 +100,15 @@ bool well_formed(const verbs_ready& ready) noexcept {
 }
 
 bool within(const region_chunk& chunk, const verbs_answer& answer) noexcept {
-  if (chunk.magic != region_chunk_magic || !all_zero(chunk.reserved) ||
-      chunk.index >= answer.chunks || chunk.bytes == 0)
+  if (chunk.magic != region_chunk_magic || !all_zero(chunk.reserved) || chunk.bytes == 0)
+    return false;
+  if (chunk.kind == chunk_kind::area)
+    return answer.service == data_service::pool && chunk.index == 0 && is_memory(chunk) &&
+           lies_outside(chunk, answer);
+  if (chunk.kind != chunk_kind::region || chunk.index >= answer.chunks)
     return false;
   if (answer.service == data_service::handoff)
-    return chunk.address != 0 && chunk.bytes <= ~std::uint64_t{0} - chunk.address;
+    return is_memory(chunk);
   return lies_within(chunk.address, chunk.bytes, answer.table_address, answer.region_bytes);
 }
 

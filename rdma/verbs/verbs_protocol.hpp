@@ -20,8 +20,8 @@
 ///   server → reader, once      verbs_answer  144  when its queue pair is in RTS; any verdict but
 ///                                                 `accepted` ends the connection
 ///   reader → server, once      verbs_ready    16  when its queue pair is in RTS; READs follow
-///   server → reader, any time  region_chunk   40  a chunk of the pool, or of the memory, that is
-///                                                 served is registered
+///   server → reader, any time  region_chunk   40  a chunk of the pool, of an area beside it, or of
+///                                                 memory under leases is registered
 ///
 /// Every message begins with its magic. Reserved fields are zero.
 namespace peercache::rdma {
@@ -32,8 +32,10 @@ inline constexpr std::uint32_t verbs_hello_magic = 0x48564350;  // The bytes "PC
 inline constexpr std::uint32_t verbs_answer_magic = 0x41564350; // The bytes "PCVA".
 inline constexpr std::uint32_t verbs_ready_magic = 0x52564350;  // The bytes "PCVR".
 inline constexpr std::uint32_t region_chunk_magic = 0x43564350; // The bytes "PCVC".
-inline constexpr std::uint16_t verbs_wire_version = 3;
+inline constexpr std::uint16_t verbs_wire_version = 4;
 inline constexpr std::uint32_t region_chunks_max = 4096;
+/// Most chunks of all areas beside a pool; a reader ends its connection to a peer that tells more.
+inline constexpr std::uint32_t area_chunks_max = 1024;
 
 /// One end of a queue pair.
 ///   offset  bytes  field
@@ -151,25 +153,35 @@ struct verbs_ready {
 };
 static_assert(sizeof(verbs_ready) == 16);
 
-/// A chunk of memory that can be read from now on: a part of a pool's region, or memory under
-/// leases. Chunks do not overlap.
+/// What a chunk is a part of. An area is memory that a process serves beside its pool, for READs
+/// whose bytes the reader judges (`read_batch::judged`).
+enum class chunk_kind : std::uint8_t {
+  region, ///< A part of what the answer announced: of a pool's region, or memory under leases.
+  area
+};
+
+/// A chunk of memory that can be read from now on: a part of a pool's region, of an area beside it,
+/// or memory under leases. Chunks do not overlap.
 ///   offset  bytes  field
 ///        0      4  magic
 ///        4      4  index     of a pool's chunk, less than `verbs_answer::chunks`; 0 for memory
-///                            under leases
+///                            under leases and for areas
 ///        8      8  address   of the chunk's first byte
 ///       16      8  bytes     of the chunk
 ///       24      4  rkey
-///       28     12  reserved
+///       28      1  kind      chunk_kind; an area only where a pool is served
+///       29     11  reserved
 struct region_chunk {
   std::uint32_t magic = region_chunk_magic;
   std::uint32_t index = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint32_t rkey = 0;
-  std::array<std::uint8_t, 12> reserved{};
+  chunk_kind kind = chunk_kind::region;
+  std::array<std::uint8_t, 11> reserved{};
 };
-static_assert(sizeof(region_chunk) == 40 && offsetof(region_chunk, rkey) == 24);
+static_assert(sizeof(region_chunk) == 40 && offsetof(region_chunk, rkey) == 24 &&
+              offsetof(region_chunk, kind) == 28);
 
 /// The verdict of a server that is `inc` of `cluster` and serves `service` on a reader's hello. A
 /// hello with a wrong magic or version is `incompatible`, and its other fields are not looked at. A
@@ -184,8 +196,9 @@ bool well_formed(const queue_pair_end& end) noexcept;
 /// not wrap around, first the table and then a pool's pages, both within the region.
 bool well_formed(const verbs_answer& answer) noexcept;
 bool well_formed(const verbs_ready& ready) noexcept;
-/// Whether a chunk lies within the region that the answer announced; memory under leases may lie
-/// anywhere. @pre well_formed(answer)
+/// Whether a chunk lies where its kind may: a pool's within the region that the answer announced,
+/// an area's outside of it, beside a pool only; memory under leases may lie anywhere.
+/// @pre well_formed(answer)
 bool within(const region_chunk& chunk, const verbs_answer& answer) noexcept;
 
 /// The server's end as it goes into the answer: MTU and message size are the minimum of both ends.

@@ -4,6 +4,7 @@
 #include "rdma/tcp/tcp_protocol.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace peercache::rdma {
@@ -32,6 +33,11 @@ result<void> check(const verbs_server_options& options, const served_region& poo
 
 verbs::region_use use_of(const verbs_server_options& options) noexcept {
   return options.windows ? verbs::region_use::windows : verbs::region_use::remote_read;
+}
+
+/// What the memory is that is added while the rail serves.
+chunk_kind added_kind(const served_region& pool) noexcept {
+  return pool.service() == data_service::pool ? chunk_kind::area : chunk_kind::region;
 }
 
 } // namespace
@@ -68,8 +74,10 @@ verbs_rail_server::verbs_rail_server(std::unique_ptr<verbs::device> device,
       regions_(*device_, plan,
                {options.on_registered, [this] { wake(); }, options.on_not_registered},
                use_of(options)),
-      spans_(*device_, region_chunks_max - regions_.chunks(), options.chunk_bytes, use_of(options),
-             [this] { wake(); }),
+      spans_(*device_, added_kind(pool),
+             added_kind(pool) == chunk_kind::area ? area_chunks_max
+                                                  : region_chunks_max - regions_.chunks(),
+             options.chunk_bytes, use_of(options), [this] { wake(); }),
       inbox_(options.inbox_max), completions_(std::move(completions)) {
   stats_.regions = regions_.progress();
 }
@@ -77,6 +85,15 @@ verbs_rail_server::verbs_rail_server(std::unique_ptr<verbs::device> device,
 verbs_rail_server::~verbs_rail_server() {
   // The thread that owned the device has ended, so this thread may destroy its verbs objects.
   device_->own();
+}
+
+result<void> verbs_rail_server::add_area(std::span<std::byte> memory) {
+  if (added_kind(pool_) != chunk_kind::area)
+    return {errc::invalid_argument, "areas are served beside a pool only"};
+  if (memory.data() < pool_.region.data() + pool_.region.size() &&
+      pool_.region.data() < memory.data() + memory.size())
+    return {errc::refused, "this memory, or a part of it, belongs to the pool"};
+  return spans_.add(memory);
 }
 
 bool verbs_rail_server::poll(clock::time_point now) {
@@ -93,6 +110,7 @@ bool verbs_rail_server::poll(clock::time_point now) {
   }
   moved |= bury(now);
   changed_ |= moved;
+  stats_.turns += moved;
   if (changed_ && now >= publish_at_)
     publish(now);
   return moved;
@@ -118,10 +136,12 @@ bool verbs_rail_server::take_regions() {
     if (spans_.take(announced_))
       end_all(session_end::memory_removed);
   }
-  if (any)
-    for (const auto& each : sessions_)
-      ready_.push_back(each.first);
-  return any;
+  if (!any)
+    return false;
+  std::tie(stats_.area_chunks, stats_.area_bytes) = announced_.of_kind(chunk_kind::area);
+  for (const auto& each : sessions_)
+    ready_.push_back(each.first);
+  return true;
 }
 
 bool verbs_rail_server::take_events(clock::time_point now) {

@@ -24,18 +24,19 @@
 
 namespace peercache::rdma {
 
-/// Lets other hosts READ one pool, or memory under leases, through one device: owns the device, the
-/// registered regions and a queue pair for each channel of each reader. No CPU takes part in a
-/// READ; this object does the handshakes, with `windows` it binds each session's memory windows,
-/// and it ends the sessions of readers that are gone, and all sessions when memory that was
-/// announced to readers is removed.
+/// Lets other hosts READ one pool with the areas beside it, or memory under leases, through one
+/// device: owns the device, the registered regions and a queue pair for each channel of each
+/// reader. No CPU takes part in a READ; this object does the handshakes, with `windows` it binds
+/// each session's memory windows, and it ends the sessions of readers that are gone, and all
+/// sessions when memory that was announced to readers is removed.
 ///
 /// Threads: `poll` and `wait` belong to the one thread that runs it, which owns the device from its
-/// first `poll` on; any thread may call `accept`, `wake`, `regions`, `spans`, `stats` and
-/// `readers`. Starts none. Any thread may destroy it when no other thread still uses it. Ownership:
-/// the pool's memory is lent and outlives this object. Errors: a faulty reader loses its session,
-/// and all readers do when the device is down; `stats` says why. Limits: `verbs_server_options`; a
-/// reader above them is told `busy`. Invariant: readers get no right but to READ the regions.
+/// first `poll` on; any thread may call `accept`, `wake`, `regions`, `spans`, `add_area`, `stats`
+/// and `readers`. Starts none. Any thread may destroy it when no other thread still uses it.
+/// Ownership: the memory of the pool and of areas is lent and outlives this object. Errors: a
+/// faulty reader loses its session, and all readers do when the device is down; `stats` says why.
+/// Limits: `verbs_server_options`; a reader above them is told `busy`. Invariant: readers get no
+/// right but to READ the regions.
 class verbs_rail_server {
 public:
   /// Takes the device and makes the server; no chunk is registered yet. Errors: `incompatible` for
@@ -56,6 +57,12 @@ public:
   /// The registry of memory under leases, for a rail that serves a table of leases: any thread may
   /// add and remove.
   span_registry& spans() noexcept { return spans_; }
+
+  /// Registers an area beside the pool, which may be added while the rail serves and is served
+  /// until the rail ends; readers that are connected are told soon after, others with the pool.
+  /// Errors: `invalid_argument` on a rail that serves a table of leases, `refused` for memory that
+  /// overlaps the pool; all others are `span_registry::add`'s. Registering pins all of the memory.
+  result<void> add_area(std::span<std::byte> memory);
 
   /// The registry of the pool's chunks: chunks can be READ once somebody has called its
   /// `register_next`.

@@ -47,6 +47,11 @@ struct verbs_rail_stats {
   std::uint64_t device_events = 0;
   std::string device_event; ///< Name of the latest event of the device.
   region_progress regions;
+  std::uint32_t area_chunks = 0; ///< Registered chunks of the areas beside the pool.
+  std::uint64_t area_bytes = 0;
+  /// Turns of the rail's thread in which something moved. READs move nothing, so the number stands
+  /// still while readers do nothing but READ.
+  std::uint64_t turns = 0;
 };
 
 /// A reading process, and how many sessions it has now.

@@ -45,6 +45,7 @@ public:
   std::uint32_t channels_for(std::uint64_t bytes, std::size_t pieces) const noexcept override;
   std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
                                      net::event_poll& events, clock::time_point now) override;
+  bool reads_areas() const noexcept override { return true; }
   bool poll(clock::time_point now) override;
 
 private:

@@ -55,6 +55,53 @@ TEST(remote_region, refuses_chunks_that_overlap_lie_outside_or_are_too_many) {
   EXPECT_FALSE(region.add(chunk(1, table + 6000, 10)));
 }
 
+region_chunk area(std::uint64_t address, std::uint64_t bytes, std::uint32_t rkey = 50) {
+  auto made = chunk(0, address, bytes);
+  made.kind = chunk_kind::area;
+  made.rkey = rkey;
+  return made;
+}
+
+TEST(remote_region, areas_and_the_pool_do_not_answer_for_each_other) {
+  remote_region region(announced(1));
+  EXPECT_TRUE(region.add(area(end, 4096)));
+  EXPECT_FALSE(region.complete()) << "an area is no part of the pool";
+  EXPECT_TRUE(region.add(chunk(0, table, end - table)));
+  EXPECT_TRUE(region.complete());
+  EXPECT_TRUE(region.add(area(table - 4096, 4096, 51))) << "areas come later, too";
+  EXPECT_TRUE(region.complete());
+  EXPECT_EQ(region.find_area(end + 64)->rkey, 50u);
+  EXPECT_EQ(region.find_area(end + 64)->bytes, 4032u);
+  EXPECT_EQ(region.find_area(table - 64)->rkey, 51u);
+  EXPECT_EQ(region.find_area(table - 64)->bytes, 64u) << "not into the pool";
+  EXPECT_FALSE(region.find_area(end + 4096));
+  EXPECT_FALSE(region.find_area(table));
+  EXPECT_FALSE(region.find_area(end - 1));
+  EXPECT_FALSE(region.find(end));
+  EXPECT_FALSE(region.find(table - 1));
+}
+
+TEST(remote_region, refuses_areas_that_overlap_or_are_too_many) {
+  remote_region region(announced(1));
+  EXPECT_FALSE(region.add(area(end - 1, 64)));
+  EXPECT_TRUE(region.add(area(end, 64)));
+  EXPECT_FALSE(region.add(area(end, 64))) << "twice";
+  EXPECT_FALSE(region.add(area(end + 63, 64)));
+  for (std::uint64_t i = 1; i < area_chunks_max; ++i)
+    ASSERT_TRUE(region.add(area(end + i * 64, 64)));
+  EXPECT_FALSE(region.add(area(end + area_chunks_max * 64, 64)));
+  EXPECT_TRUE(region.add(chunk(0, table, end - table))) << "the pool's chunks count apart";
+}
+
+TEST(remote_region, a_server_of_leases_has_no_areas) {
+  auto answer = announced(4);
+  answer.service = data_service::handoff;
+  remote_region leases(answer);
+  EXPECT_FALSE(leases.add(area(end, 64)));
+  EXPECT_TRUE(leases.add(chunk(0, end, 64)));
+  EXPECT_FALSE(leases.find_area(end));
+}
+
 TEST(remote_region, pages_beyond_the_pool_have_no_address) {
   remote_region region(announced(1));
   EXPECT_EQ(region.page_address({0}, 1), pages);

@@ -108,11 +108,17 @@ result<void> read_plane::add_tcp(const client_options& options) {
 void read_plane::add_lane(rdma::read_lane::kind how, std::string name,
                           std::unique_ptr<rdma::data_plane> plane) {
   planes_.push_back(std::move(plane));
-  loops_.push_back(std::make_unique<rdma::data_plane_loop>(*planes_.back()));
+  rdma::data_plane_loop_options loop_options;
+  loop_options.callers_run = how == rdma::read_lane::kind::rail;
+  loops_.push_back(std::make_unique<rdma::data_plane_loop>(*planes_.back(), loop_options));
   auto lane = std::make_unique<rdma::read_lane>();
   lane->how = how;
   lane->name = std::move(name);
   lane->submit = [loop = loops_.back().get()](rdma::read_batch& batch) { loop->submit(batch); };
+  if (loop_options.callers_run)
+    lane->read_now = [loop = loops_.back().get()](rdma::read_batch& batch) {
+      loop->read_now(batch);
+    };
   lane->cancel = [loop = loops_.back().get()](const rdma::read_batch& batch) {
     loop->cancel(batch);
   };

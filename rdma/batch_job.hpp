@@ -50,6 +50,15 @@ struct batch_job {
 
   page_read& page(std::uint32_t position) noexcept { return batch->pages[order[position]]; }
 
+  /// Makes a job whose batch has finished a fresh one, which keeps its memory.
+  void clear() noexcept {
+    order.clear();
+    subs.clear();
+    next = undecided_subs = 0;
+    bytes = 0;
+    answered = failed = retried = false;
+  }
+
   /// Gives the pages that are still pending `status`, counts, and finishes the batch, which belongs
   /// to its caller again then.
   void finish(page_status status, data_plane_stats& stats) noexcept;

@@ -48,7 +48,11 @@ public:
 
   void submit(read_batch& batch) override;
   void cancel(const read_batch& batch) override;
+  void adopt() noexcept override { transport_->adopt(); }
+  /// Works on the batch where a channel to its peer is ready and idle.
+  bool read_now(read_batch& batch, clock::duration at_most) override;
   bool poll(clock::time_point now) override;
+  clock::duration rest(clock::duration at_most) override;
   void wait(clock::duration at_most) override;
   void wake() noexcept override { events_.wake(); }
   int descriptor() const noexcept override { return events_.descriptor(); }
@@ -73,6 +77,8 @@ private:
   channel_data_plane(const channel_plane_options& opts, std::unique_ptr<transport> over,
                      net::event_poll events);
 
+  channel_peer* ready_peer(const read_batch& batch) const noexcept;
+  bool run_now(page_channel& channel, const batch_job& job, clock::duration at_most);
   bool take_submitted();
   void start(read_batch& batch);
   channel_peer* peer_of(const peer_endpoint& endpoint);
@@ -128,6 +134,8 @@ private:
   std::vector<std::uint64_t> in_flight_;
   /// Closed channels that are not destroyed yet: `end_connections` ends a few sockets per poll.
   std::vector<std::unique_ptr<page_channel>> closed_;
+  /// What `read_now` uses for its next batch; null: the one before became one of `flights_`.
+  std::unique_ptr<flight> spare_;
   std::uint32_t turns_since_look_ = 0;
   std::uint64_t next_id_ = 1;
   data_plane_stats stats_;

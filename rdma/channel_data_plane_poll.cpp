@@ -163,13 +163,16 @@ void channel_data_plane::run_channel(std::uint64_t id, std::size_t& bytes_left, 
 }
 
 void channel_data_plane::wait(clock::duration at_most) {
-  if (!submitted_.empty() || !ready_.empty() || !collected_.empty() || !closed_.empty())
-    return;
-  if (!arm_in_flight())
-    return;
-  const auto until_timer = next_timer() - clock::now();
-  const auto sleep = std::clamp(until_timer, clock::duration::zero(), at_most);
-  collected_ = events_.collect(sleep);
+  if (const auto sleep = rest(at_most); sleep > clock::duration::zero())
+    collected_ = events_.collect(sleep);
+}
+
+clock::duration channel_data_plane::rest(clock::duration at_most) {
+  if (!submitted_.empty() || !ready_.empty() || !collected_.empty() || !closed_.empty() ||
+      !arm_in_flight())
+    return clock::duration::zero();
+  turns_since_look_ = turns_per_look; // What ends the sleep is taken by the next poll.
+  return std::clamp(next_timer() - clock::now(), clock::duration::zero(), at_most);
 }
 
 /// Arms all channels in flight, before the thread sleeps. False when a device has finished

@@ -124,8 +124,9 @@ struct data_plane_stats {
 };
 
 /// The reader's half of the data plane: pages of other hosts into the caller's memory.
-/// Threads: `submit`, `cancel`, `poll`, `wait` and `shutdown` belong to the one thread that runs
-/// it; `wake` and `stats` are for any thread. Errors: as page statuses only; nothing throws.
+/// Threads: `wake` and `stats` are for any thread; all else belongs to the one thread that runs it,
+/// in place of which another one may run it after `adopt`, as long as the two exclude each other.
+/// Errors: as page statuses only; nothing throws.
 class data_plane {
 public:
   virtual ~data_plane() = default;
@@ -143,6 +144,22 @@ public:
   /// Sends, receives and completes what is possible without blocking. Returns true when something
   /// moved.
   virtual bool poll(clock::time_point now) = 0;
+
+  /// Makes the calling thread the one that runs the plane.
+  virtual void adopt() noexcept {}
+
+  /// Takes the batch as `submit` does and, where that needs no wait for anybody else, works on
+  /// nothing but this batch until it is complete or `at_most` has passed. True: the batch is
+  /// complete, and may be gone already. False: the plane has to be polled.
+  virtual bool read_now(read_batch& batch, clock::duration) {
+    submit(batch);
+    return false;
+  }
+
+  /// Prepares a sleep of the thread that runs the plane until `descriptor` is readable. Returns how
+  /// long it may sleep, no longer than `at_most`; zero: there is something to poll. @pre the plane
+  /// has a descriptor
+  virtual clock::duration rest(clock::duration at_most) { return at_most; }
 
   /// Sleeps until there is something to poll, the next deadline has come, `wake` is called, or
   /// `at_most` has passed.

@@ -108,6 +108,8 @@ public:
                                              net::event_poll& events, clock::time_point now) = 0;
   /// Whether the transport's channels take batches that their callers judge (`read_batch::judged`).
   virtual bool reads_areas() const noexcept { return false; }
+  /// Makes the calling thread the plane's owner.
+  virtual void adopt() noexcept {}
   /// Lets the transport as a whole work, such as take a device's events; the plane calls it once
   /// per poll. False when none of the transport's channels can go on.
   virtual bool poll(clock::time_point) { return true; }

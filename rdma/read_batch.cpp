@@ -49,7 +49,7 @@ void read_batch::fail(page_status status) noexcept {
 }
 
 void read_batch::wait() const noexcept {
-  while (!wait_until(clock::now() + sleep_max)) {
+  while (!complete() && !wait_until(clock::now() + sleep_max)) {
   }
 }
 

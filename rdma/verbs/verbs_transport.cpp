@@ -57,6 +57,11 @@ void verbs_transport::own_device() noexcept {
     rail_.device->own();
 }
 
+void verbs_transport::adopt() noexcept {
+  owned_ = true;
+  rail_.device->own();
+}
+
 bool verbs_transport::prepare(net::event_poll& events) {
   own_device();
   if (completions_)

@@ -46,6 +46,7 @@ public:
   std::unique_ptr<page_channel> open(std::uint64_t id, const peer_endpoint& peer,
                                      net::event_poll& events, clock::time_point now) override;
   bool reads_areas() const noexcept override { return true; }
+  void adopt() noexcept override;
   bool poll(clock::time_point now) override;
 
 private:

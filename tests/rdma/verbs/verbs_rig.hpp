@@ -59,6 +59,8 @@ public:
     return {{1}, inc, "127.0.0.1", port_, "test", 1, service};
   }
   void step() override;
+  /// Polls the servers only, for a reader that other threads run.
+  void serve_turn();
 
   readable_pool memory;
   std::unique_ptr<reader_rail> rail;

@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <thread>
+
 namespace peercache::rdma {
 namespace {
 
@@ -127,6 +129,12 @@ void verbs_rig::step() {
     handshakes_->turn(clock::duration::zero());
   acceptor_->poll(now);
   server->poll(now);
+}
+
+void verbs_rig::serve_turn() {
+  acceptor_->poll(clock::now());
+  server->poll(clock::now());
+  std::this_thread::yield();
 }
 
 } // namespace peercache::rdma

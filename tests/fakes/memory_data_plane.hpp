@@ -36,6 +36,7 @@ public:
     behaviour acts = behaviour::serves;
     const served_spans* spans = nullptr; ///< Memory spans that the host serves instead of `source`;
                                          ///< null when it serves `source`.
+    std::vector<std::span<const std::byte>> areas; ///< Memory that the host serves beside `source`.
 
     data_service service() const noexcept {
       return source != nullptr ? data_service::pool : data_service::handoff;
@@ -44,11 +45,16 @@ public:
 
   void attach(const std::string& name, std::uint16_t port, const incarnation& inc,
               page_source& source, behaviour acts = behaviour::serves) {
-    hosts_[{name, port}] = {inc, &source, acts, nullptr};
+    hosts_[{name, port}] = {inc, &source, acts, nullptr, {}};
   }
   void attach(const std::string& name, std::uint16_t port, const incarnation& inc,
               const served_spans& spans, behaviour acts = behaviour::serves) {
-    hosts_[{name, port}] = {inc, nullptr, acts, &spans};
+    hosts_[{name, port}] = {inc, nullptr, acts, &spans, {}};
+  }
+  /// Lets a host serve memory beside its pages, as a rail does; the memory lives until `detach`.
+  /// @pre a host is attached there
+  void add_area(const std::string& name, std::uint16_t port, std::span<const std::byte> memory) {
+    hosts_.at({name, port}).areas.push_back(memory);
   }
   void detach(const std::string& name, std::uint16_t port) { hosts_.erase({name, port}); }
   /// Returns the server at an address; null when nobody listens there.
@@ -113,6 +119,8 @@ private:
   };
 
   void start(read_batch& batch);
+  /// Copies pieces of areas at once, which no thread of the host has a part in.
+  void read_areas(flight& from, const memory_network::host& host);
   void send_request(flight& from, const sub_request& sub);
   void arrive(transfer& what);
   void request_arrives(flight& at, transfer& request);

@@ -23,8 +23,10 @@ protected:
     const auto index = lanes.size();
     pages_on.push_back(0);
     verified_on.push_back(0);
+    judged_on.push_back(0);
     lane->submit = [this, index](read_batch& batch) {
       pages_on[index] += batch.pages.size();
+      judged_on[index] += batch.judged ? 1 : 0;
       verified_on[index] += std::count_if(batch.pages.begin(), batch.pages.end(),
                                           [](const auto& page) { return page.verify; });
       batch.fail(answers[index]);
@@ -65,10 +67,27 @@ protected:
   std::vector<std::unique_ptr<read_lane>> lanes;
   std::vector<std::size_t> pages_on;
   std::vector<std::ptrdiff_t> verified_on;
+  std::vector<std::size_t> judged_on; ///< Batches of each lane that the plane judges.
   std::vector<page_status> answers;
   std::vector<std::byte> memory;
   read_batch whole;
 };
+
+TEST_F(striped_read_test, what_the_caller_judges_goes_over_rails_only) {
+  add(read_lane::kind::tcp);
+  batch_of(3, 64);
+  whole.judged = false;
+  read();
+  EXPECT_TRUE(all(page_status::unreachable));
+  add(read_lane::kind::rail);
+  read();
+  EXPECT_TRUE(all(page_status::hit));
+  EXPECT_EQ(judged_on, (std::vector<std::size_t>{0, 0}));
+  answers[1] = page_status::unreachable;
+  read();
+  EXPECT_TRUE(all(page_status::unreachable));
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{0, 6}));
+}
 
 TEST_F(striped_read_test, large_batches_use_all_rails_evenly) {
   add(read_lane::kind::rail);

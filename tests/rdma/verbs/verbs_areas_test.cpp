@@ -232,6 +232,28 @@ TEST(areas_over_tcp, are_unreachable_at_once_and_nothing_is_asked) {
   EXPECT_EQ((*plane)->stats().connects, 0u);
 }
 
+TEST(areas_of_a_simulated_host, are_read_in_whole_pieces) {
+  memory_network network;
+  test_pool pool;
+  const auto area = numbered_bytes(4096, 4);
+  network.attach("host", 1, life, pool);
+  network.add_area("host", 1, area);
+  memory_data_plane plane(network, {});
+  area_batch what(line_bytes);
+  what.add(&area[128]);
+  what.add(&area[4096 - line_bytes + 1]);
+  what.add(area.data() - 1);
+  what.batch.peer = {{1}, life, "host", 1, "test", 1};
+  what.batch.deadline = clock::now() + 5s;
+  plane.submit(what.batch);
+  plane.poll(clock::now());
+  ASSERT_TRUE(what.batch.complete());
+  EXPECT_EQ(what.batch.pages[0].status, page_status::hit);
+  EXPECT_TRUE(what.holds(0, &area[128]));
+  EXPECT_EQ(what.batch.pages[1].status, page_status::unreachable);
+  EXPECT_EQ(what.batch.pages[2].status, page_status::unreachable);
+}
+
 TEST(areas_beside_leases, there_are_none) {
   tests::fake_fabric fabric;
   fabric.add(tests::roce_device("fake0", 1));

@@ -66,6 +66,12 @@ public:
             "127.0.0.1", acceptor_->port(),
             "test",      static_cast<std::uint8_t>(rails_.size())};
   }
+  /// Serves memory beside the pool over all rails.
+  void add_area(std::span<std::byte> memory) {
+    for (auto& rail : rails_)
+      if (const auto added = rail->add_area(memory); !added)
+        throw std::runtime_error(added.error().message);
+  }
   verbs_rail_stats stats(std::size_t rail = 0) const { return rails_[rail]->stats(); }
 
 private:
@@ -116,15 +122,11 @@ private:
 /// A data plane over one rail, as in a reading process, with its thread.
 class reading_rail {
 public:
-  explicit reading_rail(const std::string& device, std::uint8_t index = 0) {
-    verbs_data_plane_options options;
-    options.rail = index;
+  explicit reading_rail(const std::string& device, std::uint8_t index = 0)
+      : reading_rail(device, few_at_a_time(index)) {}
+  reading_rail(const std::string& device, verbs_data_plane_options options) {
     options.reader = {7, 7};
     options.name = "reader";
-    // Few READs at a time, because a READ that waits behind many others would be taken for lost on
-    // this slow device.
-    options.send_depth = 16;
-    options.outstanding_reads = 2;
     options.channels.connect_timeout = std::chrono::seconds(5);
     auto opened = reader_rail::open(device, {}, options);
     if (!opened)
@@ -134,7 +136,9 @@ public:
     if (!made)
       throw std::runtime_error(made.error().message);
     plane_ = std::move(*made);
-    loop_ = std::make_unique<data_plane_loop>(*plane_);
+    data_plane_loop_options loop_options;
+    loop_options.callers_run = true;
+    loop_ = std::make_unique<data_plane_loop>(*plane_, loop_options);
     thread_ = std::thread([this] { loop_->run(stop_); });
   }
   ~reading_rail() {
@@ -168,12 +172,23 @@ public:
     auto made = std::make_unique<read_lane>();
     made->how = read_lane::kind::rail;
     made->submit = [this](read_batch& batch) { submit(batch); };
+    made->read_now = [this](read_batch& batch) { loop_->read_now(batch); };
     made->cancel = [this](const read_batch& batch) { loop_->cancel(batch); };
     made->usable = &rail_->counters.usable;
     return made;
   }
 
 private:
+  /// Few READs at a time, because a READ that waits behind many others would be taken for lost on
+  /// this slow device.
+  static verbs_data_plane_options few_at_a_time(std::uint8_t index) {
+    verbs_data_plane_options options;
+    options.rail = index;
+    options.send_depth = 16;
+    options.outstanding_reads = 2;
+    return options;
+  }
+
   std::unique_ptr<reader_rail> rail_;
   std::unique_ptr<channel_data_plane> plane_;
   std::unique_ptr<data_plane_loop> loop_;

@@ -170,9 +170,17 @@ result<event_poll> event_poll::create() {
 }
 
 bool event_poll::add(int fd, std::uint64_t id) noexcept {
+  return add(fd, id, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+}
+
+bool event_poll::add_reader(int fd, std::uint64_t id) noexcept {
+  return add(fd, id, EPOLLIN | EPOLLET);
+}
+
+bool event_poll::add(int fd, std::uint64_t id, std::uint32_t events) noexcept {
   PEERCACHE_ASSERT(id != wake_id);
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.events = events;
   event.data.u64 = id;
   return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }

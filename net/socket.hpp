@@ -99,6 +99,8 @@ public:
   /// Reports events of `fd` under `id` until `fd` is closed. False when the kernel refuses. @pre id
   /// != wake_id
   bool add(int fd, std::uint64_t id) noexcept;
+  /// Does as `add`, but reports only that there is something to read.
+  bool add_reader(int fd, std::uint64_t id) noexcept;
   /// Stops reporting a socket that lives on elsewhere. Events that were collected before may still
   /// name its id.
   void remove(int fd) noexcept;
@@ -113,6 +115,8 @@ public:
   int descriptor() const noexcept { return epoll_.get(); }
 
 private:
+  bool add(int fd, std::uint64_t id, std::uint32_t events) noexcept;
+
   unique_fd epoll_;
   unique_fd wake_;
   std::array<epoll_event, 128> events_;

@@ -31,7 +31,9 @@ namespace peercache::link {
 inline constexpr std::uint32_t member_question_magic = 0x31514350; ///< "PCQ1"
 
 enum class member_question : std::uint8_t {
-  hello, ///< Empty body and answer: says that the member is there.
+  /// Empty body: says that the member is there. The answer is a pass for look-ups by datagram
+  /// (link/lookup_datagram.hpp), or empty.
+  hello,
   /// Empty body, or the stamp of a view that the asker knows; the answer is the member's view, or
   /// the difference to it from the view of that stamp (discovery/view_difference.hpp).
   view,

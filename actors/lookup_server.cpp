@@ -20,6 +20,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::uint64_t lookup_listener_id = 0;
+constexpr std::uint64_t lookup_datagrams_id = net::event_poll::wake_id - 1;
 constexpr int lookup_backlog = 512;
 constexpr int lookup_accepts_per_turn = 64;
 constexpr std::size_t lookup_read_bytes = 64u << 10;
@@ -57,8 +58,19 @@ result<std::unique_ptr<lookup_server>> lookup_server::listen(const lookup_server
     return listener.error();
   if (!events->add(listener->get(), lookup_listener_id))
     return {errc::io_failed, "epoll refuses the listening socket"};
-  return std::unique_ptr<lookup_server>(
+  std::unique_ptr<lookup_server> made(
       new lookup_server(options, std::move(*events), std::move(*listener)));
+  if (options.datagrams)
+    made->open_datagrams();
+  return made;
+}
+
+void lookup_server::open_datagrams() {
+  auto socket = net::datagram_socket::bind(options_.host, port_);
+  if (!socket || !events_.add_reader(socket->fd(), lookup_datagrams_id))
+    return log::warn("lookup: no datagrams at port {}, all look-ups come over TCP: {}", port_,
+                     socket ? "epoll refuses the socket" : socket.error().message);
+  datagrams_.emplace(std::move(*socket), options_.inc, served_);
 }
 
 lookup_server::lookup_server(const lookup_server_options& options, net::event_poll events,
@@ -104,13 +116,14 @@ bool lookup_server::poll(time_point now) {
     begin(std::move(each.socket), now);
   bool moved = take_answers(now);
   moved |= take_events(now);
+  moved |= serve_datagrams(now);
   moved |= serve_ready(now);
   drop_overdue(now);
   return moved;
 }
 
 void lookup_server::wait(time_point now) {
-  if (!ready_.empty() || !collected_.empty())
+  if (!ready_.empty() || !collected_.empty() || datagrams_wait_)
     return;
   const auto until = std::min({look_at_, accept_at_, now + lookup_rest});
   collected_ = events_.collect(std::max<clock::duration>(until - now, 0ns));
@@ -162,6 +175,8 @@ void lookup_server::begin(net::stream_socket socket, time_point now) {
 void lookup_server::drop(std::uint64_t id) {
   connections_.remove(id);
   clients_.erase(id);
+  if (datagrams_)
+    datagrams_->forget(id);
 }
 
 void lookup_server::drop_overdue(time_point now) {
@@ -192,6 +207,8 @@ bool lookup_server::take_events(time_point now) {
     const std::uint64_t id = event.data.u64;
     if (id == lookup_listener_id) {
       accept_waiting(now);
+    } else if (id == lookup_datagrams_id) {
+      datagrams_wait_ = true;
     } else if (const auto found = clients_.find(id); found != clients_.end()) {
       auto& of = found->second;
       of.readable |= (event.events & ~EPOLLOUT) != 0;
@@ -204,6 +221,13 @@ bool lookup_server::take_events(time_point now) {
     }
   }
   return !events.empty();
+}
+
+bool lookup_server::serve_datagrams(time_point now) {
+  if (!datagrams_wait_)
+    return false;
+  datagrams_wait_ = datagrams_->serve([this](std::string_view keys) { return look_up(keys); }, now);
+  return true;
 }
 
 bool lookup_server::serve_ready(time_point now) {
@@ -314,7 +338,8 @@ bool lookup_server::ask_member(std::uint64_t id, client& from, std::string_view 
   PEERCACHE_ASSERT(asked); // `lookup_connections` passes only payloads that `read_question` takes.
   const open_question open{id, asked->number, asked->kind, asked->body.size()};
   if (asked->kind == member_question::hello)
-    return answer(open, from, {});
+    return answer(open, from,
+                  datagrams_ ? datagrams_->pass_of(id, net::peer_address(from.socket.fd())) : "");
   if (asked->kind == member_question::look_up)
     if (const auto answered = look_up(asked->body))
       return *answered && answer(open, from, **answered);

@@ -2,6 +2,7 @@
 
 #include "actors/held_pool.hpp"
 #include "actors/lookup_connections.hpp"
+#include "actors/lookup_datagrams.hpp"
 #include "actors/lookup_relay_actor.hpp"
 #include "actors/shared_shard.hpp"
 #include "common/ids.hpp"
@@ -34,6 +35,8 @@ struct lookup_server_options {
   incarnation inc; ///< Incarnation of this process.
   /// Shakes hands with strangers for TLS; null: connections are plain. Outlives the server.
   net::tls_handshakes* handshakes = nullptr;
+  /// Whether look-ups may come by datagram too, at the same number of port.
+  bool datagrams = true;
 };
 
 /// The parties that answer questions.
@@ -50,7 +53,8 @@ struct lookup_services {
 /// The look-up port of a node: accepts connections (lookup_connections says which, and their
 /// limits), and answers in its own thread what needs no actor: look-ups, holds and hellos. Users
 /// wait for these, and each thread that they pass through costs as much as the wire. All else is
-/// passed on.
+/// passed on. The answer to a hello is a pass for look-ups by datagram (lookup_datagrams), one turn
+/// of which takes turns with the connections.
 ///
 /// Threads: `run` is the server's thread; `port`, `answers` and `stop` belong to any, all else to
 /// the owner. Ownership: `run` uses the services until it returns. Errors: a peer that breaks the
@@ -78,6 +82,9 @@ public:
   /// Where the answers to questions that were passed on go. May outlive the server.
   const std::shared_ptr<relayed_answers>& answers() const noexcept { return answers_; }
 
+  /// Look-ups that came by datagram. May outlive the server.
+  std::shared_ptr<const served_datagrams> served() const noexcept { return served_; }
+
   /// Serves until `stop`, then ends all connections.
   void run(lookup_services services);
   void stop() noexcept;
@@ -102,12 +109,14 @@ private:
 
   lookup_server(const lookup_server_options& options, net::event_poll events,
                 net::unique_fd listener);
+  void open_datagrams();
   bool poll(time_point now);
   void wait(time_point now);
   void accept_waiting(time_point now);
   void begin(net::stream_socket socket, time_point now);
   bool take_events(time_point now);
   bool take_answers(time_point now);
+  bool serve_datagrams(time_point now);
   bool serve_ready(time_point now);
   void serve(std::uint64_t id, time_point now);
   bool receive(std::uint64_t id, client& from, time_point now);
@@ -133,6 +142,9 @@ private:
   lookup_services services_;
   std::atomic<bool> stop_{false};
 
+  const std::shared_ptr<served_datagrams> served_ = std::make_shared<served_datagrams>();
+  std::optional<lookup_datagrams> datagrams_;
+  bool datagrams_wait_ = false; ///< Datagrams may wait of which no event will tell.
   lookup_connections connections_;
   std::unordered_map<std::uint64_t, client> clients_; ///< As many as `connections_` knows.
   std::uint64_t last_id_ = 0;

@@ -208,7 +208,8 @@ result<void> node::impl::open_ports() {
     return control.error();
   doorman_ = std::move(*control);
   auto lookups = lookup_server::listen(
-      {config_.net.bind, config_.net.lookup_port, config_.cluster.name, self_.inc, *handshakes});
+      {config_.net.bind, config_.net.lookup_port, config_.cluster.name, self_.inc, *handshakes,
+       config_.net.lookup_datagrams});
   if (!lookups)
     return port_fault(config_.net.bind, config_.net.lookup_port, "net.lookup_port");
   lookups_ = std::move(*lookups);

@@ -34,6 +34,12 @@ void add_net(std::vector<option>& table) {
         .meaning = "Port where clients ask the directory; others learn it by themselves, 0 takes "
                    "any free port.",
         .store = into([](node_config & c) -> auto& { return c.net.lookup_port; })},
+       {.name = "net.lookup_datagrams",
+        .type = option_type::boolean,
+        .default_value = true,
+        .meaning = "Whether look-ups that ask several nodes at once may travel by UDP, encrypted, "
+                   "at the number of the look-up port; TCP takes what UDP loses.",
+        .store = into([](node_config & c) -> auto& { return c.net.lookup_datagrams; })},
        {.name = "net.data_port",
         .type = option_type::integer,
         .default_value = 31999ul,

@@ -107,6 +107,7 @@ struct node_config {
     std::uint16_t http_port = 0;
     /// Folder of the node's Unix socket; empty: see net::host_socket_folders.
     std::string socket_folder;
+    bool lookup_datagrams = false;
     bool operator==(const net_section&) const = default;
   } net;
 

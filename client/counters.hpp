@@ -16,6 +16,9 @@ struct counters {
   using count = std::atomic<std::uint64_t>;
 
   count directory_messages{0};
+  /// Questions of look-ups that were sent by datagram, those of them that were asked over TCP
+  /// afterwards, and datagrams that were nobody's answer, or a late one.
+  count datagrams_sent{0}, datagrams_over_tcp{0}, datagrams_dropped{0};
   count location_cache_hits{0};
   count retries{0};
   count view_refreshes{0};

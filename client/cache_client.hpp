@@ -52,6 +52,8 @@ struct client_options {
   /// Most bytes that are set and not yet acknowledged by the node. An eighth of the node's pool is
   /// the limit in any case; one set always fits.
   std::uint64_t unacknowledged_bytes_max = 1u << 30;
+  /// Whether look-ups that ask several owners at once may travel by datagram (UDP).
+  bool lookup_datagrams = true;
   rdma::rail_settings rails; ///< Devices that fetch pages of other hosts, if any.
   verify_mode verify_rdma = verify_mode::sample;
   /// Bytes of bounce memory per rail, for READs into memory that is not registered.

@@ -25,10 +25,12 @@ directory_lookup::directory_lookup(session& with, lookup_channels& channels, pee
                                    counters& totals,
                                    std::function<void(std::span<const page_key>)> meanwhile)
     : session_(with), channels_(channels), health_(health), course_(health), counters_(totals),
-      own_(with.board().pool()), meanwhile_(std::move(meanwhile)) {}
+      datagrams_(with.members().datagrams(), channels, totals), own_(with.board().pool()),
+      meanwhile_(std::move(meanwhile)) {}
 
 void directory_lookup::follow(lookup_plan& plan) {
   cluster_ = session_.board().topology();
+  peers_.clear();
   channels_.follow(cluster_->view);
   health_.follow(cluster_->view);
   auto known = owners_known::by(cluster_->view, cluster_->ring,
@@ -38,6 +40,13 @@ void directory_lookup::follow(lookup_plan& plan) {
     known.replicas = own_->directory_replicas;
   }
   plan.follow(std::move(known));
+}
+
+const link::peer* directory_lookup::peer_of(node_id id) {
+  const auto [known, is_new] = peers_.try_emplace(id);
+  if (is_new)
+    known->second = cluster_->find(id);
+  return known->second;
 }
 
 void directory_lookup::refresh(lookup_plan& plan, deadline until) {
@@ -69,7 +78,7 @@ void directory_lookup::drop_ended() {
     const auto& asked = *with.question;
     if (asked.open)
       return false;
-    const auto* owner = cluster_->find(asked.owner);
+    const auto* owner = peer_of(asked.share.owner);
     slowest_.add(link::call_wait::directory, owner == nullptr ? "" : owner->self.name,
                  steady_clock::now() - asked.asked_at);
     return true;
@@ -83,24 +92,38 @@ void directory_lookup::end_all(page_status reason) {
 }
 
 void directory_lookup::wait(deadline until) {
-  std::vector<pollfd> waiting;
-  waiting.reserve(running_.size() + 1);
+  waiting_.assign({{session_.closing().file(), POLLIN, 0}, datagrams_.awaited()});
   for (const auto& with : running_) {
-    waiting.push_back(with.carrier->awaited());
+    const auto awaited = with.carrier->awaited();
+    if (awaited.fd >= 0)
+      waiting_.push_back(awaited);
     until = std::min(until, with.carrier->look_at());
   }
   // The wait is rounded up to whole milliseconds: rounded down, it would end just before the look
   // is due, again and again.
   const auto look =
       std::chrono::ceil<milliseconds>(interruption::next_look(until) - steady_clock::now());
-  waiting.push_back({session_.closing().file(), POLLIN, 0});
-  ::poll(waiting.data(), waiting.size(), static_cast<int>(std::max(look, 0ms).count()));
-  const auto now = steady_clock::now();
-  for (std::size_t i = 0; i < running_.size(); ++i)
-    running_[i].ready = waiting[i].revents != 0 || running_[i].carrier->look_at() <= now;
+  ::poll(waiting_.data(), waiting_.size(), static_cast<int>(std::max(look, 0ms).count()));
+  auto next = waiting_.begin() + 2;
+  for (auto& with : running_)
+    with.ready = with.carrier->awaited().fd >= 0 && (next++)->revents != 0;
+  if (waiting_[1].revents != 0)
+    datagrams_.receive();
 }
 
-std::unique_ptr<lookup_carrier> directory_lookup::carrier_to(const link::peer& owner) {
+void directory_lookup::advance() {
+  const auto now = steady_clock::now();
+  for (auto& with : running_)
+    if (with.question->open && (with.ready || with.carrier->look_at() <= now))
+      take(with, with.carrier->advance());
+}
+
+std::unique_ptr<lookup_carrier> directory_lookup::carrier_to(const link::peer& owner,
+                                                             std::size_t request_bytes,
+                                                             std::size_t questions) {
+  if (questions >= datagram_round::worth_from)
+    if (auto by_datagram = datagrams_.carrier_to(owner, request_bytes))
+      return by_datagram;
   return std::make_unique<lookup_over_tcp>(channels_, owner);
 }
 
@@ -112,14 +135,17 @@ deadline directory_lookup::tell() {
   return again;
 }
 
-void directory_lookup::ask(lookup_course::question& question) {
-  const auto* owner = cluster_->find(question.share.owner);
-  PEERCACHE_ASSERT(owner != nullptr); // The plan asks linked owners only.
-  auto& with = running_.emplace_back();
-  with.question = &question;
-  with.carrier = carrier_to(*owner);
-  counters_.directory_messages.fetch_add(1, std::memory_order_relaxed);
-  take(with, with.carrier->start(question.share.request));
+void directory_lookup::ask(const std::vector<lookup_course::question*>& round) {
+  for (auto* due : round) {
+    const auto* owner = peer_of(due->share.owner);
+    PEERCACHE_ASSERT(owner != nullptr); // The plan asks linked owners only.
+    auto& with = running_.emplace_back();
+    with.question = due;
+    with.carrier = carrier_to(*owner, due->share.request.size(), round.size());
+    counters_.directory_messages.fetch_add(1, std::memory_order_relaxed);
+    take(with, with.carrier->start(due->share.request));
+  }
+  datagrams_.send();
 }
 
 void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answer> answers,
@@ -130,7 +156,7 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
   told_.clear();
   follow(plan);
   const auto linked = [this](node_id id) -> const incarnation* {
-    const auto* owner = cluster_->find(id);
+    const auto* owner = peer_of(id);
     return owner != nullptr && owner->linked() ? &owner->self.inc : nullptr;
   };
   bool used_first_wait = false;
@@ -139,8 +165,7 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
       tell();
       refresh(plan, until);
     }
-    for (auto* due : course_.next_round(linked, steady_clock::now(), until))
-      ask(*due);
+    ask(course_.next_round(linked, steady_clock::now(), until));
     drop_ended();
     if (course_.is_over())
       return;
@@ -149,9 +174,7 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
     if (!running_.empty()) // The course asks nobody in its last 1 ms.
       wait(std::min({tell(), course_.next_look(), until - 1ms}));
     interruption::look();
-    for (auto& with : running_)
-      if (with.ready && with.question->open)
-        take(with, with.carrier->advance());
+    advance();
     drop_ended();
   }
   end_all(page_status::closed);

@@ -3,6 +3,7 @@
 #include "client/cache_client.hpp"
 #include "client/call_watch.hpp"
 #include "client/counters.hpp"
+#include "client/datagram_round.hpp"
 #include "client/lookup_carrier.hpp"
 #include "client/lookup_channels.hpp"
 #include "client/lookup_course.hpp"
@@ -13,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace peercache::client {
@@ -51,13 +53,20 @@ private:
 
   /// Gives the plan the newest view that this process has.
   void follow(lookup_plan& plan);
+  /// The node in the topology that is followed, or null. Each owner is asked for several times, and
+  /// a search among a thousand members costs as much as a datagram's way through a thread.
+  const link::peer* peer_of(node_id id);
   /// Fetches the newer view that a shard spoke of.
   void refresh(lookup_plan& plan, deadline until);
-  void ask(lookup_course::question& question);
-  /// Chooses how the question travels to its owner.
-  std::unique_ptr<lookup_carrier> carrier_to(const link::peer& owner);
+  /// Asks the questions of one round.
+  void ask(const std::vector<lookup_course::question*>& round);
+  /// Chooses how a question travels to its owner. @param questions of the same round
+  std::unique_ptr<lookup_carrier> carrier_to(const link::peer& owner, std::size_t request_bytes,
+                                             std::size_t questions);
   /// Waits until one of the conversations can go on, or the course has something to decide.
   void wait(deadline until);
+  /// Moves the conversations on that can go on.
+  void advance();
   /// Tells the course how one conversation has come out, if it is over.
   void take(conversation& with, lookup_carrier::state now);
   /// Ends the conversations whose questions have ended: a late answer must not be taken for the
@@ -73,12 +82,15 @@ private:
   peer_health& health_;
   lookup_course course_;
   counters& counters_;
+  datagram_round datagrams_;
   std::vector<conversation> running_;
   const while_asking* during_ = nullptr; ///< The caller's, in this look-up; may be empty.
   std::vector<std::uint32_t> told_; ///< Keys that owners have answered for since the last `tell`.
+  std::vector<pollfd> waiting_;     ///< What the last wait has waited for.
   longest_wait slowest_;
   own_pool_ptr own_;
   link::topology_ptr cluster_;
+  std::unordered_map<node_id, const link::peer*> peers_; ///< Nodes of `cluster_` that were found.
   link::topology_ptr former_; ///< Before the last refresh: carriers may name owners of it.
   const std::function<void(std::span<const page_key>)> meanwhile_;
 };

@@ -170,6 +170,8 @@ bool lookup_course::answered(question& asked, std::string_view answer, deadline 
   }
   asked.open = false;
   health_.on_success(asked.owner);
+  if (rounds_ == 1)
+    return true; // The owner was asked once.
   // The owner lives: the time for its other open questions begins anew.
   for (auto& other : questions_)
     if (other.open && other.share.owner == asked.share.owner) {

@@ -129,6 +129,7 @@ bool member_channel::take_answer(std::string_view payload) {
       return false;
     hello_.reset();
     stands_ = true;
+    pass_ = link::read_pass(answer->body);
     return true;
   }
   const auto asked = open_.find(answer->number);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "link/lookup_datagram.hpp"
 #include "link/member_question.hpp"
 #include "net/frame_stream.hpp"
 #include "net/stream_socket.hpp"
@@ -82,6 +83,8 @@ public:
   time_point due() const noexcept;
   /// Whether the member has answered a hello.
   bool stands() const noexcept { return stands_; }
+  /// The pass for look-ups by datagram in the member's last answer to a hello, if any.
+  const std::optional<link::datagram_pass>& pass() const noexcept { return pass_; }
   /// Ends all questions.
   void end();
 
@@ -133,6 +136,7 @@ private:
   std::optional<std::uint32_t> hello_; ///< Number of the hello that is not answered yet.
   time_point hello_at_;                ///< When the last hello was said.
   bool stands_ = false;
+  std::optional<link::datagram_pass> pass_;
 };
 
 } // namespace peercache::client

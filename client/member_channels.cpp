@@ -12,8 +12,9 @@ namespace peercache::client {
 
 using std::chrono::steady_clock;
 
-member_channels::member_channels(std::string cluster, std::shared_ptr<net::tls_context> tls)
-    : cluster_(std::move(cluster)), tls_(std::move(tls)) {
+member_channels::member_channels(std::string cluster, std::shared_ptr<net::tls_context> tls,
+                                 bool by_datagram)
+    : cluster_(std::move(cluster)), tls_(std::move(tls)), datagrams_(by_datagram) {
   if (auto poll = net::event_poll::create())
     poll_.emplace(std::move(*poll));
   else
@@ -98,6 +99,7 @@ void member_channels::close(std::uint64_t id) {
   const auto found = channels_.find(id);
   PEERCACHE_ASSERT(found != channels_.end());
   ids_.erase(found->second.member);
+  datagrams_.forget(found->second.member);
   found->second.channel.end();
   channels_.erase(found);
 }
@@ -113,8 +115,11 @@ void member_channels::step(std::uint64_t id, time_point now) {
     return hears_(member, false);
   }
   next_due_ = std::min(next_due_, known.channel.due());
-  if (known.channel.stands() && !std::exchange(known.told, true))
-    hears_(member, true);
+  if (!known.channel.stands() || std::exchange(known.told, true))
+    return;
+  if (const auto& pass = known.channel.pass())
+    datagrams_.learn(member, known.host, known.port, *pass);
+  hears_(member, true);
 }
 
 void member_channels::do_orders(time_point now) {

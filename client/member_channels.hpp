@@ -1,5 +1,6 @@
 #pragma once
 
+#include "client/datagram_owners.hpp"
 #include "client/member_channel.hpp"
 #include "common/ids.hpp"
 #include "discovery/view.hpp"
@@ -39,7 +40,9 @@ public:
 
   /// Without a free descriptor there are no connections, and the log says so.
   /// @param tls null: the connections are plain
-  member_channels(std::string cluster, std::shared_ptr<net::tls_context> tls);
+  /// @param by_datagram whether look-ups may travel by datagram to members that give a pass
+  member_channels(std::string cluster, std::shared_ptr<net::tls_context> tls,
+                  bool by_datagram = true);
 
   /// Sets the listener. @pre before `run`
   void listen(listener hears) { hears_ = std::move(hears); }
@@ -49,6 +52,8 @@ public:
   /// Closes the connections to nodes that are not in the view.
   void follow(const discovery::view& view);
   void ask(const incarnation& whom, member_request request);
+  /// The members with a connection that stands, as far as they answer datagrams.
+  datagram_owners& datagrams() noexcept { return datagrams_; }
 
   /// Moves all connections on until `stop`. Questions that were asked before `stop` are sent as far
   /// as the sockets take them at once.
@@ -59,10 +64,11 @@ private:
   struct entry {
     entry(const discovery::member& whose, net::stream_socket socket, std::string_view greeting,
           time_point now)
-        : member(whose.inc), host(whose.host),
+        : member(whose.inc), host(whose.host), port(whose.lookup_port),
           channel(whose.name, std::move(socket), greeting, now) {}
     incarnation member;
     std::string host; ///< The address to which the channel was opened.
+    std::uint16_t port;
     member_channel channel;
     bool told = false; ///< Whether `hears_` was told that the connection stands.
   };
@@ -77,6 +83,7 @@ private:
 
   const std::string cluster_;
   const std::shared_ptr<net::tls_context> tls_;
+  datagram_owners datagrams_;
   /// Waits for all sockets; none: the process had no descriptor left.
   std::optional<net::event_poll> poll_;
   listener hears_;

@@ -35,6 +35,7 @@ client_options options_of(const config::node_config& config) {
   options.duplicate = config.set.duplicate == config::duplicate_mode::store ? duplicate_mode::store
                                                                             : duplicate_mode::skip;
   options.channels_per_peer_max = config.data.max_channels_per_peer;
+  options.lookup_datagrams = config.net.lookup_datagrams;
   options.location_cache_keys = config.client.location_cache_keys;
   options.unacknowledged_bytes_max = config.client.unacknowledged_bytes_max;
   return options;

@@ -159,7 +159,8 @@ session::session(const client_options& options, std::shared_ptr<net::tls_context
     : closing_(closing), config_(std::make_unique<link::system_config>(2, std::move(tls))),
       system_(std::make_unique<caf::actor_system>(*config_)),
       board_(std::make_shared<session_board>(options.unacknowledged_bytes_max)),
-      members_(std::make_shared<member_channels>(options.cluster, link::tls_of(*system_))) {
+      members_(std::make_shared<member_channels>(options.cluster, link::tls_of(*system_),
+                                                 options.lookup_datagrams)) {
   board_->set_topology(std::make_shared<link::topology>());
   unmapping_thread_ = link::spawn_thread_actor(*system_, "peercache-unmap",
                                                [unmapper = board_->unmapper] { unmapper->run(); });

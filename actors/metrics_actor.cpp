@@ -53,6 +53,15 @@ metrics::samples samples_of(const page_server::snapshot& server) {
   return now;
 }
 
+metrics::samples samples_of(const served_datagrams::counts& served) {
+  metrics::samples now;
+  now.set(metric::directory_datagrams_total, {"answered"}, served.answered);
+  now.set(metric::directory_datagrams_total, {"over_tcp"}, served.sent_to_tcp);
+  now.set(metric::directory_datagrams_total, {"refused"}, served.refused);
+  now.set(metric::directory_datagrams_total, {"paced"}, served.paced);
+  return now;
+}
+
 /// A number for each fault id; 0 for faults that the cluster does not have.
 metrics::samples samples_of(const std::map<std::string, std::size_t>& faults) {
   metrics::samples now;
@@ -70,6 +79,7 @@ void metrics_state::publish(const node_report& node) {
   board.numbers.take(node.samples);
   board.numbers.take(samples_of(options.page_server_stats()));
   board.numbers.take(samples_of(options.rail_stats()));
+  board.numbers.take(samples_of(options.datagram_stats()));
   board.numbers.take(samples_of(*board.faults.load()));
   board.has_numbers = true;
   board.status.store(json_of(node));

@@ -3,6 +3,7 @@
 #include "actors/event_log.hpp"
 #include "actors/http_board.hpp"
 #include "actors/link_names.hpp"
+#include "actors/lookup_datagrams.hpp"
 #include "actors/node_history.hpp"
 #include "actors/page_server.hpp"
 #include "link/protocol/message_types.hpp"
@@ -28,6 +29,7 @@ struct metrics_options {
   gateway_actor gateway;
   std::function<page_server::snapshot()> page_server_stats;
   std::function<std::vector<rdma::rail_servers::rail_snapshot>()> rail_stats;
+  std::function<served_datagrams::counts()> datagram_stats;
   std::shared_ptr<http_board> board;
   /// Between two reports, while somebody reads `/metrics`, `/status.json` or the page at `/`.
   std::chrono::milliseconds interval{500};

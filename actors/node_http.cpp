@@ -53,6 +53,7 @@ void node::impl::spawn_metrics() {
   options.self = self_.name;
   options.page_server_stats = [server = pages_.get()] { return server->latest(); };
   options.rail_stats = [rails = rails_.get()] { return rails->latest(); };
+  options.datagram_stats = [served = lookups_->served()] { return served->counted(); };
   options.board = board_;
   metrics_ = system_->spawn(run_metrics, std::move(options));
   spawn_overview();

@@ -94,6 +94,9 @@ metrics::samples counters::samples() const {
   }
   now.set(metric::bytes_total, {"set", to_string(page_origin::own_host)}, set_bytes.load());
   now.set(metric::view_refreshes_total, view_refreshes.load());
+  now.set(metric::lookup_datagrams_total, {"sent"}, datagrams_sent.load());
+  now.set(metric::lookup_datagrams_total, {"over_tcp"}, datagrams_over_tcp.load());
+  now.set(metric::lookup_datagrams_total, {"dropped"}, datagrams_dropped.load());
   for (std::size_t i = 0; i < page_status_count; ++i)
     if (const auto status = static_cast<page_status>(i);
         !is_success(status) && status != page_status::pending)

@@ -82,6 +82,8 @@ struct label_sets {
   std::array<label_info, 1> repair{label_info{"action", repair_words}};
   std::array<label_info, 1> mirror{label_info{"result", mirror_words}};
   std::array<label_info, 1> hold{label_info{"result", hold_words}};
+  std::array<label_info, 1> served_datagram{label_info{"result", served_datagram_words}};
+  std::array<label_info, 1> lookup_datagram{label_info{"result", lookup_datagram_words}};
   std::array<label_info, 1> promote{label_info{"result", promote_words}};
   label_info of_side{"side", side_words};
   std::array<label_info, 1> side{of_side};
@@ -143,6 +145,7 @@ void add_node(table& rows) {
       {directory_withdraws_total, "peercache_directory_withdraws_total", counter, {}, "Records that were withdrawn from this shard."},
       {directory_lookups_total, "peercache_directory_lookups_total", counter, {}, "Keys that were looked up in this shard."},
       {directory_foreign_lookups_total, "peercache_directory_foreign_lookups_total", counter, {}, "Keys that were looked up in this shard and that other nodes own: by clients that follow an older view."},
+      {directory_datagrams_total, "peercache_directory_datagrams_total", counter, s.served_datagram, "Datagrams that came to the look-up port, by what became of them; `over_tcp`: the shard was busy or the answer long, `refused`: no question of a client, `paced`: too many of one client."},
       {directory_republished_total, "peercache_directory_republished_total", counter, {}, "Records of this node's pages that were told to new owners after a change of view."},
       {directory_handed_over_total, "peercache_directory_handed_over_total", counter, {}, "Records that were given to their new owners before this node drained."},
       {repair_passes_total, "peercache_repair_passes_total", counter, {}, "Comparisons of what this node holds with what all shards of the directory say it holds."},
@@ -164,6 +167,7 @@ void add_cluster(table& rows) {
   rows.insert(rows.end(), {
       {draining, "peercache_draining", gauge, {}, "1 while the view says that this node owns no keys, else 0."},
       {view_refreshes_total, "peercache_view_refreshes_total", counter, {}, "Look-ups of local clients that fetched a newer view and asked again."},
+      {lookup_datagrams_total, "peercache_lookup_datagrams_total", counter, s.lookup_datagram, "Questions of local clients' look-ups that were sent by datagram, and those that were asked again over TCP; `dropped`: datagrams that came and answered no open question."},
       {members, "peercache_members", gauge, {}, "Nodes in the view that this node follows."},
       {view_term, "peercache_view_term", gauge, {}, "Term of the view; grows with each view that is no fragment."},
       {view_version, "peercache_view_version", gauge, {}, "Version of the view; grows with each join, leave and expiry."},

@@ -43,6 +43,7 @@ enum class metric : std::uint8_t {
   directory_withdraws_total,
   directory_lookups_total,
   directory_foreign_lookups_total,
+  directory_datagrams_total,
   directory_republished_total,
   directory_handed_over_total,
   repair_passes_total,
@@ -57,6 +58,7 @@ enum class metric : std::uint8_t {
   held_bytes,
   draining,
   view_refreshes_total,
+  lookup_datagrams_total,
   members,
   view_term,
   view_version,
@@ -184,6 +186,13 @@ inline constexpr std::array<std::string_view, 5> op_words{"set", "get", "exists"
 /// Label words of what became of holds that local clients asked for, for `result`.
 inline constexpr std::array<std::string_view, 5> hold_words{"held", "refused", "gone", "on_disk",
                                                             "unanswered"};
+
+/// Label words of what became of look-ups that came to a node by datagram, for `result`.
+inline constexpr std::array<std::string_view, 4> served_datagram_words{"answered", "over_tcp",
+                                                                       "refused", "paced"};
+/// Label words of what became of datagrams of local clients' look-ups, for `result`.
+inline constexpr std::array<std::string_view, 3> lookup_datagram_words{"sent", "over_tcp",
+                                                                       "dropped"};
 
 /// Label words of the disk tier's operations, for `op`.
 inline constexpr std::array<std::string_view, 2> disk_op_words{"write", "read"};

@@ -21,6 +21,7 @@ protected:
     state.options.board = std::make_shared<http_board>();
     state.options.page_server_stats = [this] { return server; };
     state.options.rail_stats = [this] { return rails; };
+    state.options.datagram_stats = [] { return served_datagrams::counts{1, 2, 3, 4}; };
   }
   double value(metric id, metrics::label_words words = {}) const {
     return state.options.board->numbers.value(id, words);

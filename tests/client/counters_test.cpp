@@ -60,6 +60,9 @@ TEST(counters, tell_the_node_what_calls_did_by_the_names_of_metrics) {
   totals.get_latency.record_ns(5000);
   totals.set_bytes = 5;
   totals.view_refreshes = 2;
+  totals.datagrams_sent = 4;
+  totals.datagrams_over_tcp = 3;
+  totals.datagrams_dropped = 1;
   const auto told = totals.samples();
   EXPECT_EQ(told.count(metric::requests_total, {"get"}), 1u);
   EXPECT_EQ(told.latency(metric::op_seconds, {"get"}).count, 1u);
@@ -73,6 +76,9 @@ TEST(counters, tell_the_node_what_calls_did_by_the_names_of_metrics) {
   EXPECT_EQ(told.count(metric::bytes_total, {"get", "own_host"}), 150u);
   EXPECT_EQ(told.count(metric::bytes_total, {"set", "own_host"}), 5u);
   EXPECT_EQ(told.count(metric::view_refreshes_total), 2u);
+  EXPECT_EQ(told.count(metric::lookup_datagrams_total, {"sent"}), 4u);
+  EXPECT_EQ(told.count(metric::lookup_datagrams_total, {"over_tcp"}), 3u);
+  EXPECT_EQ(told.count(metric::lookup_datagrams_total, {"dropped"}), 1u);
 }
 
 TEST(peer_load, is_what_was_begun_and_has_not_ended) {

@@ -72,11 +72,15 @@ void lookup_plan::count_open_keys() {
   saves_messages_ = static_cast<std::size_t>(open) < keys_for_each_owner * known_.now->members();
   if (!saves_messages_)
     return;
-  std::array<node_id, replicas_asked> owners;
-  for (std::size_t i = 0; i < keys_.size(); ++i)
-    if (answers_[i].status == page_status::pending)
-      for (auto id : std::span(owners).first(owners_today(keys_[i], owners)))
-        open_keys_[id] += 1;
+  owners_.resize(keys_.size());
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    if (answers_[i].status != page_status::pending)
+      continue;
+    auto& owners = owners_[i];
+    owners.count = owners_today(keys_[i], owners.ids);
+    for (auto id : std::span(owners.ids).first(owners.count))
+      open_keys_[id] += 1;
+  }
 }
 
 /// Ranks an owner: how many open keys a message to it settles. This host's node is best, for it
@@ -90,8 +94,15 @@ std::size_t lookup_plan::messages_saved_by(node_id owner) const {
 
 /// Returns the owners to ask for a key, best first. Current owners come before former ones; when
 /// the choice can save messages, current owners of many open keys come first.
-std::size_t lookup_plan::candidates(const page_key& key, std::span<node_id> out) const {
-  auto count = owners_today(key, out);
+std::size_t lookup_plan::candidates(std::uint32_t index, std::span<node_id> out) const {
+  const auto& key = keys_[index];
+  std::size_t count = 0;
+  if (saves_messages_) {
+    count = owners_[index].count;
+    std::copy_n(owners_[index].ids.begin(), count, out.begin());
+  } else {
+    count = owners_today(key, out);
+  }
   std::array<std::size_t, replicas_asked> saved; // Messages that each owner in `out` saves.
   for (std::size_t i = 0; i < count; ++i) {
     const auto id = out[i];
@@ -120,7 +131,7 @@ bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& ch
   if (answer.asked_count == lookup_answer::asked_max)
     return false;
   std::array<node_id, lookup_answer::asked_max> ids;
-  auto count = candidates(keys_[index], ids);
+  auto count = candidates(index, ids);
   bool found = false;
   for (auto id : std::span(ids).first(count)) {
     if (contains(asked_of(answer), id))

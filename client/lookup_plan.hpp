@@ -123,7 +123,7 @@ public:
 private:
   std::size_t owners_today(const page_key& key, std::span<node_id> out) const;
   std::size_t messages_saved_by(node_id owner) const;
-  std::size_t candidates(const page_key& key, std::span<node_id> out) const;
+  std::size_t candidates(std::uint32_t index, std::span<node_id> out) const;
   void count_open_keys();
   /// Chooses the next owner to ask; false when there is none.
   bool choose(std::uint32_t index, const usable& may_ask, node_id& chosen);
@@ -139,6 +139,12 @@ private:
   std::unordered_map<node_id, std::size_t> open_keys_; ///< Open keys of each owner in this round.
   /// Whether the choice of owners makes a difference to the number of messages.
   bool saves_messages_ = false;
+  struct owners_of_key {
+    std::array<node_id, lookup_answer::asked_max - 2> ids;
+    std::size_t count = 0;
+  };
+  /// Current owners of each key that is open in this round; only where `saves_messages_`.
+  std::vector<owners_of_key> owners_;
 };
 
 } // namespace peercache::client

@@ -131,14 +131,24 @@ void datagram_round::take_arrived() {
   } while (count == net::datagram_socket::turn_max);
 }
 
+bool datagram_round::pause() const {
+  const timespec time{0, std::chrono::nanoseconds(gather_pause).count()};
+  auto next = awaited();
+  if (in_flight_ <= gather_from)
+    return ::ppoll(&next, 1, &time, nullptr) == 1;
+  ::ppoll(nullptr, 0, &time, nullptr);
+  return true;
+}
+
 void datagram_round::receive() {
   take_arrived();
   send();
   const auto until = steady_clock::now() + gather_max;
-  const timespec pause{0, std::chrono::nanoseconds(gather_pause).count()};
-  auto next = awaited();
-  while (in_flight_ > 0 && ::ppoll(&next, 1, &pause, nullptr) == 1 && steady_clock::now() < until) {
+  while (in_flight_ > 0 && steady_clock::now() < until && pause()) {
+    const auto before = in_flight_;
     take_arrived();
+    if (in_flight_ == before)
+      return;
     send();
   }
 }

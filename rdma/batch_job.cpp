@@ -31,7 +31,8 @@ void count(peer_counts& counts, const read_batch& batch) noexcept {
 bool source_fits(const page_read& page, const read_batch& batch) noexcept {
   const bool of_pool = batch.peer.service == data_service::pool;
   if (!batch.judged)
-    return of_pool && page.source.rows == 1 && well_formed(page.source, page.length_bytes);
+    // The address counts from the lowest area; the channel knows which offsets there are.
+    return of_pool && page.source.rows == 1 && page.source.row_bytes == page.length_bytes;
   return of_pool ? page.source.rows == 0 : well_formed(page.source, page.length_bytes);
 }
 

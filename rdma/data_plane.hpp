@@ -39,8 +39,9 @@ struct peer_endpoint {
 /// bytes go. From a pool: `slot` holds the page, and `gen` and `key` are the location record's.
 /// From memory of a peer (`data_service::handoff`): `source` says where the bytes lie, and `slot`,
 /// `gen` and `key` name the lease, which says whether the bytes that arrived are those that the
-/// peer meant. From an area beside a pool, in a batch that its caller judges: `source` is one row
-/// and says where the bytes lie; `slot`, `gen`, `key` and `checksum` mean nothing.
+/// peer meant. From an area beside a pool, in a batch that its caller judges: `source` is one row,
+/// whose address counts from the first byte of the peer's lowest area; `slot`, `gen`, `key` and
+/// `checksum` mean nothing.
 struct page_read {
   page_key key;
   slot_id slot;

@@ -53,11 +53,13 @@ void data_plane_loop::read_now(read_batch& batch) noexcept {
   // A batch with a listener may be gone as soon as it is complete.
   const bool watched = batch.listener == nullptr;
   bool complete = plane_.read_now(batch, options_.caller_alone_max);
-  if (!complete && watched && net::spinning_helps())
+  const bool ran = !complete && watched && net::spinning_helps();
+  if (ran)
     complete = run_until_complete(batch, took);
   mine.unlock();
-  // The thread may sleep for longer than what is left to do can wait.
-  if (took || !complete)
+  // The thread may sleep for longer than what is left to do can wait; and what should have woken it
+  // may have been taken here, if this thread has run the plane.
+  if (took || ran || !complete)
     plane_.wake();
 }
 

@@ -43,7 +43,7 @@ bool payload_reads::settle() noexcept {
 std::optional<remote_region::readable> payload_reads::locate(std::uint64_t& address) noexcept {
   std::optional<remote_region::readable> there;
   if (!job_->batch->judged) {
-    address = page().source.address + at_.page_offset;
+    address = region_->area_address(page().source.address + at_.page_offset);
     there = region_->find_area(address);
   } else if (const auto in_pool = region_->byte_address(page(), at_.page_offset)) {
     address = *in_pool;

@@ -57,6 +57,10 @@ std::optional<remote_region::readable> remote_region::find(std::uint64_t address
   return find_in(chunks_, address);
 }
 
+std::uint64_t remote_region::area_address(std::uint64_t offset) const noexcept {
+  return areas_.empty() ? 0 : areas_.front().address + offset;
+}
+
 std::optional<remote_region::readable>
 remote_region::find_area(std::uint64_t address) const noexcept {
   return find_in(areas_, address);

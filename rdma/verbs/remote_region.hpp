@@ -45,6 +45,9 @@ public:
   /// The memory that can be READ from the remote `address` on; nothing when its chunk is not
   /// registered.
   std::optional<readable> find(std::uint64_t address) const noexcept;
+  /// Remote address of the byte at `offset` from the begin of the lowest area; no memory's when
+  /// there is no area.
+  std::uint64_t area_address(std::uint64_t offset) const noexcept;
   /// What `find` says for memory of the pool, for memory of the areas beside it.
   std::optional<readable> find_area(std::uint64_t address) const noexcept;
 

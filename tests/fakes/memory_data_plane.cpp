@@ -122,10 +122,14 @@ void memory_data_plane::start(read_batch& batch) {
 
 void memory_data_plane::read_areas(flight& from, const memory_network::host& host) {
   auto& batch = *from.job.batch;
+  auto lowest = ~std::uint64_t{0};
+  for (const auto& area : host.areas)
+    lowest = std::min(lowest, reinterpret_cast<std::uint64_t>(area.data()));
   for (auto& page : batch.pages) {
-    const auto* at = page.source.begin_of(0);
+    const auto address = lowest + page.source.address;
+    const auto* at = memory_rows::one_piece(address, page.length_bytes).begin_of(0);
     const auto holds_it = [&](std::span<const std::byte> area) {
-      const auto offset = page.source.address - reinterpret_cast<std::uint64_t>(area.data());
+      const auto offset = address - reinterpret_cast<std::uint64_t>(area.data());
       return offset <= area.size() && page.length_bytes <= area.size() - offset;
     };
     if (page.status != page_status::pending ||

@@ -21,6 +21,7 @@ protected:
   areas() { node.add_area(area); }
 
   void read(area_batch& what) {
+    what.from(reinterpret_cast<std::uint64_t>(area.data()));
     what.batch.peer = node.endpoint();
     what.batch.deadline = clock::now() + patience;
     rail.submit(what.batch);
@@ -37,7 +38,10 @@ protected:
   }
 
   node_pool pool;
-  std::vector<std::byte> area = numbered_bytes(1u << 20, 1);
+  std::vector<std::byte> memory = numbered_bytes(5u << 20, 1);
+  const std::span<std::byte> area = std::span(memory).first(1u << 20);
+  /// Memory behind the area, which is added later.
+  const std::span<std::byte> more = std::span(memory).subspan(1u << 20);
   serving_node node{pool.memory.served(), life, {"rxe1"}, 0, GetParam()};
   reading_rail rail{"rxe0"};
 };
@@ -70,7 +74,6 @@ TEST_P(areas, a_thousand_lines_arrive_right_and_no_thread_of_the_node_takes_part
 }
 
 TEST_P(areas, memory_that_comes_later_is_seen_by_an_open_connection) {
-  auto more = numbered_bytes(4u << 20, 2);
   area_batch what(line_bytes);
   what.add(area.data());
   ASSERT_EQ(to_string(read_when_told(what)), "hit");

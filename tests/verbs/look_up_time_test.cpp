@@ -56,6 +56,7 @@ protected:
     what.clear();
     for (std::size_t i = 0; i < keys; ++i)
       what.add(&area[(++next_ * 7919 % 16384) * line_bytes]);
+    what.from(reinterpret_cast<std::uint64_t>(area.data()));
   }
   void read(area_batch& what) {
     lane->submit_short(what.batch);

@@ -20,7 +20,9 @@ public:
     batch.parts.reserve(pieces_max);
   }
 
+  /// Adds a piece by its address in the peer's process.
   void add(std::uint64_t address) {
+    addresses_.push_back(address);
     page_read page;
     page.source = memory_rows::one_piece(address, piece_bytes_);
     page.length_bytes = piece_bytes_;
@@ -30,7 +32,13 @@ public:
     batch.pages.push_back(page);
   }
   void add(const std::byte* from) { add(reinterpret_cast<std::uint64_t>(from)); }
+  /// Lets the pieces be READ from a peer whose lowest area begins at this address.
+  void from(std::uint64_t lowest_area) {
+    for (std::size_t i = 0; i < addresses_.size(); ++i)
+      batch.pages[i].source.address = addresses_[i] - lowest_area;
+  }
   void clear() {
+    addresses_.clear();
     batch.pages.clear();
     batch.parts.clear();
     batch.reset();
@@ -53,6 +61,7 @@ public:
 private:
   const std::uint32_t piece_bytes_;
   std::vector<std::byte> memory_;
+  std::vector<std::uint64_t> addresses_;
 };
 
 /// Bytes of which no two pieces of 8 bytes are the same.

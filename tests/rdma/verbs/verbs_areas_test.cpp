@@ -37,9 +37,11 @@ protected:
   void add(std::span<std::byte> memory) {
     const auto added = rig->server->add_area(memory);
     ASSERT_TRUE(added) << to_string(added.error());
+    lowest = std::min(lowest, reinterpret_cast<std::uint64_t>(memory.data()));
   }
 
   void submit(area_batch& what) {
+    what.from(lowest);
     what.batch.peer = rig->peer(life);
     what.batch.deadline = rig->now + 5s;
     rig->plane().submit(what.batch);
@@ -67,6 +69,7 @@ protected:
   test_pool pool;
   std::vector<std::byte> area = numbered_bytes(1u << 20, 1);
   std::optional<verbs_rig> rig;
+  std::uint64_t lowest = ~std::uint64_t{0}; ///< Address of the lowest area.
 };
 
 TEST_P(verbs_areas_test, a_thousand_lines_arrive_in_one_round_without_entries_and_fences) {
@@ -243,6 +246,7 @@ TEST(areas_of_a_simulated_host, are_read_in_whole_pieces) {
   what.add(&area[128]);
   what.add(&area[4096 - line_bytes + 1]);
   what.add(area.data() - 1);
+  what.from(reinterpret_cast<std::uint64_t>(area.data()));
   what.batch.peer = {{1}, life, "host", 1, "test", 1};
   what.batch.deadline = clock::now() + 5s;
   plane.submit(what.batch);

@@ -40,6 +40,7 @@ protected:
     what.clear();
     for (std::size_t i = 0; i < 20; ++i)
       what.add(&area[i * 4096]);
+    what.from(reinterpret_cast<std::uint64_t>(area.data()));
     what.batch.peer = rig->peer(life);
     what.batch.deadline = rig->now + time;
   }

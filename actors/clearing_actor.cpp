@@ -193,8 +193,10 @@ void take_stock(clearing_pointer self, bool rose) {
     state.announced = true;
     state.spaces.open();
   }
-  if (rose) // Earlier answers do not say that the new epoch is known.
+  if (rose) { // Earlier answers do not say that the new epoch is known.
     state.asked.clear();
+    state.options.epochs_changed();
+  }
   if (rose || first) // Pages of the previous process may be older than the epochs.
     withdraw_old(self);
   if (first) {
@@ -330,6 +332,7 @@ caf::result<bool> on_leave(clearing_pointer self) {
   auto& state = self->state;
   state.left = true;
   state.spaces.close();
+  state.options.epochs_changed();
   state.spaces.leave();
   settle_clears(self);
   return say_goodbye(self);

@@ -27,6 +27,9 @@ struct clearing_options {
   /// Called in this actor, once in the life of the process, when clients of this host can be let
   /// in.
   std::function<void()> caught_up = [] {};
+  /// Called in this actor, when an epoch has risen or the table was closed, and before anybody is
+  /// told of it.
+  std::function<void()> epochs_changed = [] {};
   /// Keeps the life record for the next process, beside the pool's memory that it takes over.
   std::function<void(const life_record&)> note = [](const life_record&) {};
   /// Keeps the encoded cleared spaces durably for the next process that has the disk. Called when

@@ -20,6 +20,7 @@ std::shared_ptr<shared_shard> make_shard(const directory_options& options) {
   own.self = options.self;
   own.replicas = options.replicas;
   own.records_max = options.records_max;
+  own.file = options.file;
   own.grace = options.grace;
   own.epochs = options.epochs;
   return std::make_shared<shared_shard>(own);
@@ -55,6 +56,11 @@ bool directory_state::adopt(const topology_ptr& next, caf::actor_clock::time_poi
 void directory_state::leave(const discovery::view& without) {
   if (auto dropped = shard->lock()->leave(without.stamp()); dropped > 0)
     log::info("directory: forgot all {} records, the cluster goes on without this node", dropped);
+}
+
+void directory_state::forget_old() {
+  if (const auto old = shard->lock()->forget_old(); old > 0)
+    log::info("directory: forgot {} records of pages that were cleared", old);
 }
 
 void directory_state::sweep(caf::actor_clock::time_point now) {
@@ -239,6 +245,7 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
         if (auto view = discovery::decode_view(without))
           state.leave(*view);
       },
+      [&state](clear_atom, from_here) { state.forget_old(); },
       [self](beat_atom, from_here) { self->state.sweep(self->clock().now()); },
   };
 }

@@ -18,6 +18,7 @@ struct directory_options {
   node_id self;
   std::uint32_t replicas = 2;
   std::uint64_t records_max = 64u << 20; ///< Records beyond this number are refused.
+  int file = -1; ///< File in which the shard's memory lies (`directory::shard_memory`).
   /// Time for which the shard keeps keys that a new view gives to other nodes (readers with the
   /// older view still ask this node), and the hidden records of nodes that a new view lacks.
   std::chrono::milliseconds grace = discovery::foreign_keys_kept;
@@ -50,6 +51,8 @@ struct directory_state {
   bool adopt(const topology_ptr& next, caf::actor_clock::time_point now);
   /// Forgets all members and records until a view newer than `without` comes.
   void leave(const discovery::view& without);
+  /// Forgets the records of pages that were cleared.
+  void forget_old();
   /// Forgets the records of nodes that are gone, and keys that this node does not own.
   void sweep(caf::actor_clock::time_point now);
   /// Publishes a batch of records of a sender that has the view of this number. Returns one

@@ -75,6 +75,7 @@ result<void> cut_devices_off(storage::pool_memory& memory, const storage::pool_r
 /// Takes over the pool of the previous process, with its pages, or makes a new one. Must run before
 /// any device registers the memory.
 result<void> node::impl::open_pool() {
+  directory::shard_object::remove_leftovers(config_.pool.name_prefix);
   auto options = memory_options(config_, self_);
   options.group = group_;
   if (config_.pool.keep) {
@@ -207,9 +208,9 @@ result<void> node::impl::open_ports() {
   if (!control)
     return control.error();
   doorman_ = std::move(*control);
-  auto lookups = lookup_server::listen(
-      {config_.net.bind, config_.net.lookup_port, config_.cluster.name, self_.inc, *handshakes,
-       config_.net.lookup_datagrams});
+  auto lookups =
+      lookup_server::listen({config_.net.bind, config_.net.lookup_port, config_.cluster.name,
+                             self_.inc, *handshakes, config_.net.lookup_datagrams});
   if (!lookups)
     return port_fault(config_.net.bind, config_.net.lookup_port, "net.lookup_port");
   lookups_ = std::move(*lookups);
@@ -291,18 +292,16 @@ void node::impl::end_actors() {
     if (address)
       caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
   {
-    // The pool's memory may be unmapped only when the last actor that uses it is gone.
+    // The pool's memory may be unmapped only when the last actor that uses it is gone, and so may
+    // the shard's, and the rails that serve it.
     caf::scoped_actor self{*system_};
-    if (pool_)
-      self->wait_for(pool_);
-    if (gateway_)
-      self->wait_for(gateway_);
-    if (overview_)
-      self->wait_for(overview_);
-    if (overlap_)
-      self->wait_for(overlap_);
-    if (clearing_)
-      self->wait_for(clearing_);
+    for (const auto& last :
+         {caf::actor_cast<caf::actor>(pool_), caf::actor_cast<caf::actor>(gateway_),
+          caf::actor_cast<caf::actor>(overview_), caf::actor_cast<caf::actor>(overlap_),
+          caf::actor_cast<caf::actor>(clearing_), caf::actor_cast<caf::actor>(directory_),
+          caf::actor_cast<caf::actor>(metrics_)})
+      if (last)
+        self->wait_for(last);
   }
   metrics_ = nullptr;
   overview_ = nullptr;
@@ -316,7 +315,9 @@ void node::impl::end_actors() {
   membership_ = nullptr;
   links_ = nullptr;
   directory_ = nullptr;
+  rails_.reset();   // The rails serve the shard's memory.
   shard_ = nullptr; // The shard's topology has handles.
+  shard_object_.reset();
   connector_ = nullptr;
   promoter_ = nullptr;
   disk_actor_ = nullptr;
@@ -379,10 +380,6 @@ void node::when_failed(std::function<void()> act) {
 
 bool node::read_certificates_again() {
   return impl_->read_certificates_again();
-}
-
-std::size_t node::discard_pools(const config::node_config& config) {
-  return storage::pool_memory::remove_leftovers(memory_options(config, {}));
 }
 
 void node::drain_and_stop(pool_after after) {

@@ -38,8 +38,15 @@ void node::impl::spawn_actors() {
   directory.replicas = config_.directory.replicas;
   directory.records_max = config_.directory.records_max;
   directory.epochs = memory_->epochs();
+  directory.file = share_shard();
   shard_ = make_shard(directory);
+  if (shard_object_ && shard_->lock()->records().memory().shared_units() == 0) {
+    log::warn("directory: /dev/shm is full, so clients of this host ask this node instead of "
+              "reading its shard");
+    shard_object_.reset();
+  }
   directory_ = system.spawn(run_directory, directory, shard_);
+  let_rails_read_shard();
   spawn_pool();
 
   // Gateway, membership and links need each other's handles. The links get the node's own handles
@@ -196,6 +203,10 @@ void node::impl::spawn_membership(const std::shared_ptr<peer>& own) {
 void node::impl::spawn_clearing(const std::shared_ptr<peer>& own) {
   PEERCACHE_ASSERT(pool_ && disk_actor_ && memory_);
   clearing_options options;
+  options.epochs_changed = [shard = shard_, directory = directory_] {
+    shard->forbid_remote_reads();
+    caf::anon_send(directory, clear_atom_v, from_here{});
+  };
   left_behind_ = cleared_.awaited();
   options.spaces = std::move(cleared_);
   options.self = self_.inc;
@@ -213,6 +224,32 @@ void node::impl::spawn_clearing(const std::shared_ptr<peer>& own) {
   };
   options.unix_seconds = [] { return static_cast<std::uint64_t>(std::time(nullptr)); };
   clearing_ = system_->spawn(run_clearing, std::move(options));
+}
+
+/// Lets clients of this host look keys up in the memory of this node's shard. Returns the file for
+/// it; negative: they ask this node.
+int node::impl::share_shard() {
+  auto made = directory::shard_object::create(
+      memory_->name(), directory::shard::units_for(config_.directory.records_max), group_);
+  if (!made) {
+    log::warn("directory: clients of this host ask this node instead of reading its shard: {}",
+              to_string(made.error()));
+    return -1;
+  }
+  shard_object_.emplace(std::move(*made));
+  return shard_object_->file();
+}
+
+/// Lets other hosts look keys up in the memory of this node's shard.
+void node::impl::let_rails_read_shard() {
+  if (rails_->rails() == 0)
+    return;
+  shard_->lock()->records().memory().on_grown([rails = rails_.get()](std::span<std::byte> piece) {
+    if (auto added = rails->add_area(piece); !added)
+      log::warn("directory: {} bytes of the shard are not readable over RDMA, other hosts ask for "
+                "what lies in them: {}",
+                piece.size(), to_string(added.error()));
+  });
 }
 
 void node::impl::spawn_rails() {
@@ -299,6 +336,11 @@ void node::impl::spawn_lookups() {
   };
   lookup_thread_ = spawn_thread_actor(
       *system_, "peercache-asked", [server = lookups_.get(), services] { server->run(services); });
+}
+
+std::size_t node::discard_pools(const config::node_config& config) {
+  directory::shard_object::remove_leftovers(config.pool.name_prefix);
+  return storage::pool_memory::remove_leftovers(memory_options(config, {}));
 }
 
 } // namespace peercache::actors

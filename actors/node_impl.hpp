@@ -16,6 +16,7 @@
 #include "common/assert.hpp"
 #include "common/forks.hpp"
 #include "common/loopback.hpp"
+#include "directory/shard_object.hpp"
 #include "link/links_actor.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/system_config.hpp"
@@ -87,6 +88,8 @@ private:
   result<void> open_host_socket();
   void spawn_actors();
   void spawn_rails();
+  void let_rails_read_shard();
+  int share_shard();
   void spawn_pool();
   void spawn_adoption();
   void spawn_membership(const std::shared_ptr<peer>& own);
@@ -131,7 +134,8 @@ private:
   lookup_relay_actor lookup_relay_;
   connector_actor connector_;
   directory_actor directory_;
-  std::shared_ptr<shared_shard> shard_; ///< What `directory_` keeps.
+  std::optional<directory::shard_object> shard_object_; ///< Where clients of this host map it.
+  std::shared_ptr<shared_shard> shard_;                 ///< What `directory_` keeps.
   links_actor links_;
   membership_actor membership_;
   pool_actor pool_;

@@ -37,6 +37,7 @@ void shared_shard::count(std::string_view keys, std::uint64_t foreign) noexcept 
 
 /// Gives look-ups the view that the shard follows now. @pre the lock is held
 void shared_shard::tell_readers() {
+  shard_.tell_remote_readers();
   auto now = shard_.answers_by();
   if (!(now == *answering_.load()))
     answering_.store(std::move(now));

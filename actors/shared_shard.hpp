@@ -58,6 +58,9 @@ public:
   /// Does as `look_up`, without waiting. Nothing: the shard changed all the time, or the actor that
   /// kept it has ended.
   std::optional<result<std::string>> try_look_up(std::string_view keys);
+  /// Lets other hosts ask instead of reading the shard, until the directory has forgotten what was
+  /// cleared. Waits for nothing.
+  void forbid_remote_reads() noexcept { shard_.records().forbid_remote_reads(); }
   counts counted() const noexcept;
   /// Notes that nobody changes the shard any longer.
   void end() noexcept { ended_.store(true, std::memory_order_release); }

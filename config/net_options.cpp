@@ -36,9 +36,9 @@ void add_net(std::vector<option>& table) {
         .store = into([](node_config & c) -> auto& { return c.net.lookup_port; })},
        {.name = "net.lookup_datagrams",
         .type = option_type::boolean,
-        .default_value = true,
-        .meaning = "Whether look-ups that ask several nodes at once may travel by UDP, encrypted, "
-                   "at the number of the look-up port; TCP takes what UDP loses.",
+        .default_value = false,
+        .meaning = "Whether look-ups that ask 16 nodes or more at once may travel by UDP, "
+                   "encrypted, at the number of the look-up port; TCP takes what UDP loses.",
         .store = into([](node_config & c) -> auto& { return c.net.lookup_datagrams; })},
        {.name = "net.data_port",
         .type = option_type::integer,

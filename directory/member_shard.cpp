@@ -47,7 +47,13 @@ bool member_shard::owns(const page_key& key) const {
 }
 
 result<std::string> member_shard::publish(std::string_view batch, const view_number& known) {
-  return is_behind(known) ? answer_from_behind(batch) : publish_batch(shard_, batch);
+  if (is_behind(known))
+    return answer_from_behind(batch);
+  if (options_.epochs.untouched())
+    return publish_batch(shard_, batch);
+  // A record of a cleared page that comes behind `forget_old` would stay.
+  return publish_batch(shard_, batch,
+                       [this](const page_key& key) { return options_.epochs.is_old(key); });
 }
 
 bool member_shard::is_behind(const view_number& known) const {
@@ -77,6 +83,30 @@ key_ownership member_shard::answering::ownership() const {
 member_shard::answering member_shard::answers_by() const {
   const bool usable = cluster_.view && cluster_.view->stamp() > left_at_;
   return {options_.self, options_.replicas, usable ? cluster_ : cluster{}, options_.epochs};
+}
+
+void member_shard::tell_remote_readers() {
+  const auto by = answers_by().by;
+  shard_.set_view(by.view ? number_of(*by.view) : view_number{});
+  const auto& epochs = options_.epochs;
+  const auto may_be_read = [&] {
+    return !epochs.closed() && epochs.changes() == forgotten_changes_;
+  };
+  if (may_be_read())
+    shard_.allow_remote_reads();
+  // A clear in between has forbidden it before.
+  if (!may_be_read())
+    shard_.forbid_remote_reads();
+}
+
+std::size_t member_shard::forget_old() {
+  const auto changes = options_.epochs.changes();
+  if (changes == forgotten_changes_ || changes % 2 != 0)
+    return 0; // A change that is not whole hides what is old.
+  const auto old =
+      shard_.retain([this](const page_key& key) { return !options_.epochs.is_old(key); });
+  forgotten_changes_ = changes;
+  return old;
 }
 
 result<std::string> member_shard::look_up(std::string_view keys, std::uint64_t& foreign) const {

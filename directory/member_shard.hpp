@@ -36,6 +36,7 @@ public:
     node_id self;
     std::uint32_t replicas = 2;
     std::uint64_t records_max = 64u << 20; ///< Records beyond this number are refused.
+    int file = -1; ///< File in which the shard's memory lies (`shard_memory`).
     /// Time for which the shard keeps keys that a new view gives to other members (readers with the
     /// older view still ask here), and the records of processes that a new view lacks, which it
     /// tells nobody meanwhile.
@@ -81,7 +82,8 @@ public:
   };
 
   member_shard() = default;
-  explicit member_shard(const options& opts) : options_(opts), shard_(opts.records_max) {}
+  explicit member_shard(const options& opts)
+      : options_(opts), shard_(opts.records_max, opts.file) {}
 
   directory::shard& records() noexcept { return shard_; }
   const directory::shard& records() const noexcept { return shard_; }
@@ -104,6 +106,13 @@ public:
   bool is_behind(const view_number& known) const;
   /// By what look-ups are answered now.
   answering answers_by() const;
+  /// Tells readers of the shard's memory by which view look-ups are answered now. Those on other
+  /// hosts, who know nothing of clears, have to ask while the epoch table is closed, and from a
+  /// clear on (`directory::shard::forbid_remote_reads`) until `forget_old` has found no older
+  /// records.
+  void tell_remote_readers();
+  /// Forgets the records of pages that were cleared. Returns how many.
+  std::size_t forget_old();
   /// Returns the locations of these keys; `not_mine` for keys that this member neither knows nor
   /// owns. @param foreign is raised by the number of keys that are `not_mine`
   result<std::string> look_up(std::string_view keys, std::uint64_t& foreign) const;
@@ -145,8 +154,9 @@ private:
   directory::shard shard_;
   cluster cluster_; ///< Null before the first view.
   time_point changed_at_{};
-  discovery::view_stamp left_at_; ///< Stamp of the newest view without this member.
-  bool sweep_is_due_ = false;     ///< The shard has records of keys that it does not own.
+  discovery::view_stamp left_at_;       ///< Stamp of the newest view without this member.
+  std::uint64_t forgotten_changes_ = 0; ///< `epochs.changes()` up to which old records are gone.
+  bool sweep_is_due_ = false;           ///< The shard has records of keys that it does not own.
   std::optional<hand_over> giving_;
   /// Functions to call when `giving_` ends.
   std::vector<std::function<void(std::uint64_t)>> waiting_;

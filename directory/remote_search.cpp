@@ -74,7 +74,7 @@ void remote_search::take_header(const unit_words& words) {
   phase_ = phase::header;
   if (!header || !header->whole())
     return;
-  if (header->by == view_number{} || (header->holders + 1) / 2 > units_max) {
+  if (header->forbidden || header->by == view_number{} || (header->holders + 1) / 2 > units_max) {
     state_ = state::ask;
     return;
   }

@@ -31,13 +31,13 @@ using known_shard_ptr = std::shared_ptr<const known_shard>;
 /// changed in between, that shares a hash or a line with many, or has several records, and when the
 /// header is not the one that was known. No host but the reader's takes part.
 ///
-/// What counts: a record shows by itself that it is whole and the key's (directory/shard_layout.hpp),
-/// so it was there when it was READ. A key has no record if no place of its lines had its hash, or
-/// if the records of those that had are others', and the line and the header, READ again behind
-/// these records, are as they were. The header is in each round: when it is another one, the search
-/// begins anew. A line of a former index stays as it was when the index grew, which was behind the
-/// header's READ. So each answer was right at some time of the look-up, and no order among the
-/// READs of one round is needed.
+/// What counts: a record shows by itself that it is whole and the key's
+/// (directory/shard_layout.hpp), so it was there when it was READ. A key has no record if no place
+/// of its lines had its hash, or if the records of those that had are others', and the line and the
+/// header, READ again behind these records, are as they were. The header is in each round: when it
+/// is another one, the search begins anew. A line of a former index stays as it was when the index
+/// grew, which was behind the header's READ. So each answer was right at some time of the look-up,
+/// and no order among the READs of one round is needed.
 ///
 /// Threads: none. Errors: `ask`, for which there is always a reason in the shard: it has no view,
 /// it changes all the time, or these bytes are not those of a shard.

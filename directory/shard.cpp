@@ -18,14 +18,11 @@ bool makes_sense(const page_location& location) noexcept {
   return location.where == tier::disk || location.gen.readable();
 }
 
-/// No shard has more locations than this, because the places of records are 32-bit numbers.
-constexpr std::size_t locations_possible = std::size_t{1} << 30;
-
 } // namespace
 
-shard::shard(std::size_t locations_max)
+shard::shard(std::size_t locations_max, int file)
     : locations_max_(std::min(locations_max, locations_possible)),
-      memory_(units_for(locations_max_)) {
+      memory_(units_for(locations_max_), file) {
   PEERCACHE_ASSERT(locations_max > 0);
   make_memory();
 }

@@ -47,18 +47,19 @@ enum class publish_outcome : std::uint8_t {
 /// The records lie in memory that others read without asking this object (directory/
 /// shard_layout.hpp).
 ///
-/// Threads: the owner serializes all calls; `reader` any. Time and I/O: none.
-/// Memory: 1 KiB per member with records; 64 bytes per location, and an index of 64 bytes per line
-/// of 7 places that are 40 % to 80 % full. Former indices stay, since somebody may still read them:
-/// they are together as large as the current one. That makes 87 to 110 bytes per location. Records
-/// never move. Errors: outcomes; only lack of memory throws.
-/// Invariants: 1. for each (key, incarnation) the stored (generation, tier) never decreases while
-/// the location exists; 2. each record's incarnation is a member, or one that is gone and may come
-/// back (`follow`), whose records nobody sees; 3. every key in the index has a record.
+/// Threads: the owner serializes all calls; `reader` and `forbid_remote_reads` any. Time and I/O:
+/// none. Memory: 1 KiB per member with records; 64 bytes per location, and an index of 64 bytes per
+/// line of 7 places that are 40 % to 80 % full. Former indices stay, since somebody may still read
+/// them: they are together as large as the current one. That makes 87 to 110 bytes per location.
+/// Records never move. Errors: outcomes; only lack of memory throws. Invariants: 1. for each (key,
+/// incarnation) the stored (generation, tier) never decreases while the location exists; 2. each
+/// record's incarnation is a member, or one that is gone and may come back (`follow`), whose
+/// records nobody sees; 3. every key in the index has a record.
 class shard {
 public:
   /// @param locations_max records beyond this number are refused
-  explicit shard(std::size_t locations_max = 64u << 20);
+  /// @param file in which the memory lies (`shard_memory`)
+  explicit shard(std::size_t locations_max = 64u << 20, int file = -1);
 
   /// Records one location. Before the first `set_members` nobody is a member, and every publish is
   /// answered with `unknown_holder`.
@@ -74,6 +75,10 @@ public:
   }
   /// Tells readers on other hosts by which view the shard answers; zero: they have to ask the node.
   void set_view(const view_number& by);
+  /// Lets readers on other hosts ask the node, from now on, or read again. `forbid_remote_reads`:
+  /// any thread.
+  void forbid_remote_reads() noexcept;
+  void allow_remote_reads() noexcept;
   /// The memory that readers on other hosts read.
   shard_memory& memory() noexcept { return memory_; }
 
@@ -105,6 +110,9 @@ public:
   /// such pages make no put of another member a duplicate.
   void set_out_of_reach(std::span<const incarnation> members);
 
+  /// Units that the memory of a shard of this many records can have.
+  static std::uint64_t units_for(std::size_t locations) noexcept;
+
   /// Forgets all keys for which `keep` is false; `keep` is called at least once per key. Returns
   /// the number of forgotten locations.
   std::size_t retain(const std::function<bool(const page_key&)>& keep);
@@ -127,6 +135,8 @@ public:
 private:
   using holder_index = std::uint16_t;
   static constexpr std::size_t records_per_chunk = 4096;
+  /// No shard has more locations than this, because units have 32-bit numbers.
+  static constexpr std::size_t locations_possible = std::size_t{1} << 30;
   static_assert(limits::members_max * 2 < no_holder, "old and new members fit beside each other");
 
   /// Where the index names the first record of a key.
@@ -171,7 +181,7 @@ private:
   void store_holders();
   void make_memory();
   void make_room_for_key();
-  static std::uint64_t units_for(std::size_t locations) noexcept;
+  unit_number allocate(std::uint64_t units);
 
   range_digest& digest_for(const page_key& key, holder_index holder) noexcept;
   holder_index find_holder(const incarnation& inc) const noexcept;

@@ -36,20 +36,19 @@ const page_key& key_of(const page_key& key) {
 }
 
 /// A record of a batch whose search has begun.
-template <class Record>
+template <class Record, class Memory>
 struct looked_ahead {
   Record record;
   std::uint32_t hash = 0; ///< Hash of the key.
-  shard_search<mapped_shard>::glance seen;
+  typename shard_search<Memory>::glance seen;
 };
 
 /// Calls `apply` with each `looked_ahead` record, in order, until it returns false; the memory that
 /// the key's search looks at is loaded some records earlier.
-template <class Record, class Apply>
-void for_each_prefetched(const shard_search<mapped_shard>& source, std::string_view batch,
-                         Apply apply) {
+template <class Record, class Memory, class Apply>
+void for_each_prefetched(const shard_search<Memory>& source, std::string_view batch, Apply apply) {
   batch_reader<Record> reader(batch);
-  std::array<looked_ahead<Record>, prefetch_keys> window;
+  std::array<looked_ahead<Record, Memory>, prefetch_keys> window;
   for (;;) {
     std::size_t filled = 0;
     for (; filled < window.size() && reader.next(window[filled].record); ++filled) {
@@ -86,14 +85,16 @@ bool has_foreign_keys(std::string_view publish_batch,
   return false;
 }
 
-result<std::string> publish_batch(shard& target, std::string_view batch) {
+result<std::string> publish_batch(shard& target, std::string_view batch,
+                                  const std::function<bool(const page_key&)>& is_old) {
   if (!well_formed<publish_record>(batch))
     return malformed("publish batch", batch);
   std::string outcomes;
   outcomes.reserve(publish_reader(batch).count());
   for_each_prefetched<publish_record>(search_of(target), batch, [&](const auto& next) {
     const auto& [key, location, mode] = next.record;
-    auto outcome = target.publish(key, location, mode);
+    const auto outcome =
+        is_old && is_old(key) ? publish_outcome::stale : target.publish(key, location, mode);
     outcomes.push_back(static_cast<char>(outcome));
     return true;
   });
@@ -118,8 +119,8 @@ result<std::uint64_t> withdraw_batch(shard& target, std::string_view batch) {
   return forgotten;
 }
 
-std::optional<result<std::string>> lookup_batch(shard_search<mapped_shard> search,
-                                                std::string_view batch,
+template <class Memory>
+std::optional<result<std::string>> lookup_batch(shard_search<Memory> search, std::string_view batch,
                                                 const key_ownership& ownership,
                                                 std::uint64_t& foreign) {
   lookup_reader reader(batch);
@@ -155,6 +156,11 @@ std::optional<result<std::string>> lookup_batch(shard_search<mapped_shard> searc
     return std::nullopt;
   return answer;
 }
+
+template std::optional<result<std::string>>
+lookup_batch(shard_search<mapped_shard>, std::string_view, const key_ownership&, std::uint64_t&);
+template std::optional<result<std::string>>
+lookup_batch(shard_search<attached_units>, std::string_view, const key_ownership&, std::uint64_t&);
 
 result<std::string> lookup_batch(const shard& source, std::string_view batch,
                                  const key_ownership& ownership, std::uint64_t& foreign) {

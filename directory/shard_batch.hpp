@@ -14,7 +14,10 @@
 namespace peercache::directory {
 
 /// Publishes the batch's records. Returns one `publish_outcome` byte per record.
-result<std::string> publish_batch(shard& target, std::string_view batch);
+/// @param is_old says whether a key's page was cleared, so that its record is `stale`; null: none
+/// was
+result<std::string> publish_batch(shard& target, std::string_view batch,
+                                  const std::function<bool(const page_key&)>& is_old = nullptr);
 
 /// Returns the answer while the publisher's view is later than the shard's: `behind` for every
 /// record. A view between the two may lack the publishing process: the shard would forget the new
@@ -41,8 +44,8 @@ struct key_ownership {
 /// neither knows nor owns; adds their number to `foreign`. Another thread may change the shard
 /// meanwhile: each key's answer was right at one moment of the call. Nothing: the shard changes all
 /// the time.
-std::optional<result<std::string>> lookup_batch(shard_search<mapped_shard> search,
-                                                std::string_view batch,
+template <class Memory>
+std::optional<result<std::string>> lookup_batch(shard_search<Memory> search, std::string_view batch,
                                                 const key_ownership& ownership,
                                                 std::uint64_t& foreign);
 

@@ -22,9 +22,11 @@ constexpr bool has_room(std::uint32_t lines, std::size_t keys) noexcept {
 
 } // namespace
 
-/// Units for `locations` records, for all indices up to the largest one, and for all tables of holders.
+/// Units for `locations` records, for all indices up to the largest one, and for all tables of
+/// holders.
 std::uint64_t shard::units_for(std::size_t locations) noexcept {
-  return 2 * std::uint64_t{locations} + 4 * records_per_chunk + 4 * std::uint64_t{no_holder};
+  return 2 * std::uint64_t{std::min(locations, locations_possible)} + 4 * records_per_chunk +
+         4 * std::uint64_t{no_holder};
 }
 
 void shard::make_memory() {
@@ -32,10 +34,30 @@ void shard::make_memory() {
   PEERCACHE_ASSERT(unit == header_unit);
   header_.seed = hash_seed::mix(0x736861726400, locations_max_);
   header_.index_bits = first_index_bits;
-  header_.index = memory_.allocate(header_.lines());
+  header_.index = allocate(header_.lines());
   holders_room_ = first_holders_room;
-  header_.holders_unit = memory_.allocate(holders_room_ / 2);
+  header_.holders_unit = allocate(holders_room_ / 2);
+  set_word(header_unit, 0, header_.encode()[0]);
   store_header();
+}
+
+void shard::forbid_remote_reads() noexcept {
+  memory_.at(header_unit).words[0].fetch_or(forbidden_bit, std::memory_order_acq_rel);
+}
+
+void shard::allow_remote_reads() noexcept {
+  memory_.at(header_unit).words[0].fetch_and(~forbidden_bit, std::memory_order_acq_rel);
+}
+
+/// Allocates units, and tells readers of other processes how much of the memory they may read.
+unit_number shard::allocate(std::uint64_t units) {
+  const auto first = memory_.allocate(units);
+  if (const auto pieces = static_cast<std::uint32_t>(memory_.shared_units() / piece_units);
+      pieces != header_.shared_pieces) {
+    const header_change change(*this);
+    header_.shared_pieces = pieces;
+  }
+  return first;
 }
 
 void shard::set_view(const view_number& by) {
@@ -87,7 +109,8 @@ void shard::store_header() noexcept {
   const auto words = header_.encode();
   // What the header names is in place before the header is.
   std::atomic_thread_fence(std::memory_order_release);
-  for (std::size_t i = 0; i < words.size(); ++i)
+  // Word 0 never changes here: another thread may just be setting its bit.
+  for (std::size_t i = 1; i < words.size(); ++i)
     set_word(header_unit, i, words[i]);
 }
 
@@ -104,7 +127,7 @@ void shard::store_holders() {
   if (holders_.size() > holders_room_) {
     while (holders_.size() > holders_room_)
       holders_room_ *= 2;
-    header_.holders_unit = memory_.allocate(holders_room_ / 2);
+    header_.holders_unit = allocate(holders_room_ / 2);
   }
   header_.holders = static_cast<std::uint32_t>(holders_.size());
   for (std::size_t i = 0; i < holders_.size(); ++i)
@@ -168,10 +191,12 @@ void shard::erase_place(const place& at, std::uint32_t hash) noexcept {
 /// Makes an index of twice as many lines. The former one stays as it is, for those who still read
 /// it, and will look at the header again.
 void shard::grow_index() {
+  const auto bits = header_.index_bits + 1;
+  PEERCACHE_ASSERT(bits < 32);
+  const auto unit = allocate(std::uint64_t{1} << bits);
   auto next = header_;
-  ++next.index_bits;
-  PEERCACHE_ASSERT(next.index_bits < 32);
-  next.index = memory_.allocate(next.lines());
+  next.index = unit;
+  next.index_bits = bits;
   // Places go by the hashes that are stored in them, so no record is touched.
   for (std::uint32_t line = 0; line < header_.lines(); ++line)
     for (std::size_t at = 1; at < words_per_unit; ++at)
@@ -201,7 +226,7 @@ unit_number shard::take_record() {
     return taken;
   }
   if (records_made_ == chunks_.size() * records_per_chunk)
-    chunks_.push_back(memory_.allocate(records_per_chunk));
+    chunks_.push_back(allocate(records_per_chunk));
   return unit_of(records_made_++);
 }
 

@@ -29,6 +29,7 @@ std::uint64_t mask_of(const unit_words& record, const incarnation& holder) noexc
          fold(holder.low ^ 0x1d8e4e27c47d124f, record[6] ^ 0xeb44accab455d165);
 }
 
+constexpr unsigned index_bits_width = 8;
 constexpr unsigned on_disk_bit = 48;
 constexpr unsigned mirrored_bit = 49;
 
@@ -42,13 +43,15 @@ std::uint32_t shard_header::hash_of(const page_key& key) const noexcept {
 unit_words shard_header::encode() const noexcept {
   unit_words words{word_of(shard_layout_version, shard_magic),
                    changes,
-                   word_of(index, index_bits),
+                   word_of(index, index_bits | shared_pieces << index_bits_width),
                    word_of(holders_unit, holders),
                    seed,
                    by.term,
                    by.version,
                    0};
   words[7] = digest(words[0] ^ words[4], words[1], words[2], words[3]) ^ fold(words[5], ~words[6]);
+  if (forbidden)
+    words[0] |= forbidden_bit;
   return words;
 }
 
@@ -56,11 +59,13 @@ std::optional<shard_header> shard_header::decode(const unit_words& words) noexce
   shard_header header;
   header.changes = words[1];
   header.index = low_half(words[2]);
-  header.index_bits = high_half(words[2]);
+  header.index_bits = high_half(words[2]) & ((1u << index_bits_width) - 1);
+  header.shared_pieces = high_half(words[2]) >> index_bits_width;
   header.holders_unit = low_half(words[3]);
   header.holders = high_half(words[3]);
   header.seed = words[4];
   header.by = {words[5], words[6]};
+  header.forbidden = (words[0] & forbidden_bit) != 0;
   if (header.index_bits >= 32 || header.encode() != words)
     return std::nullopt;
   return header;

@@ -20,10 +20,13 @@
 /// offset. Unit 0 is the header. A unit never moves, and its memory is not given back while the
 /// shard lives, so that a reader with an old number reads old bytes and nothing worse.
 ///
-///   header  word 0  magic and `shard_layout_version`
+///   header  word 0  magic and `shard_layout_version`; bit 63: other hosts have to ask the shard's
+///                   node (set by any thread of the node, and no part of the digest)
 ///                1  changes: grows whenever another word of the header, or a holder, changes;
 ///                   odd: such a change is under way
-///                2  low half: first unit of the index; high half: log2 of its number of lines
+///                2  low half: first unit of the index; bits 32-39: log2 of its number of lines;
+///                   bits 40-63: how many pieces of `piece_units` units other processes of the
+///                   host may read
 ///                3  low half: first unit of the holders; high half: their number
 ///                4  seed of the keys' hashes
 ///              5-6  term and version of the view by which the shard answers; zero: other hosts
@@ -53,12 +56,14 @@ namespace peercache::directory {
 inline constexpr std::uint32_t shard_layout_version = 1;
 inline constexpr std::size_t shard_unit_bytes = 64;
 inline constexpr std::size_t words_per_unit = 8;
+inline constexpr std::uint32_t piece_units = 4096;
 inline constexpr std::size_t places_per_line = words_per_unit - 1;
 inline constexpr std::uint16_t no_holder = 0xffff;
 
 using unit_number = std::uint32_t;
 using unit_words = std::array<std::uint64_t, words_per_unit>;
 inline constexpr unit_number header_unit = 0;
+inline constexpr std::uint64_t forbidden_bit = std::uint64_t{1} << 63; ///< In word 0.
 inline constexpr std::size_t changes_word = 1; ///< The word of the header that counts changes.
 inline constexpr unit_number no_unit = 0;      ///< No record lies in the header's unit.
 
@@ -82,11 +87,17 @@ struct shard_header {
   std::uint64_t changes = 0;
   unit_number index = no_unit;
   std::uint32_t index_bits = 0; ///< Log2 of the number of lines.
+  std::uint32_t shared_pieces = 0;
   unit_number holders_unit = no_unit;
   std::uint32_t holders = 0;
   std::uint64_t seed = 0;
   view_number by;
+  bool forbidden = false; ///< Other hosts have to ask.
 
+  /// Whether other processes of the host may read `count` units from `first` on.
+  bool shared(std::uint64_t first, std::uint64_t count) const noexcept {
+    return first + count <= std::uint64_t{shared_pieces} * piece_units;
+  }
   bool whole() const noexcept { return changes % 2 == 0; }
   std::uint32_t hash_of(const page_key& key) const noexcept;
   std::uint32_t lines() const noexcept { return std::uint32_t{1} << index_bits; }
@@ -100,7 +111,7 @@ struct shard_header {
   unit_number holder_unit(std::uint16_t holder) const noexcept { return holders_unit + holder / 2; }
 
   unit_words encode() const noexcept;
-  /// Nothing for words that are not a whole header of this layout.
+  /// Nothing for words that are no header of this layout.
   static std::optional<shard_header> decode(const unit_words& words) noexcept;
   bool operator==(const shard_header&) const = default;
 };

@@ -23,7 +23,9 @@ public:
   using grown = std::function<void(std::span<std::byte> piece)>;
 
   /// @param units_max units that can ever be allocated
-  explicit shard_memory(std::uint64_t units_max);
+  /// @param file of a shared memory object that is long enough, in which the memory lies; negative:
+  /// the memory is this process's own. The file is lent.
+  explicit shard_memory(std::uint64_t units_max, int file = -1);
   shard_memory(shard_memory&& from) noexcept;
   shard_memory& operator=(shard_memory&& from) noexcept;
   ~shard_memory();
@@ -37,16 +39,22 @@ public:
   const shard_unit& at(unit_number unit) const noexcept { return base_[unit]; }
   const shard_unit* base() const noexcept { return base_; }
   std::uint64_t units() const noexcept { return used_; }
+  /// Units, from the first one on, that lie in the file. No more are added when the file system is
+  /// full: the memory is this process's own from there on.
+  std::uint64_t shared_units() const noexcept { return shared_; }
   std::uint64_t bytes() const noexcept { return used_ * shard_unit_bytes; }
 
 private:
   void commit(std::uint64_t units);
+  bool share(std::uint64_t piece) noexcept;
   void release() noexcept;
 
   shard_unit* base_ = nullptr;
   std::uint64_t reserved_ = 0;  ///< Units for which there are addresses.
   std::uint64_t committed_ = 0; ///< Units for which there is memory.
   std::uint64_t used_ = 0;      ///< Units that were given out.
+  std::uint64_t shared_ = 0;
+  int file_ = -1; ///< Negative: further memory is this process's own.
   grown tell_;
 };
 

@@ -22,9 +22,20 @@ public:
     return base_[unit].words[word].load(order);
   }
   void prefetch(unit_number unit) const noexcept { __builtin_prefetch(base_ + unit); }
+  static bool covers(const shard_header&, std::uint64_t, std::uint64_t) noexcept { return true; }
 
-private:
+protected:
   const shard_unit* base_;
+};
+
+/// The memory of a shard of another process of this host.
+class attached_units : public mapped_shard {
+public:
+  using mapped_shard::mapped_shard;
+  static bool covers(const shard_header& header, std::uint64_t first,
+                     std::uint64_t count) noexcept {
+    return header.shared(first, count);
+  }
 };
 
 /// Finds records in the memory of a shard that another thread may change meanwhile.
@@ -36,8 +47,8 @@ private:
 /// enough, as when the writer was stopped in the middle of a change: ask the actor.
 /// (docs/memory_order.md has the orders.)
 ///
-/// @tparam Memory `load(unit, word, order)` returns a word, and `prefetch(unit)` begins to load a
-/// unit into the cache.
+/// @tparam Memory `load(unit, word, order)` returns a word, `prefetch(unit)` begins to load a unit
+/// into the cache, and `covers(header, first, count)` says whether units may be read.
 ///
 /// Threads: any number beside one writer. Nothing is allocated.
 template <class Memory>
@@ -47,12 +58,13 @@ public:
 
   explicit shard_search(Memory memory) noexcept : memory_(memory) {}
 
-  /// Reads the header. False: it is being changed.
+  /// Reads the header. False: it is being changed, or names memory that may not be read.
   bool begin() noexcept {
     for (int i = 0; i < tries_max; ++i) {
       const auto read = shard_header::decode(load(header_unit));
       std::atomic_thread_fence(std::memory_order_acquire);
-      if (read && read->whole()) {
+      if (read && read->whole() && memory_.covers(*read, read->index, read->lines()) &&
+          memory_.covers(*read, read->holders_unit, (read->holders + 1) / 2)) {
         header_ = *read;
         return true;
       }
@@ -178,7 +190,7 @@ private:
               std::size_t& count) const noexcept {
     auto next = first;
     for (std::uint32_t i = 0; next != no_unit; ++i) {
-      if (i == limits::locations_per_key_max)
+      if (i == limits::locations_per_key_max || !memory_.covers(header_, next, 1))
         return step::torn;
       const auto words = load(next);
       const auto number = holder_in(words);

@@ -60,8 +60,10 @@ public:
   bool exists() const noexcept { return block_ != nullptr; }
   /// Whether nothing was ever cleared. As long as that is so, keys need no epoch and stay as
   /// callers make them.
-  bool untouched() const noexcept {
-    return block_ == nullptr || block_->changes.load(std::memory_order_acquire) == 0;
+  bool untouched() const noexcept { return changes() == 0; }
+  /// A number that grows with each change; 0: there was none.
+  std::uint64_t changes() const noexcept {
+    return block_ == nullptr ? 0 : block_->changes.load(std::memory_order_acquire);
   }
   epoch_number epoch_of(space_id space) const noexcept;
   /// Whether the key's epoch is lower than that of its space: then nobody may have the page. False

@@ -20,16 +20,6 @@ namespace {
 
 constexpr std::uint64_t session_byte = 4096;
 
-/// Whether a client may map an object: its user's own, shared with nobody or with one group, or any
-/// user's that is shared with exactly `group`.
-bool may_be_mapped(const struct stat& found, std::optional<gid_t> group) {
-  if (group && shared_object::is_shared_with(found, group))
-    return true;
-  // Only the object's user can have shared it with a group.
-  return found.st_uid == ::geteuid() && (shared_object::is_shared_with(found, {}) ||
-                                         shared_object::is_shared_with(found, found.st_gid));
-}
-
 /// Opens the object that has this name read-only. Errors: it is another one than `known`.
 result<int> open_to_read(const std::string& name, const struct stat& known) {
   const int file = shared_object::open(name, O_RDONLY);
@@ -61,7 +51,7 @@ result<pool_memory> pool_memory::attach(const std::string& name, const incarnati
   struct stat status {};
   if (::fstat(pool.file_, &status) != 0)
     return shared_object::failed("cannot stat", name);
-  if (!may_be_mapped(status, group))
+  if (!shared_object::may_be_mapped(status, group))
     return {errc::refused, name +
                                " is another user's, or others may use it: who has it reads and "
                                "changes all pages; run node and client as the same user, or give "

@@ -85,6 +85,14 @@ bool is_shared_with(const struct stat& found, std::optional<gid_t> group) noexce
   return group ? others == (S_IRGRP | S_IWGRP) && found.st_gid == *group : others == 0;
 }
 
+bool may_be_mapped(const struct stat& found, std::optional<gid_t> group) noexcept {
+  if (group && is_shared_with(found, group))
+    return true;
+  // Only the object's user can have shared it with a group.
+  return found.st_uid == ::geteuid() &&
+         (is_shared_with(found, {}) || is_shared_with(found, found.st_gid));
+}
+
 bool try_lock(int file, std::uint64_t byte) {
   auto lock = exclusive(byte);
   return ::fcntl(file, F_OFD_SETLK, &lock) == 0;

@@ -9,10 +9,10 @@
 
 namespace peercache::storage {
 
-/// The system calls behind `pool_memory`: named shared memory objects and the locks on them. A name
-/// with one slash, at its start, is a POSIX shared memory object's; any other name is a path (in a
-/// hugetlbfs folder). Threads: any. Errors: the text of errno with the name, and what to do where
-/// that is known.
+/// The system calls behind `pool_memory` and `directory::shard_object`: named shared memory objects
+/// and the locks on them. A name with one slash, at its start, is a POSIX shared memory object's;
+/// any other name is a path (in a hugetlbfs folder). Threads: any. Errors: the text of errno with
+/// the name, and what to do where that is known.
 namespace shared_object {
 
 /// The folder in which glibc keeps POSIX shared memory objects.
@@ -32,6 +32,10 @@ result<int> create_locked(const std::string& name);
 result<void> share_with(int file, const std::string& name, std::optional<gid_t> group);
 /// Whether the object is open only to its owner and, if one is named, this group.
 bool is_shared_with(const struct stat& found, std::optional<gid_t> group) noexcept;
+
+/// Whether a client may map an object: its user's own, shared with nobody or with one group, or any
+/// user's that is shared with exactly `group`.
+bool may_be_mapped(const struct stat& found, std::optional<gid_t> group) noexcept;
 
 /// Locks a byte for this open file description: the lock ends with that description, hence with the
 /// only process that has it open. False: another open file description has locked the byte.

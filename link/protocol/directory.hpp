@@ -47,6 +47,8 @@ using directory_actor = caf::typed_actor<
     // The shard forgets everything, for it hears of no changes until a newer view has this node
     // inside.
     caf::reacts_to<leave_atom, std::string, from_here>,
+    // Only this node's clearing: pages were cleared. The shard forgets their records.
+    caf::reacts_to<clear_atom, from_here>,
     // The directory, to itself: goes on giving the records to the nodes that will own their keys.
     caf::reacts_to<pump_atom, from_here>,
     // The directory, to itself, some time after a new view: forgets keys that other nodes own now.

@@ -1,7 +1,10 @@
 #include "directory/member_shard.hpp"
 
+#include "common/key_epoch.hpp"
+
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -159,6 +162,66 @@ TEST_F(member_shard_test, gives_its_records_once_to_all_who_wait) {
   EXPECT_EQ(gave, (std::vector<std::uint64_t>{0, 1, 1}));
   EXPECT_FALSE(subject.gives());
   EXPECT_TRUE(subject.forward(withdrawal).empty());
+}
+
+/// By which view readers on other hosts may read the shard.
+view_number told(member_shard& of) {
+  of.tell_remote_readers();
+  auto search = of.records().reader();
+  EXPECT_TRUE(search.begin());
+  return search.header().by;
+}
+
+TEST_F(member_shard_test, remote_readers_are_told_the_view_that_look_ups_are_answered_by) {
+  EXPECT_EQ(told(subject), view_number{});
+  follow(3, members);
+  EXPECT_EQ(told(subject), (view_number{1, 3}));
+  subject.leave({1, 4});
+  EXPECT_EQ(told(subject), view_number{}) << "they ask this node, which knows why it left";
+}
+
+/// Whether readers on other hosts have to ask this member's node.
+bool is_forbidden(member_shard& of) {
+  auto search = of.records().reader();
+  EXPECT_TRUE(search.begin());
+  return search.header().forbidden;
+}
+
+TEST_F(member_shard_test, remote_readers_ask_from_a_clear_until_no_old_record_is_left) {
+  auto block = std::make_unique<storage::epoch_block>();
+  options.epochs = storage::epoch_table(*block);
+  subject = member_shard(options);
+  follow(3, members);
+  const auto old = key_of(0);
+  ASSERT_EQ(publish(old), publish_outcome::accepted);
+  subject.tell_remote_readers();
+  EXPECT_FALSE(is_forbidden(subject));
+  options.epochs.raise(space_of(old), 7);
+  subject.records().forbid_remote_reads(); // The clearing does so at once, from its own thread.
+  EXPECT_TRUE(is_forbidden(subject));
+  subject.tell_remote_readers();
+  EXPECT_TRUE(is_forbidden(subject));
+  EXPECT_EQ(subject.forget_old(), 1u);
+  subject.tell_remote_readers();
+  EXPECT_FALSE(is_forbidden(subject));
+  EXPECT_EQ(subject.records().locations(), 0u);
+  options.epochs.close();
+  subject.tell_remote_readers();
+  EXPECT_TRUE(is_forbidden(subject)) << "a closed node may miss clears";
+}
+
+TEST_F(member_shard_test, a_record_of_a_cleared_page_is_not_taken_behind_the_clear) {
+  auto block = std::make_unique<storage::epoch_block>();
+  options.epochs = storage::epoch_table(*block);
+  subject = member_shard(options);
+  follow(3, members);
+  const auto old = key_of(0);
+  options.epochs.raise(space_of(old), 7);
+  EXPECT_EQ(subject.forget_old(), 0u);
+  EXPECT_EQ(publish(old), publish_outcome::stale);
+  auto fresh = old;
+  set_epoch(fresh, 7);
+  EXPECT_EQ(publish(fresh), publish_outcome::accepted);
 }
 
 } // namespace

@@ -56,8 +56,8 @@ protected:
   }
 
   /// Looks keys up; `between` runs before each unit is READ. Nothing: the node has to be asked.
-  std::optional<std::string> search(const std::vector<page_key>& keys,
-                                    const std::function<void()>& between = [] {}) {
+  std::optional<std::string> search(
+      const std::vector<page_key>& keys, const std::function<void()>& between = [] {}) {
     remote_search of(keys, known, {by, [this](const page_key&) { return owns; }});
     while (of.where() == remote_search::state::reading) {
       std::vector<unit_words> arrived;
@@ -132,6 +132,19 @@ TEST_F(remote_search_test, asks_the_node_of_a_shard_without_a_view) {
   s.set_view({});
   EXPECT_FALSE(search({key(1)}));
   s.set_view(view);
+  EXPECT_TRUE(search({key(1)}));
+}
+
+TEST_F(remote_search_test, asks_the_node_of_a_shard_that_must_not_be_read) {
+  publish(1, location(alice, 2));
+  EXPECT_TRUE(search({key(1)}));
+  s.forbid_remote_reads();
+  EXPECT_FALSE(search({key(1)})) << "although the header is known, and as it was";
+  publish(2, location(alice, 4));
+  s.set_view({3, 5});
+  EXPECT_FALSE(search({key(1)})) << "changes of the shard do not allow it";
+  s.set_view(view);
+  s.allow_remote_reads();
   EXPECT_TRUE(search({key(1)}));
 }
 
@@ -220,7 +233,8 @@ void play(bool& wrong) {
             of.take(arrived);
           }
           known = of.known();
-          wrong = wrong || (of.where() == remote_search::state::found && !right.contains(of.answer()));
+          wrong =
+              wrong || (of.where() == remote_search::state::found && !right.contains(of.answer()));
         }
       }
 }

@@ -50,6 +50,7 @@ public:
     return base_[unit].words[word].load();
   }
   void prefetch(unit_number) const noexcept {}
+  static bool covers(const shard_header&, std::uint64_t, std::uint64_t) noexcept { return true; }
 
 private:
   const shard_unit* base_;

@@ -249,6 +249,7 @@ inline link::directory_actor::behavior_type run_fake_shard(link::directory_actor
       },
       [](topology_atom, const topology_ptr&) {},
       [](leave_atom, const std::string&, from_here) {},
+      [](clear_atom, from_here) {},
       [](beat_atom, from_here) {}};
 }
 

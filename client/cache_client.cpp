@@ -53,6 +53,7 @@ cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane>
                          const std::shared_ptr<net::tls_context>& tls)
     : options(opts), locations(opts.location_cache_keys), channels(opts.cluster, tls),
       hold_channels(opts.cluster, tls, link::member_question_magic), reads(std::move(plane)),
+      shards(reads->lanes(), remote_shards::landing_for(*reads), opts.cluster, totals),
       session(
           opts, tls, closing, calls,
           [this] {
@@ -97,8 +98,9 @@ deadline cache_client::impl::deadline_of(std::optional<deadline> until) const {
 }
 
 directory_lookup cache_client::impl::lookup() {
-  return {session, channels, health, totals,
-          [this](std::span<const page_key> keys) { locations.prefetch_for_stores(keys); }};
+  return {session, channels,
+          shards,  health,
+          totals,  [this](std::span<const page_key> keys) { locations.prefetch_for_stores(keys); }};
 }
 
 void cache_client::impl::remember(const page_key& key, const directory::page_location& location,

@@ -123,6 +123,9 @@ inline constexpr std::array<std::string_view, hold_fate_count> hold_fate_words{
 struct client_stats {
   /// Look-ups sent; a get that the location cache answers sends none.
   std::uint64_t directory_messages = 0;
+  /// How many of `directory_messages` were none: answered from the memory of this host's shard, or
+  /// by READs of the owner's (over RDMA); and the number of these READs.
+  std::uint64_t lookups_own = 0, lookups_read = 0, shard_reads = 0;
   std::uint64_t location_cache_hits = 0;
   std::uint64_t get_pages[page_status_count] = {};
   std::uint64_t get_bytes[page_origin_count] = {};

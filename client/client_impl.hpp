@@ -12,6 +12,7 @@
 #include "client/peer_health.hpp"
 #include "client/peer_load.hpp"
 #include "client/read_plane.hpp"
+#include "client/remote_shards.hpp"
 #include "client/session.hpp"
 #include "common/forks.hpp"
 #include "net/tls_context.hpp"
@@ -43,6 +44,7 @@ public:
   lookup_channels hold_channels; ///< Connections to the nodes that are asked to hold pages.
   peer_health hold_health;       ///< Health of the nodes that are asked to hold pages.
   std::unique_ptr<read_plane> reads;
+  remote_shards shards;
   client::session session;
 
   /// Ends the waits of running calls.

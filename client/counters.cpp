@@ -63,6 +63,9 @@ void counters::count_holds(const std::array<std::uint64_t, hold_fate_count>& see
 client_stats counters::stats() const {
   client_stats now;
   now.directory_messages = directory_messages;
+  now.lookups_own = lookups_own;
+  now.lookups_read = lookups_read;
+  now.shard_reads = shard_reads;
   now.location_cache_hits = location_cache_hits;
   now.retries = retries;
   now.view_refreshes = view_refreshes;
@@ -94,6 +97,10 @@ metrics::samples counters::samples() const {
   }
   now.set(metric::bytes_total, {"set", to_string(page_origin::own_host)}, set_bytes.load());
   now.set(metric::view_refreshes_total, view_refreshes.load());
+  now.set(metric::shard_lookups_total, {"read"}, lookups_read.load());
+  now.set(metric::shard_lookups_total, {"own"}, lookups_own.load());
+  now.set(metric::shard_lookups_total, {"asked"}, lookups_asked_after_all.load());
+  now.set(metric::shard_reads_total, shard_reads.load());
   now.set(metric::lookup_datagrams_total, {"sent"}, datagrams_sent.load());
   now.set(metric::lookup_datagrams_total, {"over_tcp"}, datagrams_over_tcp.load());
   now.set(metric::lookup_datagrams_total, {"dropped"}, datagrams_dropped.load());

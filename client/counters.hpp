@@ -16,6 +16,9 @@ struct counters {
   using count = std::atomic<std::uint64_t>;
 
   count directory_messages{0};
+  /// Questions that were answered from the memory of this host's shard; those that were answered by
+  /// READs of another's, and their READs; those that were asked after all.
+  count lookups_own{0}, lookups_read{0}, shard_reads{0}, lookups_asked_after_all{0};
   /// Questions of look-ups that were sent by datagram, those of them that were asked over TCP
   /// afterwards, and datagrams that were nobody's answer, or a late one.
   count datagrams_sent{0}, datagrams_over_tcp{0}, datagrams_dropped{0};

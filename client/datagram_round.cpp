@@ -17,6 +17,10 @@ void add_one(counters::count& to) noexcept {
   to.fetch_add(1, std::memory_order_relaxed);
 }
 
+/// Turns in which arrived datagrams are taken at once: those of twice as many questions as may be
+/// under way.
+constexpr int turns_max = 4;
+
 } // namespace
 
 datagram_round::~datagram_round() {
@@ -91,8 +95,8 @@ void datagram_round::send() {
     add_one(counters_.datagrams_sent);
     asked[i]->way_ = lookup_over_udp::way::under_way;
     asked[i]->due_ = due;
-    if (!sending_[i].is_sent)
-      asked[i]->lose();
+    if (!sending_[i].is_sent) // No datagram was lost on the way, so nothing is held against it.
+      asked[i]->end(lookup_over_udp::way::turned_away);
   }
 }
 
@@ -121,14 +125,15 @@ bool datagram_round::take(std::string_view bytes) {
 }
 
 void datagram_round::take_arrived() {
-  std::size_t count = 0;
-  do {
+  // Anybody may send to the socket, so there is a bound; what is left is an event again.
+  for (int turn = 0; turn < turns_max; ++turn) {
     const auto arrived = socket_->receive();
-    count = arrived.size();
     for (const auto& each : arrived)
       if (!take(each.bytes))
         add_one(counters_.datagrams_dropped);
-  } while (count == net::datagram_socket::turn_max);
+    if (arrived.size() < net::datagram_socket::turn_max)
+      return;
+  }
 }
 
 bool datagram_round::pause() const {
@@ -163,13 +168,13 @@ lookup_carrier::state lookup_over_udp::start(std::string_view request) {
 void lookup_over_udp::end(way how) noexcept {
   leave();
   way_ = how;
-  due_ = time_point::min();
+  due_ = time_point{};
 }
 
 /// Takes the datagram for lost. The round still knows the question, for an answer may come late.
 void lookup_over_udp::lose() noexcept {
   way_ = way::lost;
-  due_ = time_point::min();
+  due_ = time_point{};
   --round_.in_flight_;
 }
 
@@ -193,6 +198,8 @@ lookup_carrier::state lookup_over_udp::judged(state now) {
 lookup_carrier::state lookup_over_udp::advance() {
   if (tcp_)
     return judged(tcp_->advance());
+  if (way_ == way::under_way && due_ <= steady_clock::now())
+    round_.take_arrived(); // The answer may be there, and only not have been looked at.
   if (way_ == way::under_way && due_ <= steady_clock::now()) {
     lose();
     round_.send(); // Questions may wait for the room of this one.

@@ -1,5 +1,7 @@
 #include "client/directory_lookup.hpp"
 
+#include "client/lookup_by_reads.hpp"
+#include "client/lookup_in_own_shard.hpp"
 #include "client/lookup_over_tcp.hpp"
 #include "common/assert.hpp"
 #include "common/interruption.hpp"
@@ -21,17 +23,18 @@ milliseconds left_until(deadline until) {
 
 } // namespace
 
-directory_lookup::directory_lookup(session& with, lookup_channels& channels, peer_health& health,
-                                   counters& totals,
+directory_lookup::directory_lookup(session& with, lookup_channels& channels, remote_shards& shards,
+                                   peer_health& health, counters& totals,
                                    std::function<void(std::span<const page_key>)> meanwhile)
-    : session_(with), channels_(channels), health_(health), course_(health), counters_(totals),
-      datagrams_(with.members().datagrams(), channels, totals), own_(with.board().pool()),
-      meanwhile_(std::move(meanwhile)) {}
+    : session_(with), channels_(channels), shards_(shards), health_(health), course_(health),
+      counters_(totals), datagrams_(with.members().datagrams(), channels, totals),
+      own_(with.board().pool()), meanwhile_(std::move(meanwhile)) {}
 
 void directory_lookup::follow(lookup_plan& plan) {
   cluster_ = session_.board().topology();
   peers_.clear();
   channels_.follow(cluster_->view);
+  shards_.follow(cluster_->view);
   health_.follow(cluster_->view);
   auto known = owners_known::by(cluster_->view, cluster_->ring,
                                 cluster_->past.asked_at(steady_clock::now()));
@@ -91,7 +94,23 @@ void directory_lookup::end_all(page_status reason) {
   running_.clear();
 }
 
+bool directory_lookup::wait_briefly(deadline until) {
+  bool some = false;
+  // Answers that come by a socket are not looked at meanwhile.
+  const bool by_sockets = std::any_of(running_.begin(), running_.end(), [](const auto& with) {
+    return with.carrier->awaited().fd >= 0;
+  });
+  const auto brief = std::min<deadline>(until, steady_clock::now() + (by_sockets ? 50us : 1000us));
+  for (auto& with : running_) {
+    with.ready = with.carrier->wait_briefly(brief);
+    some = some || with.ready;
+  }
+  return some;
+}
+
 void directory_lookup::wait(deadline until) {
+  if (wait_briefly(until))
+    return;
   waiting_.assign({{session_.closing().file(), POLLIN, 0}, datagrams_.awaited()});
   for (const auto& with : running_) {
     const auto awaited = with.carrier->awaited();
@@ -121,10 +140,24 @@ void directory_lookup::advance() {
 std::unique_ptr<lookup_carrier> directory_lookup::carrier_to(const link::peer& owner,
                                                              std::size_t request_bytes,
                                                              std::size_t questions) {
+  if (own_ && own_->shard && owner.self.inc == own_->node.inc)
+    return std::make_unique<lookup_in_own_shard>(*own_->shard, own_->epochs, channels_, owner,
+                                                 asking_of(owner.self.id), counters_);
+  if (shards_.can_read(owner, request_bytes))
+    return std::make_unique<lookup_by_reads>(shards_, channels_, owner, asking_of(owner.self.id),
+                                             questions == 1 && running_.size() == 1);
   if (questions >= datagram_round::worth_from)
     if (auto by_datagram = datagrams_.carrier_to(owner, request_bytes))
       return by_datagram;
   return std::make_unique<lookup_over_tcp>(channels_, owner);
+}
+
+directory::remote_search::asking directory_lookup::asking_of(node_id owner) const {
+  const auto replicas = own_ ? own_->directory_replicas : owners_known{}.replicas;
+  return {{cluster_->view.term, cluster_->view.version},
+          [cluster = cluster_, owner, replicas](const page_key& key) {
+            return cluster->ring.owns(owner, key, replicas);
+          }};
 }
 
 deadline directory_lookup::tell() {

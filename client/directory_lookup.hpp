@@ -9,6 +9,7 @@
 #include "client/lookup_course.hpp"
 #include "client/lookup_plan.hpp"
 #include "client/peer_health.hpp"
+#include "client/remote_shards.hpp"
 #include "client/session.hpp"
 
 #include <functional>
@@ -33,7 +34,8 @@ public:
   using while_asking = std::function<deadline(std::span<const std::uint32_t> told)>;
 
   /// @param meanwhile is called with the keys while the first owners answer; may be empty
-  directory_lookup(session& with, lookup_channels& channels, peer_health& health, counters& totals,
+  directory_lookup(session& with, lookup_channels& channels, remote_shards& shards,
+                   peer_health& health, counters& totals,
                    std::function<void(std::span<const page_key>)> meanwhile);
 
   /// Looks keys up in the directory, and writes one answer for each. @param during is called before
@@ -63,8 +65,12 @@ private:
   /// Chooses how a question travels to its owner. @param questions of the same round
   std::unique_ptr<lookup_carrier> carrier_to(const link::peer& owner, std::size_t request_bytes,
                                              std::size_t questions);
+  /// How the shard of this owner is searched: by the view that the look-up follows.
+  directory::remote_search::asking asking_of(node_id owner) const;
   /// Waits until one of the conversations can go on, or the course has something to decide.
   void wait(deadline until);
+  /// Waits for answers that take microseconds. Returns whether one has come.
+  bool wait_briefly(deadline until);
   /// Moves the conversations on that can go on.
   void advance();
   /// Tells the course how one conversation has come out, if it is over.
@@ -79,6 +85,7 @@ private:
 
   session& session_;
   lookup_channels& channels_;
+  remote_shards& shards_;
   peer_health& health_;
   lookup_course course_;
   counters& counters_;

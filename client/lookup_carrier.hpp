@@ -33,6 +33,9 @@ public:
   /// The descriptor to wait for, and its events; several carriers may wait for the same. fd is
   /// negative: there is none.
   virtual pollfd awaited() const { return {-1, 0, 0}; }
+  /// Waits, until `until` at most, for an answer that takes microseconds, in the carrier's own way.
+  /// Returns whether to `advance`; a carrier whose descriptor says when returns false at once.
+  virtual bool wait_briefly(time_point) { return false; }
   /// When to `advance` although the descriptor is not ready; the maximum: never.
   virtual time_point look_at() const { return time_point::max(); }
   /// Keeps what further questions can use. Call at most once, after an answer that was well-formed.

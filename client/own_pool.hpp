@@ -4,6 +4,7 @@
 #include "client/slot_leases.hpp"
 #include "config/node_config.hpp"
 #include "directory/page_location.hpp"
+#include "directory/shard_object.hpp"
 #include "discovery/view.hpp"
 #include "link/protocol/gateway.hpp"
 #include "link/protocol/pool_wire.hpp"
@@ -36,6 +37,8 @@ struct own_pool : host_pages {
   storage::hold_table holds;
   link::gateway_actor gateway;
   std::uint64_t session = 0;
+  /// The node's shard of the directory; null: it cannot be mapped.
+  std::unique_ptr<const directory::attached_shard> shard;
   std::uint32_t directory_replicas = 2; ///< Number of owners of each key, as the node says.
   /// Which pages the node wants to be mirrored.
   config::mirror_mode mirror = config::mirror_mode::off;

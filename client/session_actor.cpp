@@ -50,6 +50,10 @@ result<own_pool_ptr> map_pool(const session_welcome& welcome, const gateway_acto
   if (auto locked = memory->lock_session(welcome.lock_index); !locked)
     return locked.error();
   auto pool = std::make_unique<own_pool>(std::move(*memory));
+  if (auto shard = directory::attached_shard::attach(welcome.pool_name, *group))
+    pool->shard = std::move(*shard);
+  else
+    log::debug("client: the node is asked for what its shard has: {}", to_string(shard.error()));
   pool->node = std::move(*node);
   pool->gateway = gateway;
   pool->session = welcome.session;

@@ -82,6 +82,7 @@ struct label_sets {
   std::array<label_info, 1> repair{label_info{"action", repair_words}};
   std::array<label_info, 1> mirror{label_info{"result", mirror_words}};
   std::array<label_info, 1> hold{label_info{"result", hold_words}};
+  std::array<label_info, 1> shard_lookup{label_info{"result", shard_lookup_words}};
   std::array<label_info, 1> served_datagram{label_info{"result", served_datagram_words}};
   std::array<label_info, 1> lookup_datagram{label_info{"result", lookup_datagram_words}};
   std::array<label_info, 1> promote{label_info{"result", promote_words}};
@@ -167,6 +168,8 @@ void add_cluster(table& rows) {
   rows.insert(rows.end(), {
       {draining, "peercache_draining", gauge, {}, "1 while the view says that this node owns no keys, else 0."},
       {view_refreshes_total, "peercache_view_refreshes_total", counter, {}, "Look-ups of local clients that fetched a newer view and asked again."},
+      {shard_lookups_total, "peercache_shard_lookups_total", counter, s.shard_lookup, "Questions of local clients' look-ups that read the memory of this node's shard (`own`) or READ another node's over RDMA (`read`); `asked`: the node was asked after all."},
+      {shard_reads_total, "peercache_shard_reads_total", counter, {}, "READs over RDMA of other hosts' shards by look-ups of local clients."},
       {lookup_datagrams_total, "peercache_lookup_datagrams_total", counter, s.lookup_datagram, "Questions of local clients' look-ups that were sent by datagram, and those that were asked again over TCP; `dropped`: datagrams that came and answered no open question."},
       {members, "peercache_members", gauge, {}, "Nodes in the view that this node follows."},
       {view_term, "peercache_view_term", gauge, {}, "Term of the view; grows with each view that is no fragment."},

@@ -58,6 +58,8 @@ enum class metric : std::uint8_t {
   held_bytes,
   draining,
   view_refreshes_total,
+  shard_lookups_total,
+  shard_reads_total,
   lookup_datagrams_total,
   members,
   view_term,
@@ -187,6 +189,8 @@ inline constexpr std::array<std::string_view, 5> op_words{"set", "get", "exists"
 inline constexpr std::array<std::string_view, 5> hold_words{"held", "refused", "gone", "on_disk",
                                                             "unanswered"};
 
+/// Label words of how local clients' look-ups that read a shard's memory ended, for `result`.
+inline constexpr std::array<std::string_view, 3> shard_lookup_words{"own", "read", "asked"};
 /// Label words of what became of look-ups that came to a node by datagram, for `result`.
 inline constexpr std::array<std::string_view, 4> served_datagram_words{"answered", "over_tcp",
                                                                        "refused", "paced"};

@@ -165,6 +165,13 @@ class LocalNode:
         self.process.wait()
         self.process.stdout.close()
 
+    def hide_shard(self):
+        """Lets clients that connect from now on ask the node, instead of reading its shard's memory: only a call that
+        asks waits for a frozen node."""
+        maps = pathlib.Path(f"/proc/{self.process.pid}/maps").read_text().splitlines()
+        for path in {line.split()[5] for line in maps if line.endswith(".shard")}:
+            pathlib.Path(path).unlink()
+
     def freeze(self):
         """Sends SIGSTOP, and waits until every thread of the node has really stopped."""
         self.process.send_signal(signal.SIGSTOP)

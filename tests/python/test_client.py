@@ -295,6 +295,7 @@ def goes_on_during(call, node):
 def test_other_threads_go_on_during_a_call(fragile_ring, connect):
     """Every call that can wait for a node must release the GIL."""
     node = fragile_ring(1)[0]
+    node.hide_shard()
     client = connect(node)
     space, small = client.space("gil"), page(14)
     calls = {
@@ -376,6 +377,7 @@ def test_what_is_no_host_memory_is_not_registered(ring, connect):
 @pytest.mark.timed
 def test_close_returns_when_the_calls_that_run_have_ended_and_they_end_at_once(fragile_ring, connect):
     node = fragile_ring(1)[0]
+    node.hide_shard()
     client = connect(node)
     space, begun, ended = client.space("closed meanwhile"), threading.Semaphore(0), []
 

@@ -145,6 +145,8 @@ def test_pages_that_share_tokens_are_not_read_into(ring, engine, kind):
 @pytest.mark.parametrize("call", ["get", "exists"])
 def test_a_call_takes_no_longer_than_sglang_waits(fragile_ring, engine, call):
     ring = fragile_ring(2)
+    for node in ring.nodes:
+        node.hide_shard()
     pool = MhaPool()
     impatient = {"prefetch_timeout_base": 0.3, "prefetch_timeout_per_ki_token": 0.0001}
     writer = engine(ring[1], pool, 2)

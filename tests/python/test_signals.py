@@ -57,6 +57,7 @@ CALLS = {
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_handler_that_raises_ends_a_call_at_a_frozen_node(fragile_ring, connect, kind):
     node = fragile_ring(1)[0]
+    node.hide_shard()
     client = connect(node)
     space = client.space("signals")
     client.set(space, ["first"], [bytearray(PAGE)])
@@ -96,6 +97,7 @@ def test_a_get_that_was_ended_writes_nothing_more(fragile_ring, connect):
 
 def test_a_set_that_was_ended_keeps_no_slot(fragile_ring, connect):
     node = fragile_ring(1)[0]
+    node.hide_shard()
     client = connect(node)
     space, filling = client.space("slots"), lambda: node.metric("peercache_pool_pages_filling")
     client.set(space, ["first"], [bytearray(PAGE)])
@@ -115,6 +117,7 @@ def test_a_set_that_was_ended_keeps_no_slot(fragile_ring, connect):
 
 def test_a_handler_that_returns_lets_the_call_go_on(fragile_ring, connect):
     node = fragile_ring(1)[0]
+    node.hide_shard()
     client = connect(node)
     space, ran = client.space("goes on"), []
     node.freeze()
@@ -131,6 +134,7 @@ def test_a_handler_that_returns_lets_the_call_go_on(fragile_ring, connect):
 
 def test_a_handler_may_close_the_client_that_is_in_a_call(fragile_ring, connect):
     node = fragile_ring(1)[0]
+    node.hide_shard()
     client = connect(node)
     space = client.space("closed by a handler")
     node.freeze()
@@ -142,6 +146,7 @@ def test_a_handler_may_close_the_client_that_is_in_a_call(fragile_ring, connect)
 
 def test_a_call_of_another_thread_is_not_ended(fragile_ring, connect):
     node = fragile_ring(1)[0]
+    node.hide_shard()
     client = connect(node)
     space, ended = client.space("another thread"), []
     client.set(space, ["first"], [bytearray(PAGE)])  # Leases slots from the node.

@@ -21,7 +21,9 @@ space = client.space("stray")
 assert client.set(space, ["engine's"], [numpy.full(65536, 7, numpy.uint8)])[0].ok
 assert client.flush().complete
 
-maps = [line.split() for line in open("/proc/self/maps") if "/dev/shm/peercache" in line]
+both = [line.split() for line in open("/proc/self/maps") if "/dev/shm/peercache" in line]
+shard = [words for words in both if words[5].endswith(".shard")]
+maps = [words for words in both if words not in shard]
 read_only = [[int(end, 16) for end in words[0].split("-")] for words in maps if words[1] == "r--s"]
 if len(sys.argv) > 2:
     ctypes.memset(read_only[int(sys.argv[2])][0], 0x5A, 4096)
@@ -40,6 +42,7 @@ for fd in map(int, os.listdir("/proc/self/fd")):
     except OSError:
         pass
 print(json.dumps({"rights": [words[1] for words in maps], "protected": [protect(*part) for part in read_only],
+                  "shard": [protect(*(int(end, 16) for end in words[0].split("-"))) for words in shard],
                   "sizable": sizable}))
 client.close()
 """
@@ -92,5 +95,6 @@ def test_an_engine_can_neither_open_what_is_read_only_nor_set_the_pools_size(fra
     said = json.loads(ended.stdout)
     assert said["rights"] == ["r--s", "rw-s", "r--s", "rw-s"]
     assert said["protected"] == [errno.EACCES, errno.EACCES]
+    assert said["shard"] == [errno.EACCES], "nor what is read-only of the directory's shard"
     assert said["sizable"] == []
     assert goes_on(ring[0], [other, connect(ring[0])], space, names, wanted)

@@ -37,7 +37,8 @@ protected:
   static std::vector<std::string> objects() {
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-      if (auto name = entry.path().filename().string(); name.starts_with(pool_prefix() + "-"))
+      if (auto name = entry.path().filename().string();
+          name.starts_with(pool_prefix() + "-") && !name.ends_with(".shard"))
         names.push_back(name);
     return names;
   }

@@ -5,8 +5,12 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
+#include <set>
+#include <string>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -219,7 +223,19 @@ TEST_F(client_end, of_an_admin_client_does_not_wait_for_a_frozen_node) {
   EXPECT_TRUE(within(far, [] { return client::ending_systems() == 0; }));
 }
 
+/// Lets clients that connect from now on ask the node, instead of reading its shard's memory.
+void hide_shard(const cli::node_process& node) {
+  std::ifstream maps("/proc/" + std::to_string(node.ports().pid) + "/maps");
+  std::set<std::string> objects;
+  for (std::string line; std::getline(maps, line);)
+    if (line.ends_with(".shard"))
+      objects.insert(line.substr(line.find('/')));
+  ASSERT_EQ(objects.size(), 1u);
+  ASSERT_TRUE(std::filesystem::remove(*objects.begin()));
+}
+
 TEST_F(client_end, closing_ends_the_calls_that_wait_for_a_frozen_node) {
+  ASSERT_NO_FATAL_FAILURE(hide_shard(node(0)));
   auto client = client_of(0);
   put(*client, 0, 8);
   for (std::size_t index = 0; index < 3; ++index)

@@ -63,6 +63,7 @@ bool is_of_others(const metrics::metric_info& info) {
          info.name.starts_with("peercache_handoff_") ||
          info.id == metrics::metric::cluster_faults ||
          info.id == metrics::metric::directory_handed_over_total ||
+         info.id == metrics::metric::directory_datagrams_total || // Off by default.
          info.id == metrics::metric::series_refused_total;
 }
 

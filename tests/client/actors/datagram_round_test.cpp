@@ -144,7 +144,7 @@ TEST_F(datagram_round_test, each_question_gets_the_answer_of_its_owner) {
   }
   receive();
   for (std::size_t i = 0; i < carriers.size(); ++i) {
-    EXPECT_EQ(carriers[i]->look_at(), steady_clock::time_point::min());
+    EXPECT_EQ(carriers[i]->look_at(), steady_clock::time_point{});
     ASSERT_EQ(carriers[i]->advance(), state::answered);
     EXPECT_EQ(carriers[i]->answer(), "of " + std::to_string(i));
   }
@@ -168,7 +168,7 @@ TEST_F(datagram_round_test, an_answer_to_an_earlier_question_is_nobodys) {
   owner.send(earlier[0], owner.sealed(earlier[0], "late"));
   receive();
   EXPECT_EQ(totals.datagrams_dropped, 1u);
-  EXPECT_EQ(second->look_at() == steady_clock::time_point::min(), false);
+  EXPECT_EQ(second->look_at() == steady_clock::time_point{}, false);
   owner.send(later[0], owner.sealed(later[0], "right"));
   receive();
   ASSERT_EQ(second->advance(), state::answered);
@@ -294,7 +294,7 @@ TEST_F(datagram_round_test, an_owner_may_send_a_question_to_tcp_at_once) {
     const auto asked = owner.questions().at(0);
     owner.send(asked, owner.sealed(asked, "", lookup_reply::over_tcp));
     receive();
-    EXPECT_EQ(carrier->look_at(), steady_clock::time_point::min());
+    EXPECT_EQ(carrier->look_at(), steady_clock::time_point{});
     EXPECT_EQ(ends(*carrier), state::answered);
     carrier->keep();
   }

@@ -1,0 +1,207 @@
+// Looks keys up over verbs in a cluster of two nodes on this host, and counts who took part:
+//
+//   peercache_lookups_over_verbs [PEERCACHE-NODE]
+//
+// Fails unless every question was answered by READs of the owner's shard, two READs a key and the
+// header, no key was looked up by a node, and the nodes' look-up threads took no part. Prints the
+// time of a look-up of one key beside that of ib_read_lat.
+
+#include "bench/sample_statistics.hpp"
+#include "cli/bench/bench_perftest.hpp"
+#include "cli/bench/bench_rdma.hpp"
+#include "cli/node_process.hpp"
+#include "client/cache_client.hpp"
+#include "common/assert.hpp"
+#include "common/log.hpp"
+#include "directory/remote_search.hpp"
+#include "rdma/verbs/device.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace peercache {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+constexpr std::size_t pages = 512;
+constexpr std::uint32_t page_bytes = 4096;
+constexpr std::uint32_t calls = 400;
+constexpr int rounds = 5;
+
+/// Times that the look-up threads of the node gave up the processor: each answer takes one.
+std::uint64_t wake_ups(const cli::node_process& node) {
+  std::uint64_t all = 0;
+  const auto tasks = "/proc/" + std::to_string(node.ports().pid) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name.find("lookup") == std::string::npos)
+      continue;
+    std::string line;
+    for (std::ifstream status(task.path() / "status"); std::getline(status, line);)
+      if (line.starts_with("voluntary_ctxt_switches:"))
+        all += std::stoull(line.substr(line.find(':') + 1));
+  }
+  return all;
+}
+
+result<std::unique_ptr<client::cache_client>> connect_to(const cli::node_process& node) {
+  client::client_options wanted;
+  wanted.cluster = node.launch().cluster;
+  wanted.node_host = node.launch().host;
+  wanted.node_port = node.ports().control_port;
+  wanted.location_cache_keys = 0;
+  wanted.timeout = 30s;
+  wanted.rails.mode = rdma::plane_mode::verbs;
+  return client::cache_client::connect(wanted);
+}
+
+std::vector<page_key> put_pages(client::cache_client& client) {
+  const std::vector<std::byte> bytes(page_bytes, std::byte{1});
+  client::const_part part{bytes.data(), page_bytes};
+  std::vector<page_key> keys;
+  std::vector<client::set_page> batch;
+  for (std::size_t i = 0; i < pages; ++i) {
+    keys.push_back(key_space{}.key_of(std::to_string(i)));
+    batch.push_back({keys.back(), {&part, 1}});
+  }
+  std::vector<client::page_result> results(batch.size());
+  client.set(batch, results);
+  const auto told = client.flush(steady_clock::now() + 60s);
+  PEERCACHE_ASSERT(bool(told));
+  return keys;
+}
+
+/// The keys whose owner is the other node: a look-up of one is READs, or an owner was asked.
+std::vector<page_key> of_the_other_node(client::cache_client& client,
+                                        const std::vector<page_key>& all) {
+  std::vector<page_key> keys;
+  for (const auto& key : all) {
+    const auto before = client.stats().lookups_own;
+    client::page_result result;
+    client.exists({&key, 1}, {&result, 1});
+    if (client.stats().lookups_own == before)
+      keys.push_back(key);
+  }
+  return keys;
+}
+
+/// The typical time of a look-up of `count` keys, in microseconds. @param wrong counts answers that
+/// are not a hit
+double ask(client::cache_client& client, std::span<const page_key> keys, std::size_t count,
+           std::uint64_t& wrong) {
+  std::vector<client::page_result> results(count);
+  std::vector<double> took;
+  for (std::uint32_t call = 0; call < calls; ++call) {
+    const auto first = call * count % (keys.size() - count + 1);
+    const auto begin = steady_clock::now();
+    client.exists(keys.subspan(first, count), results);
+    took.push_back(std::chrono::duration<double, std::micro>(steady_clock::now() - begin).count());
+    for (const auto& each : results)
+      wrong += each.status == page_status::hit ? 0 : 1;
+  }
+  return bench::median(took);
+}
+
+/// The typical time of a READ of a unit between two devices of this host, in microseconds.
+result<double> read_latency() {
+  auto ports = cli::choose_ports({}, rdma::verbs::list_ports());
+  if (!ports)
+    return ports.error();
+  auto sample =
+      cli::read_latency({ports->reader, ports->server,
+                         static_cast<std::uint32_t>(directory::shard_unit_bytes), calls, 1});
+  if (!sample)
+    return sample.error();
+  return bench::median(sample->call_us);
+}
+
+/// Whether what was counted is what READs alone make.
+bool only_reads(const client::client_stats& before, const client::client_stats& after,
+                std::uint64_t keys) {
+  const auto asked = after.directory_messages - before.directory_messages;
+  const auto read = after.lookups_read - before.lookups_read;
+  const auto reads = after.shard_reads - before.shard_reads;
+  std::printf("%llu questions, %llu answered by READs; %.2f READs a key, the header of each "
+              "question among them\n",
+              static_cast<unsigned long long>(asked), static_cast<unsigned long long>(read),
+              static_cast<double>(reads) / static_cast<double>(keys));
+  // Few keys share a hash, or a line that is full, so that more than two READs are needed.
+  return asked == read && reads <= 2 * (keys + read) + keys / 16;
+}
+
+int run(const std::string& program) {
+  const auto folder = cli::run_folder::make("peercache-lookups");
+  PEERCACHE_ASSERT(folder);
+  cli::local_cluster_options options{.count = 2, .folder = folder->path()};
+  options.prototype.program = program;
+  options.prototype.cluster = "lookups-" + std::to_string(::getpid());
+  options.prototype.pool_bytes = 64u << 20;
+  // One owner for each key, so that half of the keys are none of the asking client's host.
+  options.prototype.flags = {"--data-plane", "verbs", "--directory-replicas", "1"};
+  auto nodes = cli::start_local_cluster(options);
+  if (!nodes) {
+    std::fprintf(stderr, "lookups_over_verbs: %s\n", to_string(nodes.error()).c_str());
+    return 1;
+  }
+  auto producer = connect_to(nodes->back());
+  auto client = connect_to(nodes->front());
+  PEERCACHE_ASSERT(producer && client);
+  const auto keys = of_the_other_node(**client, put_pages(**producer));
+  PEERCACHE_ASSERT(keys.size() > 128);
+  std::uint64_t wrong = 0;
+  // The first look-ups connect, and learn the shards' headers.
+  const auto until = steady_clock::now() + 60s;
+  for (auto seen = (*client)->stats(); seen.lookups_read < 64 && steady_clock::now() < until;
+       seen = (*client)->stats())
+    ask(**client, keys, 1, wrong);
+  bool right = true;
+  std::vector<double> limit, one, many;
+  for (int round = 0; round < rounds; ++round) {
+    const auto raw = read_latency();
+    if (!raw) {
+      std::fprintf(stderr, "lookups_over_verbs: %s\n", to_string(raw.error()).c_str());
+      return 1;
+    }
+    limit.push_back(*raw);
+    const auto before = (*client)->stats();
+    const auto woken = wake_ups(nodes->back());
+    const auto begin = steady_clock::now();
+    one.push_back(ask(**client, keys, 1, wrong));
+    right &= only_reads(before, (*client)->stats(), calls);
+    const auto between = (*client)->stats();
+    many.push_back(ask(**client, keys, 128, wrong));
+    right &= only_reads(between, (*client)->stats(), 128 * calls);
+    const auto seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
+    const auto woke = wake_ups(nodes->back()) - woken;
+    std::printf("the other node's look-up threads woke %llu times in %.1f s\n",
+                static_cast<unsigned long long>(woke), seconds);
+    // Beside look-ups they hear a hello of each client a second, and look for late connections.
+    right &= static_cast<double>(woke) < 20 * (seconds + 1);
+  }
+  std::printf(
+      "ib_read_lat of 64 bytes: %.1f us; a look-up of one key %.1f us (%.2f x), of 128 keys "
+      "%.1f us (%.2f x)\n",
+      bench::median(limit), bench::median(one), bench::median(one) / bench::median(limit),
+      bench::median(many), bench::median(many) / bench::median(limit));
+  std::printf("wrong answers: %llu\n", static_cast<unsigned long long>(wrong));
+  client->reset();
+  producer->reset();
+  cli::stop_nodes(*nodes, 30s);
+  return right && wrong == 0 ? 0 : 1;
+}
+
+} // namespace
+} // namespace peercache
+
+int main(int argc, char** argv) {
+  peercache::init_log("lookups_over_verbs", "error", false);
+  return peercache::run(peercache::cli::node_program(argc > 1 ? argv[1] : ""));
+}

@@ -58,7 +58,7 @@ forgetful_broker::buffer_type& forgetful_broker::get_buffer(caf::io::connection_
 void forgetful_broker::flush(caf::io::connection_handle to) {
   if (spared_.erase(to) != 0)
     return;
-  spoken_to_.insert(to);
+  spoken_to_.insert_or_assign(to, clock().now());
   if (!resumed_)
     basp_broker::flush(to);
   else if (to_flush_.empty() || to_flush_.back() != to)
@@ -90,8 +90,11 @@ void forgetful_broker::heartbeat(caf::actor_clock::time_point at, caf::timespan 
     scheduled_send(this, next, caf::tick_atom_v, next, interval, patience);
     return;
   }
-  spared_ = std::exchange(spoken_to_, {});
-  std::erase_if(spared_, [this](const auto& to) { return !instance.tbl().lookup_direct(to); });
+  // A message of the first half of the interval spares none: the peer would hear nothing for too
+  // much of its patience.
+  for (const auto& [to, when] : std::exchange(spoken_to_, {}))
+    if (clock().now() - when <= interval / 2 && instance.tbl().lookup_direct(to))
+      spared_.insert(to);
   auto tick = caf::make_message(caf::tick_atom_v, at, interval, patience);
   of_caf_(tick);
   spared_.clear();

@@ -37,8 +37,8 @@ private:
   void close_silent();
 
   std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> greeting_due_;
-  /// Connections on which a message was sent since the last heartbeats.
-  std::unordered_set<caf::io::connection_handle> spoken_to_;
+  /// When the last message was sent on a connection, if that was since the last heartbeats.
+  std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> spoken_to_;
   /// Connections whose next heartbeat is not sent; empty except while heartbeats are written.
   std::unordered_set<caf::io::connection_handle> spared_;
   /// Connections that have something to send at the end of `resume`.

@@ -109,7 +109,18 @@ void cluster::expect_one_view() {
                                                                   newest->masters.end(), runs)) >=
                                discovery::votes_needed(newest->masters.size());
   const auto since = world_.now();
-  expect_one_view(all_hosts(), has_majority ? heal_limit : rest_limit);
+  // A process that left while packets were lost may have told nobody: then it goes like one that
+  // is lost.
+  const bool left_unheard =
+      newest != nullptr &&
+      std::any_of(newest->members.begin(), newest->members.end(), [this](const auto& member) {
+        const auto& at = *find(member.name);
+        return !at.running ||
+               (at.self.inc == member.inc && at.running->machine().state() == phase::left);
+      });
+  expect_one_view(all_hosts(), !has_majority  ? rest_limit
+                               : left_unheard ? expiry + heal_limit
+                                              : heal_limit);
   outcome_.healed = std::max(outcome_.healed, world_.now() - since);
   // A view may stay a fragment (a view made without a majority) only while most of the masters
   // before it are missing. Once most of them are members again, another view must replace the

@@ -60,7 +60,7 @@ public:
 
   void look_up(std::span<const page_key> keys) {
     std::vector<client::lookup_answer> answers(keys.size());
-    body_->look_up(keys, answers, steady_clock::now() + 2s);
+    body_->look_up(keys, answers, steady_clock::now() + 2s, {});
     for (const auto& each : answers)
       missed_ += each.status == page_status::hit ? 0 : 1;
   }

@@ -3,6 +3,7 @@
 #include "common/test_guards.hpp"
 #include "directory/shard.hpp"
 #include "directory/shard_batch.hpp"
+#include "tests/directory/shard_records.hpp"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -11,23 +12,7 @@
 namespace peercache::directory::remote_search_test {
 namespace {
 
-constexpr incarnation alice{1, 1};
-constexpr incarnation bob{2, 2};
 constexpr view_number view{3, 4};
-
-page_key key(std::size_t number) {
-  return key_space{}.key_of(std::to_string(number));
-}
-
-page_location location(incarnation holder, std::uint64_t gen, tier where = tier::memory) {
-  return {.node = {holder.low},
-          .holder = holder,
-          .gen = {gen},
-          .checksum = gen * 1000003,
-          .slot = {static_cast<std::uint32_t>(gen * 17)},
-          .length_bytes = static_cast<std::uint32_t>(gen * 64),
-          .where = where};
-}
 
 /// A shard, and a reader on another host that knows only its memory.
 class remote_search_test : public testing::Test {
@@ -45,7 +30,8 @@ protected:
   }
 
   void publish(std::size_t which, const page_location& what) {
-    ASSERT_EQ(s.publish(key(which), what, publish_mode::always), publish_outcome::accepted);
+    ASSERT_EQ(s.publish(numbered_key(which), what, publish_mode::always),
+              publish_outcome::accepted);
   }
 
   unit_words unit(unit_number number) {
@@ -85,8 +71,8 @@ protected:
 
 TEST_F(remote_search_test, a_second_search_takes_two_rounds_and_two_reads_a_key) {
   for (std::size_t i = 0; i < 20; ++i)
-    publish(i, location(i % 2 == 0 ? alice : bob, 2 * i + 2));
-  const std::vector keys{key(3), key(7), key(11)};
+    publish(i, location_at(i % 2 == 0 ? alice : bob, 2 * i + 2));
+  const std::vector keys{numbered_key(3), numbered_key(7), numbered_key(11)};
   EXPECT_TRUE(search(keys) == asked(keys));
   EXPECT_EQ(rounds, 4) << "the header and the holders come first";
   EXPECT_TRUE(search(keys) == asked(keys));
@@ -95,8 +81,8 @@ TEST_F(remote_search_test, a_second_search_takes_two_rounds_and_two_reads_a_key)
 }
 
 TEST_F(remote_search_test, what_has_no_record_takes_one_round) {
-  publish(1, location(alice, 2));
-  const std::vector keys{key(100), key(101)};
+  publish(1, location_at(alice, 2));
+  const std::vector keys{numbered_key(100), numbered_key(101)};
   search(keys);
   EXPECT_TRUE(search(keys) == asked(keys));
   EXPECT_EQ(rounds, 1);
@@ -112,52 +98,53 @@ TEST_F(remote_search_test, answers_as_the_node_does_whatever_lies_in_the_shard) 
     const auto& holder = holders[random() % holders.size()];
     const auto gen = 2 * static_cast<std::uint64_t>(i) + 2;
     if (random() % 3 != 0)
-      s.publish(key(which), location(holder, gen, random() % 4 == 0 ? tier::disk : tier::memory),
+      s.publish(numbered_key(which),
+                location_at(holder, gen, random() % 4 == 0 ? tier::disk : tier::memory),
                 publish_mode::always);
     else
-      s.withdraw(key(which), holder, {gen}, tier::disk);
+      s.withdraw(numbered_key(which), holder, {gen}, tier::disk);
   }
   s.follow(std::array{alice, incarnation{3, 3}});
   for (std::size_t i = 0; i < 3000; i += 60) {
     std::vector<page_key> keys;
     for (std::size_t k = i; k < i + 60; ++k)
-      keys.push_back(key(k));
+      keys.push_back(numbered_key(k));
     ASSERT_TRUE(search(keys) == asked(keys)) << i;
   }
 }
 
 TEST_F(remote_search_test, asks_the_node_of_a_shard_without_a_view) {
-  publish(1, location(alice, 2));
-  EXPECT_TRUE(search({key(1)}));
+  publish(1, location_at(alice, 2));
+  EXPECT_TRUE(search({numbered_key(1)}));
   s.set_view({});
-  EXPECT_FALSE(search({key(1)}));
+  EXPECT_FALSE(search({numbered_key(1)}));
   s.set_view(view);
-  EXPECT_TRUE(search({key(1)}));
+  EXPECT_TRUE(search({numbered_key(1)}));
 }
 
 TEST_F(remote_search_test, asks_the_node_of_a_shard_that_must_not_be_read) {
-  publish(1, location(alice, 2));
-  EXPECT_TRUE(search({key(1)}));
+  publish(1, location_at(alice, 2));
+  EXPECT_TRUE(search({numbered_key(1)}));
   s.forbid_remote_reads();
-  EXPECT_FALSE(search({key(1)})) << "although the header is known, and as it was";
-  publish(2, location(alice, 4));
+  EXPECT_FALSE(search({numbered_key(1)})) << "although the header is known, and as it was";
+  publish(2, location_at(alice, 4));
   s.set_view({3, 5});
-  EXPECT_FALSE(search({key(1)})) << "changes of the shard do not allow it";
+  EXPECT_FALSE(search({numbered_key(1)})) << "changes of the shard do not allow it";
   s.set_view(view);
   s.allow_remote_reads();
-  EXPECT_TRUE(search({key(1)}));
+  EXPECT_TRUE(search({numbered_key(1)}));
 }
 
 TEST_F(remote_search_test, by_another_view_only_what_is_there_is_told) {
-  publish(1, location(alice, 2));
+  publish(1, location_at(alice, 2));
   by = {3, 5};
-  EXPECT_TRUE(search({key(1)}));
-  EXPECT_FALSE(search({key(1), key(2)})) << "the node knows who owns key 2";
+  EXPECT_TRUE(search({numbered_key(1)}));
+  EXPECT_FALSE(search({numbered_key(1), numbered_key(2)})) << "the node knows who owns key 2";
 }
 
 TEST_F(remote_search_test, a_key_of_other_owners_is_not_mine) {
   owns = false;
-  const auto answer = search({key(1)});
+  const auto answer = search({numbered_key(1)});
   ASSERT_TRUE(answer);
   answer_reader reader(*answer);
   std::array<page_location, limits::locations_per_key_max> found;
@@ -170,7 +157,7 @@ TEST_F(remote_search_test, a_key_of_other_owners_is_not_mine) {
 TEST_F(remote_search_test, bytes_that_are_no_shard_are_not_believed) {
   std::mt19937_64 random(9);
   for (int i = 0; i < 200; ++i) {
-    std::vector<page_key> keys{key(1), key(2)};
+    std::vector<page_key> keys{numbered_key(1), numbered_key(2)};
     remote_search of(keys, known, {view, [](const page_key&) { return true; }});
     while (of.where() == remote_search::state::reading) {
       std::vector<unit_words> arrived(of.units().size());
@@ -191,10 +178,10 @@ void play(bool& wrong) {
         shard s;
         s.set_members(std::array{alice, bob});
         s.set_view(view);
-        s.publish(key(1), location(alice, 2), publish_mode::always);
+        s.publish(numbered_key(1), location_at(alice, 2), publish_mode::always);
         std::set<std::string> right;
         std::string batch;
-        append_lookup(batch, key(1));
+        append_lookup(batch, numbered_key(1));
         const auto note = [&] { right.insert(*lookup_batch(s, batch)); };
         note();
         known_shard_ptr known;
@@ -203,23 +190,25 @@ void play(bool& wrong) {
           if (reads == begin) {
             if (what == 2)
               for (std::size_t i = 100; i < 200; ++i)
-                s.publish(key(i), location(bob, 2), publish_mode::always);
-            s.publish(key(1), location(bob, 4), publish_mode::always);
+                s.publish(numbered_key(i), location_at(bob, 2), publish_mode::always);
+            s.publish(numbered_key(1), location_at(bob, 4), publish_mode::always);
             note();
             if (what != 1)
-              s.withdraw(key(1), alice, {2});
+              s.withdraw(numbered_key(1), alice, {2});
             note();
           }
           if (reads == end) {
-            s.publish(key(2), location(alice, 6), publish_mode::always); // Takes the free record.
+            s.publish(numbered_key(2), location_at(alice, 6),
+                      publish_mode::always); // Takes the free record.
             if (what == 3)
-              s.publish(key(1), location(bob, 8), publish_mode::always);
+              s.publish(numbered_key(1), location_at(bob, 8), publish_mode::always);
             note();
           }
           ++reads;
         };
         for (int search = 0; search < 2; ++search) {
-          remote_search of(std::array{key(1)}, known, {view, [](const page_key&) { return true; }});
+          remote_search of(std::array{numbered_key(1)}, known,
+                           {view, [](const page_key&) { return true; }});
           while (of.where() == remote_search::state::reading) {
             std::vector<unit_words> arrived;
             for (const auto number : of.units()) {

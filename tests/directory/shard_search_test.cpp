@@ -3,6 +3,7 @@
 #include "common/page_key.hpp"
 #include "common/test_guards.hpp"
 #include "directory/shard.hpp"
+#include "tests/directory/shard_records.hpp"
 
 #include <array>
 #include <functional>
@@ -16,23 +17,6 @@
 
 namespace peercache::directory::shard_search_test {
 namespace {
-
-constexpr incarnation alice{1, 1};
-constexpr incarnation bob{2, 2};
-
-page_key key(std::size_t number) {
-  return key_space{}.key_of(std::to_string(number));
-}
-
-page_location location(incarnation holder, std::uint64_t gen, tier where = tier::memory) {
-  return {.node = {holder.low},
-          .holder = holder,
-          .gen = {gen},
-          .checksum = gen * 1000003,
-          .slot = {static_cast<std::uint32_t>(gen * 17)},
-          .length_bytes = static_cast<std::uint32_t>(gen * 64),
-          .where = where};
-}
 
 /// The memory of a shard for a reader that is interrupted: at given loads the shard's writer does
 /// things.
@@ -65,47 +49,48 @@ struct story {
 
 std::vector<story> stories() {
   const auto publish = [](shard& to, std::size_t which, const page_location& what) {
-    EXPECT_EQ(to.publish(key(which), what, publish_mode::always), publish_outcome::accepted);
+    EXPECT_EQ(to.publish(numbered_key(which), what, publish_mode::always),
+              publish_outcome::accepted);
   };
-  const auto only_alice = [=](shard& s) { publish(s, 1, location(alice, 2)); };
+  const auto only_alice = [=](shard& s) { publish(s, 1, location_at(alice, 2)); };
   const auto both = [=](shard& s) {
-    publish(s, 1, location(alice, 2));
-    publish(s, 1, location(bob, 4, tier::disk));
+    publish(s, 1, location_at(alice, 2));
+    publish(s, 1, location_at(bob, 4, tier::disk));
   };
   const auto nothing = [](shard&) {};
   std::vector<story> all;
   all.push_back({"a newer generation, twice", only_alice,
-                 [=](shard& s) { publish(s, 1, location(alice, 6)); },
-                 [=](shard& s) { publish(s, 1, location(alice, 8, tier::disk)); }});
+                 [=](shard& s) { publish(s, 1, location_at(alice, 6)); },
+                 [=](shard& s) { publish(s, 1, location_at(alice, 8, tier::disk)); }});
   all.push_back({"another holder, and the first one withdraws", only_alice,
-                 [=](shard& s) { publish(s, 1, location(bob, 4)); },
-                 [](shard& s) { EXPECT_TRUE(s.withdraw(key(1), alice, {2})); }});
+                 [=](shard& s) { publish(s, 1, location_at(bob, 4)); },
+                 [](shard& s) { EXPECT_TRUE(s.withdraw(numbered_key(1), alice, {2})); }});
   all.push_back({"a record that another key gets", only_alice,
                  [=](shard& s) {
-                   publish(s, 1, location(bob, 4));
-                   EXPECT_TRUE(s.withdraw(key(1), alice, {2}));
+                   publish(s, 1, location_at(bob, 4));
+                   EXPECT_TRUE(s.withdraw(numbered_key(1), alice, {2}));
                  },
-                 [=](shard& s) { publish(s, 2, location(alice, 10)); }});
+                 [=](shard& s) { publish(s, 2, location_at(alice, 10)); }});
   all.push_back({"a record that the key itself gets again", both,
-                 [](shard& s) { EXPECT_TRUE(s.withdraw(key(1), bob, {4}, tier::disk)); },
-                 [=](shard& s) { publish(s, 1, location(bob, 12)); }});
+                 [](shard& s) { EXPECT_TRUE(s.withdraw(numbered_key(1), bob, {4}, tier::disk)); },
+                 [=](shard& s) { publish(s, 1, location_at(bob, 12)); }});
   all.push_back({"an index that grows", only_alice,
                  [=](shard& s) {
                    for (std::size_t i = 100; i < 400; ++i)
-                     publish(s, i, location(bob, 2));
+                     publish(s, i, location_at(bob, 2));
                  },
                  [=](shard& s) {
-                   publish(s, 1, location(bob, 4));
-                   EXPECT_TRUE(s.withdraw(key(1), alice, {2}));
+                   publish(s, 1, location_at(bob, 4));
+                   EXPECT_TRUE(s.withdraw(numbered_key(1), alice, {2}));
                  }});
   all.push_back({"a holder that leaves, and another one with its number", both,
                  [](shard& s) { s.set_members(std::array{alice}); },
                  [=](shard& s) {
                    s.set_members(std::array{alice, incarnation{3, 3}});
-                   publish(s, 1, location({3, 3}, 14));
+                   publish(s, 1, location_at({3, 3}, 14));
                  }});
   all.push_back({"a key that comes and goes", nothing, only_alice,
-                 [](shard& s) { EXPECT_TRUE(s.withdraw(key(1), alice, {2})); }});
+                 [](shard& s) { EXPECT_TRUE(s.withdraw(numbered_key(1), alice, {2})); }});
   return all;
 }
 
@@ -127,7 +112,7 @@ std::string told(std::span<const page_location> all) {
 
 std::string now(const shard& s) {
   std::array<page_location, limits::locations_per_key_max> out;
-  return told({out.data(), s.lookup(key(1), out)});
+  return told({out.data(), s.lookup(numbered_key(1), out)});
 }
 
 /// Looks key 1 up while the writer does what the story says before loads `first` and `second` of
@@ -157,9 +142,9 @@ bool play(const story& of, std::size_t first, std::size_t second) {
   shard_search search(interrupted(s.memory().base(), script));
   std::array<page_location, limits::locations_per_key_max> out;
   EXPECT_TRUE(search.begin());
-  const auto hash = search.header().hash_of(key(1));
+  const auto hash = search.header().hash_of(numbered_key(1));
   const auto seen = search.look_ahead(hash);
-  const auto count = search.find(key(1), hash, seen, out);
+  const auto count = search.find(numbered_key(1), hash, seen, out);
   EXPECT_TRUE(count);
   const auto answer = told({out.data(), count.value_or(0)});
   EXPECT_TRUE(right.contains(answer))
@@ -193,16 +178,16 @@ TEST(shard_search, without_its_guard_it_finds_what_never_was) {
 TEST(shard_search, gives_up_while_a_change_does_not_end) {
   shard s;
   s.set_members(std::array{alice});
-  s.publish(key(1), location(alice, 2), publish_mode::always);
+  s.publish(numbered_key(1), location_at(alice, 2), publish_mode::always);
   auto search = s.reader();
   ASSERT_TRUE(search.begin());
   auto& changes = s.memory().at(header_unit).words[changes_word];
   ++changes;
   page_location out;
-  EXPECT_FALSE(search.find(key(1), {&out, 1}));
+  EXPECT_FALSE(search.find(numbered_key(1), {&out, 1}));
   EXPECT_FALSE(search.begin());
   --changes;
-  EXPECT_EQ(search.begin() ? search.find(key(1), {&out, 1}) : std::nullopt, 1u);
+  EXPECT_EQ(search.begin() ? search.find(numbered_key(1), {&out, 1}) : std::nullopt, 1u);
 }
 
 TEST(shard_search, keys_with_one_hash_are_told_apart) {
@@ -211,13 +196,13 @@ TEST(shard_search, keys_with_one_hash_are_told_apart) {
   shard s;
   s.set_members(std::array{alice});
   for (std::size_t i = 0; i < 5000; ++i)
-    ASSERT_EQ(s.publish(key(i), location(alice, 2 * i + 2), publish_mode::always),
+    ASSERT_EQ(s.publish(numbered_key(i), location_at(alice, 2 * i + 2), publish_mode::always),
               publish_outcome::accepted);
   for (std::size_t i = 0; i < 5000; i += 2)
-    ASSERT_TRUE(s.withdraw(key(i), alice, {2 * i + 2}));
+    ASSERT_TRUE(s.withdraw(numbered_key(i), alice, {2 * i + 2}));
   page_location out;
   for (std::size_t i = 0; i < 5000; ++i) {
-    ASSERT_EQ(s.lookup(key(i), {&out, 1}), i % 2);
+    ASSERT_EQ(s.lookup(numbered_key(i), {&out, 1}), i % 2);
     ASSERT_TRUE(i % 2 == 0 || out.gen.value == 2 * i + 2);
   }
 }

@@ -176,7 +176,8 @@ private:
   void heal();
   void end_faults();
   void repair(duration least);
-  void expect_one_view();
+  void expect_one_view(duration for_leavers = duration::zero());
+  bool leaver_is_member();
   void expect_one_view(const std::vector<std::size_t>& side, duration limit);
   bool converged(const std::vector<std::size_t>& side) const;
   const discovery::view* newest_view() const;

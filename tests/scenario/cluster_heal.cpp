@@ -51,7 +51,9 @@ void cluster::calm() {
 /// Ends all faults. Hosts that are down come back, except those that are leaving and not needed.
 void cluster::heal() {
   calm();
-  expect_one_view();
+  // What a process said of its leaving while packets were lost may have been heard by nobody: then
+  // it goes like one that is lost.
+  expect_one_view(leaver_is_member() ? duration(expiry) : duration::zero());
   // Waits until the nodes that were about to leave or to drain have given away their records.
   for (const auto end = world_.now() + 30s;
        world_.now() < end && std::any_of(hosts_.begin(), hosts_.end(), departs);)
@@ -96,9 +98,20 @@ std::vector<std::size_t> cluster::all_hosts() const {
   return all;
 }
 
+/// Whether the newest view has a process that has left.
+bool cluster::leaver_is_member() {
+  const auto* newest = newest_view();
+  return newest != nullptr &&
+         std::any_of(newest->members.begin(), newest->members.end(), [this](const auto& member) {
+           const auto& at = *find(member.name);
+           return at.running && at.self.inc == member.inc &&
+                  at.running->machine().state() == phase::left;
+         });
+}
+
 /// Expects that all running nodes get one view: within `heal_limit` if a majority of the newest
-/// view's masters runs, else within `rest_limit`.
-void cluster::expect_one_view() {
+/// view's masters runs, else within `rest_limit`. @param for_leavers time on top of `heal_limit`
+void cluster::expect_one_view(duration for_leavers) {
   const auto* newest = newest_view();
   const auto runs = [this](const std::string& name) {
     const auto& at = *find(name);
@@ -109,18 +122,7 @@ void cluster::expect_one_view() {
                                                                   newest->masters.end(), runs)) >=
                                discovery::votes_needed(newest->masters.size());
   const auto since = world_.now();
-  // A process that left while packets were lost may have told nobody: then it goes like one that
-  // is lost.
-  const bool left_unheard =
-      newest != nullptr &&
-      std::any_of(newest->members.begin(), newest->members.end(), [this](const auto& member) {
-        const auto& at = *find(member.name);
-        return !at.running ||
-               (at.self.inc == member.inc && at.running->machine().state() == phase::left);
-      });
-  expect_one_view(all_hosts(), !has_majority  ? rest_limit
-                               : left_unheard ? expiry + heal_limit
-                                              : heal_limit);
+  expect_one_view(all_hosts(), has_majority ? heal_limit + for_leavers : rest_limit);
   outcome_.healed = std::max(outcome_.healed, world_.now() - since);
   // A view may stay a fragment (a view made without a majority) only while most of the masters
   // before it are missing. Once most of them are members again, another view must replace the

@@ -133,9 +133,9 @@ std::optional<result<std::string>> lookup_batch(shard_search<Memory> search, std
   // pages grows once or twice more.
   answer.reserve(reader.count() * (1 + wire::location_bytes));
   bool whole = true;
+  std::array<page_location, limits::locations_per_key_max> found;
   for_each_prefetched<page_key>(search, batch, [&](const auto& next) {
     const auto& key = next.record;
-    std::array<page_location, limits::locations_per_key_max> found;
     std::size_t count = 0;
     if (!ownership.is_old || !ownership.is_old(key)) {
       const auto seen = search.find(key, next.hash, next.seen, found);

@@ -3,6 +3,7 @@
 #include "common/ids.hpp"
 #include "common/page_key.hpp"
 #include "directory/page_location.hpp"
+#include "directory/word_digest.hpp"
 
 #include <array>
 #include <atomic>
@@ -83,6 +84,12 @@ constexpr std::uint32_t high_half(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word >> 32);
 }
 
+/// The four words of a key, in the order of its bytes.
+using key_words = std::array<std::uint64_t, 4>;
+inline key_words words_of(const page_key& key) noexcept {
+  return std::bit_cast<key_words>(key.bytes);
+}
+
 struct shard_header {
   std::uint64_t changes = 0;
   unit_number index = no_unit;
@@ -99,7 +106,10 @@ struct shard_header {
     return first + count <= std::uint64_t{shared_pieces} * piece_units;
   }
   bool whole() const noexcept { return changes % 2 == 0; }
-  std::uint32_t hash_of(const page_key& key) const noexcept;
+  std::uint32_t hash_of(const page_key& key) const noexcept {
+    const auto words = words_of(key);
+    return high_half(word_digest(words[0] ^ seed, words[1], words[2], words[3] ^ ~seed));
+  }
   std::uint32_t lines() const noexcept { return std::uint32_t{1} << index_bits; }
   /// The number, in the index, of the line at which the search for a key begins.
   std::uint32_t home_of(std::uint32_t hash) const noexcept {
@@ -123,12 +133,6 @@ constexpr bool line_changes(std::uint64_t line_word) noexcept {
   return high_half(line_word) % 2 != 0;
 }
 
-/// The four words of a key, in the order of its bytes.
-using key_words = std::array<std::uint64_t, 4>;
-inline key_words words_of(const page_key& key) noexcept {
-  return std::bit_cast<key_words>(key.bytes);
-}
-
 struct shard_holder {
   incarnation inc;
   node_id node;
@@ -144,6 +148,17 @@ struct shard_holder {
   static std::optional<shard_holder> decode(const words& from) noexcept;
 };
 
+inline constexpr unsigned on_disk_bit = 48; ///< In word 7 of a record.
+inline constexpr unsigned mirrored_bit = 49;
+
+/// The holder's number in the words of a record, and its unit of the key's next record.
+constexpr std::uint16_t holder_in(const unit_words& record) noexcept {
+  return static_cast<std::uint16_t>(record[7] >> 32);
+}
+constexpr unit_number next_in(const unit_words& record) noexcept {
+  return low_half(record[7]);
+}
+
 /// A record as its words say it, but for the key.
 struct shard_record {
   std::uint64_t gen = 0;
@@ -156,25 +171,54 @@ struct shard_record {
   bool mirrored = false;
 
   unit_words encode(const page_key& key, const incarnation& holder_inc) const noexcept;
-  static shard_record decode(const unit_words& words) noexcept;
-  page_location location(const shard_holder& at) const noexcept;
+  static shard_record decode(const unit_words& words) noexcept {
+    return {.gen = words[4],
+            .checksum = words[5],
+            .slot = low_half(words[6]),
+            .length_bytes = high_half(words[6]),
+            .next = next_in(words),
+            .holder = holder_in(words),
+            .where = (words[7] >> on_disk_bit & 1) != 0 ? tier::disk : tier::memory,
+            .mirrored = (words[7] >> mirrored_bit & 1) != 0};
+  }
+  page_location location(const shard_holder& at) const noexcept {
+    return {.node = at.node,
+            .holder = {at.inc.high, at.inc.low},
+            .gen = {gen},
+            .checksum = checksum,
+            .slot = {slot},
+            .length_bytes = length_bytes,
+            .where = where,
+            .mirrored = mirrored};
+  }
 };
+
+/// Digest of a record's words 4 to 7 and of its holder.
+inline std::uint64_t record_mask(const unit_words& record, const incarnation& holder) noexcept {
+  return word_digest(record[4], record[5], record[6] ^ holder.high, record[7]) ^
+         fold(holder.low ^ 0x1d8e4e27c47d124f, record[6] ^ 0xeb44accab455d165);
+}
 
 /// The key of the record in these words, if its holder is `holder`. A record that was torn, or
 /// whose holder is another one, has a key that nothing else has.
 page_key key_in(const unit_words& record, const incarnation& holder) noexcept;
 /// Whether the record in these words is whole, and is `holder`'s of `key`.
-bool is_of(const unit_words& record, const key_words& key, const incarnation& holder) noexcept;
+inline bool is_of(const unit_words& record, const key_words& key,
+                  const incarnation& holder) noexcept {
+  return ((record[1] ^ key[1]) | (record[2] ^ key[2]) | (record[3] ^ key[3])) == 0 &&
+         (record[0] ^ record_mask(record, holder)) == key[0];
+}
+/// As `add_location`, for any number of locations.
+void insert_location(const page_location& location, std::span<page_location> to,
+                     std::size_t& count) noexcept;
 /// Adds a location behind all others, or, in memory, behind those in memory; leaves it out when
 /// `to` is full of locations that come before. @param count of locations in `to`
-void add_location(const page_location& location, std::span<page_location> to,
-                  std::size_t& count) noexcept;
-/// The holder's number in the words of a record, and its unit of the key's next record.
-constexpr std::uint16_t holder_in(const unit_words& record) noexcept {
-  return static_cast<std::uint16_t>(record[7] >> 32);
-}
-constexpr unit_number next_in(const unit_words& record) noexcept {
-  return low_half(record[7]);
+inline void add_location(const page_location& location, std::span<page_location> to,
+                         std::size_t& count) noexcept {
+  if (count == 0 && !to.empty())
+    to[count++] = location; // The usual case: one holder.
+  else
+    insert_location(location, to, count);
 }
 
 } // namespace peercache::directory

@@ -85,7 +85,7 @@ public:
     for (int i = 0; i < tries_max; ++i) {
       const auto count = find_once(key, hash, out);
       if (count && unchanged())
-        return count;
+        return *count;
       if (!begin())
         return std::nullopt;
     }
@@ -134,11 +134,12 @@ private:
     return high_half(place) == hash && place != 0;
   }
 
+  /// The words are named one by one, so that they stay in registers: a loop stores them, and what
+  /// is then loaded in other widths waits for the stores.
   unit_words load(unit_number unit) const noexcept {
-    unit_words words;
-    for (std::size_t i = 0; i < words.size(); ++i)
-      words[i] = memory_.load(unit, i);
-    return words;
+    return {memory_.load(unit, 0), memory_.load(unit, 1), memory_.load(unit, 2),
+            memory_.load(unit, 3), memory_.load(unit, 4), memory_.load(unit, 5),
+            memory_.load(unit, 6), memory_.load(unit, 7)};
   }
 
   bool unchanged() const noexcept {
@@ -207,10 +208,10 @@ private:
   }
 
   shard_holder load_holder(std::uint16_t number) const noexcept {
-    shard_holder::words words;
-    for (std::size_t i = 0; i < words.size(); ++i)
-      words[i] = memory_.load(header_.holder_unit(number), number % 2 * words.size() + i);
-    return shard_holder::from_whole(words);
+    const auto unit = header_.holder_unit(number);
+    const auto first = number % 2 * shard_holder::words{}.size();
+    return shard_holder::from_whole({memory_.load(unit, first), memory_.load(unit, first + 1),
+                                     memory_.load(unit, first + 2), memory_.load(unit, first + 3)});
   }
 
   Memory memory_;

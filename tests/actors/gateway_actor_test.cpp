@@ -1,6 +1,6 @@
 #include "actors/gateway_actor.hpp"
 
-#include "tests/actors/cluster_fixture.hpp"
+#include "tests/actors/gateway_fixture.hpp"
 
 #include "common/checksum.hpp"
 
@@ -10,37 +10,23 @@
 namespace peercache::actors {
 namespace {
 
-session_listener::behavior_type fake_client(session_listener::pointer, const int*) {
-  return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
-}
-
-class gateway_actor_test : public cluster_fixture {
+class gateway_actor_test : public gateway_fixture {
 protected:
   bool process_is_dead = false;
   std::set<std::uint32_t> locks_held;
   double disk_scanned = 1;
   bool caught_up = true;
   std::string readiness = "never told";
-  bool announced_draining = false;
-  membership_actor membership = system.spawn(fake_membership, &announced_draining);
-  int unused = 0;
-  session_listener client = system.spawn(fake_client, &unused);
-  gateway_actor gateway = spawn_gateway();
+  session_listener client = system.spawn(silent_client, &draining);
 
+  gateway_actor_test() { spawn_gateway(watched_options()); }
   ~gateway_actor_test() override {
     stop(gateway);
     stop(client);
-    stop(membership);
   }
 
-  gateway_actor spawn_gateway() {
-    gateway_options options;
-    options.cluster = "test";
-    options.pool_name = "/pool";
-    options.self = here;
-    options.directory = shard_here;
-    options.membership = membership;
-    options.pool = pool;
+  gateway_options watched_options() {
+    auto options = usual_options();
     options.disk_scanned = [this] { return disk_scanned; };
     options.caught_up = [this] { return caught_up; };
     options.session_is_dead = [this](std::uint32_t) { return process_is_dead; };
@@ -48,7 +34,7 @@ protected:
     options.ready = [this](bool ready, const std::string& reason) {
       readiness = ready ? "ready" : reason;
     };
-    return system.spawn(run_gateway, std::move(options));
+    return options;
   }
 
   session_welcome welcome() {
@@ -262,11 +248,11 @@ TEST_F(gateway_actor_test, a_drained_node_takes_no_pages_until_it_takes_part_aga
   settle();
   auto session = open();
   EXPECT_TRUE(ask<std::uint64_t>(gateway, drain_atom_v, true));
-  EXPECT_TRUE(announced_draining);
+  EXPECT_TRUE(draining);
   EXPECT_EQ(readiness, "drained: it owns no keys and takes no pages (peercache undrain)");
   EXPECT_FALSE(reserve_pages(session, 1));
   EXPECT_TRUE(ask<std::uint64_t>(gateway, drain_atom_v, false));
-  EXPECT_FALSE(announced_draining);
+  EXPECT_FALSE(draining);
   EXPECT_EQ(readiness, "ready");
   EXPECT_TRUE(reserve_pages(session, 1));
   EXPECT_TRUE(ask<bool>(gateway, drain_atom_v));
@@ -280,7 +266,7 @@ TEST_F(gateway_actor_test, a_drain_that_is_taken_back_while_records_go_is_not_an
   caf::anon_send(gateway, drain_atom_v, true);
   caf::anon_send(gateway, drain_atom_v, false);
   settle();
-  EXPECT_FALSE(announced_draining);
+  EXPECT_FALSE(draining);
   EXPECT_EQ(readiness, "ready");
 }
 

@@ -1,35 +1,16 @@
-#include "actors/gateway_actor.hpp"
-#include "tests/actors/cluster_fixture.hpp"
+#include "tests/actors/gateway_fixture.hpp"
 
 namespace peercache::actors::gateway_insecure_test {
 namespace {
 
 /// A gateway that is bound to loopback, with TLS or without (the parameter).
-class gateway_insecure : public cluster_fixture, public testing::WithParamInterface<bool> {
+class gateway_insecure : public gateway_fixture, public testing::WithParamInterface<bool> {
 protected:
-  bool drains = false;
-  membership_actor membership = system.spawn(fake_membership, &drains);
-  gateway_actor gateway = spawn_gateway();
-
-  ~gateway_insecure() override {
-    stop(gateway);
-    stop(membership);
-  }
-
-  gateway_actor spawn_gateway() {
-    gateway_options options;
-    options.cluster = "test";
+  gateway_insecure() {
+    auto options = usual_options();
     options.tls = GetParam();
-    options.self = here;
-    options.directory = shard_here;
-    options.membership = membership;
-    options.pool = pool;
-    options.disk_scanned = [] { return 1.0; };
-    options.caught_up = [] { return true; };
-    options.session_is_dead = [](std::uint32_t) { return false; };
     options.session_is_held = [](std::uint32_t) { return true; };
-    options.ready = [](bool, const std::string&) {};
-    return system.spawn(run_gateway, std::move(options));
+    spawn_gateway(std::move(options));
   }
   /// Returns the value of the metric `insecure` when the gateway has this topology.
   double with(const topology_ptr& cluster) {

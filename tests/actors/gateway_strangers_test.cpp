@@ -1,29 +1,16 @@
-#include "actors/gateway_actor.hpp"
-#include "tests/actors/cluster_fixture.hpp"
+#include "tests/actors/gateway_fixture.hpp"
 
 namespace peercache::actors::gateway_strangers_test {
 namespace {
 
 /// A gateway, and an actor of a stranger that sends it messages by CAF's protocol.
-class gateway_strangers : public cluster_fixture {
+class gateway_strangers : public gateway_fixture {
 protected:
-  gateway_actor gateway = spawn_gateway();
-
-  ~gateway_strangers() override { stop(gateway); }
-
-  gateway_actor spawn_gateway() {
-    gateway_options options;
-    options.cluster = "test";
-    options.self = here;
-    options.directory = shard_here;
-    options.pool = pool;
-    options.ready = [](bool, const std::string&) {};
-    options.disk_scanned = [] { return 1.0; };
-    options.caught_up = [] { return true; };
+  gateway_strangers() {
+    auto options = usual_options();
     options.pool_fault = [] { return std::string(); };
-    options.session_is_dead = [](std::uint32_t) { return false; };
     options.session_is_held = [](std::uint32_t) { return true; };
-    return system.spawn(run_gateway, std::move(options));
+    spawn_gateway(std::move(options));
   }
 };
 

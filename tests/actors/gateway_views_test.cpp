@@ -1,8 +1,7 @@
 // In which form a gateway tells its node's view.
 
-#include "actors/gateway_actor.hpp"
 #include "discovery/view_difference.hpp"
-#include "tests/actors/cluster_fixture.hpp"
+#include "tests/actors/gateway_fixture.hpp"
 
 #include <vector>
 
@@ -15,34 +14,15 @@ session_listener::behavior_type listening_client(session_listener::pointer,
           [](beat_atom, from_here) {}};
 }
 
-class gateway_views_test : public cluster_fixture {
+class gateway_views_test : public gateway_fixture {
 protected:
-  bool draining = false;
-  membership_actor membership = system.spawn(fake_membership, &draining);
   std::vector<std::string> told;
   session_listener client = system.spawn(listening_client, &told);
-  gateway_actor gateway = spawn_gateway();
 
+  gateway_views_test() { spawn_gateway(usual_options()); }
   ~gateway_views_test() override {
     stop(gateway);
     stop(client);
-    stop(membership);
-  }
-
-  gateway_actor spawn_gateway() {
-    gateway_options options;
-    options.cluster = "test";
-    options.pool_name = "/pool";
-    options.self = here;
-    options.directory = shard_here;
-    options.membership = membership;
-    options.pool = pool;
-    options.disk_scanned = [] { return 1.0; };
-    options.caught_up = [] { return true; };
-    options.session_is_dead = [](std::uint32_t) { return false; };
-    options.session_is_held = [](std::uint32_t) { return false; };
-    options.ready = [](bool, const std::string&) {};
-    return system.spawn(run_gateway, std::move(options));
   }
 
   topology_ptr three(std::uint64_t version, bool drains) {

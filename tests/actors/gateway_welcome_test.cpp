@@ -3,7 +3,7 @@
 #include "common/fault_ids.hpp"
 #include "common/log.hpp"
 #include "link/command_caller.hpp"
-#include "tests/actors/cluster_fixture.hpp"
+#include "tests/actors/gateway_fixture.hpp"
 
 #include <gmock/gmock.h>
 
@@ -12,39 +12,16 @@ namespace {
 
 using testing::HasSubstr;
 
-/// A client that ignores all messages. The second argument is not used: CAF 0.17 needs one, because
-/// without it it binds a reference to a null pointer.
-session_listener::behavior_type silent_client(session_listener::pointer, const bool*) {
-  return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
-}
-
-class gateway_welcome : public cluster_fixture {
+class gateway_welcome : public gateway_fixture {
 protected:
-  bool drains = false;
-  membership_actor membership = system.spawn(fake_membership, &drains);
-  session_listener client = system.spawn(silent_client, &drains);
-  gateway_actor gateway = spawn_gateway();
+  session_listener client = system.spawn(silent_client, &draining);
 
+  gateway_welcome() { spawn_gateway(usual_options()); }
   ~gateway_welcome() override {
     stop(gateway);
     stop(client);
-    stop(membership);
   }
 
-  gateway_actor spawn_gateway() {
-    gateway_options options;
-    options.cluster = "test";
-    options.self = here;
-    options.directory = shard_here;
-    options.membership = membership;
-    options.pool = pool;
-    options.disk_scanned = [] { return 1.0; };
-    options.caught_up = [] { return true; };
-    options.session_is_dead = [](std::uint32_t) { return false; };
-    options.session_is_held = [](std::uint32_t) { return false; };
-    options.ready = [](bool, const std::string&) {};
-    return system.spawn(run_gateway, std::move(options));
-  }
   bool lets_in(const std::string& name) {
     return static_cast<bool>(ask<session_welcome>(gateway, session_atom_v, name, client));
   }

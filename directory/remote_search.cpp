@@ -32,6 +32,13 @@ unit_number remote_search::unit_of(const open_key& key) const noexcept {
                                   : header.line_unit(header.home_of(key.hash) + key.line);
 }
 
+/// Whether the next round is more than records, which show by themselves that they are right.
+bool remote_search::reads_lines() const noexcept {
+  return std::any_of(keys_.begin(), keys_.end(), [](const auto& key) {
+    return key.next == step::line || key.next == step::line_again;
+  });
+}
+
 void remote_search::begin_round() {
   if (state_ != state::reading)
     return;
@@ -40,12 +47,12 @@ void remote_search::begin_round() {
     return;
   }
   units_.clear();
-  if (phase_ == phase::holders) {
+  with_header_ = phase_ == phase::header || (phase_ == phase::keys && reads_lines());
+  if (with_header_)
+    units_.push_back(header_unit);
+  if (phase_ == phase::holders)
     for (std::uint32_t i = 0; i < (fresh_.holders + 1) / 2; ++i)
       units_.push_back(fresh_.holders_unit + i);
-  } else {
-    units_.push_back(header_unit);
-  }
   if (phase_ == phase::keys)
     for (const auto& key : keys_)
       if (key.next != step::done)
@@ -102,9 +109,9 @@ void remote_search::take_holders(std::span<const unit_words> arrived) {
 }
 
 void remote_search::take_keys(std::span<const unit_words> arrived) {
-  if (arrived[0] != known_->header.encode() && guard_on(guard::reread))
+  if (with_header_ && arrived[0] != known_->header.encode() && guard_on(guard::reread))
     return take_header(arrived[0]);
-  std::size_t next = 1;
+  std::size_t next = with_header_ ? 1 : 0;
   bool all_done = true;
   for (auto& key : keys_) {
     if (key.next != step::done)
@@ -120,7 +127,7 @@ void remote_search::take(open_key& key, const unit_words& words) const {
     return take_record(key, words);
   const bool as_before = words == key.line_words && !line_changes(words[0]);
   if (key.next == step::line_again && (as_before || !guard_on(guard::reread)))
-    return leave_line(key);
+    return key.count > 0 ? void(key.next = step::done) : leave_line(key);
   take_line(key, words);
 }
 
@@ -134,6 +141,7 @@ void remote_search::take_line(open_key& key, const unit_words& words) {
 /// Goes on with the next place of the line that may be the key's.
 void remote_search::follow_next_place(open_key& key) {
   key.count = key.records = 0;
+  key.hidden = false;
   while (++key.word < words_per_unit) {
     const auto place = key.line_words[key.word];
     if (place == 0 || high_half(place) != key.hash)
@@ -162,15 +170,21 @@ void remote_search::take_record(open_key& key, const unit_words& words) const {
       key.others = true;
       return follow_next_place(key);
     }
-    // The list changed behind its first record.
-    key = {.key = key.key, .hash = key.hash};
-    return;
+    return begin_again(key); // The list changed behind its first record.
   }
-  if (!holder->gone)
+  if (holder->node == node_id{} && guard_on(guard::reread))
+    return begin_again(key); // The holder's first record: the header is another one.
+  if (holder->gone)
+    key.hidden = true;
+  else
     add_location(shard_record::decode(words).location(*holder), key.found, key.count);
   key.record = next_in(words);
   if (key.record == no_unit || ++key.records == limits::locations_per_key_max)
-    key.next = step::done;
+    key.next = key.hidden ? step::line_again : step::done;
+}
+
+void remote_search::begin_again(open_key& key) {
+  key = {.key = key.key, .hash = key.hash};
 }
 
 void remote_search::finish() {

@@ -31,13 +31,21 @@ using known_shard_ptr = std::shared_ptr<const known_shard>;
 /// changed in between, that shares a hash or a line with many, or has several records, and when the
 /// header is not the one that was known. No host but the reader's takes part.
 ///
-/// What counts: a record shows by itself that it is whole and the key's
-/// (directory/shard_layout.hpp), so it was there when it was READ. A key has no record if no place
-/// of its lines had its hash, or if the records of those that had are others', and the line and the
-/// header, READ again behind these records, are as they were. The header is in each round: when it
-/// is another one, the search begins anew. A line of a former index stays as it was when the index
-/// grew, which was behind the header's READ. So each answer was right at some time of the look-up,
-/// and no order among the READs of one round is needed.
+/// What counts: the header is in each round in which a line is; when it is another one, the search
+/// begins anew. A round of nothing but records goes without it:
+///
+/// - A record shows by itself that it is whole, the key's, and of the known holder of its number
+///   (directory/shard_layout.hpp): so it was there when it was READ. A holder that the header knew
+///   for a member when the search began can only be gone since then, and what it published before
+///   was right then. So each location that is told was right at some time of the search.
+/// - A holder's node becomes known with its first record, by a change of the header. A record of a
+///   known holder without a node is newer than that: the search begins anew.
+/// - A key has no record if no place of its lines had its hash, or if the records of those that had
+///   are others', and the line and the header, READ again behind these records, are as they were.
+/// - A gone holder may come back, so records that are not told need line and header again as well.
+///
+/// A line of a former index stays as it was when the index grew, which was behind the header's
+/// READ. No order among the READs of one round is needed.
 ///
 /// Threads: none. Errors: `ask`, for which there is always a reason in the shard: it has no view,
 /// it changes all the time, or these bytes are not those of a shard.
@@ -90,6 +98,7 @@ private:
     unit_words line_words{};      ///< The line as it was READ.
     std::size_t word = 0;         ///< The place of the line that is followed.
     bool others = false;          ///< A place of the line led to a record that is not the key's.
+    bool hidden = false;          ///< A record of the key's list has a gone holder.
     unit_number record = no_unit; ///< The record that is READ next.
     std::uint32_t records = 0;    ///< Records of the key's list that were READ.
     std::array<page_location, limits::locations_per_key_max> found;
@@ -98,6 +107,7 @@ private:
   enum class phase : std::uint8_t { header, holders, keys };
 
   void begin_round();
+  bool reads_lines() const noexcept;
   unit_number unit_of(const open_key& key) const noexcept;
   void take_header(const unit_words& words);
   void take_holders(std::span<const unit_words> arrived);
@@ -108,6 +118,7 @@ private:
   void take_record(open_key& key, const unit_words& words) const;
   static void follow_next_place(open_key& key);
   static void leave_line(open_key& key);
+  static void begin_again(open_key& key);
   void finish();
 
   const asking how_;
@@ -116,6 +127,7 @@ private:
   std::vector<unit_number> units_;
   shard_header fresh_; ///< A header whose holders are being READ.
   phase phase_ = phase::header;
+  bool with_header_ = false; ///< The header is the first unit of the round.
   state state_ = state::reading;
   int rounds_ = 0;
   std::uint64_t reads_ = 0;

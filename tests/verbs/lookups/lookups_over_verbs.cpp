@@ -3,7 +3,7 @@
 //   peercache_lookups_over_verbs [PEERCACHE-NODE]
 //
 // Fails unless there was a round in which every question was answered by READs of the owner's
-// shard, two READs a key and twice the header, and the owner's look-up threads took no part; in
+// shard, two READs a key and one of the header, and the owner's look-up threads took no part; in
 // other rounds the guest may have stood still, so that READs were given up. Prints the time of a
 // look-up of one key beside that of ib_read_lat.
 
@@ -135,7 +135,7 @@ bool only_reads(const client::client_stats& before, const client::client_stats& 
               static_cast<unsigned long long>(asked), static_cast<unsigned long long>(read),
               static_cast<double>(reads) / static_cast<double>(keys));
   // Few keys share a hash, or a line that is full, so that more than two READs are needed.
-  return asked == read && reads <= 2 * (keys + read) + keys / 16;
+  return asked == read && reads <= 2 * keys + read + keys / 16;
 }
 
 int run(const std::string& program) {

@@ -1,0 +1,309 @@
+// Tests of searches in another host's shard while it changes between any two of their READs.
+
+#include "common/test_guards.hpp"
+#include "directory/remote_search.hpp"
+#include "directory/shard.hpp"
+#include "directory/shard_batch.hpp"
+#include "tests/directory/shard_records.hpp"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <random>
+#include <set>
+
+namespace peercache::directory::remote_search_changes_test {
+namespace {
+
+constexpr view_number view{3, 4};
+constexpr incarnation carol{3, 3};
+
+unit_words unit_of(shard& s, unit_number number) {
+  unit_words words;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = s.memory().at(number).words[i].load();
+  return words;
+}
+
+/// A shard that notes each answer that was right about key 1.
+class told_shard {
+public:
+  told_shard() {
+    s.set_members(std::array{alice, bob, carol});
+    s.set_view(view);
+  }
+
+  void publish(std::size_t which, incarnation holder, std::uint64_t gen) {
+    s.publish(numbered_key(which), location_at(holder, gen), publish_mode::always);
+    note();
+  }
+  void withdraw(std::size_t which, incarnation holder, std::uint64_t gen) {
+    s.withdraw(numbered_key(which), holder, {gen});
+    note();
+  }
+  void follow(std::initializer_list<incarnation> members) {
+    s.follow(std::vector(members));
+    note();
+  }
+
+  /// Looks key 1 up; `between` runs before each unit is READ. Returns whether that went wrong.
+  bool is_told_wrongly(const std::function<void()>& between) {
+    remote_search of(std::array{numbered_key(1)}, known_,
+                     {view, [](const page_key&) { return true; }});
+    while (of.where() == remote_search::state::reading) {
+      std::vector<unit_words> arrived;
+      for (const auto number : of.units()) {
+        between();
+        arrived.push_back(unit_of(s, number));
+      }
+      of.take(arrived);
+    }
+    known_ = of.known();
+    return of.where() == remote_search::state::found && !right_.contains(of.answer());
+  }
+
+private:
+  void note() {
+    std::string batch;
+    append_lookup(batch, numbered_key(1));
+    right_.insert(*lookup_batch(s, batch));
+  }
+
+  shard s;
+  known_shard_ptr known_;
+  std::set<std::string> right_;
+};
+
+/// What happens in a shard before key 1 is looked up, and in two moments while it is.
+struct story {
+  void (*before)(told_shard&);
+  void (*first)(told_shard&);
+  void (*second)(told_shard&);
+};
+
+void let_alice_begin(told_shard& s) {
+  s.publish(1, alice, 2);
+}
+void let_bob_follow_alice(told_shard& s) {
+  s.publish(1, bob, 4); // Bob's first record in some stories.
+  s.withdraw(1, alice, 2);
+}
+void take_free_record(told_shard& s) {
+  s.publish(2, alice, 6);
+}
+/// Key 1 has records of Alice and Carol, who is gone.
+void let_carol_go(told_shard& s, bool first_in_list) {
+  s.publish(3, bob, 2);
+  s.publish(1, first_in_list ? alice : carol, 2);
+  s.publish(1, first_in_list ? carol : alice, 2);
+  s.follow({alice, bob});
+}
+void let_carol_come_back(told_shard& s) {
+  s.follow({alice, bob, carol});
+}
+
+const std::array stories{
+    story{let_alice_begin, let_bob_follow_alice, take_free_record},
+    story{let_alice_begin, [](told_shard& s) { s.publish(1, bob, 4); }, take_free_record},
+    story{let_alice_begin,
+          [](told_shard& s) {
+            for (std::size_t i = 100; i < 200; ++i)
+              s.publish(i, bob, 2);
+            let_bob_follow_alice(s);
+          },
+          take_free_record},
+    story{let_alice_begin, let_bob_follow_alice,
+          [](told_shard& s) {
+            take_free_record(s);
+            s.publish(1, bob, 8);
+          }},
+    story{[](told_shard& s) { let_carol_go(s, false); }, let_carol_come_back,
+          [](told_shard& s) { s.withdraw(1, alice, 2); }},
+    story{[](told_shard& s) { let_carol_go(s, true); }, [](told_shard& s) { s.publish(1, bob, 4); },
+          [](told_shard& s) { s.withdraw(1, alice, 2); }},
+    story{[](told_shard& s) { let_carol_go(s, true); }, let_carol_come_back,
+          [](told_shard& s) { s.publish(1, alice, 6); }},
+};
+
+/// Whether a look-up goes wrong when the two changes of the story are right before these of its
+/// READs.
+bool goes_wrong(const story& told, std::size_t first, std::size_t second) {
+  told_shard s;
+  told.before(s);
+  bool wrong = s.is_told_wrongly([] {});
+  std::size_t reads = 0;
+  const auto change = [&] {
+    if (reads == first)
+      told.first(s);
+    if (reads == second)
+      told.second(s);
+    ++reads;
+  };
+  return s.is_told_wrongly(change) || wrong;
+}
+
+/// A change of the shard between each two READs: what is found was there at some time.
+bool some_story_goes_wrong() {
+  for (const auto& told : stories)
+    for (std::size_t first = 0; first < 12; ++first)
+      for (std::size_t second = first; second < 12; ++second)
+        if (goes_wrong(told, first, second))
+          return true;
+  return false;
+}
+
+TEST(remote_search_changes, is_right_wherever_changes_fall_between_its_reads) {
+  EXPECT_FALSE(some_story_goes_wrong());
+}
+
+TEST(remote_search_changes, without_its_guard_it_misses_what_was_there_throughout) {
+  guard_switched_off off(guard::reread);
+  EXPECT_TRUE(some_story_goes_wrong());
+}
+
+/// What was right about one key since a search began.
+struct known_of_key {
+  std::vector<page_location> ever;       ///< Locations that were there at some time.
+  std::vector<page_location> throughout; ///< Locations that were there all the time.
+  bool was_missing = false;
+
+  void begin(const std::vector<page_location>& now) {
+    ever = throughout = now;
+    was_missing = now.empty();
+  }
+  void note(const std::vector<page_location>& now) {
+    ever.insert(ever.end(), now.begin(), now.end());
+    std::erase_if(throughout, [&](const auto& each) { return !has(now, each); });
+    was_missing = was_missing || now.empty();
+  }
+  bool allows(const std::vector<page_location>& told) const {
+    const auto was_there = [&](const auto& each) { return has(ever, each); };
+    const auto is_told = [&](const auto& each) { return has(told, each); };
+    return std::all_of(told.begin(), told.end(), was_there) &&
+           std::all_of(throughout.begin(), throughout.end(), is_told) &&
+           (!told.empty() || was_missing);
+  }
+  static bool has(const std::vector<page_location>& in, const page_location& wanted) {
+    return std::find(in.begin(), in.end(), wanted) != in.end();
+  }
+};
+
+/// A shard that changes at random between the READs of a search, and what was right meanwhile.
+class changing_shard {
+public:
+  static constexpr std::size_t keys = 5;
+
+  explicit changing_shard(unsigned seed) : random_(seed) {
+    s_.set_members(holders);
+    s_.set_view(view);
+    for (int i = 0; i < 40; ++i)
+      change();
+  }
+
+  /// Returns whether a search was answered rightly, or not at all.
+  bool tells_right(unsigned one_in) {
+    for (std::size_t i = 0; i < keys; ++i)
+      right_[i].begin(now(i));
+    std::vector<page_key> wanted;
+    for (std::size_t i = 0; i < keys; ++i)
+      wanted.push_back(numbered_key(i));
+    remote_search of(wanted, known_, {view, [](const page_key&) { return true; }});
+    while (of.where() == remote_search::state::reading) {
+      std::vector<unit_words> arrived(of.units().size());
+      // A device READs the units of a round in any order.
+      std::vector<std::size_t> order(arrived.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::shuffle(order.begin(), order.end(), random_);
+      for (const auto at : order) {
+        if (random_() % one_in == 0)
+          change();
+        arrived[at] = unit_of(s_, of.units()[at]);
+      }
+      of.take(arrived);
+    }
+    known_ = of.known();
+    if (of.where() == remote_search::state::ask)
+      return true;
+    ++answered;
+    return is_right(of.answer());
+  }
+
+  int answered = 0;
+
+private:
+  static constexpr std::array holders{alice, bob, carol, incarnation{4, 4}};
+
+  std::vector<page_location> now(std::size_t which) const {
+    std::array<page_location, limits::locations_per_key_max> found;
+    const auto count = s_.lookup(numbered_key(which), found);
+    return {found.begin(), found.begin() + count};
+  }
+
+  void change() {
+    const auto which = random_() % keys;
+    const auto holder = holders[random_() % holders.size()];
+    gen_ += 2;
+    switch (random_() % 12) {
+    case 0:
+      follow(&shard::follow);
+      break;
+    case 1:
+      s_.forget_gone();
+      break;
+    case 2:
+      s_.publish(numbered_key(100 + random_() % 100), location_at(holder, gen_),
+                 publish_mode::always);
+      break;
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+      s_.withdraw(numbered_key(which), holder, {gen_}, tier::disk);
+      break;
+    default:
+      s_.publish(numbered_key(which), location_at(holder, gen_), publish_mode::always);
+    }
+    for (std::size_t i = 0; i < keys; ++i)
+      right_[i].note(now(i));
+  }
+
+  void follow(void (shard::*how)(std::span<const incarnation>)) {
+    std::vector<incarnation> members;
+    for (const auto& each : holders)
+      if (random_() % 4 != 0)
+        members.push_back(each);
+    (s_.*how)(members);
+  }
+
+  bool is_right(const std::string& answer) const {
+    answer_reader reader(answer);
+    for (std::size_t i = 0; i < keys; ++i) {
+      std::array<page_location, limits::locations_per_key_max> found;
+      std::size_t count = 0;
+      if (!reader.next(found, count) || reader.not_mine() ||
+          !right_[i].allows({found.begin(), found.begin() + count}))
+        return false;
+    }
+    return true;
+  }
+
+  std::mt19937 random_;
+  shard s_;
+  known_shard_ptr known_;
+  std::uint64_t gen_ = 0;
+  std::array<known_of_key, keys> right_;
+};
+
+TEST(remote_search_changes, tells_what_was_there_while_the_shard_changes_at_random) {
+  int answered = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    changing_shard s(seed);
+    for (int i = 0; i < 50; ++i)
+      ASSERT_TRUE(s.tells_right(2 + seed % 20)) << "seed " << seed << ", search " << i;
+    answered += s.answered;
+  }
+  EXPECT_GT(answered, 5000);
+}
+
+} // namespace
+} // namespace peercache::directory::remote_search_changes_test

@@ -93,7 +93,14 @@ result<void> verbs_rail_server::add_area(std::span<std::byte> memory) {
   if (memory.data() < pool_.region.data() + pool_.region.size() &&
       pool_.region.data() < memory.data() + memory.size())
     return {errc::refused, "this memory, or a part of it, belongs to the pool"};
-  return spans_.add(memory);
+  const std::lock_guard lock(areas_mutex_);
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
+  if (missing_area_ < lowest_area_ && missing_area_ < begin)
+    return {errc::refused, "this rail does not serve the lowest area, from which readers count"};
+  auto added = spans_.add(memory);
+  auto& lowest = added ? lowest_area_ : missing_area_;
+  lowest = std::min(lowest, begin);
+  return added;
 }
 
 bool verbs_rail_server::poll(clock::time_point now) {

@@ -14,8 +14,11 @@
 #include "rdma/verbs/verbs_server_stats.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <deque>
+#include <limits>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -61,7 +64,8 @@ public:
   /// Registers an area beside the pool, which may be added while the rail serves and is served
   /// until the rail ends; readers that are connected are told soon after, others with the pool.
   /// Errors: `invalid_argument` on a rail that serves a table of leases, `refused` for memory that
-  /// overlaps the pool; all others are `span_registry::add`'s. Registering pins all of the memory.
+  /// overlaps the pool, or lies above the lowest area when that one has failed, because readers
+  /// count from there; all others are `span_registry::add`'s. Registering pins all of the memory.
   result<void> add_area(std::span<std::byte> memory);
 
   /// The registry of the pool's chunks: chunks can be READ once somebody has called its
@@ -145,6 +149,9 @@ private:
   verbs_inbox inbox_;
   std::atomic<std::uint64_t> inbox_overflows_{0};
   published<snapshot> latest_{snapshot{}};
+  std::mutex areas_mutex_; ///< Held while an area is added; guards the two addresses after it.
+  std::uintptr_t lowest_area_ = std::numeric_limits<std::uintptr_t>::max();
+  std::uintptr_t missing_area_ = std::numeric_limits<std::uintptr_t>::max(); ///< The lowest failed.
 
   // Members of the rail's thread. Queue pairs are destroyed before what they were made from.
   bool owns_device_ = false;

@@ -1,6 +1,8 @@
 // Tests of areas beside a pool: which bytes of them can be READ, by whom, and what it costs.
 
+#include "rdma/verbs/rail_servers.hpp"
 #include "tests/rdma/verbs/area_batch.hpp"
+#include "tests/rdma/verbs/verbs_rail_rig.hpp"
 #include "tests/rdma/verbs/verbs_rig.hpp"
 #include "tests/support/fake_verbs/fake_verbs.hpp"
 
@@ -217,9 +219,69 @@ TEST_P(verbs_areas_test, memory_of_the_pool_is_no_area_and_none_comes_twice) {
   EXPECT_EQ(rig->server->add_area(std::span(area).last(64)).error().code, errc::refused);
 }
 
+/// Readers count the bytes of areas from the lowest one: without it they would read other bytes.
+TEST_P(verbs_areas_test, a_rail_that_failed_to_register_the_lowest_area_serves_none) {
+  const auto first = std::span(area).first(64u << 10);
+  const auto second = std::span(area).subspan(64u << 10, 64u << 10);
+  lowest = reinterpret_cast<std::uint64_t>(first.data());
+  fabric.fail(tests::fake_call::register_memory, ENOMEM);
+  EXPECT_FALSE(rig->server->add_area(first));
+  const auto refused = rig->server->add_area(second);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, errc::refused);
+  EXPECT_EQ(status_at(first.data()), page_status::unreachable);
+  EXPECT_EQ(status_at(second.data()), page_status::unreachable);
+  add(first);
+  add(second);
+  rig->steps(10);
+  area_batch what(line_bytes);
+  what.add(&first[128]);
+  what.add(&second[128]);
+  read(what);
+  EXPECT_TRUE(what.all(page_status::hit));
+  EXPECT_TRUE(what.holds(0, &first[128]));
+  EXPECT_TRUE(what.holds(1, &second[128]));
+}
+
+TEST_P(verbs_areas_test, an_area_above_one_that_failed_is_served_with_the_lowest) {
+  const auto part = [this](std::size_t which) {
+    return std::span(area).subspan(which * (64u << 10), 64u << 10);
+  };
+  add(part(0));
+  fabric.fail(tests::fake_call::register_memory, ENOMEM);
+  EXPECT_FALSE(rig->server->add_area(part(1)));
+  add(part(2));
+  EXPECT_EQ(status_at(part(1).data()), page_status::unreachable);
+  area_batch what(line_bytes);
+  what.add(&part(2)[128]);
+  read(what);
+  EXPECT_TRUE(what.holds(0, &part(2)[128]));
+}
+
 INSTANTIATE_TEST_SUITE_P(rail, verbs_areas_test, testing::Bool(), [](const auto& info) {
   return info.param ? "with_windows" : "without_windows";
 });
+
+TEST(areas_of_two_rails, one_that_fails_leaves_the_area_to_the_other) {
+  tests::fake_fabric fabric;
+  fabric.add(tests::roce_device("fake0", 1));
+  fabric.add(tests::roce_device("fake1", 2));
+  rail_settings settings;
+  settings.devices = {"auto"};
+  const auto choice = choose_rails(settings);
+  ASSERT_TRUE(choice);
+  const rail_pool pool{5};
+  const auto servers = rail_servers::open(*choice, settings, rail_options(), pool.served());
+  ASSERT_TRUE(servers) << to_string(servers.error());
+  auto area = numbered_bytes(64u << 10, 1);
+  fabric.fail(tests::fake_call::register_memory, ENOMEM);
+  EXPECT_FALSE((*servers)->add_area(area));
+  const auto regions = fabric.regions();
+  const auto serving = std::count_if(regions.begin(), regions.end(), [&](const auto& region) {
+    return region.address == reinterpret_cast<std::uint64_t>(area.data());
+  });
+  EXPECT_EQ(serving, 1);
+}
 
 TEST(areas_over_tcp, are_unreachable_at_once_and_nothing_is_asked) {
   auto plane = make_tcp_data_plane({});

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <new>
 #include <utility>
 
 namespace peercache::client {
@@ -66,7 +66,8 @@ lookup_carrier::state lookup_by_reads::start(std::string_view request) {
     return ask_node(); // More look-ups at once than there is memory for.
   batch_.peer = shards_.endpoint_of(owner_);
   batch_.judged = false;
-  search_.emplace(keys_of(request), shards_.known(owner_.self.inc), std::move(how_));
+  known_ = shards_.known(owner_.self.inc);
+  search_.emplace(keys_of(request), known_, std::move(how_));
   return read_units() ? go_on() : ask_node();
 }
 
@@ -74,6 +75,8 @@ lookup_carrier::state lookup_by_reads::start(std::string_view request) {
 bool lookup_by_reads::read_units() {
   batch_.pages.clear();
   batch_.parts.clear();
+  batch_.pages.reserve(search_->units().size());
+  batch_.parts.reserve(search_->units().size());
   for (const auto unit : search_->units()) {
     rdma::page_read read;
     read.source =
@@ -124,11 +127,12 @@ bool lookup_by_reads::take_units() {
     shards_.failed(owner_.self.inc, steady_clock::now());
     return false;
   }
-  std::vector<directory::unit_words> units(batch_.pages.size());
+  // No READ into the memory is under way any longer.
   static_assert(sizeof(directory::unit_words) == shard_unit_bytes);
-  std::memcpy(units.data(), memory_.bytes().data(), units.size() * shard_unit_bytes);
-  search_->take(units);
-  if (search_->where() != remote_search::state::reading && search_->known())
+  const auto* units =
+      std::launder(reinterpret_cast<const directory::unit_words*>(memory_.bytes().data()));
+  search_->take({units, batch_.pages.size()});
+  if (search_->where() != remote_search::state::reading && search_->known() != known_)
     shards_.learn(owner_.self.inc, search_->known());
   return search_->where() == remote_search::state::reading;
 }

@@ -53,6 +53,7 @@ private:
   landing_stock::lease memory_;
   rdma::read_lane* lane_ = nullptr; ///< Null: no READ is under way.
   rdma::read_batch batch_;
+  directory::known_shard_ptr known_; ///< What was known of the shard before.
   std::optional<directory::remote_search> search_;
   std::optional<lookup_over_tcp> asked_;
   std::string answer_;

@@ -64,14 +64,14 @@ std::size_t lookup_plan::owners_today(const page_key& key, std::span<node_id> ou
   return known_.now->owners(key, out.first(replicas));
 }
 
-void lookup_plan::count_open_keys() {
+std::size_t lookup_plan::count_open_keys() {
   open_keys_.clear();
-  const auto open = std::count_if(answers_.begin(), answers_.end(), [](const auto& answer) {
-    return answer.status == page_status::pending;
-  });
-  saves_messages_ = static_cast<std::size_t>(open) < keys_for_each_owner * known_.now->members();
-  if (!saves_messages_)
-    return;
+  const auto open = static_cast<std::size_t>(
+      std::count_if(answers_.begin(), answers_.end(),
+                    [](const auto& answer) { return answer.status == page_status::pending; }));
+  saves_messages_ = open < keys_for_each_owner * known_.now->members();
+  if (!saves_messages_ || open == 0)
+    return open;
   owners_.resize(keys_.size());
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     if (answers_[i].status != page_status::pending)
@@ -81,6 +81,7 @@ void lookup_plan::count_open_keys() {
     for (auto id : std::span(owners.ids).first(owners.count))
       open_keys_[id] += 1;
   }
+  return open;
 }
 
 /// Ranks an owner: how many open keys a message to it settles. This host's node is best, for it
@@ -157,7 +158,8 @@ bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& ch
 
 std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
   std::vector<share> shares;
-  count_open_keys();
+  if (count_open_keys() == 0)
+    return shares;
   for (std::uint32_t i = 0; i < keys_.size(); ++i) {
     auto& answer = answers_[i];
     node_id owner;

@@ -124,7 +124,7 @@ private:
   std::size_t owners_today(const page_key& key, std::span<node_id> out) const;
   std::size_t messages_saved_by(node_id owner) const;
   std::size_t candidates(std::uint32_t index, std::span<node_id> out) const;
-  void count_open_keys();
+  std::size_t count_open_keys();
   /// Chooses the next owner to ask; false when there is none.
   bool choose(std::uint32_t index, const usable& may_ask, node_id& chosen);
   /// Ends the wait for this question's owner, so that other owners may be asked for its keys.

@@ -68,7 +68,8 @@ public:
   /// READs of it end as `unreachable`. Errors: the first rail's that failed, for overlap or too
   /// many chunks
   /// (`area_chunks_max`, of `chunk_bytes`) or as the device says; the other rails serve the area
-  /// all the same, and over a rail that does not, its pieces are `unreachable`. Without rails it
+  /// all the same, and over a rail that does not, its pieces are `unreachable`, as are those of all
+  /// areas over a rail without the lowest one. Without rails it
   /// does nothing. @pre the region is a pool
   result<void> add_area(std::span<std::byte> memory);
 

@@ -63,18 +63,24 @@ void directory_state::forget_old() {
     log::info("directory: forgot {} records of pages that were cleared", old);
 }
 
-void directory_state::sweep(caf::actor_clock::time_point now) {
-  directory::member_shard::swept dropped;
+bool directory_state::sweep(caf::actor_clock::time_point now) {
+  directory::member_shard::swept slice;
   {
     const auto own = shard->lock();
-    dropped = own->sweep(now, [&](const page_key& key) {
+    slice = own->sweep(now, [&](const page_key& key) {
       lost.note(key, page_loss::holder_gone, own->changed_at());
     });
   }
+  swept.gone += slice.gone;
+  swept.foreign += slice.foreign;
+  if (slice.more)
+    return true;
+  const auto dropped = std::exchange(swept, {});
   if (dropped.gone > 0)
     log::info("directory: forgot {} records of nodes that are gone", dropped.gone);
   if (dropped.foreign > 0)
     log::info("directory: forgot {} records that other nodes own now", dropped.foreign);
+  return false;
 }
 
 result<std::string> directory_state::publish(std::string_view batch,
@@ -246,7 +252,11 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
           state.leave(*view);
       },
       [&state](clear_atom, from_here) { state.forget_old(); },
-      [self](beat_atom, from_here) { self->state.sweep(self->clock().now()); },
+      [self](beat_atom, from_here) {
+        // Messages that came meanwhile get in between two slices.
+        if (self->state.sweep(self->clock().now()))
+          self->send(self, beat_atom_v, from_here{});
+      },
   };
 }
 

@@ -41,6 +41,7 @@ struct directory_state {
   topology_ptr cluster;
   metrics::samples totals;               ///< Counts what this actor does.
   lost_pages lost{std::size_t{1} << 16}; ///< Pages whose holders are gone.
+  directory::member_shard::swept swept;  ///< What the sweep that is under way has forgotten.
   /// Bytes of withdrawals that new owners have not answered yet.
   std::uint64_t forwarded_bytes = 0;
   static inline const char* name = "directory";
@@ -53,8 +54,9 @@ struct directory_state {
   void leave(const discovery::view& without);
   /// Forgets the records of pages that were cleared.
   void forget_old();
-  /// Forgets the records of nodes that are gone, and keys that this node does not own.
-  void sweep(caf::actor_clock::time_point now);
+  /// Forgets the records of nodes that are gone, and keys that this node does not own: a slice of
+  /// them. Returns whether there are more.
+  bool sweep(caf::actor_clock::time_point now);
   /// Publishes a batch of records of a sender that has the view of this number. Returns one
   /// publish_outcome byte per record.
   result<std::string> publish(std::string_view batch, const directory::view_number& known);

@@ -124,15 +124,18 @@ bool member_shard::makes_sweep_due(std::string_view publish_batch) {
 
 member_shard::swept member_shard::sweep(time_point now,
                                         const std::function<void(const page_key&)>& gone) {
-  sweep_is_due_ = false;
-  swept forgotten;
+  const auto from = std::exchange(sweep_from_, 0);
+  if (from == 0)
+    sweep_is_due_ = false;
   // Views may follow each other quickly, so `grace` counts from the last one.
   if (now - changed_at_ < options_.grace)
-    return forgotten;
-  forgotten.gone = shard_.forget_gone(gone);
+    return {};
+  std::function<bool(const page_key&)> keep;
   if (cluster_.view && cluster_.view->find(options_.self) != nullptr)
-    forgotten.foreign = shard_.retain([this](const page_key& key) { return owns(key); });
-  return forgotten;
+    keep = [this](const page_key& key) { return owns(key); };
+  const auto slice = shard_.forget(from, options_.sweep_slice, keep, gone);
+  sweep_from_ = slice.next;
+  return {slice.gone, slice.others, slice.next != 0};
 }
 
 void member_shard::begin_to_give(bool leaving, time_point until,

@@ -41,7 +41,8 @@ public:
     /// older view still ask here), and the records of processes that a new view lacks, which it
     /// tells nobody meanwhile.
     std::chrono::milliseconds grace = discovery::foreign_keys_kept;
-    storage::epoch_table epochs; ///< Tells which keys' pages are too old to be found.
+    storage::epoch_table epochs;      ///< Tells which keys' pages are too old to be found.
+    std::uint32_t sweep_slice = 4096; ///< Places of records that one call of `sweep` looks at.
     /// Pieces of a hand-over; its other fields are filled in when the hand-over begins.
     hand_over::options giving;
   };
@@ -75,10 +76,11 @@ public:
     anew, ///< The view is followed from now on; `sweep` is due `grace` later.
   };
 
-  /// How many records a sweep has forgotten.
+  /// How many records a slice of a sweep has forgotten.
   struct swept {
     std::size_t gone = 0;    ///< Records whose process is gone.
     std::size_t foreign = 0; ///< Records whose keys other members own.
+    bool more = false;       ///< The sweep is not at its end: call `sweep` again, soon.
   };
 
   member_shard() = default;
@@ -123,7 +125,9 @@ public:
   /// view gives this member the keys (the operator may end the drain), only the sweep forgets them.
   bool makes_sweep_due(std::string_view publish_batch);
   /// If `options::grace` has passed since the last view: forgets the records of processes that are
-  /// gone, and, while the view has this member, those of keys that other members own.
+  /// gone, and, while the view has this member, those of keys that other members own. Does one
+  /// slice of that, so that others of the shard's users wait for no more than a slice. A call for
+  /// another sweep meanwhile goes on with this one, whose last caller begins the other.
   /// @param gone is called with each key of a process that is gone
   swept sweep(time_point now, const std::function<void(const page_key&)>& gone = nullptr);
 
@@ -157,6 +161,7 @@ private:
   discovery::view_stamp left_at_;       ///< Stamp of the newest view without this member.
   std::uint64_t forgotten_changes_ = 0; ///< `epochs.changes()` up to which old records are gone.
   bool sweep_is_due_ = false;           ///< The shard has records of keys that it does not own.
+  std::uint32_t sweep_from_ = 0;        ///< Place of the sweep's next slice.
   std::optional<hand_over> giving_;
   /// Functions to call when `giving_` ends.
   std::vector<std::function<void(std::uint64_t)>> waiting_;

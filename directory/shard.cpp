@@ -208,13 +208,8 @@ std::size_t shard::set_members(std::span<const incarnation> members,
       return !stays[rec.holder];
     });
   for (std::size_t i = 0; i < stays.size(); ++i) {
-    if (stays[i] || holders_[i].inc == incarnation{})
-      continue;
-    // A record left here would count as one of the member that gets this entry next.
-    PEERCACHE_ASSERT(holders_[i].records == 0);
-    holder_indices_.erase(holders_[i].inc);
-    holders_[i] = holder_entry{};
-    holders_free_.push_back(static_cast<holder_index>(i));
+    if (!stays[i] && holders_[i].inc != incarnation{})
+      remove_holder(static_cast<holder_index>(i));
   }
   for (const auto& inc : members)
     if (find_holder(inc) == no_holder)
@@ -241,12 +236,43 @@ void shard::follow(std::span<const incarnation> members) {
   store_holders();
 }
 
-std::size_t shard::forget_gone(const std::function<void(const page_key&)>& forgotten) {
-  std::vector<incarnation> members;
-  for (const auto& holder : holders_)
-    if (holder.inc != incarnation{} && !holder.gone)
-      members.push_back(holder.inc);
-  return members.size() == holder_indices_.size() ? 0 : set_members(members, forgotten);
+shard::slice shard::forget(std::uint32_t from, std::uint32_t places,
+                           const std::function<bool(const page_key&)>& keep,
+                           const std::function<void(const page_key&)>& gone) {
+  slice forgotten;
+  const auto end = end_of_slice(from, places);
+  for (auto i = from; i < end; ++i) {
+    const auto unit = unit_of(i);
+    const auto rec = at(unit);
+    if (rec.holder == no_holder)
+      continue;
+    const auto key = key_at(unit);
+    const bool was_hidden = hidden(rec);
+    if (!was_hidden && (!keep || keep(key)))
+      continue;
+    if (was_hidden && gone)
+      gone(key);
+    unlink(unit);
+    ++(was_hidden ? forgotten.gone : forgotten.others);
+  }
+  if (end < records_made_)
+    forgotten.next = end;
+  else
+    remove_gone_holders();
+  return forgotten;
+}
+
+/// The holders that went while a walk was under way have records still: the next walk's end finds
+/// them without any.
+void shard::remove_gone_holders() {
+  bool any = false;
+  for (std::size_t i = 0; i < holders_.size(); ++i)
+    if (holders_[i].gone && holders_[i].records == 0) {
+      remove_holder(static_cast<holder_index>(i));
+      any = true;
+    }
+  if (any)
+    store_holders();
 }
 
 void shard::set_out_of_reach(std::span<const incarnation> members) {
@@ -264,8 +290,7 @@ std::size_t shard::retain(const std::function<bool(const page_key&)>& keep) {
 std::uint32_t
 shard::walk(std::uint32_t from, std::uint32_t places,
             const std::function<void(const page_key&, const page_location&)>& show) const {
-  const auto end = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(records_made_, std::uint64_t{from} + places));
+  const auto end = end_of_slice(from, places);
   for (auto i = from; i < end; ++i)
     if (const auto rec = at(unit_of(i)); rec.holder != no_holder && !hidden(rec))
       show(key_at(unit_of(i)), location_of(rec));
@@ -316,6 +341,20 @@ shard::holder_index shard::add_holder(const incarnation& inc) {
   }
   holder_indices_.emplace(inc, index);
   return index;
+}
+
+/// @pre the holder has no record: one that is left would count as one of the member that gets its
+/// number next
+void shard::remove_holder(holder_index holder) {
+  PEERCACHE_ASSERT(holders_[holder].records == 0);
+  holder_indices_.erase(holders_[holder].inc);
+  holders_[holder] = holder_entry{};
+  holders_free_.push_back(holder);
+}
+
+std::uint32_t shard::end_of_slice(std::uint32_t from, std::uint32_t places) const noexcept {
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(records_made_, std::uint64_t{from} + places));
 }
 
 /// Removes every record for which `drop` returns true, in the order of their places in memory.

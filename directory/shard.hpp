@@ -95,15 +95,25 @@ public:
                           const std::function<void(const page_key&)>& forgotten = nullptr);
 
   /// Sets the members of the cluster as `set_members` does, but only hides the records of everyone
-  /// else until `forget_gone`. A hidden record is told to nobody, keeps no put from being recorded,
+  /// else until `forget`. A hidden record is told to nobody, keeps no put from being recorded,
   /// and makes room for others of its key first; it counts in `locations_max`, and can be
   /// withdrawn. When the holder is a member again, its records can be found again: views of two
   /// parts of the cluster may follow one another here, and a holder that has not seen the view
   /// without it does not publish again.
   /// @pre as `set_members`
   void follow(std::span<const incarnation> members);
-  /// Forgets the hidden records. Returns how many. @param forgotten hears the key of each of them
-  std::size_t forget_gone(const std::function<void(const page_key&)>& forgotten = nullptr);
+  /// What one slice of a walk has forgotten, and where the next one begins.
+  struct slice {
+    std::size_t gone = 0;   ///< Records that were hidden.
+    std::size_t others = 0; ///< Records that were to be forgotten for their keys.
+    std::uint32_t next = 0; ///< Place of the next slice; 0: this was the last one.
+  };
+  /// Forgets, of the records at up to `places` places from place `from` on (0: the first), those
+  /// that are hidden, and those of the keys for which `keep` is false; null: all are kept. The
+  /// shard may change between two slices. @param gone hears the key of each hidden record
+  slice forget(std::uint32_t from, std::uint32_t places,
+               const std::function<bool(const page_key&)>& keep = nullptr,
+               const std::function<void(const page_key&)>& gone = nullptr);
 
   /// Sets the members that this process cannot reach now; all other members count as within reach.
   /// Readers are still told of pages at members out of reach, because a reader may reach them, but
@@ -186,6 +196,8 @@ private:
   range_digest& digest_for(const page_key& key, holder_index holder) noexcept;
   holder_index find_holder(const incarnation& inc) const noexcept;
   holder_index add_holder(const incarnation& inc);
+  void remove_holder(holder_index holder);
+  void remove_gone_holders();
 
   publish_outcome update(const page_key& key, unit_number unit, unit_number line,
                          const page_location& location, bool other_in_memory,
@@ -202,6 +214,7 @@ private:
   void unlink(unit_number target) noexcept;
   template <class Drop>
   std::size_t drop_records(Drop drop);
+  std::uint32_t end_of_slice(std::uint32_t from, std::uint32_t places) const noexcept;
 
   std::size_t locations_max_;
   std::size_t keys_ = 0;

@@ -275,7 +275,8 @@ protected:
   lone_owner() {
     options.self = here.id;
     options.replicas = 1;
-    shard = system.spawn(run_directory, options, make_shard(options));
+    kept = make_shard(options);
+    shard = system.spawn(run_directory, options, kept);
   }
   ~lone_owner() override { stop(shard); }
 
@@ -293,6 +294,7 @@ protected:
   bool knows_foreign_key() { return locations(shard, foreign).size() == 1; }
 
   directory_options options;
+  std::shared_ptr<shared_shard> kept;
   directory_actor shard;
   page_key foreign;
 };
@@ -324,6 +326,33 @@ TEST_F(lone_owner, gives_foreign_keys_their_time_from_each_view_on) {
   EXPECT_TRUE(knows_foreign_key());
   pass(options.grace);
   EXPECT_FALSE(knows_foreign_key());
+}
+
+TEST_F(lone_owner, hears_others_between_two_slices_of_a_sweep) {
+  tell(alone(1));
+  pass(options.grace); // The first view's sweep.
+  const auto cluster = both();
+  const auto slice = directory::member_shard::options{}.sweep_slice;
+  std::string foreign_keys;
+  for (std::uint32_t i = 0, count = 0; count < 2 * slice; ++i)
+    if (const auto key = key_named(std::to_string(i)); !cluster->ring.owns(here.id, key, 1)) {
+      foreign_keys += publication(key, here);
+      ++count;
+    }
+  ask<std::string>(shard, publish_atom_v, foreign_keys);
+  const auto records = [this] { return kept->lock()->records().locations(); };
+  ASSERT_EQ(records(), 2 * slice);
+  tell(both(2));
+  scheduler().advance_time(options.grace);
+  caf::anon_send(shard, publish_atom_v, publication(key_named("late"), here));
+  while (records() == 2 * slice)
+    ASSERT_TRUE(scheduler().try_run_once());
+  EXPECT_EQ(records(), slice) << "one slice";
+  while (records() == slice)
+    ASSERT_TRUE(scheduler().try_run_once());
+  EXPECT_EQ(records(), slice + 1) << "the late record";
+  settle();
+  EXPECT_LE(records(), 1u);
 }
 
 class cleared_directory_test : public cluster_fixture {

@@ -132,6 +132,48 @@ TEST_F(member_shard_test, forgets_keys_of_others_unless_it_is_in_no_view) {
   EXPECT_EQ(subject.sweep(now).foreign, 1u);
 }
 
+TEST_F(member_shard_test, is_used_by_others_between_two_slices_of_a_sweep) {
+  options.sweep_slice = 2;
+  subject = member_shard(options);
+  follow(1, members);
+  std::vector<page_key> foreign_keys;
+  const discovery::hash_ring ring(members);
+  for (int i = 0; foreign_keys.size() < 6; ++i)
+    if (const auto key = key_space{}.key_of(std::to_string(i)); ring.owns(members[1].id, key, 1))
+      publish(foreign_keys.emplace_back(key));
+  now += options.grace;
+  EXPECT_TRUE(subject.makes_sweep_due(record(foreign_keys[0])));
+  const auto first = subject.sweep(now);
+  EXPECT_EQ(first.foreign, 2u);
+  EXPECT_TRUE(first.more);
+  // Takes the place of a record that the slice has forgotten.
+  EXPECT_EQ(publish(foreign_keys[0]), publish_outcome::accepted);
+  EXPECT_TRUE(subject.makes_sweep_due(record(foreign_keys[0]))) << "the sweep has passed it";
+  EXPECT_TRUE(subject.sweep(now).more);
+  EXPECT_FALSE(subject.sweep(now).more);
+  EXPECT_EQ(subject.records().locations(), 1u);
+  while (subject.sweep(now).more) {
+  }
+  EXPECT_EQ(subject.records().locations(), 0u);
+}
+
+TEST_F(member_shard_test, a_view_ends_the_sweep_that_is_under_way) {
+  options.sweep_slice = 1;
+  subject = member_shard(options);
+  follow(1, members);
+  publish(key_of(0));
+  publish(key_of(1));
+  now += options.grace;
+  EXPECT_TRUE(subject.sweep(now).more);
+  follow(2, {members[0]});
+  EXPECT_FALSE(subject.sweep(now).more) << "who is gone may come back";
+  now += options.grace;
+  EXPECT_TRUE(subject.sweep(now).more) << "the next sweep begins at the first record";
+  EXPECT_EQ(subject.records().locations(), 1u);
+  EXPECT_FALSE(subject.sweep(now).more);
+  EXPECT_EQ(subject.records().locations(), 0u);
+}
+
 TEST_F(member_shard_test, makes_a_sweep_due_again_after_the_last_one) {
   follow(1, members);
   EXPECT_TRUE(subject.makes_sweep_due(record(key_of(1))));

@@ -248,7 +248,7 @@ private:
       follow(&shard::follow);
       break;
     case 1:
-      s_.forget_gone();
+      s_.forget(0, 1000);
       break;
     case 2:
       s_.publish(numbered_key(100 + random_() % 100), location_at(holder, gen_),

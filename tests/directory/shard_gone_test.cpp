@@ -53,15 +53,32 @@ TEST_F(shard_gone_test, who_is_back_has_its_records_again) {
   EXPECT_EQ(walked(), 0u) << "nobody is given a hidden record";
   subject.follow(std::array{alice, bob, carol});
   EXPECT_EQ(known(), std::vector{location(alice, 2)});
-  EXPECT_EQ(subject.forget_gone(), 0u);
+  EXPECT_EQ(subject.forget(0, 100).gone, 0u);
   EXPECT_EQ(known().size(), 1u);
+}
+
+TEST_F(shard_gone_test, who_went_while_records_are_forgotten_is_forgotten_next_time) {
+  page_key other;
+  other.bytes[0] = 1;
+  publish(location(alice, 2));
+  subject.publish(other, location(alice, 2), publish_mode::always);
+  EXPECT_EQ(subject.forget(0, 1).next, 1u);
+  subject.follow(std::array{bob, carol});
+  const auto rest = subject.forget(1, 1);
+  EXPECT_EQ(rest.gone, 1u);
+  EXPECT_EQ(rest.next, 0u);
+  EXPECT_EQ(subject.locations(), 1u);
+  subject.follow(std::array{alice, bob, carol});
+  EXPECT_EQ(known(), std::vector{location(alice, 2)}) << "alice was not forgotten before it";
+  subject.follow(std::array{bob, carol});
+  EXPECT_EQ(subject.forget(0, 2).gone, 1u);
 }
 
 TEST_F(shard_gone_test, who_is_away_for_long_is_forgotten) {
   publish(location(alice, 2));
   publish(location(bob, 2));
   subject.follow(std::array{bob});
-  EXPECT_EQ(subject.forget_gone(), 1u);
+  EXPECT_EQ(subject.forget(0, 100).gone, 1u);
   EXPECT_EQ(subject.locations(), 1u);
   subject.follow(std::array{alice, bob});
   EXPECT_EQ(known(), std::vector{location(bob, 2)});

@@ -118,8 +118,10 @@ void process::shard_learns(const known_cluster_ptr& next) {
 }
 
 void process::sweep_later() {
-  cluster_.later(*this, discovery::foreign_keys_kept,
-                 [](process& self) { self.shard_.sweep(self.cluster_.time().now()); });
+  cluster_.later(*this, discovery::foreign_keys_kept, [](process& self) {
+    while (self.shard_.sweep(self.cluster_.time().now()).more) {
+    }
+  });
 }
 
 void process::clients_learn(const discovery::view& next) {

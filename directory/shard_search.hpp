@@ -85,7 +85,7 @@ public:
     for (int i = 0; i < tries_max; ++i) {
       const auto count = find_once(key, hash, out);
       if (count && unchanged())
-        return *count;
+        return *count; // The number: an optional would be copied through memory.
       if (!begin())
         return std::nullopt;
     }

@@ -124,7 +124,7 @@ protected:
   std::string batch_that_makes(std::uint32_t key, std::uint32_t number, bool& withdraws) const {
     std::string batch;
     const auto& name = names[key];
-    const auto before = number - 1; // A page's changes have one generation; `gone` ends it.
+    const auto before = number - 1; // `gone` ends the page of the change before.
     switch (lives::of(number)) {
     case lives::change::set:
       directory::append_publish(batch, {name, model.set(key, number)});
@@ -226,8 +226,9 @@ TEST_F(million_keys, moved_evicted_and_looked_up_at_once_are_always_answered_rig
     for (unsigned i = 0; i < writers; ++i)
       writing.emplace_back([this, i] {
         // Each key lives once and is set again; more, until the readers have had their turns.
-        for (std::uint32_t pass = 0;
-             !HasFailure() && (pass <= lives::changes_per_page || looked_up < million); ++pass)
+        for (std::uint32_t pass = 0; !HasFailure() && pass < 4 * lives::changes_per_page &&
+                                     (pass <= lives::changes_per_page || looked_up < million);
+             ++pass)
           change_all(i);
       });
   }
@@ -235,9 +236,12 @@ TEST_F(million_keys, moved_evicted_and_looked_up_at_once_are_always_answered_rig
   asking.clear();
   std::printf("[ measured ] looked up %.1f million keys meanwhile\n",
               static_cast<double>(looked_up) / million);
+  ASSERT_GE(looked_up, million);
+  looked_up = 0;
   std::mt19937 random(0);
   for (std::size_t i = 0; i < million / batch_keys && !HasFailure(); ++i)
     look_up_some(random);
+  EXPECT_EQ(looked_up, million / batch_keys * batch_keys) << "nothing changes any longer";
 }
 
 } // namespace

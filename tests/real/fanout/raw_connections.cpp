@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <utility>
@@ -21,10 +22,12 @@ void send_all(int fd, std::size_t count) {
   PEERCACHE_ASSERT(sent == static_cast<ssize_t>(count)); // So few bytes always fit the buffer.
 }
 
-/// Takes what has arrived; false when nothing has.
+/// Takes what has arrived; false when nothing has. The other process ends behind this one.
 bool take(int fd) {
   std::array<char, 4096> some;
-  return ::recv(fd, some.data(), some.size(), MSG_DONTWAIT) > 0;
+  const auto count = ::recv(fd, some.data(), some.size(), MSG_DONTWAIT);
+  PEERCACHE_ASSERT(count != 0);
+  return count > 0;
 }
 
 net::event_poll make_poll() {
@@ -40,14 +43,17 @@ raw_connections::raw_connections(std::size_t count) : events_(make_poll()) {
   PEERCACHE_ASSERT(bool(listener));
   process_ = ::fork();
   PEERCACHE_ASSERT(process_ >= 0);
-  if (process_ == 0)
+  if (process_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     serve(*listener);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     auto socket = net::start_connect("127.0.0.1", net::local_port(*listener), {});
     PEERCACHE_ASSERT(bool(socket));
     events_.add(socket->get(), i);
     while (events_.collect(std::chrono::seconds(1)).empty()) {
     }
+    PEERCACHE_ASSERT(net::socket_error(socket->get()) == 0);
     events_.remove(socket->get());
     events_.add_reader(socket->get(), i);
     sockets_.push_back(std::move(*socket));
@@ -60,6 +66,7 @@ raw_connections::~raw_connections() {
 }
 
 void raw_connections::ask(std::size_t count) {
+  PEERCACHE_ASSERT(count <= sockets_.size());
   for (std::size_t i = 0; i < count; ++i)
     send_all(sockets_[(next_ + i) % sockets_.size()].get(), question_bytes);
   next_ = (next_ + count) % sockets_.size();

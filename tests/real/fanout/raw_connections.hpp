@@ -22,7 +22,8 @@ public:
   raw_connections(const raw_connections&) = delete;
   raw_connections& operator=(const raw_connections&) = delete;
 
-  /// Asks on the next `count` connections, then waits until all have answered.
+  /// Asks on the next `count` connections, then waits until all have answered. @pre there are so
+  /// many
   void ask(std::size_t count);
 
 private:

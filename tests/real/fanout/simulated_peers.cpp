@@ -10,6 +10,7 @@
 #include <csignal>
 #include <ctime>
 #include <optional>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,8 +60,10 @@ simulated_peers::simulated_peers(std::size_t count) {
   }
   process_ = ::fork();
   PEERCACHE_ASSERT(process_ >= 0);
-  if (process_ == 0)
+  if (process_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     serve();
+  }
   peers_.clear();
 }
 

@@ -110,7 +110,7 @@ std::size_t find_pages(cache_client::impl& in, std::span<const page_key> keys,
     const dated_pages now{start.epochs, keys.subspan(done, count)};
     if (!now.known())
       return fill_unreachable(results.subspan(done, count));
-    call.run(now.pages(), results.subspan(done, count), start.own);
+    call.run(done, now.pages(), results.subspan(done, count), start.own);
   };
   auto asked = keys.size();
   if (chain)

@@ -12,9 +12,10 @@ namespace peercache::client {
 exists_call::exists_call(cache_client::impl& client, hold_call& holds, deadline until)
     : client_(client), holds_(holds), until_(until), lookup_(client.lookup()) {}
 
-void exists_call::run(std::span<const page_key> keys, std::span<page_result> results,
-                      const own_pool_ptr& own) {
+void exists_call::run(std::size_t first, std::span<const page_key> keys,
+                      std::span<page_result> results, const own_pool_ptr& own) {
   PEERCACHE_ASSERT(keys.size() == results.size());
+  first_ = first;
   own_ = own;
   holds_.begin(own);
   find_on_own_host(keys, results);
@@ -24,7 +25,6 @@ void exists_call::run(std::span<const page_key> keys, std::span<page_result> res
     if (const auto hits = leading_hits(results); hits < results.size())
       holds_.end_chain(first_ + hits);
   holds_.run();
-  first_ += keys.size();
 }
 
 void exists_call::ask_directory(std::span<const page_key> keys, std::span<page_result> results) {

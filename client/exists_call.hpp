@@ -19,8 +19,10 @@ public:
   /// @param holds is told of the pages that are found; outlives this object
   exists_call(cache_client::impl& client, hold_call& holds, deadline until);
 
-  /// @param own null: no pool of this host is searched @pre keys.size() == results.size()
-  void run(std::span<const page_key> keys, std::span<page_result> results, const own_pool_ptr& own);
+  /// @param first index of these keys' first one in the whole call @param own null: no pool of this
+  /// host is searched @pre keys.size() == results.size()
+  void run(std::size_t first, std::span<const page_key> keys, std::span<page_result> results,
+           const own_pool_ptr& own);
   /// The longest wait for an owner of the keys.
   const longest_wait& slowest() const noexcept { return lookup_.slowest(); }
 

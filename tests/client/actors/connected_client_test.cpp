@@ -3,8 +3,10 @@
 
 #include "client/async_calls.hpp"
 #include "client/cache_client.hpp"
+#include "common/limits.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/system_config.hpp"
+#include "storage/epoch_table.hpp"
 #include "tests/client/actors/fake_node.hpp"
 #include "tests/client/actors/lookup_server.hpp"
 #include "tests/client/actors/played_node.hpp"
@@ -13,7 +15,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <thread>
+#include <vector>
 
 namespace peercache::client {
 namespace {
@@ -213,6 +217,26 @@ TEST_F(connected_client_test, a_get_leaves_the_hold_of_a_view_alone) {
   }
   EXPECT_FALSE(is_held()) << "the view has ended";
   EXPECT_EQ(node.memory.slots().take_uses(page.slot), 2u) << "the view and the get";
+}
+
+TEST_F(connected_client_test, a_page_behind_keys_of_unknown_epochs_is_held_in_its_own_place) {
+  connect();
+  node.memory.holds().limit(16);
+  page_key plain; // A key of no space has no epoch, so that it is always known.
+  plain.bytes[0] = 1;
+  node.memory.holds().open(node.hold(plain, bytes).slot);
+  std::vector<page_key> keys(limits::batch_pages_max, key);
+  keys.push_back(plain);
+  std::vector<page_result> results(keys.size());
+  node.memory.epochs().raise(space_named(space), 3);
+  auto& changes = std::bit_cast<storage::epoch_block*>(node.memory.epochs())->changes;
+  changes.fetch_add(1); // A change that does not end.
+  client->exists(keys, results, {}, {.duration = 10s});
+  changes.fetch_add(1);
+  EXPECT_EQ(results.front().status, status::unreachable);
+  EXPECT_FALSE(results.front().held);
+  EXPECT_EQ(results.back().status, status::hit);
+  EXPECT_TRUE(results.back().held);
 }
 
 TEST_F(connected_client_test, whoever_has_its_outcome_may_begin_the_next_call) {

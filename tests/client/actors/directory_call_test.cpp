@@ -39,7 +39,7 @@ protected:
   std::vector<page_result> exists(const std::vector<std::size_t>& which, deadline until = soon()) {
     std::vector<page_result> results(which.size());
     hold_call holds{*client, {}, results, until};
-    exists_call{*client, holds, until}.run(keys_of(which), results, board().pool());
+    exists_call{*client, holds, until}.run(0, keys_of(which), results, board().pool());
     client->settle_closed(results);
     return results;
   }
@@ -51,7 +51,7 @@ protected:
     hold_call holds{*client, {}, results, soon(), true};
     exists_call call{*client, holds, soon()};
     ask_chain(results, soon(), members, [&](std::size_t done, std::size_t count) {
-      call.run(std::span(keys).subspan(done, count), std::span(results).subspan(done, count),
+      call.run(done, std::span(keys).subspan(done, count), std::span(results).subspan(done, count),
                board().pool());
     });
     return results;

@@ -28,7 +28,7 @@ protected:
     for (const auto i : which)
       keys.push_back(key(i));
     hold_call holds{*client, hold, results, soon(), chain};
-    exists_call{*client, holds, soon()}.run(keys, results, board().pool());
+    exists_call{*client, holds, soon()}.run(0, keys, results, board().pool());
     holds.settle();
     return results;
   }

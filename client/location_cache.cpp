@@ -21,6 +21,21 @@ std::uint8_t tag_of(const page_key& key) noexcept {
   return std::max<std::uint8_t>(1, key.bytes[after_prefix]);
 }
 
+constexpr unsigned byte_bits = 8;
+constexpr std::uint64_t each_byte = 0x0101010101010101;
+
+/// Returns the bytes of `word` that are equal to `value`, as the highest bit of each of them.
+constexpr std::uint64_t equal_bytes(std::uint64_t word, std::uint8_t value) noexcept {
+  constexpr auto low_bits = each_byte * 0x7f;
+  const auto difference = word ^ each_byte * value;
+  return ~(((difference & low_bits) + low_bits) | difference | low_bits);
+}
+
+/// The way of the first byte that `equal_bytes` has found. @pre equal != 0
+constexpr std::size_t first_way(std::uint64_t equal) noexcept {
+  return static_cast<std::size_t>(std::countr_zero(equal)) / byte_bits;
+}
+
 } // namespace
 
 location_cache::location_cache(std::uint64_t capacity_keys) {
@@ -32,52 +47,54 @@ location_cache::location_cache(std::uint64_t capacity_keys) {
     using each = std::remove_reference_t<decltype(owner[0])>;
     owner.reset(static_cast<each*>(std::calloc(count, sizeof(each))));
   };
-  zeros(tags_);
-  zeros(used_at_);
+  zeros(heads_);
   zeros(entries_);
-  if (!used_at_ || !entries_)
-    tags_.reset(); // Without memory for all three the cache keeps nothing.
+  if (!entries_)
+    heads_.reset(); // Without memory for both the cache keeps nothing.
   mask_ = count - 1;
 }
 
 std::size_t location_cache::way_of(std::size_t index, const page_key& key) const noexcept {
-  const auto& tags = tags_[index];
-  const auto tag = tag_of(key);
-  std::size_t way = 0;
-  while (way < ways && !(tags[way] == tag && entries_[index][way].key == key))
-    ++way;
-  return way;
+  const auto tags = heads_[index].tags.load(std::memory_order_relaxed);
+  for (auto equal = equal_bytes(tags, tag_of(key)); equal != 0; equal &= equal - 1)
+    if (const auto way = first_way(equal); entries_[index][way].key == key)
+      return way;
+  return ways;
 }
 
 std::size_t location_cache::victim_of(std::size_t index) const noexcept {
-  const auto& tags = tags_[index];
-  const auto empty = std::ranges::find(tags, 0);
-  if (empty != tags.end())
-    return static_cast<std::size_t>(empty - tags.begin());
-  const auto& used = used_at_[index];
-  return static_cast<std::size_t>(std::ranges::min_element(used) - used.begin());
+  const auto& [tags, used_after] = heads_[index];
+  if (const auto empty = equal_bytes(tags.load(std::memory_order_relaxed), 0); empty != 0)
+    return first_way(empty);
+  // A thread without the lock may see a word in which no entry is the first.
+  const auto first = equal_bytes(used_after.load(std::memory_order_relaxed), 0);
+  return first != 0 ? first_way(first) : 0;
+}
+
+void location_cache::set_tag(std::size_t index, std::size_t way, std::uint8_t tag) noexcept {
+  auto& tags = heads_[index].tags;
+  const auto at = way * byte_bits;
+  const auto others = tags.load(std::memory_order_relaxed) & ~(std::uint64_t{0xff} << at);
+  tags.store(others | std::uint64_t{tag} << at, std::memory_order_relaxed);
 }
 
 void location_cache::note_use(std::size_t index, std::size_t way) noexcept {
-  used_at_[index][way] = clock_.fetch_add(1, std::memory_order_relaxed);
+  auto& used_after = heads_[index].used_after;
+  const auto after_all = used_after.load(std::memory_order_relaxed) | std::uint64_t{0xff}
+                                                                          << way * byte_bits;
+  used_after.store(after_all & ~(each_byte << way), std::memory_order_relaxed);
 }
 
 void location_cache::prefetch(const page_key& key) const noexcept {
-  if (!tags_)
-    return;
-  const auto index = index_of(key);
-  __builtin_prefetch(&tags_[index], 1);
-  __builtin_prefetch(&used_at_[index], 1);
+  if (heads_)
+    __builtin_prefetch(&heads_[index_of(key)], 1);
 }
 
 /// Begins to load the entry that a store of this key writes, unless another key has the same tag.
 void location_cache::prefetch_entry_for(const page_key& key) noexcept {
   const auto index = index_of(key);
-  const std::lock_guard guard{lock_of(index)};
-  const auto same_tag = std::ranges::find(tags_[index], tag_of(key));
-  const auto way = same_tag != tags_[index].end()
-                       ? static_cast<std::size_t>(same_tag - tags_[index].begin())
-                       : victim_of(index);
+  const auto same = equal_bytes(heads_[index].tags.load(std::memory_order_relaxed), tag_of(key));
+  const auto way = same != 0 ? first_way(same) : victim_of(index);
   const auto* first = reinterpret_cast<const std::byte*>(&entries_[index][way]);
   for (std::size_t at = 0; at < sizeof(entry); at += cache_line_bytes)
     __builtin_prefetch(first + at, 1);
@@ -85,9 +102,9 @@ void location_cache::prefetch_entry_for(const page_key& key) noexcept {
 }
 
 void location_cache::prefetch_for_stores(std::span<const page_key> keys) noexcept {
-  if (!tags_)
+  if (!heads_)
     return;
-  constexpr std::size_t ahead = 8;
+  constexpr std::size_t ahead = 16;
   const auto some = keys.first(std::min(keys.size(), stores_ahead));
   for (std::size_t i = 0; i < some.size() + ahead; ++i) {
     if (i < some.size())
@@ -98,7 +115,7 @@ void location_cache::prefetch_for_stores(std::span<const page_key> keys) noexcep
 }
 
 std::optional<directory::page_location> location_cache::find(const page_key& key) noexcept {
-  if (!tags_)
+  if (!heads_)
     return std::nullopt;
   const auto index = index_of(key);
   const std::lock_guard guard{lock_of(index)};
@@ -110,14 +127,14 @@ std::optional<directory::page_location> location_cache::find(const page_key& key
 }
 
 void location_cache::store(const page_key& key, const directory::page_location& location) noexcept {
-  if (!tags_)
+  if (!heads_)
     return;
   const auto index = index_of(key);
   const std::lock_guard guard{lock_of(index)};
   auto way = way_of(index, key);
   if (way == ways) {
     way = victim_of(index);
-    tags_[index][way] = tag_of(key);
+    set_tag(index, way, tag_of(key));
     entries_[index][way].key = key;
   }
   entries_[index][way].location = location;
@@ -125,7 +142,7 @@ void location_cache::store(const page_key& key, const directory::page_location& 
 }
 
 void location_cache::erase(const page_key& key, const directory::page_location& stale) noexcept {
-  if (!tags_)
+  if (!heads_)
     return;
   const auto index = index_of(key);
   const std::lock_guard guard{lock_of(index)};
@@ -134,16 +151,16 @@ void location_cache::erase(const page_key& key, const directory::page_location& 
     return;
   const auto& known = entries_[index][way].location;
   if (known.holder == stale.holder && known.gen == stale.gen)
-    tags_[index][way] = 0;
+    set_tag(index, way, 0);
 }
 
 void location_cache::erase(const page_key& key) noexcept {
-  if (!tags_)
+  if (!heads_)
     return;
   const auto index = index_of(key);
   const std::lock_guard guard{lock_of(index)};
   if (const auto way = way_of(index, key); way != ways)
-    tags_[index][way] = 0;
+    set_tag(index, way, 0);
 }
 
 } // namespace peercache::client

@@ -19,14 +19,14 @@ namespace peercache::client {
 /// erases stale entries.
 ///
 /// Threads: any; a bucket is locked for the time of one look or one store. Units: capacity in keys,
-/// about 93 bytes each, taken from the system when first stored. Bound: 8 keys per bucket; the
+/// about 90 bytes each, taken from the system when first stored. Bound: 8 keys per bucket; the
 /// entry of a bucket that was least recently stored or found gives way. Most of a look's time is
-/// that of its cache misses: tags, a byte for each key, tell which entries to read, so that a key
-/// that is not kept costs one. A cache for whose memory there is no room keeps nothing.
+/// that of its cache misses: heads, 2 bytes for each key, tell which entries to read, so that a
+/// key that is not kept costs one. A cache for whose memory there is no room keeps nothing.
 class location_cache {
 public:
   /// The entries of this many keys lie in a CPU's cache, with room for much else.
-  static constexpr std::size_t stores_ahead = 256;
+  static constexpr std::size_t stores_ahead = 64;
 
   /// @param capacity_keys rounded up to a power of two; 0 keeps nothing
   explicit location_cache(std::uint64_t capacity_keys);
@@ -49,9 +49,16 @@ private:
     directory::page_location location;
   };
   static constexpr std::size_t ways = 8;
-  template <class Each>
-  using bucket = std::array<Each, ways>;
   static constexpr std::size_t stripes = 64;
+  using bucket = std::array<entry, ways>;
+  /// All that a look reads of a bucket whose entries are not the key's. Each word has a byte for
+  /// each entry.
+  struct head {
+    /// A byte of the entry's key, never 0; 0: the entry is empty.
+    std::atomic<std::uint64_t> tags;
+    /// Bit `i` of an entry's byte: the entry was used after entry `i` of the bucket.
+    std::atomic<std::uint64_t> used_after;
+  };
 
   struct free_memory {
     void operator()(void* memory) const noexcept;
@@ -64,20 +71,19 @@ private:
   std::size_t way_of(std::size_t index, const page_key& key) const noexcept;
   /// The way that the next new key of the bucket takes: an empty one, else the least recently used.
   std::size_t victim_of(std::size_t index) const noexcept;
+  /// Sets the tag of one entry. The caller holds the bucket's lock.
+  void set_tag(std::size_t index, std::size_t way, std::uint8_t tag) noexcept;
   void prefetch_entry_for(const page_key& key) noexcept;
   void note_use(std::size_t index, std::size_t way) noexcept;
 
   // `mask_` is constant after construction.
   std::size_t mask_ = 0;
 
-  // The members below are shared between threads: an entry is guarded by the lock of its bucket's
-  // stripe. `clock_` may run unevenly, because it only orders entries.
-  /// A byte of each entry's key, never 0; 0: the entry is empty.
-  std::unique_ptr<bucket<std::uint8_t>[], free_memory> tags_;
-  std::unique_ptr<bucket<std::uint32_t>[], free_memory> used_at_; ///< Clocks of the last uses.
-  std::unique_ptr<bucket<entry>[], free_memory> entries_;
+  // The members below are shared between threads: a bucket is guarded by the lock of its stripe.
+  // Prefetches read heads without it, because the worst that a wrong guess does is a cache miss.
+  std::unique_ptr<head[], free_memory> heads_;
+  std::unique_ptr<bucket[], free_memory> entries_;
   std::array<std::mutex, stripes> locks_;
-  std::atomic<std::uint32_t> clock_{1};
 };
 
 } // namespace peercache::client

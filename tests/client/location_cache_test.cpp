@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <random>
 #include <string>
 #include <sys/resource.h>
 #include <vector>
@@ -85,6 +87,22 @@ TEST_F(full_bucket, what_was_looked_for_stays_before_what_was_not) {
   EXPECT_FALSE(knows(1)) << "stored first of those that nobody looked for";
 }
 
+TEST_F(full_bucket, loses_what_was_used_longest_ago) {
+  std::vector<int> by_use{0, 1, 2, 3, 4, 5, 6, 7}; // The one that was used longest ago comes first.
+  std::mt19937 random(7);
+  for (int next = 8; next < 2000; ++next) {
+    for (int uses = static_cast<int>(random() % 4); uses > 0; --uses) {
+      const auto at = by_use.begin() + static_cast<std::ptrdiff_t>(random() % by_use.size());
+      ASSERT_TRUE(knows(*at)) << next;
+      std::rotate(at, at + 1, by_use.end());
+    }
+    cache.store(key_named(std::to_string(next)), location(2));
+    ASSERT_FALSE(knows(by_use.front())) << next;
+    std::rotate(by_use.begin(), by_use.begin() + 1, by_use.end());
+    by_use.back() = next;
+  }
+}
+
 TEST_F(full_bucket, a_newer_location_of_a_key_takes_no_other_ones_place) {
   cache.store(key_named("3"), location(4));
   for (int i = 0; i < 8; ++i)
@@ -155,6 +173,18 @@ TEST(location_cache, keys_of_one_tag_are_told_apart) {
     ASSERT_TRUE(found) << int{i};
     EXPECT_EQ(*found, location(2 + 2 * i));
   }
+}
+
+TEST(location_cache, a_forgotten_key_is_not_found_behind_another_one_of_its_tag) {
+  // The tag of these keys is the lowest one, 1, which differs in one bit from that of no key.
+  location_cache cache{8};
+  std::array<page_key, 2> keys{};
+  keys[1].bytes.back() = 1;
+  for (const auto& key : keys)
+    cache.store(key, location(2));
+  cache.erase(keys[1]);
+  EXPECT_TRUE(cache.find(keys[0]));
+  EXPECT_FALSE(cache.find(keys[1]));
 }
 
 TEST(location_cache, of_no_capacity_keeps_nothing) {

@@ -28,7 +28,7 @@ std::span<const node_id> asked_of(const lookup_answer& answer) noexcept {
 } // namespace
 
 lookup_plan::lookup_plan(std::span<const page_key> keys, std::span<lookup_answer> answers)
-    : keys_(keys), answers_(answers) {
+    : keys_(keys), answers_(answers), open_(keys.size()) {
   PEERCACHE_ASSERT(keys.size() == answers.size());
   for (auto& answer : answers_) {
     answer.status = page_status::pending;
@@ -64,14 +64,11 @@ std::size_t lookup_plan::owners_today(const page_key& key, std::span<node_id> ou
   return known_.now->owners(key, out.first(replicas));
 }
 
-std::size_t lookup_plan::count_open_keys() {
+void lookup_plan::count_open_keys() {
   open_keys_.clear();
-  const auto open = static_cast<std::size_t>(
-      std::count_if(answers_.begin(), answers_.end(),
-                    [](const auto& answer) { return answer.status == page_status::pending; }));
-  saves_messages_ = open < keys_for_each_owner * known_.now->members();
-  if (!saves_messages_ || open == 0)
-    return open;
+  saves_messages_ = open_ < keys_for_each_owner * known_.now->members();
+  if (!saves_messages_)
+    return;
   owners_.resize(keys_.size());
   for (std::size_t i = 0; i < keys_.size(); ++i) {
     if (answers_[i].status != page_status::pending)
@@ -81,7 +78,6 @@ std::size_t lookup_plan::count_open_keys() {
     for (auto id : std::span(owners.ids).first(owners.count))
       open_keys_[id] += 1;
   }
-  return open;
 }
 
 /// Ranks an owner: how many open keys a message to it settles. This host's node is best, for it
@@ -127,6 +123,13 @@ std::size_t lookup_plan::candidates(std::uint32_t index, std::span<node_id> out)
   return count;
 }
 
+lookup_plan::use lookup_plan::verdict_on(node_id owner, const usable& may_ask) {
+  auto& known = verdicts_[owner.value % verdicts_.size()];
+  if (known.owner != owner || owner == node_id{})
+    known = {owner, may_ask(owner)};
+  return known.may_ask;
+}
+
 bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& chosen) {
   auto& answer = answers_[index];
   if (answer.asked_count == lookup_answer::asked_max)
@@ -137,7 +140,7 @@ bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& ch
   for (auto id : std::span(ids).first(count)) {
     if (contains(asked_of(answer), id))
       continue;
-    switch (may_ask(id)) {
+    switch (verdict_on(id, may_ask)) {
     case use::yes:
       chosen = id;
       return true;
@@ -158,8 +161,10 @@ bool lookup_plan::choose(std::uint32_t index, const usable& may_ask, node_id& ch
 
 std::vector<lookup_plan::share> lookup_plan::next_round(const usable& may_ask) {
   std::vector<share> shares;
-  if (count_open_keys() == 0)
+  if (open_ == 0)
     return shares;
+  verdicts_ = {};
+  count_open_keys();
   for (std::uint32_t i = 0; i < keys_.size(); ++i) {
     auto& answer = answers_[i];
     node_id owner;
@@ -219,8 +224,10 @@ void lookup_plan::take(std::uint32_t index, std::size_t count, bool not_mine) {
   out.not_mine = out.not_mine || not_mine;
   if (!not_mine)
     out.reason = page_status::not_found;
-  if (out.count > 0)
+  if (out.count > 0) {
     out.status = page_status::hit;
+    --open_;
+  }
 }
 
 bool lookup_plan::answered(const share& asked, std::string_view answer) {
@@ -254,6 +261,8 @@ void lookup_plan::failed(const share& asked, page_status reason) {
 }
 
 void lookup_plan::finish(bool in_time) {
+  if (open_ == 0)
+    return;
   for (auto& answer : answers_) {
     if (answer.status != page_status::pending)
       continue;
@@ -264,6 +273,7 @@ void lookup_plan::finish(bool in_time) {
                           ? page_status::not_found
                           : answer.reason;
   }
+  open_ = 0;
 }
 
 } // namespace peercache::client

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct lookup_answer {
   /// Most owners that are asked for one key: current ones, then former ones.
   static constexpr std::size_t asked_max = 6;
 
+  /// Leaves the arrays as they are: to fill them would take as long as to search for the key.
+  lookup_answer() noexcept {}
+
   page_status status = page_status::pending; ///< `pending` while the key is open; then hit,
                                              ///< not_found, or why no owner has answered.
   /// While pending: not_found once an owner said so, else why no owner has answered.
@@ -32,9 +36,16 @@ struct lookup_answer {
   bool not_mine = false; ///< While pending: a shard said that the key has other owners.
   /// While pending: an owner was asked that is not overdue, so no other owner is asked yet.
   bool waits = false;
-  std::array<node_id, asked_max> asked; ///< Owners in the order in which they were asked.
-  std::array<directory::page_location, limits::locations_per_key_max> locations;
+  union {
+    /// Owners in the order in which they were asked; the first `asked_count` are defined.
+    std::array<node_id, asked_max> asked;
+  };
+  union {
+    /// The first `count` are defined.
+    std::array<directory::page_location, limits::locations_per_key_max> locations;
+  };
 };
+static_assert(std::is_trivially_copyable_v<lookup_answer>);
 
 /// The owners of all keys, now and lately, as far as one process knows. View and rings must outlive
 /// the struct.
@@ -124,9 +135,11 @@ private:
   std::size_t owners_today(const page_key& key, std::span<node_id> out) const;
   std::size_t messages_saved_by(node_id owner) const;
   std::size_t candidates(std::uint32_t index, std::span<node_id> out) const;
-  std::size_t count_open_keys();
+  void count_open_keys();
   /// Chooses the next owner to ask; false when there is none.
   bool choose(std::uint32_t index, const usable& may_ask, node_id& chosen);
+  /// As `may_ask` says, or has said in this round: keys are many, and owners few.
+  use verdict_on(node_id owner, const usable& may_ask);
   /// Ends the wait for this question's owner, so that other owners may be asked for its keys.
   void let_go(const share& asked);
   void take(std::uint32_t index, std::size_t count, bool not_mine);
@@ -136,6 +149,13 @@ private:
   owners_known known_;
   directory::view_number newer_;
   node_id newer_from_;
+  std::size_t open_; ///< Number of keys that are `pending`.
+  struct verdict {
+    node_id owner; ///< Zero: there is none.
+    use may_ask = use::no_link;
+  };
+  /// Verdicts of this round, each at the place that the owner's id names.
+  std::array<verdict, 16> verdicts_;
   std::unordered_map<node_id, std::size_t> open_keys_; ///< Open keys of each owner in this round.
   /// Whether the choice of owners makes a difference to the number of messages.
   bool saves_messages_ = false;

@@ -55,6 +55,30 @@ double messages_for(std::size_t count, const discovery::hash_ring& ring) {
   return static_cast<double>(messages) / batches;
 }
 
+TEST(lookup_fan_out, whether_an_owner_may_be_asked_is_looked_at_once_a_round_for_many_keys) {
+  auto members = members_of(3);
+  for (std::size_t i = 0; i < members.size(); ++i)
+    members[i].id = {i + 1}; // Verdicts are kept by an id's last bits.
+  const discovery::hash_ring ring(members);
+  std::vector<page_key> keys;
+  for (std::size_t i = 0; i < 64; ++i)
+    keys.push_back(key_space{}.key_of(std::to_string(i)));
+  std::vector<lookup_answer> answers(keys.size());
+  lookup_plan plan{keys, answers};
+  plan.follow({.view = {1, 1}, .now = &ring});
+  for (int round = 0; round < 2; ++round) {
+    std::map<node_id, int> looks;
+    for (auto& asked : plan.next_round([&](node_id id) {
+           ++looks[id];
+           return lookup_plan::use::yes;
+         }))
+      plan.failed(asked, page_status::unreachable);
+    EXPECT_EQ(looks.size(), 3u) << round;
+    for (const auto& [id, count] : looks)
+      EXPECT_EQ(count, 1) << round;
+  }
+}
+
 TEST(lookup_fan_out, a_chain_costs_few_messages_without_its_head_and_few_more_as_a_whole) {
   constexpr std::size_t batch_keys = 128;
   for (const std::size_t count : {8u, 64u, 100u, 255u, 256u, 1000u}) {

@@ -78,6 +78,15 @@ void hash_ring::parts::index_points() {
     first_points[i] = std::min(first_points[i], first_points[i + 1]);
 }
 
+void hash_ring::parts::chain_points() {
+  std::uint32_t other = 0; // Behind the last point the ring goes on with the first one.
+  for (auto i = static_cast<std::uint32_t>(points.size()); i-- > 0;) {
+    if (i + 1 < points.size() && points[i + 1].member != points[i].member)
+      other = i + 1;
+    points[i].next_other = other;
+  }
+}
+
 hash_ring::hash_ring(std::span<const member> members, const hash_ring& before) {
   PEERCACHE_ASSERT(members.size() <= limits::members_max);
   if (members.empty())
@@ -85,6 +94,7 @@ hash_ring::hash_ring(std::span<const member> members, const hash_ring& before) {
   auto made = std::make_shared<parts>(members);
   made->place_members(before.made_.get());
   made->index_points();
+  made->chain_points();
   made_ = std::move(made);
 }
 
@@ -101,7 +111,7 @@ std::size_t hash_ring::parts::owners_at(std::uint64_t position,
                                         std::span<node_id> out) const noexcept {
   const auto wanted = std::min(out.size(), members.size());
   std::size_t found = 0;
-  for (auto i = first_at_or_after(position); found < wanted; i = (i + 1) % points.size()) {
+  for (auto i = first_at_or_after(position); found < wanted; i = points[i].next_other) {
     auto id = members[points[i].member].id;
     auto end = out.begin() + static_cast<std::ptrdiff_t>(found);
     if (std::find(out.begin(), end, id) == end)

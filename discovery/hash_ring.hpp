@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <vector>
 
 namespace peercache::discovery {
@@ -64,9 +65,13 @@ private:
   struct point {
     std::uint64_t position;
     std::uint32_t member; ///< Index of the point's owner in `members`.
+    /// Index of the next point with another owner; 0: there is none before the ring's end.
+    std::uint32_t next_other = 0;
     /// Points at equal positions are next to impossible, yet all nodes must order such points
     /// alike: by member id.
-    auto operator<=>(const point&) const = default;
+    bool operator<(const point& other) const noexcept {
+      return std::tie(position, member) < std::tie(other.position, other.member);
+    }
   };
   struct entry {
     node_id id;
@@ -79,6 +84,8 @@ private:
     void place_members(const parts* before);
     /// Fills `first_points`.
     void index_points();
+    /// Sets `next_other` of all points.
+    void chain_points();
     std::size_t first_at_or_after(std::uint64_t position) const noexcept;
     std::size_t owners_at(std::uint64_t position, std::span<node_id> out) const noexcept;
 

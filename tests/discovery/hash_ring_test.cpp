@@ -1,14 +1,19 @@
+#include "common/checksum.hpp"
 #include "discovery/hash_ring.hpp"
 #include "discovery/placement.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <random>
 #include <set>
+#include <span>
 #include <unordered_map>
+#include <vector>
 
 namespace peercache::discovery::hash_ring_test {
 namespace {
@@ -86,6 +91,36 @@ TEST(hash_ring, positions_at_both_ends_have_owners) {
   EXPECT_EQ(ring.owners_at(0, {&first, 1}), 1u);
   EXPECT_EQ(ring.owners_at(~std::uint64_t{0}, {&last, 1}), 1u);
   EXPECT_EQ(first, last) << "behind the last virtual node comes the first one";
+}
+
+/// Nodes of different releases have to agree on the owners.
+TEST(hash_ring, owners_are_the_next_members_clockwise) {
+  std::mt19937_64 random(11);
+  for (const std::size_t count : {1, 2, 3, 9}) {
+    const auto members = members_named(count);
+    std::map<std::uint64_t, node_id> points;
+    for (const auto& each : members)
+      for (std::uint64_t replica = 0; replica < hash_ring::virtual_nodes; ++replica) {
+        std::array<std::uint64_t, 2> words{each.id.value, replica};
+        points[checksum_of(std::as_bytes(std::span(words)))] = each.id;
+      }
+    const hash_ring ring(members);
+    std::vector<std::uint64_t> positions{0, ~std::uint64_t{0}};
+    for (const auto& [position, id] : points)
+      positions.insert(positions.end(), {position, position + 1, random()});
+    for (const auto position : positions) {
+      std::vector<node_id> expected;
+      const auto add = [&](const auto& point) {
+        if (std::ranges::find(expected, point.second) == expected.end())
+          expected.push_back(point.second);
+      };
+      std::for_each(points.lower_bound(position), points.end(), add);
+      std::ranges::for_each(points, add); // Around the end.
+      std::vector<node_id> owners(count);
+      ASSERT_EQ(ring.owners_at(position, owners), count);
+      ASSERT_EQ(owners, expected) << count << " members, position " << position;
+    }
+  }
 }
 
 TEST(hash_ring, the_order_of_members_does_not_matter) {

@@ -15,13 +15,15 @@ if(CMAKE_UNITY_BUILD)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 
-# peercache_component(<name> [FOLDERS <folders>...] [LINK <targets>...] [EXCLUDE <files>...])
+# peercache_component(<name> [INLINED] [FOLDERS <folders>...] [LINK <targets>...] [EXCLUDE <files>...])
 # The static library peercache_<name> of all sources of this folder and of those below it that are
 # named, but the excluded ones.
 # It may leave peercache::guard_on undefined: executables link either peercache_guards or, tests only,
 # peercache_switchable_guards.
+# INLINED: for code that runs for each key of a batch. In position-independent code g++ takes each function
+# that other files may call for one that a library loaded earlier may replace, and inlines none of them.
 function(peercache_component name)
-  cmake_parse_arguments(arg "" "" "FOLDERS;LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(arg "INLINED" "" "FOLDERS;LINK;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   foreach(folder ${arg_FOLDERS})
     file(GLOB more CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
@@ -31,6 +33,10 @@ function(peercache_component name)
   list(REMOVE_ITEM sources ${arg_EXCLUDE})
   add_library(peercache_${name} STATIC ${sources})
   target_link_libraries(peercache_${name} PUBLIC peercache_flags ${arg_LINK})
+  if(arg_INLINED)
+    target_compile_options(peercache_${name} PRIVATE
+      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-semantic-interposition>)
+  endif()
 endfunction()
 
 # peercache_thin(<target>)

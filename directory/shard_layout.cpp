@@ -24,8 +24,8 @@ unit_words shard_header::encode() const noexcept {
                    by.term,
                    by.version,
                    0};
-  words[7] =
-      word_digest(words[0] ^ words[4], words[1], words[2], words[3]) ^ fold(words[5], ~words[6]);
+  words[7] = word_digest(words[0] ^ words[4], words[1], words[2], words[3]) ^
+             folded_product(words[5], ~words[6]);
   if (forbidden)
     words[0] |= forbidden_bit;
   return words;

@@ -196,7 +196,7 @@ struct shard_record {
 /// Digest of a record's words 4 to 7 and of its holder.
 inline std::uint64_t record_mask(const unit_words& record, const incarnation& holder) noexcept {
   return word_digest(record[4], record[5], record[6] ^ holder.high, record[7]) ^
-         fold(holder.low ^ 0x1d8e4e27c47d124f, record[6] ^ 0xeb44accab455d165);
+         folded_product(holder.low ^ 0x1d8e4e27c47d124f, record[6] ^ 0xeb44accab455d165);
 }
 
 /// The key of the record in these words, if its holder is `holder`. A record that was torn, or

@@ -5,7 +5,7 @@
 namespace peercache::directory {
 
 /// Folds the two halves of a product into one number.
-constexpr std::uint64_t fold(std::uint64_t a, std::uint64_t b) noexcept {
+constexpr std::uint64_t folded_product(std::uint64_t a, std::uint64_t b) noexcept {
   const auto product = static_cast<unsigned __int128>(a) * b;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
 }
@@ -15,8 +15,8 @@ constexpr std::uint64_t fold(std::uint64_t a, std::uint64_t b) noexcept {
 /// word multiplies by a power of two.
 constexpr std::uint64_t word_digest(std::uint64_t a, std::uint64_t b, std::uint64_t c,
                                     std::uint64_t d) noexcept {
-  return fold(a ^ 0xa0761d6478bd642f, b ^ 0xe7037ed1a0b428db) ^
-         fold(c ^ 0x8ebc6af09c88c6e3, d ^ 0x589965cc75374cc3);
+  return folded_product(a ^ 0xa0761d6478bd642f, b ^ 0xe7037ed1a0b428db) ^
+         folded_product(c ^ 0x8ebc6af09c88c6e3, d ^ 0x589965cc75374cc3);
 }
 
 } // namespace peercache::directory

@@ -22,8 +22,8 @@ public:
   raw_connections(const raw_connections&) = delete;
   raw_connections& operator=(const raw_connections&) = delete;
 
-  /// Asks on the next `count` connections, then waits until all have answered. @pre there are so
-  /// many
+  /// Asks on the next `count` connections, then waits until all have answered.
+  /// @pre `count` connections exist
   void ask(std::size_t count);
 
 private:

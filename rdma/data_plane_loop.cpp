@@ -44,7 +44,8 @@ void data_plane_loop::read_now(read_batch& batch) noexcept {
   std::unique_lock mine(turn_, std::try_to_lock);
   for (int i = 0; !mine && i < tries_max && net::spinning_helps(); ++i) {
     net::spin_pause();
-    mine.try_lock();
+    if (mine.try_lock())
+      break;
   }
   if (!mine)
     return ring_.submit(batch);

@@ -127,7 +127,7 @@ void remote_search::take(open_key& key, const unit_words& words) const {
     return take_record(key, words);
   const bool as_before = words == key.line_words && !line_changes(words[0]);
   if (key.next == step::line_again && (as_before || !guard_on(guard::reread)))
-    return key.count > 0 ? void(key.next = step::done) : leave_line(key);
+    return leave_line(key);
   take_line(key, words);
 }
 
@@ -141,7 +141,6 @@ void remote_search::take_line(open_key& key, const unit_words& words) {
 /// Goes on with the next place of the line that may be the key's.
 void remote_search::follow_next_place(open_key& key) {
   key.count = key.records = 0;
-  key.hidden = false;
   while (++key.word < words_per_unit) {
     const auto place = key.line_words[key.word];
     if (place == 0 || high_half(place) != key.hash)
@@ -162,7 +161,8 @@ void remote_search::leave_line(open_key& key) {
   ++key.line;
 }
 
-void remote_search::take_record(open_key& key, const unit_words& words) const {
+/// @param words a copy: what was judged is what is told
+void remote_search::take_record(open_key& key, unit_words words) const {
   const auto number = holder_in(words);
   const auto* holder = number < known_->holders.size() ? &known_->holders[number] : nullptr;
   if (holder == nullptr || !is_of(words, words_of(key.key), holder->inc)) {
@@ -174,13 +174,21 @@ void remote_search::take_record(open_key& key, const unit_words& words) const {
   }
   if (holder->node == node_id{} && guard_on(guard::reread))
     return begin_again(key); // The holder's first record: the header is another one.
-  if (holder->gone)
-    key.hidden = true;
-  else
-    add_location(shard_record::decode(words).location(*holder), key.found, key.count);
   key.record = next_in(words);
-  if (key.record == no_unit || ++key.records == limits::locations_per_key_max)
-    key.next = key.hidden ? step::line_again : step::done;
+  const bool full = ++key.records == limits::locations_per_key_max;
+  // The list has changed: what comes behind the records that were READ twice is not known.
+  if (guard_on(guard::reread) && (has_holder(key, *holder) || (full && key.record != no_unit)))
+    return begin_again(key);
+  if (!holder->gone)
+    add_location(shard_record::decode(words).location(*holder), key.found, key.count);
+  if (full || key.record == no_unit)
+    key.next = key.count > 0 ? step::done : step::line_again;
+}
+
+/// Whether a record of this holder was READ in the key's list.
+bool remote_search::has_holder(const open_key& key, const shard_holder& holder) noexcept {
+  return std::any_of(key.found.begin(), key.found.begin() + key.count,
+                     [&](const auto& each) { return each.holder == holder.inc; });
 }
 
 void remote_search::begin_again(open_key& key) {

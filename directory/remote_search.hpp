@@ -18,7 +18,7 @@
 namespace peercache::directory {
 
 /// What a reader knows of another host's shard besides its records: kept from look-up to look-up,
-/// and compared with the shard's header in each.
+/// and compared with the shard's header in each round that READs a line.
 struct known_shard {
   shard_header header;
   std::vector<shard_holder> holders; ///< By their numbers.
@@ -36,13 +36,21 @@ using known_shard_ptr = std::shared_ptr<const known_shard>;
 ///
 /// - A record shows by itself that it is whole, the key's, and of the known holder of its number
 ///   (directory/shard_layout.hpp): so it was there when it was READ. A holder that the header knew
-///   for a member when the search began can only be gone since then, and what it published before
-///   was right then. So each location that is told was right at some time of the search.
+///   for a member when the search began may be gone since then, but what it publishes as a member
+///   is right when it is published. So each location that is told was right at some time of the
+///   search.
+/// - A key's list is READ record by record. When a holder comes twice in it, or it goes on behind
+///   as many records as a key may have, the list has changed, and the key's search begins anew: a
+///   publish can take the unit that is to be READ next, and lead from there to the list's head.
 /// - A holder's node becomes known with its first record, by a change of the header. A record of a
 ///   known holder without a node is newer than that: the search begins anew.
 /// - A key has no record if no place of its lines had its hash, or if the records of those that had
 ///   are others', and the line and the header, READ again behind these records, are as they were.
-/// - A gone holder may come back, so records that are not told need line and header again as well.
+/// - A gone holder may come back, so a key whose records are all of gone holders needs line and
+///   header again as well.
+///
+/// A clear, or a node that leaves its cluster, lets other hosts ask (`shard::forbid_remote_reads`):
+/// a search whose last header was READ before that may still tell a record.
 ///
 /// A line of a former index stays as it was when the index grew, which was behind the header's
 /// READ. No order among the READs of one round is needed.
@@ -98,7 +106,6 @@ private:
     unit_words line_words{};      ///< The line as it was READ.
     std::size_t word = 0;         ///< The place of the line that is followed.
     bool others = false;          ///< A place of the line led to a record that is not the key's.
-    bool hidden = false;          ///< A record of the key's list has a gone holder.
     unit_number record = no_unit; ///< The record that is READ next.
     std::uint32_t records = 0;    ///< Records of the key's list that were READ.
     std::array<page_location, limits::locations_per_key_max> found;
@@ -115,7 +122,8 @@ private:
   void begin_keys();
   void take(open_key& key, const unit_words& words) const;
   static void take_line(open_key& key, const unit_words& words);
-  void take_record(open_key& key, const unit_words& words) const;
+  void take_record(open_key& key, unit_words words) const;
+  static bool has_holder(const open_key& key, const shard_holder& holder) noexcept;
   static void follow_next_place(open_key& key);
   static void leave_line(open_key& key);
   static void begin_again(open_key& key);

@@ -124,18 +124,23 @@ bool member_shard::makes_sweep_due(std::string_view publish_batch) {
 
 member_shard::swept member_shard::sweep(time_point now,
                                         const std::function<void(const page_key&)>& gone) {
-  const auto from = std::exchange(sweep_from_, 0);
-  if (from == 0)
+  if (!sweep_end_)
     sweep_is_due_ = false;
   // Views may follow each other quickly, so `grace` counts from the last one.
-  if (now - changed_at_ < options_.grace)
+  if (now - changed_at_ < options_.grace) {
+    sweep_end_.reset();
     return {};
+  }
   std::function<bool(const page_key&)> keep;
   if (cluster_.view && cluster_.view->find(options_.self) != nullptr)
     keep = [this](const page_key& key) { return owns(key); };
-  const auto slice = shard_.forget(from, options_.sweep_slice, keep, gone);
+  const auto end = sweep_end_.value_or(sweep_from_);
+  const auto slice = shard_.forget(sweep_from_, options_.sweep_slice, keep, gone);
+  // Slices begin at multiples of their size, so that one of them begins at the end.
   sweep_from_ = slice.next;
-  return {slice.gone, slice.others, slice.next != 0};
+  const bool more = sweep_from_ != end;
+  sweep_end_ = more ? std::optional(end) : std::nullopt;
+  return {slice.gone, slice.others, more};
 }
 
 void member_shard::begin_to_give(bool leaving, time_point until,

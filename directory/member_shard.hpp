@@ -80,7 +80,7 @@ public:
   struct swept {
     std::size_t gone = 0;    ///< Records whose process is gone.
     std::size_t foreign = 0; ///< Records whose keys other members own.
-    bool more = false;       ///< The sweep is not at its end: call `sweep` again, soon.
+    bool more = false;       ///< The sweep that all callers share has not ended: call again, soon.
   };
 
   member_shard() = default;
@@ -126,8 +126,10 @@ public:
   bool makes_sweep_due(std::string_view publish_batch);
   /// If `options::grace` has passed since the last view: forgets the records of processes that are
   /// gone, and, while the view has this member, those of keys that other members own. Does one
-  /// slice of that, so that others of the shard's users wait for no more than a slice. A call for
-  /// another sweep meanwhile goes on with this one, whose last caller begins the other.
+  /// slice of that, so that others of the shard's users wait for no more than a slice. If two
+  /// callers sweep at once, they share one walk; the caller that is left then begins a new walk. A
+  /// walk goes once around, from where the last one ended: views that end each walk early keep no
+  /// record for ever.
   /// @param gone is called with each key of a process that is gone
   swept sweep(time_point now, const std::function<void(const page_key&)>& gone = nullptr);
 
@@ -158,10 +160,11 @@ private:
   directory::shard shard_;
   cluster cluster_; ///< Null before the first view.
   time_point changed_at_{};
-  discovery::view_stamp left_at_;       ///< Stamp of the newest view without this member.
-  std::uint64_t forgotten_changes_ = 0; ///< `epochs.changes()` up to which old records are gone.
-  bool sweep_is_due_ = false;           ///< The shard has records of keys that it does not own.
-  std::uint32_t sweep_from_ = 0;        ///< Place of the sweep's next slice.
+  discovery::view_stamp left_at_;          ///< Stamp of the newest view without this member.
+  std::uint64_t forgotten_changes_ = 0;    ///< `epochs.changes()` up to which old records are gone.
+  bool sweep_is_due_ = false;              ///< The shard has records of keys that it does not own.
+  std::uint32_t sweep_from_ = 0;           ///< Place of the next slice, of this sweep or the next.
+  std::optional<std::uint32_t> sweep_end_; ///< Place at which the sweep began; null: there is none.
   std::optional<hand_over> giving_;
   /// Functions to call when `giving_` ends.
   std::vector<std::function<void(std::uint64_t)>> waiting_;

@@ -239,6 +239,7 @@ void shard::follow(std::span<const incarnation> members) {
 shard::slice shard::forget(std::uint32_t from, std::uint32_t places,
                            const std::function<bool(const page_key&)>& keep,
                            const std::function<void(const page_key&)>& gone) {
+  PEERCACHE_ASSERT(places > 0);
   slice forgotten;
   const auto end = end_of_slice(from, places);
   for (auto i = from; i < end; ++i) {
@@ -257,21 +258,19 @@ shard::slice shard::forget(std::uint32_t from, std::uint32_t places,
   }
   if (end < records_made_)
     forgotten.next = end;
-  else
-    remove_gone_holders();
+  remove_gone_holders();
   return forgotten;
 }
 
-/// The holders that went while a walk was under way have records still: the next walk's end finds
-/// them without any.
+/// Removes the gone holders without records. Others stay until a slice forgets their last record.
 void shard::remove_gone_holders() {
-  bool any = false;
+  bool any_removed = false;
   for (std::size_t i = 0; i < holders_.size(); ++i)
     if (holders_[i].gone && holders_[i].records == 0) {
       remove_holder(static_cast<holder_index>(i));
-      any = true;
+      any_removed = true;
     }
-  if (any)
+  if (any_removed)
     store_holders();
 }
 

@@ -111,6 +111,7 @@ public:
   /// Forgets, of the records at up to `places` places from place `from` on (0: the first), those
   /// that are hidden, and those of the keys for which `keep` is false; null: all are kept. The
   /// shard may change between two slices. @param gone hears the key of each hidden record
+  /// @pre places > 0
   slice forget(std::uint32_t from, std::uint32_t places,
                const std::function<bool(const page_key&)>& keep = nullptr,
                const std::function<void(const page_key&)>& gone = nullptr);

@@ -168,10 +168,27 @@ TEST_F(member_shard_test, a_view_ends_the_sweep_that_is_under_way) {
   follow(2, {members[0]});
   EXPECT_FALSE(subject.sweep(now).more) << "who is gone may come back";
   now += options.grace;
-  EXPECT_TRUE(subject.sweep(now).more) << "the next sweep begins at the first record";
+  EXPECT_TRUE(subject.sweep(now).more) << "the next sweep goes once around from there";
   EXPECT_EQ(subject.records().locations(), 1u);
   EXPECT_FALSE(subject.sweep(now).more);
   EXPECT_EQ(subject.records().locations(), 0u);
+}
+
+TEST_F(member_shard_test, views_that_end_each_sweep_keep_no_record_for_ever) {
+  options.sweep_slice = 1;
+  subject = member_shard(options);
+  follow(1, members);
+  constexpr std::uint64_t records = 4;
+  for (std::uint64_t i = 0; i < records; ++i)
+    publish(key_space{}.key_of(std::to_string(i)));
+  for (std::uint64_t i = 0; i < records; ++i) {
+    follow(2 + i, {members[0]});
+    EXPECT_FALSE(subject.sweep(now).more) << "the view ends the walk that is under way";
+    now += options.grace;
+    EXPECT_EQ(subject.sweep(now).gone, 1u) << i;
+  }
+  EXPECT_EQ(subject.records().locations(), 0u);
+  EXPECT_EQ(subject.records().digest_of(members[1].inc), nullptr) << "no sweep came to its end";
 }
 
 TEST_F(member_shard_test, makes_a_sweep_due_again_after_the_last_one) {

@@ -74,6 +74,23 @@ TEST_F(shard_gone_test, who_went_while_records_are_forgotten_is_forgotten_next_t
   EXPECT_EQ(subject.forget(0, 2).gone, 1u);
 }
 
+TEST_F(shard_gone_test, whose_last_record_is_forgotten_leaves_the_table_before_the_walk_ends) {
+  page_key other;
+  other.bytes[0] = 1;
+  publish(location(alice, 2));
+  subject.publish(other, location(bob, 2), publish_mode::always);
+  subject.follow(std::array{bob, carol});
+  EXPECT_NE(subject.digest_of(alice), nullptr);
+  EXPECT_EQ(subject.forget(0, 1).next, 1u);
+  EXPECT_EQ(subject.digest_of(alice), nullptr);
+  EXPECT_NE(subject.digest_of(bob), nullptr);
+}
+
+TEST_F(shard_gone_test, a_slice_without_places_would_be_a_walk_without_end) {
+  publish(location(alice, 2));
+  EXPECT_DEATH(subject.forget(0, 0), "places > 0");
+}
+
 TEST_F(shard_gone_test, who_is_away_for_long_is_forgotten) {
   publish(location(alice, 2));
   publish(location(bob, 2));

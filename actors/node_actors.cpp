@@ -246,9 +246,11 @@ void node::impl::let_rails_read_shard() {
     return;
   shard_->lock()->records().memory().on_grown([rails = rails_.get()](std::span<std::byte> piece) {
     if (auto added = rails->add_area(piece); !added)
-      log::warn("directory: {} bytes of the shard are not readable over RDMA, other hosts ask for "
-                "what lies in them: {}",
-                piece.size(), to_string(added.error()));
+      log::warn(
+          "directory: {} bytes of the shard are not readable over a rail until the shard grows "
+          "again; if they are its first bytes, the whole shard is not. Other hosts ask for "
+          "what lies there. {}",
+          piece.size(), to_string(added.error()));
   });
 }
 

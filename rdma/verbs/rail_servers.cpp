@@ -129,7 +129,7 @@ result<void> rail_servers::add_area(std::span<std::byte> memory) {
   result<void> outcome;
   for (auto& each : rails_)
     if (auto added = each.server->add_area(memory); !added && outcome)
-      outcome = added;
+      outcome = {added.error().code, "rail " + each.name + ": " + added.error().message};
   return outcome;
 }
 

@@ -4,6 +4,7 @@
 #include "rdma/tcp/tcp_protocol.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -95,11 +96,30 @@ result<void> verbs_rail_server::add_area(std::span<std::byte> memory) {
     return {errc::refused, "this memory, or a part of it, belongs to the pool"};
   const std::lock_guard lock(areas_mutex_);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
-  if (missing_area_ < lowest_area_ && missing_area_ < begin)
-    return {errc::refused, "this rail does not serve the lowest area, from which readers count"};
-  auto added = spans_.add(memory);
-  auto& lowest = added ? lowest_area_ : missing_area_;
-  lowest = std::min(lowest, begin);
+  missing_areas_.insert_or_assign(begin, memory);
+  result<void> outcome;
+  for (auto each = missing_areas_.begin(); each != missing_areas_.end();) {
+    auto added = add_missing_area(*each);
+    if (each->first == begin)
+      outcome = added;
+    each = added ? missing_areas_.erase(each) : std::next(each);
+  }
+  return outcome;
+}
+
+/// @pre `areas_mutex_` is held, and all missing areas below this one were tried
+result<void> verbs_rail_server::add_missing_area(const missing_area& one) {
+  const auto lowest = missing_areas_.begin()->first;
+  if (lowest < lowest_area_ && lowest < one.first)
+    return {errc::refused,
+            "no area is served before the lowest one, which could not be registered"};
+  auto added = spans_.add(one.second);
+  if (added)
+    lowest_area_ = std::min(lowest_area_, one.first);
+  else if (one.first < lowest_area_)
+    return {added.error().code, "no area is served before the lowest one, which could not be "
+                                "registered: " +
+                                    added.error().message};
   return added;
 }
 

@@ -17,12 +17,14 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace peercache::rdma {
@@ -65,7 +67,8 @@ public:
   /// until the rail ends; readers that are connected are told soon after, others with the pool.
   /// Errors: `invalid_argument` on a rail that serves a table of leases, `refused` for memory that
   /// overlaps the pool, or lies above the lowest area when that one has failed, because readers
-  /// count from there; all others are `span_registry::add`'s. Registering pins all of the memory.
+  /// count from there; all others are `span_registry::add`'s. The next call tries again what was
+  /// not registered. Registering pins all of the memory.
   result<void> add_area(std::span<std::byte> memory);
 
   /// The registry of the pool's chunks: chunks can be READ once somebody has called its
@@ -106,6 +109,8 @@ private:
                     net::event_poll events, const verbs_server_options& options,
                     const served_region& pool, const chunk_plan& plan);
 
+  using missing_area = std::pair<const std::uintptr_t, std::span<std::byte>>;
+  result<void> add_missing_area(const missing_area& one);
   bool take_events(clock::time_point now);
   void take_device_events();
   bool take_regions();
@@ -149,9 +154,13 @@ private:
   verbs_inbox inbox_;
   std::atomic<std::uint64_t> inbox_overflows_{0};
   published<snapshot> latest_{snapshot{}};
-  std::mutex areas_mutex_; ///< Held while an area is added; guards the two addresses after it.
+  /// Held while areas are added, by the device as well: no area may come before a lower one that is
+  /// still under way. Guards the two members after it.
+  std::mutex areas_mutex_;
+  /// Address of the lowest area that is served; without areas the largest number.
   std::uintptr_t lowest_area_ = std::numeric_limits<std::uintptr_t>::max();
-  std::uintptr_t missing_area_ = std::numeric_limits<std::uintptr_t>::max(); ///< The lowest failed.
+  /// Areas that could not be registered, by their addresses: no more than callers have added.
+  std::map<std::uintptr_t, std::span<std::byte>> missing_areas_;
 
   // Members of the rail's thread. Queue pairs are destroyed before what they were made from.
   bool owns_device_ = false;

@@ -224,15 +224,15 @@ TEST_P(verbs_areas_test, a_rail_that_failed_to_register_the_lowest_area_serves_n
   const auto first = std::span(area).first(64u << 10);
   const auto second = std::span(area).subspan(64u << 10, 64u << 10);
   lowest = reinterpret_cast<std::uint64_t>(first.data());
-  fabric.fail(tests::fake_call::register_memory, ENOMEM);
+  fabric.fail(tests::fake_call::register_memory, ENOMEM, 2);
   EXPECT_FALSE(rig->server->add_area(first));
-  const auto refused = rig->server->add_area(second);
+  const auto refused = rig->server->add_area(second); // The first one is tried again, and fails.
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, errc::refused);
   EXPECT_EQ(status_at(first.data()), page_status::unreachable);
   EXPECT_EQ(status_at(second.data()), page_status::unreachable);
-  add(first);
-  add(second);
+  add(std::span(area).subspan(128u << 10, 64u << 10));
+  lowest = reinterpret_cast<std::uint64_t>(first.data());
   rig->steps(10);
   area_batch what(line_bytes);
   what.add(&first[128]);
@@ -243,12 +243,24 @@ TEST_P(verbs_areas_test, a_rail_that_failed_to_register_the_lowest_area_serves_n
   EXPECT_TRUE(what.holds(1, &second[128]));
 }
 
+TEST_P(verbs_areas_test, an_area_above_the_lowest_waits_until_that_is_served) {
+  const auto first = std::span(area).first(64u << 10);
+  const auto second = std::span(area).subspan(64u << 10, 64u << 10);
+  fabric.fail(tests::fake_call::register_memory, ENOMEM, 2);
+  EXPECT_FALSE(rig->server->add_area(first));
+  EXPECT_FALSE(rig->server->add_area(second));
+  add(first);
+  EXPECT_EQ(status_at(first.data()), page_status::hit);
+  EXPECT_EQ(status_at(second.data()), page_status::hit);
+  EXPECT_EQ(server_stats().area_chunks, 2u);
+}
+
 TEST_P(verbs_areas_test, an_area_above_one_that_failed_is_served_with_the_lowest) {
   const auto part = [this](std::size_t which) {
     return std::span(area).subspan(which * (64u << 10), 64u << 10);
   };
   add(part(0));
-  fabric.fail(tests::fake_call::register_memory, ENOMEM);
+  fabric.fail(tests::fake_call::register_memory, ENOMEM, 2);
   EXPECT_FALSE(rig->server->add_area(part(1)));
   add(part(2));
   EXPECT_EQ(status_at(part(1).data()), page_status::unreachable);
@@ -256,6 +268,9 @@ TEST_P(verbs_areas_test, an_area_above_one_that_failed_is_served_with_the_lowest
   what.add(&part(2)[128]);
   read(what);
   EXPECT_TRUE(what.holds(0, &part(2)[128]));
+  add(part(3));
+  rig->steps(10);
+  EXPECT_EQ(status_at(part(1).data()), page_status::hit) << "it was tried again";
 }
 
 INSTANTIATE_TEST_SUITE_P(rail, verbs_areas_test, testing::Bool(), [](const auto& info) {
@@ -275,7 +290,9 @@ TEST(areas_of_two_rails, one_that_fails_leaves_the_area_to_the_other) {
   ASSERT_TRUE(servers) << to_string(servers.error());
   auto area = numbered_bytes(64u << 10, 1);
   fabric.fail(tests::fake_call::register_memory, ENOMEM);
-  EXPECT_FALSE((*servers)->add_area(area));
+  const auto added = (*servers)->add_area(area);
+  ASSERT_FALSE(added);
+  EXPECT_NE(added.error().message.find("fake0/1"), std::string::npos) << added.error().message;
   const auto regions = fabric.regions();
   const auto serving = std::count_if(regions.begin(), regions.end(), [&](const auto& region) {
     return region.address == reinterpret_cast<std::uint64_t>(area.data());

@@ -37,6 +37,7 @@ struct outcome {
   std::uint64_t misses = 0;
   std::uint64_t puts = 0;
   std::uint64_t handed_over = 0;    ///< Records that owners gave to a key's new owner.
+  std::uint64_t sweep_pauses = 0;   ///< Times at which a shard's sweep let other events get in.
   std::uint64_t view_refreshes = 0; ///< Look-ups in which a shard told a client of a newer view.
   duration healed{}; ///< Longest time from the end of the faults until all nodes had one view.
   /// Longest time from the loss of some nodes until the other nodes had one view.

@@ -17,6 +17,9 @@ namespace peercache::scenario {
 using namespace std::chrono_literals;
 using phase = discovery::membership::phase;
 
+/// Time between two slices of a sweep.
+constexpr auto sweep_pause = 10ms;
+
 process::process(cluster& in, host& on)
     : cluster_(in), host_(on), inc_(on.self.inc),
       machine_(std::make_unique<discovery::membership>(on.options, on.self, in.local_now(on))),
@@ -118,10 +121,15 @@ void process::shard_learns(const known_cluster_ptr& next) {
 }
 
 void process::sweep_later() {
-  cluster_.later(*this, discovery::foreign_keys_kept, [](process& self) {
-    while (self.shard_.sweep(self.cluster_.time().now()).more) {
-    }
-  });
+  cluster_.later(*this, discovery::foreign_keys_kept, [](process& self) { self.sweep_on(); });
+}
+
+/// Sweeps a slice of the shard. Other events get in before the next slice.
+void process::sweep_on() {
+  if (!shard_.sweep(cluster_.time().now()).more)
+    return;
+  ++cluster_.counts().sweep_pauses;
+  cluster_.later(*this, sweep_pause, [](process& self) { self.sweep_on(); });
 }
 
 void process::clients_learn(const discovery::view& next) {

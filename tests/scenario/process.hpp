@@ -149,6 +149,7 @@ private:
   void step(const membership_event& event);
   void adopt(const discovery::view& next);
   void sweep_later();
+  void sweep_on();
   void clients_learn(const discovery::view& next);
   void clients_follow(const discovery::view& next);
   void clients_go_back();

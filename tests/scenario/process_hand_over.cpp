@@ -35,12 +35,13 @@ void process::leave() {
   });
 }
 
-/// Returns options by which the hand-over goes in small pieces, so that the shard changes between
-/// two of them.
+/// Returns options by which hand-over and sweep go in small pieces, so that the shard changes
+/// between two of them.
 directory::member_shard::options process::shard_options() const {
   directory::member_shard::options options;
   options.self = host_.self.id;
   options.replicas = cluster_.settings().replicas;
+  options.sweep_slice = 2;
   options.giving.in_flight_max = 2;
   options.giving.batch_records = 4;
   options.giving.places_per_step = 16;

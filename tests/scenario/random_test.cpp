@@ -32,6 +32,7 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
   std::uint64_t hits = 0;
   std::uint64_t refreshes = 0;
   std::uint64_t handed_over = 0;
+  std::uint64_t sweep_pauses = 0;
   int failures = 0;
   std::vector<duration> healed;
   std::vector<duration> rest_found;
@@ -49,15 +50,17 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
     hits += came.hits;
     refreshes += came.view_refreshes;
     handed_over += came.handed_over;
+    sweep_pauses += came.sweep_pauses;
     healed.push_back(came.healed);
     if (came.fragments > 0)
       rest_found.push_back(came.rest_found);
   }
   std::printf("[ measured ] %llu clusters, %llu events, %llu hits, %llu views fetched from a "
-              "shard, %llu records handed over\n",
+              "shard, %llu records handed over, %llu pauses of sweeps\n",
               static_cast<unsigned long long>(count), static_cast<unsigned long long>(events),
               static_cast<unsigned long long>(hits), static_cast<unsigned long long>(refreshes),
-              static_cast<unsigned long long>(handed_over));
+              static_cast<unsigned long long>(handed_over),
+              static_cast<unsigned long long>(sweep_pauses));
   std::printf("[ measured ] one view: half after %s, 99 of 100 after %s, all after %s\n",
               share(healed, 0.5).c_str(), share(healed, 0.99).c_str(), share(healed, 1).c_str());
   if (!rest_found.empty())
@@ -68,6 +71,7 @@ TEST_P(random_clusters, never_give_wrong_bytes_and_heal) {
   EXPECT_GT(events, 10'000 * count);
   // Fewer than fifty clusters may happen to have no refreshed view, no hand-over and no fragment.
   if (count >= 50) {
+    EXPECT_GT(sweep_pauses, count);
     EXPECT_GT(refreshes, count / 2);
     EXPECT_GT(handed_over, count / 2);
     EXPECT_GT(rest_found.size(), count / 20);

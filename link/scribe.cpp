@@ -6,8 +6,10 @@
 #include <caf/io/basp_broker.hpp>
 #include <caf/policy/tcp.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <span>
 #include <sys/socket.h>
 #include <utility>
@@ -22,6 +24,8 @@ namespace network = caf::io::network;
 constexpr std::size_t greeting_bytes_max = 64u << 10;
 /// Most bytes that a peer may announce as one piece after its greeting.
 constexpr std::size_t piece_bytes_max = 64u << 20;
+/// Bytes that a connection keeps for what it has received ahead: enough for most messages.
+constexpr std::size_t ahead_bytes = 1024;
 constexpr int reads_of_greeting = 2; // The greeting's header, and the rest of the greeting.
 
 } // namespace
@@ -29,13 +33,36 @@ constexpr int reads_of_greeting = 2; // The greeting's header, and the rest of t
 network::rw_state connection_bytes::read_some(std::size_t& got, socket fd, void* bytes,
                                               std::size_t count) {
   if (!tls_)
-    return caf::policy::tcp::read_some(got, fd, bytes, count);
+    return read_ahead(got, fd, bytes, count);
   got = 0;
   const auto done = tls_->receive(bytes, count);
   if (done > 0)
     got = static_cast<std::size_t>(done);
   return done > 0 || (done < 0 && errno == EAGAIN) || count == 0 ? rw_state::success
                                                                  : rw_state::failure;
+}
+
+network::rw_state connection_bytes::read_ahead(std::size_t& got, socket fd, void* bytes,
+                                               std::size_t count) {
+  got = 0;
+  if (given_ == ahead_.size()) {
+    if (std::exchange(drained_, false))
+      return rw_state::success;
+    if (count >= ahead_bytes)
+      return caf::policy::tcp::read_some(got, fd, bytes, count);
+    ahead_.resize(ahead_bytes);
+    std::size_t received = 0;
+    const auto how = caf::policy::tcp::read_some(received, fd, ahead_.data(), ahead_.size());
+    drained_ = received > 0 && received < ahead_.size();
+    ahead_.resize(received);
+    given_ = 0;
+    if (received == 0)
+      return how;
+  }
+  got = std::min(count, ahead_.size() - given_);
+  std::memcpy(bytes, ahead_.data() + given_, got);
+  given_ += got;
+  return rw_state::success;
 }
 
 network::rw_state connection_bytes::write_some(std::size_t& done, socket fd, const void* bytes,
@@ -55,7 +82,7 @@ network::rw_state connection_bytes::write_some(std::size_t& done, socket fd, con
 }
 
 bool connection_bytes::must_read_more(socket, std::size_t threshold) const noexcept {
-  return tls_ && tls_->buffered_bytes() >= threshold;
+  return (tls_ ? tls_->buffered_bytes() : ahead_.size() - given_) >= threshold;
 }
 
 void refused_messages::add(const std::string& peer, std::string_view why) {

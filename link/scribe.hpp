@@ -28,12 +28,22 @@ public:
 
   rw_state read_some(std::size_t& got, socket fd, void* bytes, std::size_t count);
   rw_state write_some(std::size_t& done, socket fd, const void* bytes, std::size_t count);
-  /// Whether `threshold` received bytes wait within TLS, where no event of the socket tells of
+  /// Whether `threshold` received bytes wait in this process, where no event of the socket tells of
   /// them.
   bool must_read_more(socket fd, std::size_t threshold) const noexcept;
 
 private:
+  rw_state read_ahead(std::size_t& got, socket fd, void* bytes, std::size_t count);
+
   std::optional<net::tls_session> tls_;
+  /// Bytes of a plain connection that were received before CAF asked for them: CAF reads a header,
+  /// then what the header announces, then whether there is more, and each of the three would be a
+  /// system call.
+  std::vector<char> ahead_;
+  std::size_t given_ = 0; ///< How many bytes of `ahead_` CAF has.
+  /// Whether the socket had nothing more when `ahead_` was received. The next read then asks no
+  /// more: an event tells of what comes later.
+  bool drained_ = false;
 };
 
 /// Logs and counts connections that were ended because of a message. Threads: CAF's multiplexer.

@@ -97,6 +97,8 @@ metrics::samples directory_state::samples() const {
   const auto asked = shard->counted();
   now.set(metric::directory_lookups_total, asked.lookups);
   now.set(metric::directory_foreign_lookups_total, asked.foreign);
+  now.add(metric::directory_publishes_total, asked.published);
+  now.add(metric::directory_withdraws_total, asked.withdrawn);
   std::uint64_t records = 0;
   std::uint64_t bytes = 0;
   {

@@ -64,8 +64,9 @@ struct directory_state {
   directory_report report() const;
 };
 
-/// Keeps one directory shard, which no other actor changes. Threads: scheduler. Asks: when its node
-/// drains, other nodes' shards to take its records and withdrawals; always with a time-out.
+/// Keeps one directory shard. Others change it only as `shared_shard` lets them. Threads:
+/// scheduler. Asks: when its node drains, other nodes' shards to take its records and withdrawals;
+/// always with a time-out.
 /// @param shard made by `make_shard` with the same options
 directory_actor::behavior_type
 run_directory(directory_actor::stateful_pointer<directory_state> self,

@@ -130,6 +130,7 @@ void node::impl::spawn_pool() {
   pool.mirrored_bytes_max = static_cast<std::uint64_t>(static_cast<double>(memory_->page_bytes()) *
                                                        config_.pool.mirror_share);
   pool.epochs = memory_->epochs();
+  pool.shard = shard_;
   if (disk_->on()) {
     pool.disk.gate = &disk_->gate();
     pool.disk.slots = memory_->slots();

@@ -7,6 +7,7 @@
 #include "actors/pool_disk.hpp"
 #include "actors/pool_reserve.hpp"
 #include "actors/recent_demand.hpp"
+#include "actors/shared_shard.hpp"
 #include "directory/publisher.hpp"
 #include "link/beats.hpp"
 #include "link/protocol/pool.hpp"
@@ -38,6 +39,9 @@ struct pool_actor_options {
   std::chrono::milliseconds repair_settling = directory::record_repair::options{}.settling;
   std::uint64_t mirrored_bytes_max = 0; ///< Bytes that mirrors may take.
   storage::epoch_table epochs;          ///< Tells which pages are too old.
+  /// The shard of this node, which this actor tells of its pages itself; null: by messages to the
+  /// directory.
+  std::shared_ptr<shared_shard> shard;
   pool_disk_options disk;
   pool_adoption_options adoption;
 };
@@ -64,6 +68,8 @@ struct pool_state {
   /// Removals whose records the owners have yet to withdraw.
   std::map<directory::publisher::tag, open_removal> removing;
   std::map<directory::publisher::tag, caf::typed_response_promise<bool>> leaving;
+  /// Messages to the directory of this node that are not answered yet.
+  std::size_t own_shard_asked = 0;
   pool_disk disk;
   pool_adoption adoption;
   recent_demand demand; ///< Bytes that `reserve` was asked for.

@@ -8,6 +8,10 @@
 namespace peercache::actors {
 namespace {
 
+/// Longest batch that this actor applies to its node's shard itself: larger ones are work that the
+/// directory does beside this actor's.
+constexpr std::size_t own_batch_bytes_max = 256 * directory::wire::publish_record_bytes;
+
 /// Sends an order to the owner that has to carry it out, and passes the answer to the publisher. An
 /// owner that cannot be reached counts as failed at once.
 template <class Answer, class Order, class... Message>
@@ -16,26 +20,57 @@ void ask_owner(pool_pointer self, const Order& what, Message... message) {
   const auto* owner = state.cluster->find(what.owner);
   if (owner == nullptr || !owner->linked())
     return state.publishing->failed(what.id, self->clock().now());
+  const std::size_t of_own_shard = what.owner == state.options.self ? 1 : 0;
+  state.own_shard_asked += of_own_shard;
   self->request(owner->directory, state.options.directory_timeout, std::move(message)...)
       .then(
-          [self, id = what.id](const Answer& said) {
+          [self, id = what.id, of_own_shard](const Answer& said) {
+            self->state.own_shard_asked -= of_own_shard;
             self->state.publishing->answered(id, said, self->clock().now());
             carry_out_orders(self);
           },
-          [self, id = what.id](const caf::error&) {
+          [self, id = what.id, of_own_shard](const caf::error&) {
+            self->state.own_shard_asked -= of_own_shard;
             self->state.publishing->failed(id, self->clock().now());
             carry_out_orders(self);
           });
 }
 
+/// Whether this actor may change its node's shard itself now: the order is for this shard, and does
+/// not overtake a message to the directory.
+template <class Order>
+bool may_do_itself(const pool_state& state, const Order& what) {
+  return state.options.shard && what.owner == state.options.self && state.own_shard_asked == 0 &&
+         what.bytes.size() <= own_batch_bytes_max;
+}
+
+/// Passes the answer of this node's shard to the publisher. The caller goes on with the publisher's
+/// further orders.
+template <class Order, class Answer>
+void take_answer(pool_pointer self, const Order& what, const result<Answer>& said) {
+  const auto now = self->clock().now();
+  if (said)
+    self->state.publishing->answered(what.id, *said, now);
+  else
+    self->state.publishing->failed(what.id, now);
+}
+
 void carry_out(pool_pointer self, directory::publisher::tell& order) {
   PEERCACHE_ASSERT(self->state.cluster); // Nobody is told anything before the first view.
-  const auto& view = self->state.cluster->view;
+  auto& state = self->state;
+  const auto& view = state.cluster->view;
+  if (may_do_itself(state, order))
+    if (const auto said = state.options.shard->try_publish(order.bytes, {view.term, view.version}))
+      return take_answer(self, order, *said);
   ask_owner<std::string>(self, order, publish_atom_v, std::move(order.bytes), view.term,
                          view.version);
 }
 
 void carry_out(pool_pointer self, directory::publisher::take_back& order) {
+  auto& state = self->state;
+  if (may_do_itself(state, order))
+    if (const auto said = state.options.shard->try_withdraw(order.bytes))
+      return take_answer(self, order, *said);
   ask_owner<std::uint64_t>(self, order, withdraw_atom_v, std::move(order.bytes));
 }
 

@@ -26,8 +26,37 @@ std::optional<result<std::string>> shared_shard::try_look_up(std::string_view ke
   return answer;
 }
 
+/// Takes the lock if nobody has it and the shard's actor lives.
+bool shared_shard::take_lock() {
+  return !ended_.load(std::memory_order_acquire) && mutex_.try_lock();
+}
+
+std::optional<result<std::string>> shared_shard::try_publish(std::string_view batch,
+                                                             const directory::view_number& known) {
+  if (!take_lock())
+    return std::nullopt;
+  const locked own(*this, std::adopt_lock);
+  if (!own->publishes_at_once(batch, known))
+    return std::nullopt;
+  published_.fetch_add(batch.size() / directory::wire::publish_record_bytes,
+                       std::memory_order_relaxed);
+  return own->publish(batch, known);
+}
+
+std::optional<result<std::uint64_t>> shared_shard::try_withdraw(std::string_view batch) {
+  if (!take_lock())
+    return std::nullopt;
+  const locked own(*this, std::adopt_lock);
+  if (own->gives())
+    return std::nullopt;
+  withdrawn_.fetch_add(batch.size() / directory::wire::withdraw_record_bytes,
+                       std::memory_order_relaxed);
+  return directory::withdraw_batch(own->records(), batch);
+}
+
 shared_shard::counts shared_shard::counted() const noexcept {
-  return {lookups_.load(std::memory_order_relaxed), foreign_.load(std::memory_order_relaxed)};
+  return {lookups_.load(std::memory_order_relaxed), foreign_.load(std::memory_order_relaxed),
+          published_.load(std::memory_order_relaxed), withdrawn_.load(std::memory_order_relaxed)};
 }
 
 void shared_shard::count(std::string_view keys, std::uint64_t foreign) noexcept {

@@ -15,9 +15,11 @@
 
 namespace peercache::actors {
 
-/// The directory shard of this member, for the threads that use it: the directory actor's, the only
-/// one that changes the shard, and the look-up server's, which answers look-ups from its memory
-/// (actors/lookup_server.hpp). An answer that needs no actor saves two wake-ups of threads.
+/// The directory shard of this member, for the threads that use it. The directory actor keeps it:
+/// it follows views, and forgets and gives away records. The pool of this node and the directory's
+/// door for other nodes (actors/directory_door.hpp) change a few records at once, where that needs
+/// nothing else of the actor. The look-up server answers look-ups from the shard's memory
+/// (actors/lookup_server.hpp). What needs no actor saves two wake-ups of threads.
 ///
 /// The rule: whoever changes the shard has the lock. A look-up takes no lock and waits for nobody,
 /// not even for a sweep of millions of records: it reads the shard's memory while it changes
@@ -32,7 +34,9 @@ public:
   /// Keys that were looked up.
   struct counts {
     std::uint64_t lookups = 0;
-    std::uint64_t foreign = 0; ///< Keys that this member neither knew nor owned.
+    std::uint64_t foreign = 0;   ///< Keys that this member neither knew nor owned.
+    std::uint64_t published = 0; ///< Records of `try_publish`.
+    std::uint64_t withdrawn = 0; ///< Records of `try_withdraw`.
   };
 
   /// The shard, with its lock for as long as this object lives. A thread has one at a time.
@@ -45,6 +49,9 @@ public:
     directory::member_shard* operator->() const noexcept { return &of_.shard_; }
 
   private:
+    friend shared_shard;
+    locked(shared_shard& of, std::adopt_lock_t has) : of_(of), lock_(of.mutex_, has) {}
+
     shared_shard& of_;
     const std::lock_guard<std::mutex> lock_;
   };
@@ -58,6 +65,15 @@ public:
   /// Does as `look_up`, without waiting. Nothing: the shard changed all the time, or the actor that
   /// kept it has ended.
   std::optional<result<std::string>> try_look_up(std::string_view keys);
+  /// Publishes a batch as the directory actor does, without waiting. Nothing, and nothing is
+  /// recorded: the actor has more to do with it than to record it (`publishes_at_once`), the lock
+  /// is taken, or the actor has ended. @pre the actor has no earlier message of the sender left
+  std::optional<result<std::string>> try_publish(std::string_view batch,
+                                                 const directory::view_number& known);
+  /// Withdraws a batch as the directory actor does, without waiting. Nothing, and nothing is
+  /// forgotten: the shard gives its records away, and withdrawals have to follow them; the lock is
+  /// taken; or the actor has ended. @pre as `try_publish`
+  std::optional<result<std::uint64_t>> try_withdraw(std::string_view batch);
   /// Lets other hosts ask instead of reading the shard, until the directory has forgotten what was
   /// cleared. Waits for nothing.
   void forbid_remote_reads() noexcept { shard_.records().forbid_remote_reads(); }
@@ -67,6 +83,7 @@ public:
 
 private:
   void tell_readers();
+  bool take_lock();
   void count(std::string_view keys, std::uint64_t foreign) noexcept;
 
   std::mutex mutex_; ///< Guards changes of `shard_`, and its use by others than look-ups.
@@ -75,6 +92,8 @@ private:
   published<directory::member_shard::answering> answering_;
   std::atomic<std::uint64_t> lookups_{0};
   std::atomic<std::uint64_t> foreign_{0};
+  std::atomic<std::uint64_t> published_{0};
+  std::atomic<std::uint64_t> withdrawn_{0};
   std::atomic<bool> ended_{false};
 };
 

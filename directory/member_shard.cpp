@@ -56,6 +56,11 @@ result<std::string> member_shard::publish(std::string_view batch, const view_num
                        [this](const page_key& key) { return options_.epochs.is_old(key); });
 }
 
+bool member_shard::publishes_at_once(std::string_view batch, const view_number& known) const {
+  return !is_behind(known) && !needs_sweep(batch) &&
+         !shard_.may_grow_by(batch.size() / wire::publish_record_bytes);
+}
+
 bool member_shard::is_behind(const view_number& known) const {
   return cluster_.view && number_of(*cluster_.view) < known;
 }
@@ -114,12 +119,16 @@ result<std::string> member_shard::look_up(std::string_view keys, std::uint64_t& 
   return lookup_batch(shard_, keys, by.ownership(), foreign);
 }
 
+/// Whether the batch has keys for which a sweep has to come that is not due yet.
+bool member_shard::needs_sweep(std::string_view publish_batch) const {
+  return !sweep_is_due_ && cluster_.view &&
+         has_foreign_keys(publish_batch, [this](const page_key& key) { return owns(key); });
+}
+
 bool member_shard::makes_sweep_due(std::string_view publish_batch) {
-  if (sweep_is_due_ || !cluster_.view)
-    return false;
-  sweep_is_due_ =
-      has_foreign_keys(publish_batch, [this](const page_key& key) { return owns(key); });
-  return sweep_is_due_;
+  const bool due = needs_sweep(publish_batch);
+  sweep_is_due_ |= due;
+  return due;
 }
 
 member_shard::swept member_shard::sweep(time_point now,

@@ -104,6 +104,9 @@ public:
   /// the sender does not say). Returns one publish_outcome byte per record: `behind` for all while
   /// `is_behind`.
   result<std::string> publish(std::string_view batch, const view_number& known = {});
+  /// Whether `publish` does no more with this batch than to record it in memory that the shard has:
+  /// this member knows the sender's view, and no sweep becomes due.
+  bool publishes_at_once(std::string_view batch, const view_number& known) const;
   /// Whether this member follows an older view than that of the number `known`.
   bool is_behind(const view_number& known) const;
   /// By what look-ups are answered now.
@@ -155,6 +158,7 @@ public:
 
 private:
   bool owns(const page_key& key) const;
+  bool needs_sweep(std::string_view publish_batch) const;
 
   options options_;
   directory::shard shard_;

@@ -121,6 +121,10 @@ public:
   /// such pages make no put of another member a duplicate.
   void set_out_of_reach(std::span<const incarnation> members);
 
+  /// Whether publishing this many records may take memory for more records, or for a larger index,
+  /// which is made in one go.
+  bool may_grow_by(std::size_t records) const noexcept;
+
   /// Units that the memory of a shard of this many records can have.
   static std::uint64_t units_for(std::size_t locations) noexcept;
 

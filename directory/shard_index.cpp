@@ -214,6 +214,11 @@ void shard::make_room_for_key() {
 
 // -- records
 
+bool shard::may_grow_by(std::size_t records) const noexcept {
+  return records > 0 && (!has_room(header_.lines(), keys_ + records - 1) ||
+                         locations_ + records > chunks_.size() * records_per_chunk);
+}
+
 /// The unit of the record that was made as the `made`-th one.
 unit_number shard::unit_of(std::uint32_t made) const noexcept {
   return chunks_[made / records_per_chunk] + static_cast<unit_number>(made % records_per_chunk);

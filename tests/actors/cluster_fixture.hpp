@@ -48,6 +48,7 @@ protected:
 
   discovery::member here = member_named("here", 1);
   discovery::member there = member_named("there", 2);
+  std::shared_ptr<shared_shard> own_shard; ///< What `shard_here` keeps, and `pool` changes as well.
   directory_actor shard_here = spawn_shard(here);
   directory_actor shard_there = spawn_shard(there);
   storage::heap_pool memory;
@@ -66,13 +67,17 @@ protected:
   directory_actor spawn_shard(const discovery::member& who) {
     directory_options options;
     options.self = who.id;
-    return system.spawn(run_directory, options, make_shard(options));
+    auto shard = make_shard(options);
+    if (who.id == here.id)
+      own_shard = shard;
+    return system.spawn(run_directory, options, std::move(shard));
   }
 
   pool_actor spawn_pool() {
     pool_actor_options options;
     options.self = here.id;
     options.inc = here.inc;
+    options.shard = own_shard;
     options.republish_rate = republish_rate;
     options.repair_rate = repair_rate;
     options.repair_pause = std::chrono::milliseconds(1000);

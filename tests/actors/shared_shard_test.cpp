@@ -44,7 +44,7 @@ protected:
   static page_key key(std::size_t number) { return key_space{}.key_of(std::to_string(number)); }
 
   /// Publications of a key have ascending numbers. Generations that can be read are even.
-  void publish(const page_key& which, std::uint64_t number) {
+  std::string publication(const page_key& which, std::uint64_t number) const {
     directory::publish_record record;
     record.key = which;
     record.location.node = self.id;
@@ -53,14 +53,20 @@ protected:
     record.location.length_bytes = 4096;
     std::string batch;
     directory::append_publish(batch, record);
-    ASSERT_TRUE(shard.lock()->publish(batch));
+    return batch;
+  }
+  void publish(const page_key& which, std::uint64_t number) {
+    ASSERT_TRUE(shard.lock()->publish(publication(which, number)));
   }
 
-  void withdraw(const page_key& which, std::uint64_t number) {
+  std::string withdrawal(const page_key& which, std::uint64_t number) const {
     std::string batch;
     directory::append_withdraw(batch,
                                {which, self.inc, generation{2 * number}, directory::tier::memory});
-    ASSERT_TRUE(directory::withdraw_batch(shard.lock()->records(), batch));
+    return batch;
+  }
+  void withdraw(const page_key& which, std::uint64_t number) {
+    ASSERT_TRUE(directory::withdraw_batch(shard.lock()->records(), withdrawal(which, number)));
   }
 
   /// Returns which publication an answer to one key's look-up names; 0: no location.
@@ -112,6 +118,49 @@ TEST_F(shared_shard_test, counts_the_look_ups_of_both_ways) {
   EXPECT_TRUE(*shard.try_look_up(question));
   EXPECT_EQ(shard.counted().lookups, 4u);
   EXPECT_EQ(shard.counted().foreign, 0u);
+}
+
+/// Changes the shard in a thread of its own, which has no lock.
+template <class Change>
+auto elsewhere(Change change) {
+  return std::async(std::launch::async, change).get();
+}
+
+TEST_F(shared_shard_test, a_change_that_would_wait_is_not_made) {
+  publish(key(1), 1);
+  const auto published = publication(key(2), 1);
+  const auto withdrawn = withdrawal(key(1), 1);
+  const auto is_published = [&] { return shard.try_publish(published, {}).has_value(); };
+  const auto is_withdrawn = [&] { return shard.try_withdraw(withdrawn).has_value(); };
+  {
+    const auto taken = shard.lock();
+    EXPECT_FALSE(elsewhere(is_published));
+    EXPECT_FALSE(elsewhere(is_withdrawn));
+    EXPECT_EQ(taken->records().locations(), 1u);
+  }
+  EXPECT_TRUE(is_published());
+  EXPECT_TRUE(is_withdrawn());
+  EXPECT_EQ(shard.lock()->records().locations(), 1u);
+  EXPECT_EQ(shard.counted().published, 1u);
+  EXPECT_EQ(shard.counted().withdrawn, 1u);
+  shard.end();
+  EXPECT_FALSE(is_published());
+  EXPECT_FALSE(is_withdrawn());
+}
+
+TEST_F(shared_shard_test, a_change_with_which_the_actor_has_more_to_do_is_not_made) {
+  publish(key(1), 1);
+  EXPECT_FALSE(shard.try_publish(publication(key(2), 1), {1, 2})) << "of a view that is not known";
+  const auto other = link::member_named("other", 2);
+  auto view = std::make_shared<discovery::view>();
+  view->term = 1;
+  view->version = 2;
+  view->members = {self, other};
+  std::ranges::sort(view->members, {}, &member::id);
+  shard.lock()->follow({view, std::make_shared<discovery::hash_ring>(view->members)}, {});
+  shard.lock()->begin_to_give(false, {}, [](std::uint64_t) {});
+  EXPECT_FALSE(shard.try_withdraw(withdrawal(key(1), 1))) << "those who get the records must hear";
+  EXPECT_EQ(shard.lock()->records().locations(), 1u);
 }
 
 /// Publishes and withdraws pages while threads look them up: each answer must say what was true of

@@ -89,6 +89,34 @@ TEST_F(member_shard_test, a_publisher_with_a_later_view_is_told_that_this_member
   EXPECT_EQ(subject.records().locations(), 1u);
 }
 
+TEST_F(member_shard_test, a_batch_of_a_later_view_or_that_needs_a_sweep_is_not_published_at_once) {
+  follow(2, members);
+  const auto own = record(key_of(0)), foreign_one = record(key_of(1));
+  EXPECT_FALSE(subject.publishes_at_once(own, {1, 2})) << "there is no memory for records yet";
+  publish(key_of(0));
+  EXPECT_TRUE(subject.publishes_at_once(own, {1, 2}));
+  EXPECT_FALSE(subject.publishes_at_once(own, {1, 3}));
+  EXPECT_FALSE(subject.publishes_at_once(foreign_one, {1, 2}));
+  EXPECT_TRUE(subject.makes_sweep_due(foreign_one));
+  EXPECT_TRUE(subject.publishes_at_once(foreign_one, {1, 2})) << "the sweep is due already";
+}
+
+/// An index that grows is made anew in one go, which takes a while when it is large.
+TEST_F(member_shard_test, what_may_make_the_shard_grow_is_not_published_at_once) {
+  follow(2, {members[0], members[1]});
+  std::size_t refused = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const auto batch = record(key_space{}.key_of(std::to_string(i)));
+    const auto units = subject.records().memory().units();
+    const bool at_once = subject.publishes_at_once(batch, {});
+    subject.makes_sweep_due(batch);
+    ASSERT_EQ(subject.publish(batch)->at(0), static_cast<char>(publish_outcome::accepted));
+    ASSERT_TRUE(!at_once || subject.records().memory().units() == units) << i;
+    refused += at_once ? 0 : 1;
+  }
+  EXPECT_LT(refused, 30u) << "most records find memory";
+}
+
 TEST_F(member_shard_test, a_member_in_no_view_owns_nothing) {
   EXPECT_EQ(foreign(key_of(0)), 1u);
   follow(1, members);

@@ -39,6 +39,7 @@ struct gateway_options {
   /// vote.
   std::chrono::milliseconds vote_timeout{3000};
   directory_actor directory;
+  directory_actor door; ///< The directory as other nodes have it; null: `directory`.
   membership_actor membership;
   pool_actor pool;
   disk_actor disk;

@@ -109,7 +109,7 @@ caf::result<peer_welcome> greet(gateway_pointer self, std::uint32_t version,
   }
   peer_welcome welcome;
   welcome.member = discovery::encode_member(own.self);
-  welcome.directory = own.directory;
+  welcome.directory = own.door ? own.door : own.directory;
   welcome.membership = own.membership;
   welcome.lookup_port = own.lookup_port;
   return welcome;

@@ -284,6 +284,7 @@ void node::impl::end_actors() {
                               caf::actor_cast<caf::strong_actor_ptr>(clearing_),
                               caf::actor_cast<caf::strong_actor_ptr>(membership_),
                               caf::actor_cast<caf::strong_actor_ptr>(links_),
+                              caf::actor_cast<caf::strong_actor_ptr>(door_),
                               caf::actor_cast<caf::strong_actor_ptr>(directory_),
                               caf::actor_cast<caf::strong_actor_ptr>(connector_),
                               caf::actor_cast<caf::strong_actor_ptr>(promoter_),
@@ -299,7 +300,7 @@ void node::impl::end_actors() {
          {caf::actor_cast<caf::actor>(pool_), caf::actor_cast<caf::actor>(gateway_),
           caf::actor_cast<caf::actor>(overview_), caf::actor_cast<caf::actor>(overlap_),
           caf::actor_cast<caf::actor>(clearing_), caf::actor_cast<caf::actor>(directory_),
-          caf::actor_cast<caf::actor>(metrics_)})
+          caf::actor_cast<caf::actor>(door_), caf::actor_cast<caf::actor>(metrics_)})
       if (last)
         self->wait_for(last);
   }
@@ -314,6 +315,7 @@ void node::impl::end_actors() {
   clearing_ = nullptr;
   membership_ = nullptr;
   links_ = nullptr;
+  door_ = nullptr;
   directory_ = nullptr;
   rails_.reset();   // The rails serve the shard's memory.
   shard_ = nullptr; // The shard's topology has handles.

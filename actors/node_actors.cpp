@@ -3,6 +3,7 @@
 
 #include "actors/clearing_actor.hpp"
 #include "actors/directory_actor.hpp"
+#include "actors/directory_door.hpp"
 #include "actors/disk_actor.hpp"
 #include "actors/gateway_actor.hpp"
 #include "actors/membership_actor.hpp"
@@ -12,6 +13,7 @@
 #include "common/assert.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/connector_actor.hpp"
+#include "link/loop_actor.hpp"
 #include "link/thread_actor.hpp"
 #include "net/socket.hpp"
 
@@ -33,19 +35,7 @@ void node::impl::spawn_actors() {
       spawn_thread_actor(system, "peercache-pages", [server = pages_.get()] { server->run(); });
   spawn_rails();
   connector_ = system.spawn(run_connector, 300ms, std::nullopt);
-  directory_options directory;
-  directory.self = self_.id;
-  directory.replicas = config_.directory.replicas;
-  directory.records_max = config_.directory.records_max;
-  directory.epochs = memory_->epochs();
-  directory.file = share_shard();
-  shard_ = make_shard(directory);
-  if (shard_object_ && shard_->lock()->records().memory().shared_units() == 0) {
-    log::warn("directory: /dev/shm is full, so clients of this host ask this node instead of "
-              "reading its shard");
-    shard_object_.reset();
-  }
-  directory_ = system.spawn(run_directory, directory, shard_);
+  spawn_directory();
   let_rails_read_shard();
   spawn_pool();
 
@@ -87,6 +77,24 @@ void node::impl::spawn_actors() {
   caf::anon_send(membership_, beat_atom_v, from_here{});
 }
 
+void node::impl::spawn_directory() {
+  directory_options directory;
+  directory.self = self_.id;
+  directory.replicas = config_.directory.replicas;
+  directory.records_max = config_.directory.records_max;
+  directory.epochs = memory_->epochs();
+  directory.file = share_shard();
+  shard_ = make_shard(directory);
+  if (shard_object_ && shard_->lock()->records().memory().shared_units() == 0) {
+    log::warn("directory: /dev/shm is full, so clients of this host ask this node instead of "
+              "reading its shard");
+    shard_object_.reset();
+  }
+  directory_ = system_->spawn(run_directory, directory, shard_);
+  door_ =
+      link::spawn_on_loop(*system_, run_directory_door, directory_door_options{shard_, directory_});
+}
+
 /// Watches all actors and threads of the node. An end before this call is noticed, too.
 void node::impl::supervise() {
   PEERCACHE_ASSERT(gateway_ && page_thread_); // The actors are spawned already.
@@ -112,6 +120,7 @@ void node::impl::supervise() {
   watch(membership_, "membership");
   watch(links_, "links");
   watch(directory_, "the directory");
+  watch(door_, "the directory's door");
   watch(connector_, "the connector");
   watch(promoter_, "the promoter");
   watch(disk_actor_, "the disk writer");
@@ -283,6 +292,7 @@ void node::impl::spawn_gateway(peer& own) {
   options.vote_timeout = vote_limit(config_);
   options.self = self_;
   options.directory = directory_;
+  options.door = door_;
   options.membership = membership_;
   options.pool = pool_;
   options.disk = disk_actor_;

@@ -90,6 +90,7 @@ private:
   void spawn_rails();
   void let_rails_read_shard();
   int share_shard();
+  void spawn_directory();
   void spawn_pool();
   void spawn_adoption();
   void spawn_membership(const std::shared_ptr<peer>& own);
@@ -134,6 +135,7 @@ private:
   lookup_relay_actor lookup_relay_;
   connector_actor connector_;
   directory_actor directory_;
+  directory_actor door_; ///< What other nodes have as this node's directory.
   std::optional<directory::shard_object> shard_object_; ///< Where clients of this host map it.
   std::shared_ptr<shared_shard> shard_;                 ///< What `directory_` keeps.
   links_actor links_;

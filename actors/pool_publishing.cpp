@@ -3,6 +3,7 @@
 #include "actors/pool_reserve.hpp"
 #include "common/assert.hpp"
 
+#include <type_traits>
 #include <utility>
 
 namespace peercache::actors {
@@ -12,25 +13,35 @@ namespace {
 /// directory does beside this actor's.
 constexpr std::size_t own_batch_bytes_max = 256 * directory::wire::publish_record_bytes;
 
+/// Whether an order changes the shard of the owner that carries it out.
+template <class Order>
+constexpr bool changes_shard = std::is_same_v<Order, directory::publisher::tell> ||
+                               std::is_same_v<Order, directory::publisher::take_back>;
+
 /// Sends an order to the owner that has to carry it out, and passes the answer to the publisher. An
-/// owner that cannot be reached counts as failed at once.
+/// owner that cannot be reached counts as failed at once. A change of this node's shard is waited
+/// for without end: the directory makes it however late it is, and until then no other change may
+/// overtake it.
 template <class Answer, class Order, class... Message>
 void ask_owner(pool_pointer self, const Order& what, Message... message) {
   auto& state = self->state;
   const auto* owner = state.cluster->find(what.owner);
   if (owner == nullptr || !owner->linked())
     return state.publishing->failed(what.id, self->clock().now());
-  const std::size_t of_own_shard = what.owner == state.options.self ? 1 : 0;
-  state.own_shard_asked += of_own_shard;
-  self->request(owner->directory, state.options.directory_timeout, std::move(message)...)
+  const bool changes_own_shard = changes_shard<Order> && what.owner == state.options.self;
+  const std::size_t of_own_shard = changes_own_shard ? 1 : 0;
+  state.own_shard_requests += of_own_shard;
+  const caf::duration patience = changes_own_shard ? caf::duration{caf::infinite}
+                                                   : caf::duration{state.options.directory_timeout};
+  self->request(owner->directory, patience, std::move(message)...)
       .then(
           [self, id = what.id, of_own_shard](const Answer& said) {
-            self->state.own_shard_asked -= of_own_shard;
+            self->state.own_shard_requests -= of_own_shard;
             self->state.publishing->answered(id, said, self->clock().now());
             carry_out_orders(self);
           },
           [self, id = what.id, of_own_shard](const caf::error&) {
-            self->state.own_shard_asked -= of_own_shard;
+            self->state.own_shard_requests -= of_own_shard;
             self->state.publishing->failed(id, self->clock().now());
             carry_out_orders(self);
           });
@@ -40,7 +51,7 @@ void ask_owner(pool_pointer self, const Order& what, Message... message) {
 /// not overtake a message to the directory.
 template <class Order>
 bool may_do_itself(const pool_state& state, const Order& what) {
-  return state.options.shard && what.owner == state.options.self && state.own_shard_asked == 0 &&
+  return state.options.shard && what.owner == state.options.self && state.own_shard_requests == 0 &&
          what.bytes.size() <= own_batch_bytes_max;
 }
 

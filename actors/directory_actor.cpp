@@ -26,6 +26,17 @@ std::shared_ptr<shared_shard> make_shard(const directory_options& options) {
   return std::make_shared<shared_shard>(own);
 }
 
+void tell_directory(const directory_actor& keeper, shared_shard& shard, const topology_ptr& next) {
+  shard.announce();
+  caf::anon_send(keeper, topology_atom_v, next);
+}
+
+void tell_directory_to_leave(const directory_actor& keeper, shared_shard& shard,
+                             const discovery::view& without) {
+  shard.announce();
+  caf::anon_send(keeper, leave_atom_v, discovery::encode_view(without), from_here{});
+}
+
 void directory_state::begin(const directory_options& chosen, std::shared_ptr<shared_shard> own) {
   PEERCACHE_ASSERT(own);
   options = chosen;
@@ -248,10 +259,12 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       [self](topology_atom, const topology_ptr& next) {
         if (self->state.adopt(next, self->clock().now()))
           self->delayed_send(self, self->state.options.grace, beat_atom_v, from_here{});
+        self->state.shard->heard();
       },
       [&state](leave_atom, const std::string& without, from_here) {
         if (auto view = discovery::decode_view(without))
           state.leave(*view);
+        state.shard->heard();
       },
       [&state](clear_atom, from_here) { state.forget_old(); },
       [self](beat_atom, from_here) {

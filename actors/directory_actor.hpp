@@ -33,6 +33,14 @@ struct directory_options {
 /// Returns the empty shard that a directory with these options keeps.
 std::shared_ptr<shared_shard> make_shard(const directory_options& options);
 
+/// Tells a directory of a view or of a change of connections. Until the directory has heard of it,
+/// nobody else changes its shard. Threads: any.
+void tell_directory(const directory_actor& keeper, shared_shard& shard, const topology_ptr& next);
+/// Tells a directory that the cluster goes on without its node since the view `without`, with the
+/// same care as `tell_directory`.
+void tell_directory_to_leave(const directory_actor& keeper, shared_shard& shard,
+                             const discovery::view& without);
+
 struct directory_state {
   directory_state() = default;
   ~directory_state();

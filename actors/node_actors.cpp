@@ -51,11 +51,11 @@ void node::impl::spawn_actors() {
   auto metrics = std::make_shared<metrics_actor>();
   auto overview = std::make_shared<overview_actor>();
   spawn_overlap();
-  links.publish = [directory = directory_, clearing = clearing_, overlap = overlap_, own, metrics,
-                   overview](const topology_ptr& next) {
-    // The clearing actor passes the topology on to the pool.
+  links.publish = [directory = directory_, shard = shard_, clearing = clearing_, overlap = overlap_,
+                   own, metrics, overview](const topology_ptr& next) {
+    // The pool, to which the clearing actor passes the topology on, asks the directory by it.
+    tell_directory(directory, *shard, next);
     caf::anon_send(clearing, topology_atom_v, next);
-    caf::anon_send(directory, topology_atom_v, next);
     caf::anon_send(own->gateway, topology_atom_v, next);
     caf::anon_send(overlap, topology_atom_v, next);
     if (*metrics)
@@ -200,8 +200,9 @@ void node::impl::spawn_membership(const std::shared_ptr<peer>& own) {
   membership.speaks += decorators_.speaks_newer;
   membership.connector = connector_;
   membership.links = links_;
-  membership.on_expelled = [directory = directory_](const discovery::view& without) {
-    caf::anon_send(directory, leave_atom_v, discovery::encode_view(without), from_here{});
+  membership.on_expelled = [directory = directory_,
+                            shard = shard_](const discovery::view& without) {
+    tell_directory_to_leave(directory, *shard, without);
   };
   membership.on_rejoined = [pool = pool_] { caf::anon_send(pool, publish_atom_v, from_here{}); };
   membership.on_outside = [own](const std::string& why) {

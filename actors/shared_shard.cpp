@@ -1,5 +1,6 @@
 #include "actors/shared_shard.hpp"
 
+#include "common/assert.hpp"
 #include "directory/shard_batch.hpp"
 
 namespace peercache::actors {
@@ -26,9 +27,15 @@ std::optional<result<std::string>> shared_shard::try_look_up(std::string_view ke
   return answer;
 }
 
-/// Takes the lock if nobody has it and the shard's actor lives.
+void shared_shard::heard() noexcept {
+  const auto before = announced_.fetch_sub(1, std::memory_order_acq_rel);
+  PEERCACHE_ASSERT(before > 0); // Whoever tells the actor such a thing announces it.
+}
+
+/// Takes the lock if nobody has it, the shard's actor lives, and no announced message waits there.
 bool shared_shard::take_lock() {
-  return !ended_.load(std::memory_order_acquire) && mutex_.try_lock();
+  return !ended_.load(std::memory_order_acquire) &&
+         announced_.load(std::memory_order_acquire) == 0 && mutex_.try_lock();
 }
 
 std::optional<result<std::string>> shared_shard::try_publish(std::string_view batch,

@@ -26,7 +26,9 @@ namespace peercache::actors {
 /// (directory/shard_search.hpp), by the view that the shard followed when the lock was last given
 /// back. So the answer about each key was right at some time between question and answer, and has
 /// all changes of messages that were answered before the question came; not those of messages that
-/// wait for the actor, such as a new view.
+/// wait for the actor, such as a new view. A change is made as if its message had come to the
+/// actor: while a message waits there after which the change would have another outcome, others
+/// than the actor make none (`announce`).
 ///
 /// Threads: any.
 class shared_shard {
@@ -66,14 +68,21 @@ public:
   /// kept it has ended.
   std::optional<result<std::string>> try_look_up(std::string_view keys);
   /// Publishes a batch as the directory actor does, without waiting. Nothing, and nothing is
-  /// recorded: the actor has more to do with it than to record it (`publishes_at_once`), the lock
-  /// is taken, or the actor has ended. @pre the actor has no earlier message of the sender left
+  /// recorded: the actor has more to do with it than to record it (`publishes_at_once`), an
+  /// announced message waits there, the lock is taken, or the actor has ended.
+  /// @pre the actor has no earlier change of the sender left
   std::optional<result<std::string>> try_publish(std::string_view batch,
                                                  const directory::view_number& known);
   /// Withdraws a batch as the directory actor does, without waiting. Nothing, and nothing is
-  /// forgotten: the shard gives its records away, and withdrawals have to follow them; the lock is
-  /// taken; or the actor has ended. @pre as `try_publish`
+  /// forgotten: the shard gives its records away, and withdrawals have to follow them; or one of
+  /// the last three reasons of `try_publish`. @pre as `try_publish`
   std::optional<result<std::uint64_t>> try_withdraw(std::string_view batch);
+  /// Announces a message to the actor that keeps the shard: a view, a change of connections, or
+  /// that the cluster goes on without this member. Call before the message is sent. Until `heard`
+  /// only that actor changes the shard, so that no change overtakes the message.
+  void announce() noexcept { announced_.fetch_add(1, std::memory_order_acq_rel); }
+  /// Notes that the actor has done as an announced message says. @pre `announce` was called for it
+  void heard() noexcept;
   /// Lets other hosts ask instead of reading the shard, until the directory has forgotten what was
   /// cleared. Waits for nothing.
   void forbid_remote_reads() noexcept { shard_.records().forbid_remote_reads(); }
@@ -94,6 +103,7 @@ private:
   std::atomic<std::uint64_t> foreign_{0};
   std::atomic<std::uint64_t> published_{0};
   std::atomic<std::uint64_t> withdrawn_{0};
+  std::atomic<std::uint64_t> announced_{0}; ///< Announced messages that are not heard yet.
   std::atomic<bool> ended_{false};
 };
 

@@ -11,6 +11,7 @@
 #include "tests/support/actor_fixture.hpp"
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ protected:
 
   discovery::member here = member_named("here", 1);
   discovery::member there = member_named("there", 2);
+  /// What the directories keep, by their numbers.
+  std::map<caf::actor_id, std::shared_ptr<shared_shard>> shards;
   std::shared_ptr<shared_shard> own_shard; ///< What `shard_here` keeps, and `pool` changes as well.
   directory_actor shard_here = spawn_shard(here);
   directory_actor shard_there = spawn_shard(there);
@@ -67,10 +70,16 @@ protected:
   directory_actor spawn_shard(const discovery::member& who) {
     directory_options options;
     options.self = who.id;
-    auto shard = make_shard(options);
+    auto spawned = spawn_shard(options);
     if (who.id == here.id)
-      own_shard = shard;
-    return system.spawn(run_directory, options, std::move(shard));
+      own_shard = shards.at(spawned.id());
+    return spawned;
+  }
+  directory_actor spawn_shard(const directory_options& options) {
+    auto shard = make_shard(options);
+    auto spawned = system.spawn(run_directory, options, shard);
+    shards.emplace(spawned.id(), std::move(shard));
+    return spawned;
   }
 
   pool_actor spawn_pool() {
@@ -99,9 +108,13 @@ protected:
     pool = spawn_pool();
   }
 
+  void send_topology(const directory_actor& shard, const topology_ptr& cluster) {
+    tell_directory(shard, *shards.at(shard.id()), cluster);
+  }
+
   void tell_everyone(const topology_ptr& cluster) {
-    caf::anon_send(shard_here, topology_atom_v, cluster);
-    caf::anon_send(shard_there, topology_atom_v, cluster);
+    send_topology(shard_here, cluster);
+    send_topology(shard_there, cluster);
     caf::anon_send(pool, topology_atom_v, cluster);
     settle();
   }
@@ -109,7 +122,7 @@ protected:
   /// Tells the shard that its node was expelled: the cluster goes on in the view of the topology
   /// `without`.
   void expel(const directory_actor& shard, const topology_ptr& without) {
-    caf::anon_send(shard, leave_atom_v, discovery::encode_view(without->view), from_here{});
+    tell_directory_to_leave(shard, *shards.at(shard.id()), without->view);
     settle();
   }
 

@@ -37,8 +37,8 @@ TEST_F(directory_actor_test, takes_no_more_records_than_its_option_says) {
   directory_options options;
   options.self = here.id;
   options.records_max = 3;
-  auto shard = system.spawn(run_directory, options, make_shard(options));
-  caf::anon_send(shard, topology_atom_v, topology_of({{here, shard}}, 1));
+  auto shard = spawn_shard(options);
+  send_topology(shard, topology_of({{here, shard}}, 1));
   std::string outcomes;
   for (const auto* name : {"a", "b", "c", "d"})
     outcomes += *ask<std::string>(shard, publish_atom_v, publication(key_named(name), here));
@@ -144,7 +144,7 @@ TEST_F(directory_actor_test, takes_a_page_again_whose_holder_it_cannot_reach) {
       peer.directory = nullptr;
   for (auto& peer : cut_off->peers)
     peer.tried = true;
-  caf::anon_send(shard_here, topology_atom_v, topology_ptr(cut_off));
+  send_topology(shard_here, topology_ptr(cut_off));
   settle();
   EXPECT_EQ(again(), directory::publish_outcome::accepted);
 }
@@ -154,7 +154,7 @@ TEST_F(directory_actor_test, gives_its_records_to_those_who_will_own_them) {
   auto shard_third = spawn_shard(third);
   auto cluster = topology_of({{here, shard_here}, {there, shard_there}, {third, shard_third}}, 2);
   tell_everyone(cluster);
-  caf::anon_send(shard_third, topology_atom_v, cluster);
+  send_topology(shard_third, cluster);
   settle();
   std::uint64_t mine = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -201,9 +201,9 @@ TEST_F(directory_actor_test, passes_no_more_withdrawals_on_than_a_new_owner_answ
   directory_options options;
   options.self = here.id;
   options.replicas = 1;
-  auto shard = system.spawn(run_directory, options, make_shard(options));
+  auto shard = spawn_shard(options);
   auto cluster = topology_of({{here, shard}, {there, caf::actor_cast<directory_actor>(frozen)}}, 1);
-  caf::anon_send(shard, topology_atom_v, cluster);
+  send_topology(shard, cluster);
   std::string batch;
   for (int i = 0; batch.size() < options.forwarded_bytes_max / 8; ++i) {
     auto key = key_named(std::to_string(i));
@@ -233,7 +233,7 @@ TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_
   directory_options options;
   options.self = here.id;
   options.replicas = 1;
-  auto shard = system.spawn(run_directory, options, make_shard(options));
+  auto shard = spawn_shard(options);
   auto said_not_mine = [&](const page_key& key, directory::view_number& by) {
     std::string request;
     directory::append_lookup(request, key);
@@ -249,7 +249,7 @@ TEST_F(directory_actor_test, says_not_mine_of_what_other_nodes_own_and_by_which_
   EXPECT_TRUE(said_not_mine(key_named("a"), by)) << "it is in no view yet";
   EXPECT_EQ(by, directory::view_number{});
   auto cluster = both(2);
-  caf::anon_send(shard, topology_atom_v, cluster);
+  send_topology(shard, cluster);
   settle();
   std::uint64_t foreign = 1;
   for (int i = 0; i < 50; ++i) {
@@ -278,7 +278,7 @@ protected:
     directory_options options;
     options.self = here.id;
     options.epochs = epochs;
-    shard_here = system.spawn(run_directory, options, make_shard(options));
+    shard_here = spawn_shard(options);
     tell_everyone(both());
     ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
   }

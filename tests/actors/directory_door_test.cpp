@@ -1,5 +1,6 @@
 #include "actors/directory_door.hpp"
 
+#include "storage/epoch_table.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 
 #include <gtest/gtest.h>
@@ -34,6 +35,22 @@ protected:
   void make_memory() {
     EXPECT_TRUE(own_shard->lock()->publish(publication(key_named("first"), there)));
   }
+  /// Returns more publications than the door applies at once.
+  std::string many_publications() {
+    std::string batch;
+    for (int i = 0; i < 64; ++i)
+      batch += publication(key_named(std::to_string(i)), there);
+    return batch;
+  }
+  std::string publication_if_absent(const page_key& key, const discovery::member& owner) {
+    auto batch = publication(key, owner);
+    batch[batch.size() - 4] = static_cast<char>(directory::publish_mode::if_absent);
+    return batch;
+  }
+  /// Returns the answer to the publication of one record.
+  static std::string said(directory::publish_outcome outcome) {
+    return std::string(1, static_cast<char>(outcome));
+  }
   std::size_t records() { return own_shard->lock()->records().locations(); }
   void send_publication(const std::string& name) {
     caf::anon_send(door, publish_atom_v, publication(key_named(name), there), std::uint64_t{1},
@@ -61,42 +78,109 @@ TEST_F(directory_door_test, makes_small_changes_without_the_keeper) {
   EXPECT_FALSE(ask<std::string>(door, publish_atom_v, std::string("no batch")));
 }
 
-TEST_F(directory_door_test, lets_nothing_overtake_what_the_keeper_has_not_answered) {
+TEST_F(directory_door_test, lets_no_change_overtake_one_that_the_keeper_has_not_answered) {
   tell_everyone(both());
   make_memory();
-  caf::anon_send(door, compare_atom_v, std::string("a comparison"));
+  caf::anon_send(door, publish_atom_v, many_publications());
   settle();
   send_publication("a");
-  EXPECT_EQ(records(), 1u) << "the keeper has it, behind the comparison";
+  EXPECT_EQ(records(), 1u) << "the keeper has it, behind the others";
   end_keeper();
   send_publication("b");
   EXPECT_EQ(records(), 2u) << "nothing is left behind which it would have to wait";
 }
 
+/// A holder is lost, of which the directory has yet to hear: its copy makes no other one useless.
+TEST_F(directory_door_test, lets_no_change_overtake_a_lost_connection_of_which_the_keeper_hears) {
+  auto whole = system.spawn(run_directory_door, directory_door_options{own_shard, shard_here});
+  tell_everyone(both());
+  make_memory();
+  auto cut_off = std::make_shared<topology>(*both());
+  for (auto& peer : cut_off->peers) {
+    peer.tried = true;
+    if (peer.self.inc == there.inc)
+      peer.directory = nullptr;
+  }
+  const auto if_absent = publication_if_absent(key_named("first"), here);
+  EXPECT_EQ(*ask<std::string>(whole, publish_atom_v, if_absent),
+            said(directory::publish_outcome::duplicate));
+  send_topology(shard_here, cut_off);
+  auto pending = self->request(whole, caf::infinite, publish_atom_v, if_absent);
+  scheduler().prioritize(whole);
+  scheduler().run_once();
+  settle();
+  pending.receive(
+      [](const std::string& outcome) {
+        EXPECT_EQ(outcome, said(directory::publish_outcome::accepted));
+      },
+      [](const caf::error&) { ADD_FAILURE() << "no answer"; });
+  stop(whole);
+}
+
 TEST_F(directory_door_test, passes_large_batches_on) {
   tell_everyone(both());
-  std::string batch;
-  for (int i = 0; i < 64; ++i)
-    batch += publication(key_named(std::to_string(i)), there);
   make_memory();
-  caf::anon_send(door, publish_atom_v, batch, std::uint64_t{1}, std::uint64_t{1});
+  caf::anon_send(door, publish_atom_v, many_publications(), std::uint64_t{1}, std::uint64_t{1});
   settle();
   EXPECT_EQ(records(), 1u);
 }
 
+/// Small batches, which the door mostly applies itself, and the same ones at a shard like it.
 TEST_F(directory_door_test, answers_as_the_keeper_does) {
-  auto whole = system.spawn(run_directory_door, directory_door_options{own_shard, shard_here});
-  tell_everyone(both());
-  std::string batch;
-  for (int i = 0; i < 64; ++i)
-    batch += publication(key_named(std::to_string(i)), there);
-  const auto said = ask<std::string>(whole, publish_atom_v, batch);
-  ASSERT_TRUE(said);
-  EXPECT_EQ(*said, std::string(64, static_cast<char>(directory::publish_outcome::accepted)));
-  EXPECT_EQ(records(), 64u);
+  storage::epoch_block block;
+  storage::epoch_table epochs{block};
+  directory_options options;
+  options.self = here.id;
+  options.epochs = epochs;
+  auto twin = spawn_shard(options);
+  auto other = spawn_shard(options);
+  const auto shard = shards.at(other.id());
+  auto whole = system.spawn(run_directory_door, directory_door_options{shard, other});
+  for (const auto& each : {twin, other})
+    send_topology(each, both(2));
+  settle();
+  const auto publish_at_both = [&](const std::string& batch, std::uint64_t version = 2) {
+    const auto expected = ask<std::string>(twin, publish_atom_v, batch, std::uint64_t{1}, version);
+    const auto got = ask<std::string>(whole, publish_atom_v, batch, std::uint64_t{1}, version);
+    EXPECT_EQ(expected ? *expected : "refused", got ? *got : "refused");
+    return expected ? *expected : "refused";
+  };
+  const auto withdraw_at_both = [&](const std::string& batch) {
+    const auto expected = ask<std::uint64_t>(twin, withdraw_atom_v, batch);
+    const auto got = ask<std::uint64_t>(whole, withdraw_atom_v, batch);
+    EXPECT_EQ(expected ? *expected : 99, got ? *got : 99);
+    return expected ? *expected : 99;
+  };
+  const auto withdrawal = [&](std::uint64_t gen) {
+    std::string batch;
+    directory::append_withdraw(batch, {key_named("a"), there.inc, {gen}});
+    return batch;
+  };
+  using directory::publish_outcome;
+  EXPECT_EQ(publish_at_both(many_publications()), std::string(64, '\0'));
+  EXPECT_EQ(shard->counted().published, 0u);
+  EXPECT_EQ(publish_at_both(publication(key_named("a"), there, 4)),
+            said(publish_outcome::accepted));
+  EXPECT_EQ(shard->counted().published, 1u) << "the door has done it";
+  EXPECT_EQ(publish_at_both(publication_if_absent(key_named("a"), here)),
+            said(publish_outcome::duplicate));
+  publish_at_both(publication(key_named("a"), there, 2)); // An older page of the holder.
+  EXPECT_EQ(publish_at_both(publication(key_named("b"), link::member_named("other", 9))),
+            said(publish_outcome::unknown_holder));
+  EXPECT_EQ(publish_at_both("no batch"), "refused");
+  EXPECT_EQ(shard->counted().published, 4u);
+  EXPECT_EQ(publish_at_both(publication(key_named("b"), there), 9), said(publish_outcome::behind));
+  EXPECT_EQ(withdraw_at_both(withdrawal(2)), 0u);
+  EXPECT_EQ(withdraw_at_both(withdrawal(4)), 1u);
+  EXPECT_EQ(withdraw_at_both("no batch"), 99u);
   EXPECT_EQ(locations(whole, key_named("7")).size(), 1u);
-  EXPECT_EQ(count_of(whole, metric::directory_publishes_total), 64u);
+  epochs.raise(space_of(key_named("c")), 1);
+  publish_at_both(publication(key_named("c"), there)); // A cleared page.
+  EXPECT_EQ(count_of(whole, metric::directory_publishes_total),
+            count_of(twin, metric::directory_publishes_total));
   stop(whole);
+  stop(other);
+  stop(twin);
 }
 
 } // namespace

@@ -17,7 +17,7 @@ protected:
     };
     // `freeze` takes an argument: without one CAF binds a reference to null, which UBSan reports.
     stopped = system.spawn(freeze, std::string{});
-    caf::anon_send(shard_there, topology_atom_v, both());
+    send_topology(shard_there, both());
     tell_everyone(
         topology_of({{here, shard_here}, {there, caf::actor_cast<directory_actor>(stopped)}}, 1));
   }

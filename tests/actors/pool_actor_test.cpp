@@ -72,7 +72,7 @@ TEST_F(pool_actor_test, puts_of_one_key_at_once_lose_no_page_whoever_is_heard_fi
 }
 
 TEST_F(pool_actor_test, a_page_stays_while_an_owner_has_not_said_what_it_did_with_it) {
-  caf::anon_send(shard_there, topology_atom_v, both());
+  send_topology(shard_there, both());
   tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 1));
   ask<std::string>(shard_here, publish_atom_v, publication(key_named("a"), there));
   EXPECT_EQ(put(key_named("a")), page_status::stored);
@@ -86,7 +86,7 @@ TEST_F(pool_actor_test, store_keeps_a_page_that_another_node_has) {
 }
 
 TEST_F(pool_actor_test, a_page_whose_owner_is_out_of_reach_is_published_later) {
-  caf::anon_send(shard_there, topology_atom_v, both());
+  send_topology(shard_there, both());
   tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 1));
   EXPECT_EQ(put(key_named("a")), page_status::stored);
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
@@ -290,7 +290,7 @@ TEST_F(pool_actor_test, a_page_that_went_while_a_shard_was_out_is_no_duplicate_a
   put(key_named("a"));
   auto without = topology_of({{here, shard_here}}, 2);
   expel(shard_there, without);
-  caf::anon_send(shard_here, topology_atom_v, without);
+  send_topology(shard_here, without);
   caf::anon_send(pool, topology_atom_v, without);
   settle();
   std::string keys;
@@ -318,10 +318,10 @@ TEST_F(pool_actor_test, a_shard_that_learns_late_that_the_node_was_out_is_told_a
   // again.
   caf::anon_send(pool, topology_atom_v, both(3));
   settle();
-  caf::anon_send(shard_there, topology_atom_v, topology_of({{there, shard_there}}, 2));
+  send_topology(shard_there, topology_of({{there, shard_there}}, 2));
   pass(directory_options{}.grace); // After this grace the shard forgets a member that is gone.
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
-  caf::anon_send(shard_there, topology_atom_v, both(3));
+  send_topology(shard_there, both(3));
   settle();
   pass(std::chrono::milliseconds(50));
   EXPECT_EQ(locations(shard_there, key_named("a")).size(), 1u);
@@ -330,7 +330,7 @@ TEST_F(pool_actor_test, a_shard_that_learns_late_that_the_node_was_out_is_told_a
 TEST_F(pool_actor_test, an_expelled_node_publishes_everything_again) {
   tell_everyone(both(1));
   put(key_named("a"));
-  caf::anon_send(shard_there, topology_atom_v, topology_of({{there, shard_there}}, 2));
+  send_topology(shard_there, topology_of({{there, shard_there}}, 2));
   settle();
   EXPECT_TRUE(locations(shard_there, key_named("a")).empty());
   tell_everyone(both(3));

@@ -60,6 +60,21 @@ TEST_F(pool_own_shard_test, overtakes_no_message_to_its_own_directory) {
   EXPECT_EQ(records(), 3u);
 }
 
+/// The outcome of a change may depend on a view or a connection of which the directory has yet to
+/// hear.
+TEST_F(pool_own_shard_test, overtakes_no_topology_that_waits_at_its_own_directory) {
+  tell_everyone(topology_of({{here, shard_here}}, 1));
+  put(key_named("a"));
+  const auto filled = fill_slot(key_named("b"), reserve());
+  send_topology(shard_here, topology_of({{here, shard_here}}, 1));
+  send_commit(filled);
+  scheduler().prioritize(pool);
+  scheduler().run_once();
+  EXPECT_EQ(records(), 1u) << "the page waits behind the topology";
+  settle();
+  EXPECT_EQ(records(), 2u);
+}
+
 /// A directory that stands still answers some day, and then makes the changes that it was sent.
 TEST_F(pool_own_shard_test, overtakes_no_message_that_its_directory_has_left_for_seconds) {
   const auto freeze = [](caf::event_based_actor* frozen, const std::string&) -> caf::behavior {

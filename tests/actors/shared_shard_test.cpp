@@ -163,6 +163,23 @@ TEST_F(shared_shard_test, a_change_with_which_the_actor_has_more_to_do_is_not_ma
   EXPECT_EQ(shard.lock()->records().locations(), 1u);
 }
 
+TEST_F(shared_shard_test, a_change_that_would_overtake_an_announced_message_is_not_made) {
+  publish(key(1), 1);
+  const auto are_made = [&] {
+    const bool published = shard.try_publish(publication(key(2), 1), {}).has_value();
+    EXPECT_EQ(shard.try_withdraw(withdrawal(key(2), 1)).has_value(), published);
+    return published;
+  };
+  EXPECT_TRUE(are_made());
+  shard.announce();
+  shard.announce();
+  EXPECT_FALSE(are_made());
+  shard.heard();
+  EXPECT_FALSE(are_made()) << "the second message waits";
+  shard.heard();
+  EXPECT_TRUE(are_made());
+}
+
 /// Publishes and withdraws pages while threads look them up: each answer must say what was true of
 /// its key at some time between the question and the answer.
 TEST_F(shared_shard_test, an_answer_is_true_at_some_time_between_question_and_answer) {

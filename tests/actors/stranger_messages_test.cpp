@@ -2,6 +2,7 @@
 // Messages that only the node's own process may send have an element of type `from_here`, which
 // cannot be decoded from bytes.
 
+#include "actors/directory_door.hpp"
 #include "cluster_fixture.hpp"
 
 #include <caf/binary_deserializer.hpp>
@@ -32,7 +33,8 @@ protected:
 };
 
 TEST_F(stranger_messages, do_not_make_a_shard_forget_its_records) {
-  const auto without = discovery::encode_view(topology_of({{there, shard_there}}, 9)->view);
+  const auto newer = topology_of({{there, shard_there}}, 9);
+  const auto without = discovery::encode_view(newer->view);
   const auto before = places_of_a();
   ASSERT_GT(before, 0u);
   for (const auto& shard : {shard_here, shard_there}) {
@@ -41,9 +43,25 @@ TEST_F(stranger_messages, do_not_make_a_shard_forget_its_records) {
     say(shard, beat_atom_v);
   }
   EXPECT_EQ(places_of_a(), before);
-  say(shard_here, leave_atom_v, without, from_here{});
-  say(shard_there, leave_atom_v, without, from_here{});
+  expel(shard_here, newer);
+  expel(shard_there, newer);
   EXPECT_EQ(places_of_a(), 0u) << "the node itself can say so";
+}
+
+/// Other nodes have the handle of a directory's door.
+TEST_F(stranger_messages, have_no_effect_at_a_door) {
+  const auto newer = topology_of({{there, shard_there}}, 9);
+  auto door = system.spawn(run_directory_door, directory_door_options{own_shard, shard_here});
+  const auto before = places_of_a();
+  say(door, leave_atom_v, discovery::encode_view(newer->view));
+  say(door, drain_atom_v, true, std::uint32_t{1000});
+  say(door, lost_atom_v, std::string(8, 'x'));
+  say(door, clear_atom_v);
+  say(door, beat_atom_v);
+  EXPECT_EQ(places_of_a(), before);
+  EXPECT_FALSE(own_shard->lock()->gives());
+  EXPECT_EQ(locations(door, key_named("a")).size(), 1u) << "the door goes on";
+  stop(door);
 }
 
 TEST_F(stranger_messages, take_nothing_out_of_a_pool_and_put_nothing_into_it) {

@@ -14,13 +14,13 @@ protected:
     options.self = here.id;
     options.replicas = 1;
     options.epochs = epochs;
-    kept = make_shard(options);
-    shard = system.spawn(run_directory, options, kept);
+    shard = spawn_shard(options);
+    kept = shards.at(shard.id());
   }
   ~lone_owner() override { stop(shard); }
 
   void tell(const topology_ptr& cluster) {
-    caf::anon_send(shard, topology_atom_v, cluster);
+    send_topology(shard, cluster);
     settle();
   }
   topology_ptr alone(std::uint64_t version) { return topology_of({{here, shard}}, version); }
@@ -122,8 +122,7 @@ TEST_F(lone_owner, ends_a_sweep_of_which_two_beats_do_the_slices) {
 
 TEST_F(lone_owner, may_leave_between_two_slices_of_a_sweep) {
   begin_sweep();
-  const auto without = discovery::encode_view(topology_of({{there, shard_there}}, 3)->view);
-  caf::anon_send(shard, leave_atom_v, without, from_here{});
+  tell_directory_to_leave(shard, *kept, topology_of({{there, shard_there}}, 3)->view);
   run_until_there_are(slice);
   run_until_there_are(0);
   settle();

@@ -3,6 +3,7 @@
 #include "actors/errors.hpp"
 #include "common/assert.hpp"
 #include "directory/wire.hpp"
+#include "link/loop_actor.hpp"
 
 #include <utility>
 
@@ -17,22 +18,22 @@ constexpr std::size_t batch_bytes_max = 32 * directory::wire::publish_record_byt
 
 /// Whether the door may change the shard itself: a batch must not overtake an earlier one.
 bool is_free_for(const directory_door_state& state, const std::string& batch) {
-  return state.passed_on == 0 && batch.size() <= batch_bytes_max;
+  return state.changes_passed_on == 0 && batch.size() <= batch_bytes_max;
 }
 
-/// Passes a message on to the keeper, and its answer back.
+/// Passes a change on to the keeper, and its answer back.
 template <class Answer, class... Message>
 caf::result<Answer> pass_on(door_pointer self, Message... message) {
-  ++self->state.passed_on;
+  ++self->state.changes_passed_on;
   auto promise = self->template make_response_promise<Answer>();
   self->request(self->state.options.keeper, caf::infinite, std::move(message)...)
       .then(
           [self, promise](Answer& said) mutable {
-            --self->state.passed_on;
+            --self->state.changes_passed_on;
             promise.deliver(std::move(said));
           },
           [self, promise](caf::error& why) mutable {
-            --self->state.passed_on;
+            --self->state.changes_passed_on;
             promise.deliver(std::move(why));
           });
   return promise;
@@ -71,11 +72,11 @@ run_directory_door(directory_actor::stateful_pointer<directory_door_state> self,
       [self, &keeper](lookup_atom, std::string& keys) {
         return self->delegate(keeper, lookup_atom_v, std::move(keys));
       },
-      [self](compare_atom, std::string& comparison) {
-        return pass_on<std::uint64_t>(self, compare_atom_v, std::move(comparison));
+      [self, &keeper](compare_atom, std::string& comparison) {
+        return self->delegate(keeper, compare_atom_v, std::move(comparison));
       },
-      [self](list_atom, std::string& request) {
-        return pass_on<std::string>(self, list_atom_v, std::move(request));
+      [self, &keeper](list_atom, std::string& request) {
+        return self->delegate(keeper, list_atom_v, std::move(request));
       },
       [self, &keeper](drain_atom, bool leaving, std::uint32_t within_ms, from_here) {
         return self->delegate(keeper, drain_atom_v, leaving, within_ms, from_here{});
@@ -90,6 +91,10 @@ run_directory_door(directory_actor::stateful_pointer<directory_door_state> self,
       [](pump_atom, from_here) {},
       [](beat_atom, from_here) {},
   };
+}
+
+directory_actor spawn_directory_door(caf::actor_system& system, directory_door_options options) {
+  return link::spawn_on_loop(system, run_directory_door, std::move(options));
 }
 
 } // namespace peercache::actors

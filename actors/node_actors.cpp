@@ -13,7 +13,6 @@
 #include "common/assert.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/connector_actor.hpp"
-#include "link/loop_actor.hpp"
 #include "link/thread_actor.hpp"
 #include "net/socket.hpp"
 
@@ -91,8 +90,7 @@ void node::impl::spawn_directory() {
     shard_object_.reset();
   }
   directory_ = system_->spawn(run_directory, directory, shard_);
-  door_ =
-      link::spawn_on_loop(*system_, run_directory_door, directory_door_options{shard_, directory_});
+  door_ = spawn_directory_door(*system_, {shard_, directory_});
 }
 
 /// Watches all actors and threads of the node. An end before this call is noticed, too.

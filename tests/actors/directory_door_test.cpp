@@ -1,5 +1,6 @@
 #include "actors/directory_door.hpp"
 
+#include "link/system_config.hpp"
 #include "storage/epoch_table.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 
@@ -88,6 +89,17 @@ TEST_F(directory_door_test, lets_no_change_overtake_one_that_the_keeper_has_not_
   end_keeper();
   send_publication("b");
   EXPECT_EQ(records(), 2u) << "nothing is left behind which it would have to wait";
+}
+
+/// Questions change nothing, so a comparison of all nodes' records does not slow changes down.
+TEST_F(directory_door_test, makes_changes_while_the_keeper_has_yet_to_answer_questions) {
+  tell_everyone(both());
+  make_memory();
+  caf::anon_send(door, compare_atom_v, std::string("a comparison"));
+  caf::anon_send(door, list_atom_v, std::string("a request"));
+  settle();
+  send_publication("a");
+  EXPECT_EQ(records(), 2u);
 }
 
 /// A holder is lost, of which the directory has yet to hear: its copy makes no other one useless.
@@ -181,6 +193,21 @@ TEST_F(directory_door_test, answers_as_the_keeper_does) {
   stop(whole);
   stop(other);
   stop(twin);
+}
+
+/// A node spawns its door with this call.
+TEST(directory_door, runs_in_the_loop_of_the_sockets) {
+  link::system_config config{1};
+  caf::actor_system system{config};
+  directory_options options;
+  const auto shard = make_shard(options);
+  auto keeper = system.spawn(run_directory, options, shard);
+  auto door = spawn_directory_door(system, {shard, keeper});
+  const auto* spawned = dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(door));
+  ASSERT_NE(spawned, nullptr);
+  EXPECT_EQ(spawned->subtype(), caf::resumable::io_actor);
+  caf::anon_send_exit(door, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(keeper, caf::exit_reason::user_shutdown);
 }
 
 } // namespace

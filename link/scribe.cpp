@@ -32,6 +32,10 @@ constexpr int reads_of_greeting = 2; // The greeting's header, and the rest of t
 
 network::rw_state connection_bytes::read_some(std::size_t& got, socket fd, void* bytes,
                                               std::size_t count) {
+  if (discarded_) {
+    got = 0;
+    return rw_state::failure;
+  }
   if (!tls_)
     return read_ahead(got, fd, bytes, count);
   got = 0;
@@ -81,7 +85,15 @@ network::rw_state connection_bytes::write_some(std::size_t& done, socket fd, con
   return rw_state::success;
 }
 
+void connection_bytes::discard() noexcept {
+  discarded_ = true;
+  ahead_.clear();
+  given_ = 0;
+}
+
 bool connection_bytes::must_read_more(socket, std::size_t threshold) const noexcept {
+  if (discarded_)
+    return false;
   return (tls_ ? tls_->buffered_bytes() : ahead_.size() - given_) >= threshold;
 }
 
@@ -128,7 +140,8 @@ void scribe::configure_read(caf::io::receive_policy::config config) {
   const auto most = reads_++ < reads_of_greeting ? greeting_bytes_max : piece_bytes_max;
   if (config.second > most) {
     ::shutdown(stream_.fd(), SHUT_RDWR);
-    config.second = 1; // The read of this byte finds the connection's end.
+    stream_.discard();
+    config.second = 1; // The read of this byte fails, and so ends the connection.
   }
   stream_.configure_read(config);
   if (!std::exchange(launched_, true))

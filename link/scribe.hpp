@@ -6,7 +6,7 @@
 
 #include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/rw_state.hpp>
-#include <caf/io/network/stream_impl.hpp>
+#include <caf/io/network/stream.hpp>
 #include <caf/io/scribe.hpp>
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace peercache::link {
@@ -28,6 +29,9 @@ public:
 
   rw_state read_some(std::size_t& got, socket fd, void* bytes, std::size_t count);
   rw_state write_some(std::size_t& done, socket fd, const void* bytes, std::size_t count);
+  /// Drops what was received and not handed out. From now on reads fail, as if the connection were
+  /// over.
+  void discard() noexcept;
   /// Whether `threshold` received bytes wait in this process, where no event of the socket tells of
   /// them.
   bool must_read_more(socket fd, std::size_t threshold) const noexcept;
@@ -44,6 +48,7 @@ private:
   /// Whether the socket had nothing more when `ahead_` was received. The next read then asks no
   /// more: an event tells of what comes later.
   bool drained_ = false;
+  bool discarded_ = false;
 };
 
 /// Logs and counts connections that were ended because of a message. Threads: CAF's multiplexer.
@@ -82,15 +87,28 @@ public:
   std::string addr() const override;
   std::uint16_t port() const override;
   void add_to_loop() override { stream_.activate(this); }
+  /// Bytes that were received ahead stay in the connection, and no event tells of them when the
+  /// scribe comes back into the loop: only the peer's next bytes do. Brokers of ours halt none, so
+  /// no scribe comes back.
   void remove_from_loop() override { stream_.passivate(); }
 
 private:
-  /// A stream of CAF that tells whether it waits until the socket can be written to.
-  class stream final : public caf::io::network::stream_impl<connection_bytes> {
+  /// A stream of CAF that tells whether it waits until the socket can be written to, and that can
+  /// end its reads.
+  class stream final : public caf::io::network::stream {
   public:
-    using stream_impl::stream_impl;
+    stream(caf::io::network::default_multiplexer& loop, connection_bytes::socket connected,
+           std::optional<net::tls_session> tls)
+        : caf::io::network::stream(loop, connected), bytes_(std::move(tls)) {}
+    void handle_event(caf::io::network::operation what) override {
+      handle_event_impl(what, bytes_);
+    }
+    void discard() noexcept { bytes_.discard(); }
     bool sends() const noexcept { return state_.writing; }
     bool tells_of_writes() const noexcept { return state_.ack_writes; }
+
+  private:
+    connection_bytes bytes_;
   };
 
   const bool under_tls_; // Before `stream_`, which takes the session.

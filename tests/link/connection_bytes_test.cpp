@@ -1,12 +1,23 @@
+#include "link/node_middleman.hpp"
 #include "link/scribe.hpp"
+#include "link/system_config.hpp"
+#include "net/socket.hpp"
 
+#include <atomic>
+#include <caf/all.hpp>
+#include <caf/io/all.hpp>
+#include <chrono>
 #include <cstddef>
+#include <future>
 #include <gtest/gtest.h>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 
 namespace peercache::link {
 namespace {
@@ -86,9 +97,55 @@ TEST_F(connection_bytes_test, bytes_come_in_order_whatever_the_pieces_are) {
     sent += std::to_string(i) + ' ';
   send(sent);
   std::string got;
-  for (std::size_t piece = 1; got.size() < sent.size(); piece = piece * 3 % 2003)
+  std::size_t piece = 1;
+  for (std::size_t reads = 0; got.size() < sent.size() && reads < sent.size(); ++reads) {
     got += read(piece);
+    piece = piece * 3 % 2003;
+  }
   EXPECT_EQ(got, sent);
+}
+
+TEST_F(connection_bytes_test, what_was_received_ahead_of_an_end_is_not_handed_out) {
+  send("headpayload");
+  EXPECT_EQ(read(4), "head");
+  subject.discard();
+  EXPECT_FALSE(has_more(1));
+  EXPECT_EQ(read(1), "");
+  EXPECT_EQ(state, rw_state::failure);
+}
+
+/// A broker that takes a header's word for how much follows.
+caf::behavior run_credulous(caf::io::broker* self, int connected,
+                            const std::shared_ptr<std::atomic<int>>& pieces,
+                            const std::shared_ptr<std::promise<void>>& ended) {
+  auto made = new_scribe(self->system(), net::unique_fd(connected), std::nullopt);
+  const auto handle = made->hdl();
+  self->add_scribe(std::move(made));
+  self->configure_read(handle, caf::io::receive_policy::exactly(4));
+  return {[=](const caf::io::new_data_msg&) {
+            ++*pieces;
+            self->configure_read(handle, caf::io::receive_policy::exactly(1u << 20));
+          },
+          [=](const caf::io::connection_closed_msg&) {
+            ended->set_value();
+            self->quit();
+          }};
+}
+
+TEST(scribe, ends_a_connection_whose_peer_announces_too_much_and_sends_on_at_once) {
+  int sockets[2]{-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
+  const net::unique_fd peer(sockets[1]);
+  ASSERT_EQ(::write(peer.get(), "headpayload", 11), 11);
+  const auto pieces = std::make_shared<std::atomic<int>>(0);
+  const auto ended = std::make_shared<std::promise<void>>();
+  auto over = ended->get_future();
+  system_config config{1};
+  caf::actor_system system{config};
+  auto broker = system.middleman().spawn_broker(run_credulous, sockets[0], pieces, ended);
+  EXPECT_EQ(over.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_EQ(*pieces, 1) << "the header, and nothing of the rest";
+  caf::anon_send_exit(broker, caf::exit_reason::kill);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <caf/actor_system.hpp>
+#include <caf/config.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/io/network/multiplexer.hpp>
 #include <caf/stateful_actor.hpp>
@@ -10,6 +11,10 @@
 #include <utility>
 
 namespace peercache::link {
+
+// CAF's multiplexer runs an actor itself when `subtype` says `io_actor`, and hands others to the
+// scheduler. Nothing that is documented says so, and other releases do otherwise.
+static_assert(CAF_MAJOR_VERSION == 0 && CAF_MINOR_VERSION == 17);
 
 /// An actor whose handlers run in the thread of the actor system's sockets, as those of CAF's
 /// brokers do. A message that came by a socket is handled by the thread that received it, and an

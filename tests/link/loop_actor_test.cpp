@@ -11,6 +11,8 @@
 #include <memory>
 #include <pthread.h>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace peercache::link {
 namespace {
@@ -73,14 +75,18 @@ TEST(loop_actor, handles_all_messages_in_the_thread_of_the_sockets) {
 }
 
 TEST(loop_actor, that_lives_does_not_keep_its_system_from_ending) {
-  system_config config{1};
-  asked_actor asked;
-  {
-    caf::actor_system system{config};
-    asked = spawn_on_loop(system, run_asked, std::make_shared<std::promise<void>>());
-    system.await_actors_before_shutdown(false);
-    asked = nullptr;
-  }
+  std::promise<void> ended;
+  auto over = ended.get_future();
+  std::thread([end = std::move(ended)]() mutable {
+    system_config config{1};
+    {
+      caf::actor_system system{config};
+      auto asked = spawn_on_loop(system, run_asked, std::make_shared<std::promise<void>>());
+      system.await_actors_before_shutdown(false);
+    }
+    end.set_value();
+  }).detach(); // A system that does not end could not be joined.
+  EXPECT_EQ(over.wait_for(10s), std::future_status::ready);
 }
 
 } // namespace

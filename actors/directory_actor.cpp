@@ -33,8 +33,9 @@ void tell_directory(const directory_actor& keeper, shared_shard& shard, const to
 
 void tell_directory_to_leave(const directory_actor& keeper, shared_shard& shard,
                              const discovery::view& without) {
+  auto view = discovery::encode_view(without);
   shard.announce();
-  caf::anon_send(keeper, leave_atom_v, discovery::encode_view(without), from_here{});
+  caf::anon_send(keeper, leave_atom_v, std::move(view), from_here{});
 }
 
 void directory_state::begin(const directory_options& chosen, std::shared_ptr<shared_shard> own) {

@@ -300,7 +300,8 @@ void node::impl::end_actors() {
          {caf::actor_cast<caf::actor>(pool_), caf::actor_cast<caf::actor>(gateway_),
           caf::actor_cast<caf::actor>(overview_), caf::actor_cast<caf::actor>(overlap_),
           caf::actor_cast<caf::actor>(clearing_), caf::actor_cast<caf::actor>(directory_),
-          caf::actor_cast<caf::actor>(door_), caf::actor_cast<caf::actor>(metrics_)})
+          caf::actor_cast<caf::actor>(door_), caf::actor_cast<caf::actor>(links_),
+          caf::actor_cast<caf::actor>(membership_), caf::actor_cast<caf::actor>(metrics_)})
       if (last)
         self->wait_for(last);
   }

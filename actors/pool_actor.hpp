@@ -68,7 +68,7 @@ struct pool_state {
   /// Removals whose records the owners have yet to withdraw.
   std::map<directory::publisher::tag, open_removal> removing;
   std::map<directory::publisher::tag, caf::typed_response_promise<bool>> leaving;
-  /// Changes of this node's shard that its directory was asked for and has not answered yet.
+  /// Changes of this node's shard that its directory was asked for and may not have handled yet.
   std::size_t own_shard_requests = 0;
   pool_disk disk;
   pool_adoption adoption;

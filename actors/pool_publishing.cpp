@@ -18,10 +18,16 @@ template <class Order>
 constexpr bool changes_shard = std::is_same_v<Order, directory::publisher::tell> ||
                                std::is_same_v<Order, directory::publisher::take_back>;
 
+/// Waits until this node's directory has handled all messages that it was sent, or has ended.
+void wait_for_own_directory(pool_pointer self, const directory_actor& own) {
+  const auto waited = [self] { --self->state.own_shard_requests; };
+  self->request(own, caf::infinite, withdraw_atom_v, std::string{})
+      .then([waited](std::uint64_t) { waited(); }, [waited](const caf::error&) { waited(); });
+}
+
 /// Sends an order to the owner that has to carry it out, and passes the answer to the publisher. An
-/// owner that cannot be reached counts as failed at once. A change of this node's shard is waited
-/// for without end: the directory makes it however late it is, and until then no other change may
-/// overtake it.
+/// owner that cannot be reached counts as failed at once. This node's directory makes a change
+/// however late it is, and until then no other change may overtake it.
 template <class Answer, class Order, class... Message>
 void ask_owner(pool_pointer self, const Order& what, Message... message) {
   auto& state = self->state;
@@ -29,19 +35,20 @@ void ask_owner(pool_pointer self, const Order& what, Message... message) {
   if (owner == nullptr || !owner->linked())
     return state.publishing->failed(what.id, self->clock().now());
   const bool changes_own_shard = changes_shard<Order> && what.owner == state.options.self;
-  const std::size_t of_own_shard = changes_own_shard ? 1 : 0;
+  std::size_t of_own_shard = changes_own_shard ? 1 : 0; // Not constant: the handlers capture it.
   state.own_shard_requests += of_own_shard;
-  const caf::duration patience = changes_own_shard ? caf::duration{caf::infinite}
-                                                   : caf::duration{state.options.directory_timeout};
-  self->request(owner->directory, patience, std::move(message)...)
+  self->request(owner->directory, state.options.directory_timeout, std::move(message)...)
       .then(
           [self, id = what.id, of_own_shard](const Answer& said) {
             self->state.own_shard_requests -= of_own_shard;
             self->state.publishing->answered(id, said, self->clock().now());
             carry_out_orders(self);
           },
-          [self, id = what.id, of_own_shard](const caf::error&) {
-            self->state.own_shard_requests -= of_own_shard;
+          [self, id = what.id, of_own_shard, directory = owner->directory](const caf::error& why) {
+            if (of_own_shard > 0 && why == caf::sec::request_timeout)
+              wait_for_own_directory(self, directory);
+            else
+              self->state.own_shard_requests -= of_own_shard;
             self->state.publishing->failed(id, self->clock().now());
             carry_out_orders(self);
           });

@@ -261,6 +261,8 @@ void lookup_plan::failed(const share& asked, page_status reason) {
 }
 
 void lookup_plan::finish(bool in_time) {
+  PEERCACHE_HOT_ASSERT(static_cast<std::size_t>(std::ranges::count(
+                           answers_, page_status::pending, &lookup_answer::status)) == open_);
   if (open_ == 0)
     return;
   for (auto& answer : answers_) {

@@ -145,7 +145,8 @@ member_shard::swept member_shard::sweep(time_point now,
     keep = [this](const page_key& key) { return owns(key); };
   const auto end = sweep_end_.value_or(sweep_from_);
   const auto slice = shard_.forget(sweep_from_, options_.sweep_slice, keep, gone);
-  // Slices begin at multiples of their size, so that one of them begins at the end.
+  // Slices begin at multiples of their size, so that one of them begins at the end; and what has
+  // been made of records never becomes less.
   sweep_from_ = slice.next;
   const bool more = sweep_from_ != end;
   sweep_end_ = more ? std::optional(end) : std::nullopt;

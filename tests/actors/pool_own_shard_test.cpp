@@ -1,6 +1,7 @@
 #include "tests/actors/cluster_fixture.hpp"
 
 #include <future>
+#include <new>
 #include <thread>
 
 namespace peercache::actors {
@@ -102,6 +103,26 @@ TEST_F(pool_own_shard_test, overtakes_no_message_that_its_directory_has_left_for
   send_commit(fill_slot(key_named("d"), reserve()));
   settle();
   EXPECT_EQ(locations(shard_here, key_named("d")).size(), 1u) << "no message is left";
+}
+
+/// A directory that ends while it handles a change never answers it.
+TEST_F(pool_own_shard_test, waits_for_no_directory_that_a_change_has_ended) {
+  const auto fail = [](caf::event_based_actor*, const std::string&) -> caf::behavior {
+    return {[](publish_atom, const std::string&, std::uint64_t, std::uint64_t) -> std::string {
+      throw std::bad_alloc();
+    }};
+  };
+  auto failing = system.spawn(fail, std::string{});
+  tell_everyone(topology_of({{here, shard_here}}, 1));
+  put(key_named("a"));
+  caf::anon_send(pool, topology_atom_v,
+                 topology_of({{here, caf::actor_cast<directory_actor>(failing)}}, 1));
+  settle();
+  commit_while_locked(key_named("b"));
+  pass(std::chrono::seconds(2));
+  send_commit(fill_slot(key_named("c"), reserve()));
+  settle();
+  EXPECT_EQ(locations(shard_here, key_named("c")).size(), 1u) << "no message is left";
 }
 
 } // namespace

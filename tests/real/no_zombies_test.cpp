@@ -53,8 +53,9 @@ TEST_F(no_zombies_unguarded, a_node_without_a_gateway_ends) {
   kill_and_expect_the_end(gateways_.front(), "the gateway");
 }
 
-TEST_F(no_zombies_unguarded, a_node_without_a_directory_ends) {
-  kill_and_expect_the_end(shards_.front(), "the directory");
+/// Other nodes have the door as this node's directory.
+TEST_F(no_zombies_unguarded, a_node_without_a_directorys_door_ends) {
+  kill_and_expect_the_end(shards_.front(), "the directory's door");
 }
 
 TEST_F(no_zombies, a_node_whose_pool_object_is_gone_is_not_ready_and_says_why) {

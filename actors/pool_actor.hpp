@@ -29,7 +29,7 @@ struct pool_actor_options {
   incarnation inc;
   std::uint32_t replicas = 2;
   std::chrono::milliseconds beat{50}; ///< Time between two beats while there is something to do.
-  /// Longest wait for one directory owner's answer; changes of this node's own shard have no limit.
+  /// Longest wait for one directory owner's answer.
   std::chrono::milliseconds directory_timeout{1000};
   /// Records a second that are published because their keys have new owners; 0: no limit.
   std::uint64_t republish_rate = 0;
@@ -121,8 +121,8 @@ void scrub(pool_pointer self);
 /// Makes the actor's beats frequent, for as long as there is something to do and a second longer.
 void stir(pool_pointer self);
 
-/// The pool of this node. Threads: scheduler. Asks: directory shards, those of other nodes always
-/// with a time-out; a shard that does not answer delays an acknowledgement, never an eviction.
+/// The pool of this node. Threads: scheduler. Asks: directory shards, always with a time-out; a
+/// shard that does not answer delays an acknowledgement, never an eviction.
 pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& options,
                                    std::unique_ptr<storage::page_pool> pool);
 

@@ -18,7 +18,8 @@ template <class Order>
 constexpr bool changes_shard = std::is_same_v<Order, directory::publisher::tell> ||
                                std::is_same_v<Order, directory::publisher::take_back>;
 
-/// Waits until this node's directory has handled all messages that it was sent, or has ended.
+/// Counts a change that this node's directory is late with as done once the directory has handled
+/// all messages that it was sent, or has ended.
 void wait_for_own_directory(pool_pointer self, const directory_actor& own) {
   const auto waited = [self] { --self->state.own_shard_requests; };
   self->request(own, caf::infinite, withdraw_atom_v, std::string{})

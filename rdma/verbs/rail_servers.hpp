@@ -62,14 +62,14 @@ public:
 
   /// Lets other hosts READ memory beside the pool over all rails, for batches that their callers
   /// judge (`read_batch::judged`). Any thread may call it, before and while the rails serve; the
-  /// memory is served until this object ends, and stays where it is as long. Registering pins all
-  /// of its bytes, so memory that was never touched becomes resident. When this returns, the
-  /// devices answer; readers that are connected hear of it a moment later, and until then their
-  /// READs of it end as `unreachable`. Errors: the first rail's that failed, with its name, for
-  /// overlap or too many chunks (`area_chunks_max`, of `chunk_bytes`) or as the device says; the
-  /// other rails serve the area all the same, and over a rail that does not, its pieces are
-  /// `unreachable`, as are those of all areas over a rail without the lowest one. Such a rail tries
-  /// again with the next area. Without rails it does nothing.
+  /// memory is served until this object ends, and stays where it is as long, also when this fails.
+  /// Registering pins all of its bytes, so memory that was never touched becomes resident. When
+  /// this returns, the devices answer; readers that are connected hear of it a moment later, and
+  /// until then their READs of it end as `unreachable`. Errors: the first rail's that failed, with
+  /// its name, for overlap or too many chunks (`area_chunks_max`, of `chunk_bytes`) or as the
+  /// device says; the other rails serve the area all the same, and over a rail that does not, its
+  /// pieces are `unreachable`, as are those of all areas over a rail without the lowest one. Such a
+  /// rail tries again with the next area. Without rails it does nothing.
   /// @pre the region is a pool
   result<void> add_area(std::span<std::byte> memory);
 

@@ -36,7 +36,7 @@ constexpr std::size_t batches = 32;
 constexpr int rounds = 9;
 constexpr int calls_per_round = 100;
 constexpr double ratio_max = 2;
-constexpr double datagram_ratio_max = 1.2;
+constexpr double datagram_ratio_max = 0.6;
 
 double thread_cpu_us() {
   timespec now{};

@@ -111,7 +111,7 @@ TEST_F(frozen_owner_test, a_page_that_one_owner_knows_elsewhere_waits_a_quarter_
 }
 
 TEST_F(frozen_owner_test, a_page_that_no_owner_has_heard_of_is_not_published) {
-  tell_everyone(topology_of({{here, {}}, {there, caf::actor_cast<directory_actor>(stopped)}}, 1));
+  tell_everyone(topology_of({{here, caf::actor_cast<directory_actor>(stopped)}, {there, {}}}, 1));
   auto pending = begin_commit(key_named("a"));
   EXPECT_FALSE(is_answered());
   for (int i = 0; i < 6; ++i)

@@ -160,6 +160,7 @@ def test_pages_that_are_made_as_they_are_asked_for_are_stored_as_they_were(clien
 
 def test_memory_cannot_be_resized_while_a_call_uses_it(fragile_ring, connect):
     node = fragile_ring(1)[0]
+    node.hide_shard()
     client = connect(node)
     memory, refused = bytearray(PAGE), threading.Event()
 

@@ -8,9 +8,18 @@
 #include <caf/logger.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <utility>
 
 namespace peercache::link {
+
+namespace {
+
+/// How many messages an actor handles before its worker looks at the clock and at other actors.
+/// CAF sets no limit.
+constexpr std::size_t messages_at_a_time = 256;
+
+} // namespace
 
 system_config::system_config(std::size_t threads, std::shared_ptr<net::tls_context> tls)
     : tls_(std::move(tls)) {
@@ -20,6 +29,7 @@ system_config::system_config(std::size_t threads, std::shared_ptr<net::tls_conte
   module_factories.push_back(make_node_middleman);
   module_factories.push_back(make_scheduler);
   set("scheduler.max-threads", threads);
+  set("scheduler.max-throughput", messages_at_a_time);
   set("middleman.workers", std::size_t{0});
   set("middleman.enable-automatic-connections", false);
   set("middleman.heartbeat-interval", caf::timespan{std::chrono::milliseconds(500)});

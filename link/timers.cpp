@@ -29,18 +29,16 @@ timers::time_point together_with_others(timers::time_point t, timers::time_point
 template <class Insert>
 void timers::set(time_point t, Insert&& insert) {
   t = together_with_others(t, now());
-  bool wakes = false;
   {
     const std::lock_guard guard(lock_);
     if (stopped_)
       return; // Nobody would deliver the timer, and its reference would keep the actor from ending.
     insert(t);
-    wakes = t < sleeps_until_;
-    if (wakes)
-      sleeps_until_ = time_point::min(); // Further timers need not wake the thread once more.
+    if (t >= first_.load())
+      return;
+    first_ = t;
   }
-  if (wakes)
-    sooner_.notify_one();
+  sooner_(t);
 }
 
 void timers::set_ordinary_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
@@ -97,6 +95,7 @@ void timers::cancel_all() {
   const std::lock_guard guard(lock_);
   actor_lookup_.clear();
   dropped.swap(schedule_);
+  first_ = time_point::max();
 }
 
 std::vector<timers::unique_delayed_event_ptr> timers::take_due(time_point now) {
@@ -108,38 +107,31 @@ std::vector<timers::unique_delayed_event_ptr> timers::take_due(time_point now) {
     due.push_back(std::move(first->second));
     schedule_.erase(first);
   }
+  first_ = schedule_.empty() ? time_point::max() : schedule_.begin()->first;
   return due;
 }
 
-void timers::run() {
+void timers::deliver_due() {
+  if (const auto first = first_.load(); first == time_point::max() || first > now())
+    return;
   std::unique_lock guard(lock_);
-  while (!stopped_) {
-    auto due = take_due(now());
-    if (!due.empty()) {
-      guard.unlock();
-      for (const auto& each : due)
-        ship(*each);
-      due.clear();
-      guard.lock();
-      continue;
-    }
-    if (schedule_.empty()) {
-      sleeps_until_ = time_point::max();
-      sooner_.wait(guard);
-    } else {
-      sleeps_until_ = schedule_.begin()->first;
-      sooner_.wait_until(guard, sleeps_until_);
-    }
-    sleeps_until_ = time_point::min();
+  if (delivers_)
+    return; // Timers are delivered in the order of their times, so by one thread at a time.
+  delivers_ = true;
+  for (auto due = take_due(now()); !due.empty() && !stopped_; due = take_due(now())) {
+    guard.unlock();
+    for (const auto& each : due)
+      ship(*each);
+    due.clear();
+    guard.lock();
   }
+  delivers_ = false;
 }
 
 void timers::stop() noexcept {
-  {
-    const std::lock_guard guard(lock_);
-    stopped_ = true;
-  }
-  sooner_.notify_one();
+  const std::lock_guard guard(lock_);
+  stopped_ = true;
+  first_ = time_point::max();
 }
 
 } // namespace peercache::link

@@ -2,9 +2,11 @@
 
 #include <caf/detail/simple_actor_clock.hpp>
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace peercache::link {
@@ -19,16 +21,18 @@ caf::actor_clock::time_point together_with_others(caf::actor_clock::time_point t
 
 /// The clock of an actor system: delayed messages and the time-outs of requests, in the order of
 /// their times. CAF's own clock hands each timer that is set or cancelled to its thread, which
-/// wakes for it. This clock keeps timers under a lock: its thread wakes only when a timer is due,
-/// or when a timer is set that is due before all others. An answered request leaves its time-out
-/// behind, so there is a time-out to deliver for each request; `together_with_others` delivers
-/// several at once.
+/// wakes for it. This clock has no thread and keeps timers under a lock: whoever calls
+/// `deliver_due` delivers. An answered request leaves its time-out behind, so there is a time-out
+/// to deliver for each request; `together_with_others` delivers several at once.
 ///
-/// Threads: any; `run` has one of its own, which delivers, without holding the lock. Bounds: those
-/// of the actors that set timers. Errors: none. A time-out that is cancelled while it is being
-/// delivered may still arrive, as with CAF's clock; actors ignore it.
+/// Threads: any. Bounds: those of the actors that set timers. Errors: none. A time-out that is
+/// cancelled while it is being delivered may still arrive, as with CAF's clock; actors ignore it.
 class timers final : public caf::detail::simple_actor_clock {
 public:
+  /// @param sooner told when a timer is set that is due before all others, with its time; called by
+  ///     the thread that sets the timer, without a lock of this object
+  explicit timers(std::function<void(time_point)> sooner) : sooner_(std::move(sooner)) {}
+
   void set_ordinary_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
                             std::uint64_t id) override;
   void set_multi_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
@@ -43,25 +47,29 @@ public:
                         caf::message content) override;
   void cancel_all() override;
 
-  /// Delivers what is due, until `stop`.
-  void run();
-  /// Ends `run`. Timers that are left are dropped by `cancel_all` or with this object; none is
-  /// taken after this.
+  /// When the first timer is due, or before: a cancelled timer may have been the first. The
+  /// largest time: no timer is set.
+  time_point first() const noexcept { return first_; }
+  /// Delivers what is due, without holding the lock. Returns at once when nothing is due, or when
+  /// another thread delivers.
+  void deliver_due();
+  /// Timers that are left are dropped by `cancel_all` or with this object; none is taken or
+  /// delivered after this.
   void stop() noexcept;
 
 private:
-  /// Sets a timer that is due at `t`, by `insert(time)`, and wakes the thread if it sleeps for
-  /// longer.
+  /// Sets a timer that is due at `t`, by `insert(time)`.
   template <class Insert>
   void set(time_point t, Insert&& insert);
   /// Takes the timers that are due. @pre the lock is held
   std::vector<unique_delayed_event_ptr> take_due(time_point now);
 
+  const std::function<void(time_point)> sooner_;
   /// Guards all members below and the base class's timers, because any thread sets timers.
   std::mutex lock_;
-  std::condition_variable sooner_;
-  /// When the thread wakes by itself; the smallest time while it does not sleep.
-  time_point sleeps_until_ = time_point::min();
+  /// Written under the lock.
+  std::atomic<time_point> first_{time_point::max()};
+  bool delivers_ = false; ///< Whether a thread delivers now.
   bool stopped_ = false;
 };
 

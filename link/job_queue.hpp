@@ -1,0 +1,74 @@
+#pragma once
+
+#include "link/timers.hpp"
+
+#include <caf/resumable.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+namespace peercache::link {
+
+/// The jobs of all workers of a scheduler, and the clock that they share: jobs are actors that have
+/// messages. A worker that finds no job sleeps; one of those that sleep wakes when the first timer
+/// is due, delivers what is due and runs what that made ready. So no thread is woken to deliver,
+/// and then another to run.
+///
+/// Threads: `push` and `sooner` any, `pop` the workers. Bounds: a timer is late by the longest job
+/// that all workers run at its time, or, while one of them sleeps, by `look_after_clock`.
+/// Ownership: jobs that are left at its end are released without having run.
+class job_queue {
+public:
+  using time_point = timers::time_point;
+
+  /// The longest sleep of a worker while another one watches the clock: that one may be held up by
+  /// the job that it runs when its timer has come.
+  static constexpr std::chrono::seconds look_after_clock{2};
+
+  /// Where one worker sleeps.
+  class bed {
+    friend job_queue;
+    std::condition_variable called_;
+    time_point until_{}; ///< Guarded by the queue's lock, as `is_called_`.
+    bool is_called_ = false;
+  };
+
+  job_queue();
+  ~job_queue();
+  job_queue(const job_queue&) = delete;
+  job_queue& operator=(const job_queue&) = delete;
+
+  timers& clock() noexcept { return clock_; }
+
+  /// @param job null: one worker has to end
+  void push(caf::resumable* job);
+  /// Puts a job back that has more to do, behind those that wait. Call before `pop`, by a worker.
+  void give_back(caf::resumable* job);
+  /// Waits for a job, and delivers timers that are due meanwhile. Null: the worker has to end.
+  caf::resumable* pop(bed& own);
+  /// Takes the jobs that are left. Call when no worker runs any longer.
+  std::deque<caf::resumable*> take_all();
+
+private:
+  /// Lets a worker that sleeps wake at `first`, the time of the first timer now. Not needed by a
+  /// worker, which looks at the clock before it sleeps.
+  void sooner(time_point first);
+  /// Sleeps until called, or until it is time to look at the clock. @pre the lock is held
+  void sleep(std::unique_lock<std::mutex>& guard, bed& own);
+  /// Whether a worker sleeps that wakes by `first`. @pre the lock is held
+  bool is_watched(time_point first) const noexcept;
+  /// Calls the worker that would sleep the longest, so that the one that watches the clock goes on;
+  /// the caller then notifies it, without the lock. Null: all workers are awake. @pre the lock is
+  /// held
+  bed* call_one() noexcept;
+
+  timers clock_;
+  std::mutex lock_; ///< Guards all members below: any thread that sends a message may push a job.
+  std::deque<caf::resumable*> jobs_;
+  std::vector<bed*> asleep_; ///< Beds of workers that sleep and were not called.
+};
+
+} // namespace peercache::link

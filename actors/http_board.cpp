@@ -6,6 +6,7 @@
 #include "common/result.hpp"
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace peercache::actors {
@@ -61,6 +62,39 @@ metrics::api_answer key_answer(const http_board& board, const metrics::http_para
 }
 
 } // namespace
+
+void number_wishes::add(std::function<void()> done) {
+  std::function<void()> oldest;
+  {
+    const std::lock_guard guard(lock_);
+    waiting_.push_back(std::move(done));
+    if (waiting_.size() > waiting_max) {
+      oldest = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+  }
+  if (oldest)
+    oldest();
+}
+
+void number_wishes::fulfil() {
+  std::deque<std::function<void()>> all;
+  {
+    const std::lock_guard guard(lock_);
+    all.swap(waiting_);
+  }
+  for (const auto& done : all)
+    done();
+}
+
+void renew_numbers(http_board& board, std::function<void()> done,
+                   std::chrono::steady_clock::time_point now) {
+  if (board.has_numbers && now - board.reported.load() < numbers_last)
+    return done();
+  board.wishes.add(std::move(done));
+  if (board.want_numbers)
+    board.want_numbers();
+}
 
 metrics::api_answer answer_api(http_board& board, const std::string& name,
                                const metrics::http_parameters& query,

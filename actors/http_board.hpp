@@ -10,9 +10,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 
 namespace peercache::actors {
@@ -21,6 +24,21 @@ namespace peercache::actors {
 struct dated_text {
   std::string text; ///< Empty: no text was made yet.
   std::chrono::steady_clock::time_point made{};
+};
+
+/// Scrapes that wait for new numbers. Threads: any. Bound: `waiting_max`, beyond which the oldest
+/// is called with the numbers that there are.
+class number_wishes {
+public:
+  static constexpr std::size_t waiting_max = metrics::http_server::connections_max;
+
+  void add(std::function<void()> done);
+  /// Calls all that wait, because the numbers are new.
+  void fulfil();
+
+private:
+  std::mutex lock_;
+  std::deque<std::function<void()>> waiting_; ///< Guarded by the lock.
 };
 
 /// What the HTTP thread reads: whole values, which actors replace, and the numbers of which it
@@ -50,9 +68,23 @@ struct http_board {
       std::chrono::steady_clock::time_point{}};
   std::atomic<std::chrono::steady_clock::time_point> scraped{
       std::chrono::steady_clock::time_point{}};
+  /// When the metrics actor last filled in `numbers` and `status`.
+  std::atomic<std::chrono::steady_clock::time_point> reported{
+      std::chrono::steady_clock::time_point{}};
+  number_wishes wishes;
+  /// Asks the metrics actor for new numbers, which then fulfils `wishes`. Set before the HTTP
+  /// thread runs.
+  std::function<void()> want_numbers;
   /// Asks the overview actor to look at the cluster soon. Set before the HTTP thread runs.
   std::function<void()> look;
 };
+
+/// Numbers that are older than this are renewed before they are told.
+inline constexpr std::chrono::milliseconds numbers_last{500};
+
+/// Calls `done` once the board's numbers are new: at once, or by the metrics actor. Threads: any.
+void renew_numbers(http_board& board, std::function<void()> done,
+                   std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
 
 /// A text of the overview that is older than this is not given as an answer: the actors of this
 /// node have not renewed it.

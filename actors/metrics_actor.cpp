@@ -2,12 +2,12 @@
 
 #include "common/fault_ids.hpp"
 #include "common/log.hpp"
-#include "common/unix_time.hpp"
 #include "link/beats.hpp"
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstdint>
+#include <utility>
 
 namespace peercache::actors {
 
@@ -81,13 +81,13 @@ void metrics_state::publish(const node_report& node) {
   board.numbers.take(samples_of(options.rail_stats()));
   board.numbers.take(samples_of(options.datagram_stats()));
   board.numbers.take(samples_of(*board.faults.load()));
-  board.has_numbers = true;
   board.status.store(json_of(node));
+  board.has_numbers = true;
+  board.reported = std::chrono::steady_clock::now();
 }
 
 bool metrics_state::is_watched(std::chrono::steady_clock::time_point now) const {
-  const auto& board = *options.board;
-  const auto last = std::max(board.scraped.load(), board.looked.load());
+  const auto last = options.board->looked.load();
   return last != decltype(last){} && now - last <= options.watching_lasts;
 }
 
@@ -111,30 +111,56 @@ void metrics_state::remember(const discovery::view& view, std::uint64_t unix_ms)
   options.board->own_history.store({history.points(), events.events()});
 }
 
-metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics_state> self,
-                                         metrics_options options) {
+namespace {
+
+using metrics_pointer = metrics_actor::stateful_pointer<metrics_state>;
+
+/// Asks the gateway for the node's status, and tells who waits for it. Does nothing while an
+/// earlier question is open, whose answer is new as well.
+void ask_for_report(metrics_pointer self) {
+  auto& state = self->state;
+  if (std::exchange(state.asks, true))
+    return;
+  const auto ended = [self] {
+    self->state.asks = false;
+    self->state.options.board->wishes.fulfil();
+  };
+  self->request(state.options.gateway, std::chrono::seconds(3), status_atom_v)
+      .then(
+          [self, ended](const node_report& node) {
+            self->state.publish(node);
+            self->state.remember(node, self->clock().now(), self->state.options.today());
+            ended();
+          },
+          [self, ended](const caf::error& why) {
+            log::warn("metrics: no report: {}", self->system().render(why));
+            ended();
+          });
+}
+
+void plan_beat(metrics_pointer self) {
+  const auto& options = self->state.options;
+  const auto rest = static_cast<std::uint64_t>(options.rest_interval.count());
+  if (self->state.is_watched(std::chrono::steady_clock::now()))
+    beat_within(self, options.interval);
+  else
+    beat_at(self, self->clock().now() + std::chrono::milliseconds(rest - options.today() % rest));
+}
+
+} // namespace
+
+metrics_actor::behavior_type run_metrics(metrics_pointer self, metrics_options options) {
   self->state.options = std::move(options);
   self->state.events = event_log(self->state.options.self);
   self->send(self, beat_atom_v, from_here{});
   return {
       [self](topology_atom, const topology_ptr& next) {
-        self->state.remember(next->view, unix_ms());
+        self->state.remember(next->view, self->state.options.today());
       },
+      [self](turn_atom, from_here) { ask_for_report(self); },
       [self](beat_atom, from_here) {
-        auto& own = self->state.options;
-        auto failed = [self](const caf::error& why) {
-          log::warn("metrics: no report: {}", self->system().render(why));
-        };
-        self->request(own.gateway, std::chrono::seconds(3), status_atom_v)
-            .then(
-                [self](const node_report& node) {
-                  self->state.publish(node);
-                  self->state.remember(node, self->clock().now(), unix_ms());
-                },
-                failed);
-        beat_within(self, self->state.is_watched(std::chrono::steady_clock::now())
-                              ? own.interval
-                              : own.rest_interval);
+        ask_for_report(self);
+        plan_beat(self);
       },
   };
 }

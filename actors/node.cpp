@@ -311,6 +311,7 @@ void node::impl::end_actors() {
   board_->ask_for_key = {}; // The function holds the overview, which holds the board.
   board_->ask_for_overlap = {};
   board_->look = {};
+  board_->want_numbers = {};
   lookup_relay_ = nullptr;
   gateway_ = nullptr;
   clearing_ = nullptr;

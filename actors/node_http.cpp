@@ -6,6 +6,7 @@
 #include "link/thread_actor.hpp"
 #include "metrics/process_metrics.hpp"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -33,6 +34,9 @@ result<void> node::impl::open_http() {
   content.query = [board = board_](bool by_hash, std::string body, metrics::http_reply reply) {
     board->ask_for_overlap(by_hash, std::move(body), std::move(reply));
   };
+  content.renew = [board = board_](std::function<void()> done) {
+    renew_numbers(*board, std::move(done));
+  };
   metrics::http_options http;
   http.host = config_.metrics.bind;
   http.port = config_.net.http_port;
@@ -56,6 +60,9 @@ void node::impl::spawn_metrics() {
   options.datagram_stats = [served = lookups_->served()] { return served->counted(); };
   options.board = board_;
   metrics_ = system_->spawn(run_metrics, std::move(options));
+  board_->want_numbers = [metrics = metrics_] {
+    caf::anon_send(metrics, turn_atom_v, from_here{});
+  };
   spawn_overview();
   http_thread_ =
       spawn_thread_actor(*system_, "peercache-http", [server = http_.get()] { server->run(); });

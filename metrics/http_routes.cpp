@@ -55,13 +55,6 @@ bool too_many_headers(std::string_view head) {
   return lines > http_server::headers_max + 2; // Headers, the request's line, and the empty one.
 }
 
-void serve_text(httplib::Server& server, const char* path, const char* type,
-                std::function<std::string()> provider) {
-  server.Get(path, [type, provider = std::move(provider)](const auto&, auto& response) {
-    response.set_content(provider(), type);
-  });
-}
-
 void serve_constant(httplib::Server& server, const char* path, const char* type,
                     std::string_view text) {
   server.Get(path, [type, text](const auto&, auto& response) {
@@ -103,8 +96,9 @@ void add_dashboard(httplib::Server& server, decltype(http_content::api) api) {
 
 } // namespace
 
-std::string request_handler::answer_to(std::string_view head, bool all) {
+std::string request_handler::answer_to(std::string_view head, bool all, bool renewed) {
   sees_all_ = all;
+  is_renewed_ = renewed;
   if (too_many_headers(head))
     return "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\n"
            "Connection: close\r\n\r\n";
@@ -173,6 +167,15 @@ httplib::Server::HandlerResponse request_handler::refuse_query(const httplib::Re
   return HandlerResponse::Handled;
 }
 
+void request_handler::serve_renewed(const char* path, const char* type,
+                                    std::function<std::string()> provider) {
+  Get(path, [this, type, provider = std::move(provider)](const auto&, auto& response) {
+    wants_new_ = renews_ && !is_renewed_;
+    if (!wants_new_)
+      response.set_content(provider(), type);
+  });
+}
+
 void request_handler::add_routes(http_content content) {
   set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     return refuse(request, response);
@@ -181,13 +184,14 @@ void request_handler::add_routes(http_content content) {
                        {"X-Content-Type-Options", "nosniff"},
                        {"Cache-Control", "no-store"}});
   takes_queries_ = static_cast<bool>(content.query);
+  renews_ = static_cast<bool>(content.renew);
   for (const bool by_hash : {false, true})
     // The handler takes a reader of the body, and never calls it: so the library reads no body.
     Post(by_hash ? "/query_by_hash" : "/query",
          [this, by_hash](const httplib::Request&, httplib::Response&,
                          const httplib::ContentReader&) { query_ = taken_query{by_hash}; });
-  serve_text(*this, "/metrics", exposition_type, std::move(content.metrics_text));
-  serve_text(*this, "/status\\.json", "application/json", std::move(content.status_json));
+  serve_renewed("/metrics", exposition_type, std::move(content.metrics_text));
+  serve_renewed("/status\\.json", "application/json", std::move(content.status_json));
   serve_constant(*this, "/healthz", text_type, "ok\n");
   if (content.api)
     add_dashboard(*this, std::move(content.api));

@@ -2,6 +2,7 @@
 
 #include "metrics/http_server.hpp"
 
+#include <functional>
 #include <httplib.h>
 #include <optional>
 #include <string>
@@ -39,10 +40,14 @@ public:
   /// would unpack a compressed body without a limit, and takes only few bytes of a form's body.
   /// @param head the head of a request, with the empty line at its end
   /// @param all whether the client may see everything, or only the probes' paths
-  std::string answer_to(std::string_view head, bool all);
+  /// @param renewed whether what the request tells was renewed for it
+  std::string answer_to(std::string_view head, bool all, bool renewed);
   /// Call after `answer_to`: if that request was a query, returns the query, and forgets it; the
   /// string that `answer_to` returned is then not the answer. Nothing for other requests.
   std::optional<taken_query> take_query() { return std::exchange(query_, std::nullopt); }
+  /// Call after `answer_to`: whether that request is to be answered once what it tells was renewed,
+  /// by another call with `renewed`; the string that `answer_to` returned is then not the answer.
+  bool take_wish_to_renew() { return std::exchange(wants_new_, false); }
 
 private:
   HandlerResponse refuse(const httplib::Request& request, httplib::Response& response) const;
@@ -52,7 +57,13 @@ private:
     return sees_all_ || path == "/healthz" || path == "/readyz";
   }
 
+  /// Adds a path whose text is renewed before it is told, if the content can be.
+  void serve_renewed(const char* path, const char* type, std::function<std::string()> provider);
+
   bool sees_all_ = true;
+  bool renews_ = false;
+  bool is_renewed_ = false;
+  bool wants_new_ = false;
   bool takes_queries_ = false;
   std::optional<taken_query> query_;
 };

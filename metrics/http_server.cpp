@@ -33,7 +33,8 @@ constexpr std::chrono::milliseconds no_descriptor_pause{100};
 /// before a turn has looked at it.
 constexpr std::size_t accepted_per_turn = 64;
 
-/// Answers to queries, on their way from the threads that make them to the server's thread.
+/// Answers to queries, and news that a scrape's numbers are new, on their way from the threads that
+/// make them to the server's thread.
 struct reply_box {
   int ready = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); ///< Readable while there are answers.
 
@@ -49,11 +50,21 @@ struct reply_box {
     ::eventfd_read(ready, &count);
     return std::exchange(answers_, {});
   }
+  void put_renewed(std::uint64_t scrape) {
+    const std::lock_guard guard(lock_);
+    renewed_.push_back(scrape);
+    ::eventfd_write(ready, 1);
+  }
+  std::vector<std::uint64_t> take_renewed() {
+    const std::lock_guard guard(lock_);
+    return std::exchange(renewed_, {});
+  }
 
 private:
-  /// Guards `answers_`, to which any thread adds; held only while a few strings are moved.
+  /// Guards both lists, to which any thread adds; held only while a few strings are moved.
   std::mutex lock_;
   std::vector<std::pair<std::uint64_t, api_answer>> answers_;
+  std::vector<std::uint64_t> renewed_;
 };
 
 /// A query that is being answered, whether its client still waits or has gone.
@@ -75,10 +86,14 @@ private:
   std::atomic<bool> ended_ = false;
 };
 
-/// A connection, and the number of its query while the answer is being made.
+/// A connection, and the number of its query, or of its scrape, while the answer is being made.
 struct http_client final : http_connection {
   using http_connection::http_connection;
   std::uint64_t query = 0;
+  std::string scrape;   ///< Head of a scrape that waits for new numbers; empty: none does.
+  time_point give_up{}; ///< When the scrape is answered with old numbers.
+
+  bool is_scraping() const { return where() == state::waiting && !scrape.empty(); }
 };
 
 /// The whole answer to a query, in HTTP.
@@ -115,6 +130,8 @@ struct http_server::state {
   time_point accept_again{};
   log_limit lines, refusals;
   decltype(http_content::query) ask;
+  decltype(http_content::renew) renew;
+  std::chrono::milliseconds renewal_timeout{0};
   std::shared_ptr<reply_box> replies = std::make_shared<reply_box>();
   std::uint64_t last_query = 0;
   /// How many queries are being answered; shared with their replies, which outlive the server.
@@ -128,6 +145,10 @@ struct http_server::state {
   void serve(const std::vector<pollfd>& polled, time_point now);
   /// Answers a request that has come whole; a query is passed on and answered later.
   void answer(http_client& who, time_point now);
+  /// Has the numbers renewed that a scrape is to tell.
+  void hold_scrape(http_client& who, time_point now);
+  /// Answers a scrape whose numbers are new, or for which they are awaited no longer.
+  void tell_numbers(http_client& who, time_point now);
   void give_answers(time_point now);
   /// How many queries are being received or answered.
   std::size_t open_queries() const;
@@ -148,7 +169,7 @@ bool http_server::state::wait(std::vector<pollfd>& polled) {
     until = accept_again;
   for (const auto& each : connections) {
     polled.push_back({each.fd(), each.events(), 0});
-    until = std::min(until, each.until());
+    until = std::min(until, each.is_scraping() ? each.give_up : each.until());
   }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - now);
   ::poll(polled.data(), polled.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
@@ -164,6 +185,10 @@ void http_server::state::serve(const std::vector<pollfd>& polled, time_point now
       answer(*each, now);
       at = each->where();
     }
+    if (each->is_scraping() && each->give_up <= now) {
+      tell_numbers(*each, now);
+      at = each->where();
+    }
     if (each->is_taking_body() && open_queries() > queries_max) {
       each->answer(too_many_queries(), now);
       at = each->where();
@@ -175,9 +200,11 @@ void http_server::state::serve(const std::vector<pollfd>& polled, time_point now
 }
 
 void http_server::state::answer(http_client& who, time_point now) {
-  auto made = handler.answer_to(who.head(), sees_all || who.is_known());
+  auto made = handler.answer_to(who.head(), sees_all || who.is_known(), false);
   if (made.starts_with("HTTP/1.1 403"))
     tell(who, "it shows no certificate", now);
+  if (handler.take_wish_to_renew())
+    return hold_scrape(who, now);
   auto query = handler.take_query();
   if (!query)
     return who.answer(std::move(made), now);
@@ -194,7 +221,23 @@ void http_server::state::answer(http_client& who, time_point now) {
       });
 }
 
+void http_server::state::hold_scrape(http_client& who, time_point now) {
+  who.scrape = who.head();
+  who.query = ++last_query;
+  who.give_up = now + renewal_timeout;
+  who.wait(now);
+  renew([box = replies, number = who.query] { box->put_renewed(number); });
+}
+
+void http_server::state::tell_numbers(http_client& who, time_point now) {
+  who.answer(handler.answer_to(std::exchange(who.scrape, {}), true, true), now);
+}
+
 void http_server::state::give_answers(time_point now) {
+  for (const auto scrape : replies->take_renewed())
+    for (auto& each : connections)
+      if (each.query == scrape && each.is_scraping())
+        tell_numbers(each, now);
   for (auto& [query, answer] : replies->take())
     for (auto& each : connections)
       if (each.query == query && each.where() == http_connection::state::waiting)
@@ -203,7 +246,8 @@ void http_server::state::give_answers(time_point now) {
 
 std::size_t http_server::state::open_queries() const {
   const auto open = std::count_if(connections.begin(), connections.end(), [](const auto& each) {
-    return each.is_taking_body() || each.where() == http_connection::state::waiting;
+    return each.is_taking_body() ||
+           (each.where() == http_connection::state::waiting && each.scrape.empty());
   });
   return static_cast<std::size_t>(open);
 }
@@ -275,6 +319,8 @@ result<std::unique_ptr<http_server>> http_server::listen(const http_options& opt
   auto made = std::make_unique<state>();
   made->patience = {options.read_timeout, options.write_timeout, options.query_timeout};
   made->ask = content.query;
+  made->renew = content.renew;
+  made->renewal_timeout = options.renewal_timeout;
   made->stop = ::eventfd(0, EFD_CLOEXEC);
   if (made->stop < 0 || made->replies->ready < 0)
     return {errc::io_failed, std::string{"HTTP: no descriptor: "} + std::strerror(errno)};

@@ -44,6 +44,10 @@ struct http_content {
   /// Takes a query of a router, whose answer comes later. `by_hash`: the body names blocks by their
   /// hashes and not by tokens. Empty: there are no queries.
   std::function<void(bool by_hash, std::string body, http_reply reply)> query = {};
+  /// Has what `metrics_text` and `status_json` tell renewed, and then calls `done`, from any
+  /// thread. The server waits at most `http_options::renewal_timeout` for that call, and answers
+  /// with what is there. Empty: both are always new.
+  std::function<void(std::function<void()> done)> renew = {};
 };
 
 struct http_options {
@@ -59,6 +63,8 @@ struct http_options {
   std::chrono::milliseconds write_timeout{2000};
   /// How long the answer to a query may take; then the connection is closed.
   std::chrono::milliseconds query_timeout{3000};
+  /// How long a scrape waits for new numbers, before it is answered with those of before.
+  std::chrono::milliseconds renewal_timeout{300};
 };
 
 /// The node's HTTP port:

@@ -7,11 +7,14 @@
 #include <arpa/inet.h>
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <future>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace peercache::metrics {
@@ -90,6 +93,21 @@ protected:
                     " HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip, br\r\n\r\n");
   }
 
+  /// Serves again, and has the numbers renewed by `renew`.
+  void renew_by(std::function<void(std::function<void()>)> renew,
+                std::chrono::milliseconds patience) {
+    stop();
+    auto with = content();
+    with.renew = std::move(renew);
+    http_options options;
+    options.renewal_timeout = patience;
+    options.query_timeout = std::chrono::minutes(5);
+    auto made = http_server::listen(options, std::move(with));
+    ASSERT_TRUE(made) << to_string(made.error());
+    server_ = *std::move(made);
+    thread_ = std::thread{[this] { server_->run(); }};
+  }
+
   published<std::string> metrics_{registry{}.text()};
   published<readiness> readiness_{readiness{false, "joining"}};
   std::unique_ptr<http_server> server_;
@@ -108,6 +126,44 @@ TEST_F(http_server_test, a_scrape_is_the_published_text) {
   EXPECT_EQ(body_of(answer), *metrics_.load());
   metrics_.store("newer\n");
   EXPECT_EQ(body_of(get("/metrics")), "newer\n");
+}
+
+TEST_F(http_server_test, a_scrape_waits_until_the_numbers_are_new) {
+  std::promise<std::function<void()>> asked;
+  renew_by([&](std::function<void()> done) { asked.set_value(std::move(done)); },
+           std::chrono::minutes(1));
+  auto scrape = std::async(std::launch::async, [this] { return get("/metrics"); });
+  const auto done = asked.get_future().get();
+  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 ")) << "other clients wait for nothing";
+  metrics_.store("newer\n");
+  done();
+  const auto told = scrape.get();
+  EXPECT_TRUE(told.starts_with("HTTP/1.1 200 ")) << told;
+  EXPECT_EQ(body_of(told), "newer\n");
+}
+
+TEST_F(http_server_test, a_scrape_is_told_old_numbers_when_no_new_ones_come) {
+  std::vector<std::function<void()>> asked;
+  renew_by([&](std::function<void()> done) { asked.push_back(std::move(done)); },
+           std::chrono::milliseconds(50));
+  auto scrape = std::async(std::launch::async, [this] { return get("/metrics"); });
+  EXPECT_EQ(scrape.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  EXPECT_EQ(body_of(scrape.get()), *metrics_.load());
+  EXPECT_EQ(body_of(get("/status.json")), R"({"node":"n1"})");
+  ASSERT_EQ(asked.size(), 2u);
+  for (const auto& done : asked)
+    done();
+  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 ")) << "late news change nothing";
+}
+
+TEST_F(http_server_test, numbers_may_be_new_at_once) {
+  renew_by(
+      [this](const std::function<void()>& done) {
+        metrics_.store("newest\n");
+        done();
+      },
+      std::chrono::minutes(1));
+  EXPECT_EQ(body_of(get("/metrics")), "newest\n");
 }
 
 TEST_F(http_server_test, alive_is_not_ready) {

@@ -57,9 +57,6 @@ using namespace std::chrono_literals;
 /// requests to other nodes have time-outs.
 constexpr auto pool_timeout = caf::infinite;
 
-/// How often the gateway looks for dead sessions and tells whether the node is ready.
-constexpr auto beat = 500ms;
-
 constexpr const char* not_mapped = "the session's process has not mapped the pool";
 
 /// Whether a process of this host has mapped the pool for this session and still has it mapped.
@@ -306,12 +303,19 @@ caf::result<bool> forget_member(gateway_pointer self, const std::string& name) {
   return self->delegate(self->state.options.membership, forget_atom_v, name, from_here{});
 }
 
+void plan_beat(gateway_pointer self) {
+  auto& state = self->state;
+  state.beats.plan(self, state.hurries() ? state.beat : link::rest_period);
+}
+
 void on_beat(gateway_pointer self) {
+  if (!self->state.beats.due(self->clock().now()))
+    return;
   look_at_pool(self->state);
   bury_dead_sessions(self);
   send_late_clients_away(self);
   self->state.tell_readiness();
-  beat_within(self, beat);
+  plan_beat(self);
 }
 
 /// What the gateway does before its first message.
@@ -323,8 +327,9 @@ void begin(gateway_pointer self, gateway_options options) {
   self->set_down_handler([self](const caf::down_msg& down) {
     for (const auto id : self->state.sessions.went_silent(down.source))
       drop_gpu_report(self->state, id);
+    plan_beat(self);
   });
-  beat_within(self, beat);
+  plan_beat(self);
 }
 
 } // namespace

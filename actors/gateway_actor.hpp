@@ -8,6 +8,7 @@
 #include "actors/unmapped_clients.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/view.hpp"
+#include "link/beats.hpp"
 #include "link/links_actor.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/topology.hpp"
@@ -71,6 +72,8 @@ struct gateway_options {
 
 struct gateway_state {
   gateway_state() = default;
+  /// Between two looks for dead sessions, and for clients that wait, while there are such.
+  static constexpr std::chrono::milliseconds beat{500};
 
   /// A client that asked for a session before this node had caught up with clears.
   struct early_client {
@@ -85,6 +88,7 @@ struct gateway_state {
   client_calls calls;
   unmapped_clients unmapped;
   std::vector<early_client> early;
+  link::beats beats;
   std::string view; ///< The newest view, encoded.
   /// The difference to `view` from the view before, encoded; empty: none.
   std::string change;
@@ -98,6 +102,8 @@ struct gateway_state {
   bool drained = false;   ///< An operator has drained this node and has not undone that.
   /// Why clients cannot map the pool, as `options.pool_fault` said last; empty: they can.
   std::string pool_fault;
+  /// Whether a beat has something to do soon: a client waits, or one may have died.
+  bool hurries() const { return !early.empty() || !sessions.silent().empty(); }
   /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};

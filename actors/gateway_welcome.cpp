@@ -138,6 +138,7 @@ caf::result<session_welcome> open_session(gateway_pointer self, const std::strin
   client.events = events;
   client.promise = self->make_response_promise<session_welcome>();
   state.early.push_back(client);
+  state.beats.plan(self, state.beat);
   return client.promise;
 }
 

@@ -30,7 +30,7 @@ static_assert(lookup_read_bytes < lookup_connections::held_bytes_max &&
 /// Pause between two looks for late connections: `look_every` while a connection owes its greeting,
 /// otherwise `look_for_idle_every`.
 constexpr auto look_every = 250ms;
-constexpr auto look_for_idle_every = 1000ms;
+constexpr auto look_for_idle_every = 5000ms;
 constexpr auto accept_again_after = 100ms;
 /// The longest sleep while there are no connections.
 constexpr auto lookup_rest = 60s;

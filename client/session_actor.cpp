@@ -28,6 +28,7 @@ using session_pointer = session_actor::stateful_pointer<session_actor_state>;
 
 /// Pause between beats without a node, and after news for other members.
 constexpr auto beat_interval = 250ms;
+constexpr auto rest_interval = 500ms; ///< Between two beats without news.
 constexpr auto tell_uses_every = 500ms;
 constexpr auto tell_totals_every = 1000ms;
 constexpr auto tell_calls_every = 2000ms;
@@ -364,7 +365,7 @@ void beat(session_pointer self) {
     send_totals(self, *pool);
   if (pool && is_time(now, tell_calls_every, state.tell_calls_at))
     send_calls(self, *pool);
-  state.beats.plan(self, news || !pool ? beat_interval : rest_period);
+  state.beats.plan(self, news || !pool ? beat_interval : rest_interval);
 }
 
 } // namespace

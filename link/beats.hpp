@@ -15,7 +15,7 @@
 namespace peercache::link {
 
 /// The longest pause between two beats of an actor that has nothing to do.
-inline constexpr std::chrono::milliseconds rest_period{500};
+inline constexpr std::chrono::milliseconds rest_period{1000};
 
 /// Sends the actor one beat that arrives at `at`. The message names no sender: a message that named
 /// the actor would keep it alive, and CAF 0.17.6 does not empty the mailbox of a broker that ends.

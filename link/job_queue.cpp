@@ -1,7 +1,5 @@
 #include "link/job_queue.hpp"
 
-#include "common/assert.hpp"
-
 #include <caf/ref_counted.hpp>
 
 #include <algorithm>
@@ -99,7 +97,7 @@ job_queue::bed* job_queue::call_one() noexcept {
 
 void job_queue::sleep(std::unique_lock<std::mutex>& guard, bed& own) {
   const auto first = clock_.first();
-  own.until_ = is_watched(first) ? clock_.now() + look_after_clock : first;
+  own.until_ = is_watched(first) ? time_point::max() : first;
   asleep_.push_back(&own);
   const auto is_called = [&own] { return own.is_called_; };
   if (own.until_ == time_point::max())

@@ -4,7 +4,6 @@
 
 #include <caf/resumable.hpp>
 
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -17,16 +16,12 @@ namespace peercache::link {
 /// is due, delivers what is due and runs what that made ready. So no thread is woken to deliver,
 /// and then another to run.
 ///
-/// Threads: `push` and `sooner` any, `pop` the workers. Bounds: a timer is late by the longest job
-/// that all workers run at its time, or, while one of them sleeps, by `look_after_clock`.
-/// Ownership: jobs that are left at its end are released without having run.
+/// Threads: `push`, `clock` any; `pop`, `give_back` the workers; `take_all` when these have ended.
+/// Bounds: timers are late by what `timers` says when all workers that look at the clock are held
+/// up by their jobs. Ownership: jobs that are left at its end are released without having run.
 class job_queue {
 public:
   using time_point = timers::time_point;
-
-  /// The longest sleep of a worker while another one watches the clock: that one may be held up by
-  /// the job that it runs when its timer has come.
-  static constexpr std::chrono::seconds look_after_clock{2};
 
   /// Where one worker sleeps.
   class bed {
@@ -53,8 +48,8 @@ public:
   std::deque<caf::resumable*> take_all();
 
 private:
-  /// Lets a worker that sleeps wake at `first`, the time of the first timer now. Not needed by a
-  /// worker, which looks at the clock before it sleeps.
+  /// Lets a worker that sleeps wake at `first`, the time of the first timer now. A worker that
+  /// calls this looks at the clock itself before it sleeps.
   void sooner(time_point first);
   /// Sleeps until called, or until it is time to look at the clock. @pre the lock is held
   void sleep(std::unique_lock<std::mutex>& guard, bed& own);

@@ -69,6 +69,7 @@ protected:
           *workers_.emplace_back(std::make_unique<worker>(system(), jobs_, max_throughput()));
       threads_.push_back(begin("peercache-actor", [&runs] { runs.run(); }));
     }
+    clock_thread_ = begin("peercache-clock", [this] { jobs_.clock().run(); });
     abstract_coordinator::start();
   }
 
@@ -86,6 +87,8 @@ protected:
 private:
   void end_threads() {
     jobs_.clock().stop();
+    if (clock_thread_.joinable())
+      clock_thread_.join();
     jobs_.clock().cancel_all(); // Timers refer to actors, which end while the system still stands.
     for (std::size_t i = 0; i < threads_.size(); ++i)
       jobs_.push(nullptr);
@@ -110,6 +113,7 @@ private:
   /// has run it last.
   std::vector<std::unique_ptr<worker>> workers_;
   std::vector<std::thread> threads_; ///< Threads that run `workers_`, one for each.
+  std::thread clock_thread_;
 };
 
 } // namespace

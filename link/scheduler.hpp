@@ -9,7 +9,8 @@ namespace peercache::link {
 /// (link/timers.hpp) and whose timers the workers deliver (link/job_queue.hpp). CAF's own scheduler
 /// has no place for another clock.
 ///
-/// Threads: `scheduler.max-threads` workers. Ownership: the actor system's, as CAF has it.
+/// Threads: `scheduler.max-threads` workers, and one that delivers what they are too late for.
+/// Ownership: the actor system's, as CAF has it.
 caf::actor_system::module* make_scheduler(caf::actor_system& system);
 
 } // namespace peercache::link

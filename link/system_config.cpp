@@ -15,8 +15,8 @@ namespace peercache::link {
 
 namespace {
 
-/// How many messages an actor handles before its worker looks at the clock and at other actors.
-/// CAF sets no limit.
+/// How many messages an actor handles before its worker looks at the clock and at other actors, and
+/// a broker before the multiplexer looks at its sockets. CAF sets no limit.
 constexpr std::size_t messages_at_a_time = 256;
 
 } // namespace

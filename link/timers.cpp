@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <sys/timerfd.h>
+#include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -26,6 +30,12 @@ timers::time_point together_with_others(timers::time_point t, timers::time_point
   return timers::time_point(duration(static_cast<duration::rep>((at + step - 1) / step * step)));
 }
 
+timers::timers(std::function<void(time_point)> sooner)
+    : sooner_(std::move(sooner)), alarm_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) {
+  if (!alarm_)
+    throw std::system_error(errno, std::generic_category(), "timerfd_create");
+}
+
 template <class Insert>
 void timers::set(time_point t, Insert&& insert) {
   t = together_with_others(t, now());
@@ -36,9 +46,26 @@ void timers::set(time_point t, Insert&& insert) {
     insert(t);
     if (t >= first_.load())
       return;
-    first_ = t;
+    first_is(t);
   }
   sooner_(t);
+}
+
+void timers::first_is(time_point t) noexcept {
+  first_ = t;
+  if (delivers_)
+    return; // The alarm is set when all that is due is delivered.
+  set_alarm(t == time_point::max() ? t : t + late_max);
+}
+
+void timers::set_alarm(time_point at) noexcept {
+  itimerspec set{};
+  if (at != time_point::max()) {
+    const auto since = std::max(at.time_since_epoch(), time_point::duration(1));
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
+    set.it_value = {seconds.count(), std::chrono::nanoseconds(since - seconds).count()};
+  }
+  ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &set, nullptr);
 }
 
 void timers::set_ordinary_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
@@ -95,19 +122,19 @@ void timers::cancel_all() {
   const std::lock_guard guard(lock_);
   actor_lookup_.clear();
   dropped.swap(schedule_);
-  first_ = time_point::max();
+  if (!stopped_)
+    first_is(time_point::max());
 }
 
 std::vector<timers::unique_delayed_event_ptr> timers::take_due(time_point now) {
   std::vector<unique_delayed_event_ptr> due;
-  while (!schedule_.empty() && schedule_.begin()->first <= now) {
+  while (!stopped_ && !schedule_.empty() && schedule_.begin()->first <= now) {
     const auto first = schedule_.begin();
     if (first->second->backlink != actor_lookup_.end())
       actor_lookup_.erase(first->second->backlink);
     due.push_back(std::move(first->second));
     schedule_.erase(first);
   }
-  first_ = schedule_.empty() ? time_point::max() : schedule_.begin()->first;
   return due;
 }
 
@@ -115,23 +142,44 @@ void timers::deliver_due() {
   if (const auto first = first_.load(); first == time_point::max() || first > now())
     return;
   std::unique_lock guard(lock_);
-  if (delivers_)
+  if (delivers_ || stopped_)
     return; // Timers are delivered in the order of their times, so by one thread at a time.
   delivers_ = true;
-  for (auto due = take_due(now()); !due.empty() && !stopped_; due = take_due(now())) {
+  first_is(time_point::max()); // So nobody else looks for what is being delivered.
+  for (auto due = take_due(now()); !due.empty(); due = take_due(now())) {
     guard.unlock();
     for (const auto& each : due)
       ship(*each);
-    due.clear();
+    due.clear(); // Without the lock, as in `cancel_all`.
     guard.lock();
   }
   delivers_ = false;
+  if (stopped_)
+    return;
+  const auto first = schedule_.empty() ? time_point::max() : schedule_.begin()->first;
+  first_is(first);
+  guard.unlock();
+  sooner_(first);
+}
+
+void timers::run() {
+  for (std::uint64_t times = 0;;) {
+    if (::read(alarm_.get(), &times, sizeof times) < 0 && errno != EINTR)
+      return; // Nothing but a closed descriptor makes this fail.
+    deliver_due();
+    const std::lock_guard guard(lock_);
+    if (stopped_)
+      return;
+    if (const auto first = first_.load(); !delivers_ && first <= now())
+      set_alarm(now() + late_max);
+  }
 }
 
 void timers::stop() noexcept {
   const std::lock_guard guard(lock_);
   stopped_ = true;
   first_ = time_point::max();
+  set_alarm(time_point{}); // At once.
 }
 
 } // namespace peercache::link

@@ -1,8 +1,11 @@
 #pragma once
 
+#include "net/socket.hpp"
+
 #include <caf/detail/simple_actor_clock.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -14,24 +17,30 @@ namespace peercache::link {
 /// The time at which a timer is delivered that is to be due at `t`: not before it, and later by a
 /// 64th of the wait at most, and by no more than 8.4 ms. Times of beats stay
 /// (common/beat_time.hpp): multiples of 25 ms. In this way timers whose times are close come
-/// together, also those of other processes of this host, and a clock's thread wakes once for all of
-/// its own.
+/// together, also those of other processes of this host, and a process wakes once for all of its
+/// own.
 caf::actor_clock::time_point together_with_others(caf::actor_clock::time_point t,
                                                   caf::actor_clock::time_point now) noexcept;
 
 /// The clock of an actor system: delayed messages and the time-outs of requests, in the order of
 /// their times. CAF's own clock hands each timer that is set or cancelled to its thread, which
-/// wakes for it. This clock has no thread and keeps timers under a lock: whoever calls
-/// `deliver_due` delivers. An answered request leaves its time-out behind, so there is a time-out
-/// to deliver for each request; `together_with_others` delivers several at once.
+/// wakes for it. This clock keeps timers under a lock, and whoever calls `deliver_due` delivers: a
+/// thread that would sleep otherwise. A timer that nobody has delivered for `late_max` is delivered
+/// by the thread that is in `run`, which the kernel wakes then (timerfd), and only then. An
+/// answered request leaves its time-out behind, so there is a time-out to deliver for each request;
+/// `together_with_others` delivers several at once.
 ///
-/// Threads: any. Bounds: those of the actors that set timers. Errors: none. A time-out that is
-/// cancelled while it is being delivered may still arrive, as with CAF's clock; actors ignore it.
+/// Threads: any; `run` has one of its own. Bounds: those of the actors that set timers. Errors: the
+/// constructor throws std::system_error without a descriptor. A time-out that is cancelled while it
+/// is being delivered may still arrive, as with CAF's clock; actors ignore it.
 class timers final : public caf::detail::simple_actor_clock {
 public:
   /// @param sooner told when a timer is set that is due before all others, with its time; called by
   ///     the thread that sets the timer, without a lock of this object
-  explicit timers(std::function<void(time_point)> sooner) : sooner_(std::move(sooner)) {}
+  explicit timers(std::function<void(time_point)> sooner);
+
+  /// How late a timer may be while all who call `deliver_due` are held up.
+  static constexpr std::chrono::milliseconds late_max{25};
 
   void set_ordinary_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
                             std::uint64_t id) override;
@@ -53,24 +62,32 @@ public:
   /// Delivers what is due, without holding the lock. Returns at once when nothing is due, or when
   /// another thread delivers.
   void deliver_due();
-  /// Timers that are left are dropped by `cancel_all` or with this object; none is taken or
-  /// delivered after this.
+  /// Delivers what nobody else has delivered in time, until `stop`.
+  void run();
+  /// Ends `run`. Timers that are left are dropped by `cancel_all` or with this object; none is
+  /// taken or delivered after this.
   void stop() noexcept;
 
 private:
   /// Sets a timer that is due at `t`, by `insert(time)`.
   template <class Insert>
   void set(time_point t, Insert&& insert);
-  /// Takes the timers that are due. @pre the lock is held
+  /// Takes the timers that are due; none after `stop`. @pre the lock is held
   std::vector<unique_delayed_event_ptr> take_due(time_point now);
+  /// Notes when the first timer is due. @pre the lock is held
+  void first_is(time_point t) noexcept;
+  /// Wakes the thread in `run` at this time; never at the largest one. @pre the lock is held
+  void set_alarm(time_point at) noexcept;
 
   const std::function<void(time_point)> sooner_;
   /// Guards all members below and the base class's timers, because any thread sets timers.
   std::mutex lock_;
-  /// Written under the lock.
+  /// Written under the lock. The largest time while a thread delivers, but for timers that are set
+  /// meanwhile.
   std::atomic<time_point> first_{time_point::max()};
   bool delivers_ = false; ///< Whether a thread delivers now.
   bool stopped_ = false;
+  net::unique_fd alarm_; ///< A timerfd.
 };
 
 } // namespace peercache::link

@@ -87,9 +87,13 @@ void number_wishes::fulfil() {
     done();
 }
 
+bool has_new_numbers(const http_board& board, std::chrono::steady_clock::time_point now) {
+  return board.has_numbers && now - board.reported.load() < numbers_last;
+}
+
 void renew_numbers(http_board& board, std::function<void()> done,
                    std::chrono::steady_clock::time_point now) {
-  if (board.has_numbers && now - board.reported.load() < numbers_last)
+  if (has_new_numbers(board, now))
     return done();
   board.wishes.add(std::move(done));
   if (board.want_numbers)

@@ -68,7 +68,7 @@ struct http_board {
       std::chrono::steady_clock::time_point{}};
   std::atomic<std::chrono::steady_clock::time_point> scraped{
       std::chrono::steady_clock::time_point{}};
-  /// When the metrics actor last filled in `numbers` and `status`.
+  /// When the node was asked for what `numbers` and `status` tell.
   std::atomic<std::chrono::steady_clock::time_point> reported{
       std::chrono::steady_clock::time_point{}};
   number_wishes wishes;
@@ -81,6 +81,9 @@ struct http_board {
 
 /// Numbers that are older than this are renewed before they are told.
 inline constexpr std::chrono::milliseconds numbers_last{500};
+
+/// Whether the board's numbers need not be renewed before they are told.
+bool has_new_numbers(const http_board& board, std::chrono::steady_clock::time_point now);
 
 /// Calls `done` once the board's numbers are new: at once, or by the metrics actor. Threads: any.
 void renew_numbers(http_board& board, std::function<void()> done,

@@ -83,7 +83,6 @@ void metrics_state::publish(const node_report& node) {
   board.numbers.take(samples_of(*board.faults.load()));
   board.status.store(json_of(node));
   board.has_numbers = true;
-  board.reported = std::chrono::steady_clock::now();
 }
 
 bool metrics_state::is_watched(std::chrono::steady_clock::time_point now) const {
@@ -125,9 +124,11 @@ void ask_for_report(metrics_pointer self) {
     self->state.asks = false;
     self->state.options.board->wishes.fulfil();
   };
+  const auto asked = self->clock().now();
   self->request(state.options.gateway, std::chrono::seconds(3), status_atom_v)
       .then(
-          [self, ended](const node_report& node) {
+          [self, ended, asked](const node_report& node) {
+            self->state.options.board->reported = asked;
             self->state.publish(node);
             self->state.remember(node, self->clock().now(), self->state.options.today());
             ended();
@@ -157,7 +158,13 @@ metrics_actor::behavior_type run_metrics(metrics_pointer self, metrics_options o
       [self](topology_atom, const topology_ptr& next) {
         self->state.remember(next->view, self->state.options.today());
       },
-      [self](turn_atom, from_here) { ask_for_report(self); },
+      [self](turn_atom, from_here) {
+        auto& board = *self->state.options.board;
+        if (has_new_numbers(board, self->clock().now()))
+          board.wishes.fulfil(); // A report has come since the scrape looked.
+        else
+          ask_for_report(self);
+      },
       [self](beat_atom, from_here) {
         ask_for_report(self);
         plan_beat(self);

@@ -35,10 +35,10 @@ struct metrics_options {
   std::function<std::vector<rdma::rail_servers::rail_snapshot>()> rail_stats;
   std::function<served_datagrams::counts()> datagram_stats;
   std::shared_ptr<http_board> board;
-  /// Between two reports, while somebody reads the page at `/`.
+  /// Time between two reports, while somebody reads the page at `/`.
   std::chrono::milliseconds interval{500};
-  /// Between two reports otherwise, by the time of day: a step of the history ends with one. Who
-  /// reads `/metrics` or `/status.json` has a report made.
+  /// Time between two reports otherwise, by the time of day: a step of the history ends with one.
+  /// Who reads `/metrics` or `/status.json` has a report made.
   std::chrono::milliseconds rest_interval{5000};
   /// How long `interval` counts after somebody has read the page.
   std::chrono::milliseconds watching_lasts{60'000};

@@ -89,7 +89,7 @@ private:
 /// A connection, and the number of its query, or of its scrape, while the answer is being made.
 struct http_client final : http_connection {
   using http_connection::http_connection;
-  std::uint64_t query = 0;
+  std::uint64_t number = 0;
   std::string scrape;   ///< Head of a scrape that waits for new numbers; empty: none does.
   time_point give_up{}; ///< When the scrape is answered with old numbers.
 
@@ -133,7 +133,7 @@ struct http_server::state {
   decltype(http_content::renew) renew;
   std::chrono::milliseconds renewal_timeout{0};
   std::shared_ptr<reply_box> replies = std::make_shared<reply_box>();
-  std::uint64_t last_query = 0;
+  std::uint64_t last_number = 0;
   /// How many queries are being answered; shared with their replies, which outlive the server.
   std::shared_ptr<std::atomic<std::size_t>> calls = std::make_shared<std::atomic<std::size_t>>(0);
 
@@ -211,10 +211,10 @@ void http_server::state::answer(http_client& who, time_point now) {
   if (open_queries() >= queries_max || *calls >= queries_max)
     return who.answer(too_many_queries(), now);
   std::string body(who.body());
-  who.query = ++last_query;
+  who.number = ++last_number;
   who.wait(now);
   ask(query->by_hash, std::move(body),
-      [box = replies, number = who.query,
+      [box = replies, number = who.number,
        call = std::make_shared<open_call>(calls)](api_answer answer) {
         call->end();
         box->put(number, std::move(answer));
@@ -223,10 +223,10 @@ void http_server::state::answer(http_client& who, time_point now) {
 
 void http_server::state::hold_scrape(http_client& who, time_point now) {
   who.scrape = who.head();
-  who.query = ++last_query;
+  who.number = ++last_number;
   who.give_up = now + renewal_timeout;
   who.wait(now);
-  renew([box = replies, number = who.query] { box->put_renewed(number); });
+  renew([box = replies, number = who.number] { box->put_renewed(number); });
 }
 
 void http_server::state::tell_numbers(http_client& who, time_point now) {
@@ -236,11 +236,11 @@ void http_server::state::tell_numbers(http_client& who, time_point now) {
 void http_server::state::give_answers(time_point now) {
   for (const auto scrape : replies->take_renewed())
     for (auto& each : connections)
-      if (each.query == scrape && each.is_scraping())
+      if (each.number == scrape && each.is_scraping())
         tell_numbers(each, now);
   for (auto& [query, answer] : replies->take())
     for (auto& each : connections)
-      if (each.query == query && each.where() == http_connection::state::waiting)
+      if (each.number == query && each.where() == http_connection::state::waiting)
         each.answer(text_of(answer), now);
 }
 
@@ -260,16 +260,23 @@ void http_server::state::tell(const http_connection& refused, const std::string&
 }
 
 /// Closes the oldest connection of the least important kind: first a connection whose answer is
-/// sent, then one that has asked nothing yet, then one that receives or awaits an answer.
+/// sent, then one that has asked nothing yet, then a scrape that waits for new numbers, then one
+/// that receives or awaits an answer.
 void http_server::state::make_room() {
   using phase = http_connection::state;
-  for (const auto at :
-       {phase::ending, phase::greeting, phase::reading, phase::sending, phase::waiting})
-    for (auto each = connections.begin(); each != connections.end(); ++each)
-      if (each->where() == at) {
-        connections.erase(each);
-        return;
-      }
+  const auto close_first = [this](auto chosen) {
+    const auto found = std::find_if(connections.begin(), connections.end(), chosen);
+    if (found != connections.end())
+      connections.erase(found);
+    return found != connections.end();
+  };
+  const auto in = [](phase wanted) {
+    return [wanted](const http_client& each) { return each.where() == wanted; };
+  };
+  close_first(in(phase::ending)) || close_first(in(phase::greeting)) ||
+      close_first(in(phase::reading)) ||
+      close_first([](const http_client& each) { return each.is_scraping(); }) ||
+      close_first(in(phase::sending)) || close_first(in(phase::waiting));
 }
 
 void http_server::state::accept_all(time_point now) {

@@ -164,6 +164,9 @@ TEST_F(http_server_test, numbers_may_be_new_at_once) {
       },
       std::chrono::minutes(1));
   EXPECT_EQ(body_of(get("/metrics")), "newest\n");
+  const auto head = exchange("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_TRUE(head.starts_with("HTTP/1.1 200 ")) << head;
+  EXPECT_EQ(body_of(head), "");
 }
 
 TEST_F(http_server_test, alive_is_not_ready) {

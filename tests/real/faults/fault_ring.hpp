@@ -69,7 +69,7 @@ protected:
                            const auto host = address(i).substr(0, address(i).rfind(':'));
                            httplib::Client http{host, nodes_[i].ports().http_port};
                            http.set_connection_timeout(milliseconds(500));
-                           http.set_read_timeout(milliseconds(500));
+                           http.set_read_timeout(milliseconds(2000));
                            if (!http.Get("/api/cluster"))
                              continue;
                            const auto said = http.Get("/metrics");

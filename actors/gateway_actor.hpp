@@ -72,7 +72,8 @@ struct gateway_options {
 
 struct gateway_state {
   gateway_state() = default;
-  /// Between two looks for dead sessions, and for clients that wait, while there are such.
+  /// Time between two looks for dead sessions, for clients that wait, and whether the node has
+  /// become ready, while there is something of it to find.
   static constexpr std::chrono::milliseconds beat{500};
 
   /// A client that asked for a session before this node had caught up with clears.
@@ -102,8 +103,11 @@ struct gateway_state {
   bool drained = false;   ///< An operator has drained this node and has not undone that.
   /// Why clients cannot map the pool, as `options.pool_fault` said last; empty: they can.
   std::string pool_fault;
-  /// Whether a beat has something to do soon: a client waits, or one may have died.
-  bool hurries() const { return !early.empty() || !sessions.silent().empty(); }
+  /// Whether a beat has something to do soon: a client waits, one may have died, or the node is not
+  /// ready for a reason that may end without a word.
+  bool hurries() const {
+    return !early.empty() || !sessions.silent().empty() || (takes_pages() && !ready());
+  }
   /// Whether clients may reserve slots for new pages. Filled slots are committed in any case.
   bool takes_pages() const noexcept { return !leaving && !drained; }
   caf::actor_clock::time_point started{};

@@ -28,7 +28,7 @@ using session_pointer = session_actor::stateful_pointer<session_actor_state>;
 
 /// Pause between beats without a node, and after news for other members.
 constexpr auto beat_interval = 250ms;
-constexpr auto rest_interval = 500ms; ///< Between two beats without news.
+constexpr auto rest_interval = 500ms; ///< Time between two beats without news.
 constexpr auto tell_uses_every = 500ms;
 constexpr auto tell_totals_every = 1000ms;
 constexpr auto tell_calls_every = 2000ms;

@@ -67,7 +67,7 @@ class rest : public local_ring {};
 TEST_F(rest, nodes_and_clients_that_have_nothing_to_do_hardly_wake) {
   constexpr auto span = 5000ms;
   constexpr int spans_max = 4;
-  constexpr std::uint64_t node_wakes_max = 5 * 48;
+  constexpr std::uint64_t node_wakes_max = 5 * 28;
   constexpr std::uint64_t clients_wakes_max = 5 * 62;
   std::vector<std::unique_ptr<client::cache_client>> clients;
   for (std::size_t i = 0; i < nodes_.size(); ++i)

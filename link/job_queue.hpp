@@ -48,8 +48,8 @@ public:
   std::deque<caf::resumable*> take_all();
 
 private:
-  /// Lets a worker that sleeps wake at `first`, the time of the first timer now. A worker that
-  /// calls this looks at the clock itself before it sleeps.
+  /// Lets a worker that sleeps wake at `first`, the time of the first timer now. Does nothing in a
+  /// worker, which looks at the clock itself before its next job.
   void sooner(time_point first);
   /// Sleeps until called, or until it is time to look at the clock. @pre the lock is held
   void sleep(std::unique_lock<std::mutex>& guard, bed& own);

@@ -1,5 +1,7 @@
 #include "link/timers.hpp"
 
+#include "common/assert.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -44,8 +46,8 @@ void timers::set(time_point t, Insert&& insert) {
     if (stopped_)
       return; // Nobody would deliver the timer, and its reference would keep the actor from ending.
     insert(t);
-    if (t >= first_.load())
-      return;
+    if (delivers_ || t >= first_.load())
+      return; // The thread that delivers looks at all timers once more.
     first_is(t);
   }
   sooner_(t);
@@ -53,9 +55,7 @@ void timers::set(time_point t, Insert&& insert) {
 
 void timers::first_is(time_point t) noexcept {
   first_ = t;
-  if (delivers_)
-    return; // The alarm is set when all that is due is delivered.
-  set_alarm(t == time_point::max() ? t : t + late_max);
+  set_alarm(t > time_point::max() - late_max ? time_point::max() : t + late_max);
 }
 
 void timers::set_alarm(time_point at) noexcept {
@@ -65,7 +65,7 @@ void timers::set_alarm(time_point at) noexcept {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since);
     set.it_value = {seconds.count(), std::chrono::nanoseconds(since - seconds).count()};
   }
-  ::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &set, nullptr);
+  PEERCACHE_ASSERT(::timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &set, nullptr) == 0);
 }
 
 void timers::set_ordinary_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
@@ -170,8 +170,9 @@ void timers::run() {
     const std::lock_guard guard(lock_);
     if (stopped_)
       return;
-    if (const auto first = first_.load(); !delivers_ && first <= now())
-      set_alarm(now() + late_max);
+    // A child of a fork shares the alarm and may have changed it.
+    if (const auto first = first_.load(); !delivers_ && first < time_point::max() - late_max)
+      set_alarm(std::max(first, now()) + late_max);
   }
 }
 

@@ -39,7 +39,8 @@ public:
   ///     the thread that sets the timer, without a lock of this object
   explicit timers(std::function<void(time_point)> sooner);
 
-  /// How late a timer may be while all who call `deliver_due` are held up.
+  /// Time after which the thread in `run` delivers a timer that is due, unless another thread is
+  /// delivering.
   static constexpr std::chrono::milliseconds late_max{25};
 
   void set_ordinary_timeout(time_point t, caf::abstract_actor* self, caf::atom_value type,
@@ -82,8 +83,7 @@ private:
   const std::function<void(time_point)> sooner_;
   /// Guards all members below and the base class's timers, because any thread sets timers.
   std::mutex lock_;
-  /// Written under the lock. The largest time while a thread delivers, but for timers that are set
-  /// meanwhile.
+  /// Written under the lock. The largest time while a thread delivers.
   std::atomic<time_point> first_{time_point::max()};
   bool delivers_ = false; ///< Whether a thread delivers now.
   bool stopped_ = false;

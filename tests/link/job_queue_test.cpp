@@ -16,6 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int go_on = 1, came = 2;
+/// An argument for actors that need none: without one CAF 0.17 binds a reference to a null pointer.
+constexpr int unused = 0;
 
 /// Occupies a worker until `gate` opens. Says `busy` first, after it has set a timer for `whom`.
 struct held_up {
@@ -42,9 +44,9 @@ protected:
   }
 
   void hold_up_one() {
-    actor_ = system_.spawn([this](caf::event_based_actor* own) {
-      return slow_(own, caf::actor_cast<caf::actor>(self_));
-    });
+    actor_ = system_.spawn([this](caf::event_based_actor* own,
+                                  int) { return slow_(own, caf::actor_cast<caf::actor>(self_)); },
+                           unused);
     caf::anon_send(actor_, go_on);
     slow_.busy.get_future().wait();
   }
@@ -82,9 +84,11 @@ TEST(job_queue, an_actor_that_always_has_messages_holds_up_no_timer) {
   caf::actor_system system{config};
   {
     caf::scoped_actor self{system};
-    auto restless = system.spawn([](caf::event_based_actor* own) -> caf::behavior {
-      return {[own](int number) { own->send(own, number); }};
-    });
+    auto restless = system.spawn(
+        [](caf::event_based_actor* own, int) -> caf::behavior {
+          return {[own](int number) { own->send(own, number); }};
+        },
+        unused);
     caf::anon_send(restless, go_on);
     self->delayed_send(self, 50ms, came);
     bool in_time = true;

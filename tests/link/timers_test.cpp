@@ -13,6 +13,7 @@
 #include <future>
 #include <gtest/gtest.h>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace peercache::link {
@@ -21,14 +22,16 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-/// Returns how often the workers of this process have gone to sleep so far.
-std::uint64_t sleeps_of_workers() {
+constexpr std::string_view workers = "peercache-actor";
+
+/// Returns how often the threads of this name have gone to sleep so far.
+std::uint64_t sleeps_of(std::string_view wanted_name) {
   std::uint64_t sum = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream named(task.path() / "comm");
     std::string name;
     std::getline(named, name);
-    if (name != "peercache-actor")
+    if (name != wanted_name)
       continue;
     std::ifstream status(task.path() / "status");
     constexpr std::string_view wanted = "voluntary_ctxt_switches:";
@@ -58,10 +61,10 @@ TEST_F(clocked, requests_that_are_answered_in_time_wake_nobody_for_their_timers)
                  [](const caf::error&) { ADD_FAILURE(); });
   };
   ask(0);
-  const auto before = sleeps_of_workers();
+  const auto before = sleeps_of(workers);
   for (int i = 0; i < 1000; ++i)
     ask(i);
-  EXPECT_LE(sleeps_of_workers() - before, 1050u) << "a worker sleeps once for each request";
+  EXPECT_LE(sleeps_of(workers) - before, 1050u) << "a worker sleeps once for each request";
   caf::anon_send_exit(other, caf::exit_reason::user_shutdown);
 }
 
@@ -94,29 +97,33 @@ TEST_F(clocked, a_timer_that_is_due_before_all_others_comes_first) {
 TEST_F(clocked, timers_whose_times_are_close_wake_a_worker_together) {
   constexpr int count = 400;
   caf::scoped_actor self{system_};
-  const auto before = sleeps_of_workers();
+  const auto before = sleeps_of(workers);
   for (int i = 0; i < count; ++i)
     self->delayed_send(self, 500ms + i * 100us, i);
   for (int i = 0; i < count; ++i)
     self->receive([&](int) {});
-  EXPECT_LE(sleeps_of_workers() - before, 40u);
+  EXPECT_LE(sleeps_of(workers) - before, 40u);
 }
 
 TEST_F(clocked, a_beat_wakes_one_worker) {
   constexpr int beats = 40;
   std::promise<void> all;
-  const auto before = sleeps_of_workers();
-  auto beating = system_.spawn([&all](caf::event_based_actor* actor) -> caf::behavior {
-    actor->delayed_send(actor, 20ms, 1);
-    return {[actor, &all](int count) {
-      if (count == beats)
-        all.set_value();
-      else
-        actor->delayed_send(actor, 20ms, count + 1);
-    }};
-  });
+  const auto before = sleeps_of(workers), late_before = sleeps_of("peercache-clock");
+  auto beating = system_.spawn(
+      [&all](caf::event_based_actor* actor, int first) -> caf::behavior {
+        actor->delayed_send(actor, 20ms, first);
+        return {[actor, &all](int count) {
+          if (count == beats)
+            all.set_value();
+          else
+            actor->delayed_send(actor, 20ms, count + 1);
+        }};
+      },
+      1);
   all.get_future().wait();
-  EXPECT_LE(sleeps_of_workers() - before, beats + beats / 2) << "a sleep is one for each beat";
+  EXPECT_LE(sleeps_of(workers) - before, beats + beats / 2) << "a sleep is one for each beat";
+  EXPECT_LE(sleeps_of("peercache-clock") - late_before, beats / 2)
+      << "no worker looks at the clock";
   caf::anon_send_exit(beating, caf::exit_reason::user_shutdown);
 }
 

@@ -128,8 +128,8 @@ void ask_for_report(metrics_pointer self) {
   self->request(state.options.gateway, std::chrono::seconds(3), status_atom_v)
       .then(
           [self, ended, asked](const node_report& node) {
-            self->state.options.board->reported = asked;
             self->state.publish(node);
+            self->state.options.board->reported = asked;
             self->state.remember(node, self->clock().now(), self->state.options.today());
             ended();
           },

@@ -37,8 +37,8 @@ struct metrics_options {
   std::shared_ptr<http_board> board;
   /// Time between two reports, while somebody reads the page at `/`.
   std::chrono::milliseconds interval{500};
-  /// Time between two reports otherwise, by the time of day: a step of the history ends with one.
-  /// Who reads `/metrics` or `/status.json` has a report made.
+  /// Time between two reports otherwise, by the time of day: a step of the history ends with one. A
+  /// scrape of `/metrics` or `/status.json` has a report made.
   std::chrono::milliseconds rest_interval{5000};
   /// How long `interval` counts after somebody has read the page.
   std::chrono::milliseconds watching_lasts{60'000};
@@ -66,8 +66,8 @@ struct metrics_state {
 };
 
 /// Publishes the node's numbers, history and events for the HTTP thread, at beats and when a scrape
-/// asks for them. Threads: scheduler. Asks:
-/// the gateway, which asks the other actors. No actor waits for this one.
+/// asks for them. Threads: scheduler. Asks: the gateway, which asks the other actors. No actor
+/// waits for this one.
 metrics_actor::behavior_type run_metrics(metrics_actor::stateful_pointer<metrics_state> self,
                                          metrics_options options);
 

@@ -41,30 +41,30 @@ struct reply_box {
   ~reply_box() { ::close(ready); }
   void put(std::uint64_t query, api_answer answer) {
     const std::lock_guard guard(lock_);
-    answers_.emplace_back(query, std::move(answer));
+    news_.answers.emplace_back(query, std::move(answer));
     ::eventfd_write(ready, 1);
   }
-  std::vector<std::pair<std::uint64_t, api_answer>> take() {
+  /// What has come: answers to queries, and numbers of scrapes.
+  struct news {
+    std::vector<std::pair<std::uint64_t, api_answer>> answers;
+    std::vector<std::uint64_t> renewed;
+  };
+  news take() {
     const std::lock_guard guard(lock_);
     eventfd_t count = 0;
     ::eventfd_read(ready, &count);
-    return std::exchange(answers_, {});
+    return std::exchange(news_, {});
   }
   void put_renewed(std::uint64_t scrape) {
     const std::lock_guard guard(lock_);
-    renewed_.push_back(scrape);
+    news_.renewed.push_back(scrape);
     ::eventfd_write(ready, 1);
-  }
-  std::vector<std::uint64_t> take_renewed() {
-    const std::lock_guard guard(lock_);
-    return std::exchange(renewed_, {});
   }
 
 private:
-  /// Guards both lists, to which any thread adds; held only while a few strings are moved.
+  /// Guards `news_`, to which any thread adds; held only while a few strings are moved.
   std::mutex lock_;
-  std::vector<std::pair<std::uint64_t, api_answer>> answers_;
-  std::vector<std::uint64_t> renewed_;
+  news news_;
 };
 
 /// A query that is being answered, whether its client still waits or has gone.
@@ -234,11 +234,12 @@ void http_server::state::tell_numbers(http_client& who, time_point now) {
 }
 
 void http_server::state::give_answers(time_point now) {
-  for (const auto scrape : replies->take_renewed())
+  const auto news = replies->take();
+  for (const auto scrape : news.renewed)
     for (auto& each : connections)
       if (each.number == scrape && each.is_scraping())
         tell_numbers(each, now);
-  for (auto& [query, answer] : replies->take())
+  for (const auto& [query, answer] : news.answers)
     for (auto& each : connections)
       if (each.number == query && each.where() == http_connection::state::waiting)
         each.answer(text_of(answer), now);
@@ -261,7 +262,7 @@ void http_server::state::tell(const http_connection& refused, const std::string&
 
 /// Closes the oldest connection of the least important kind: first a connection whose answer is
 /// sent, then one that has asked nothing yet, then a scrape that waits for new numbers, then one
-/// that receives or awaits an answer.
+/// whose query or answer is on its way.
 void http_server::state::make_room() {
   using phase = http_connection::state;
   const auto close_first = [this](auto chosen) {
@@ -274,9 +275,12 @@ void http_server::state::make_room() {
     return [wanted](const http_client& each) { return each.where() == wanted; };
   };
   close_first(in(phase::ending)) || close_first(in(phase::greeting)) ||
-      close_first(in(phase::reading)) ||
+      close_first([](const http_client& each) {
+        return each.where() == phase::reading && !each.is_taking_body();
+      }) ||
       close_first([](const http_client& each) { return each.is_scraping(); }) ||
-      close_first(in(phase::sending)) || close_first(in(phase::waiting));
+      close_first(in(phase::reading)) || close_first(in(phase::sending)) ||
+      close_first(in(phase::waiting));
 }
 
 void http_server::state::accept_all(time_point now) {

@@ -99,6 +99,9 @@ TEST_F(metrics_actor_test, a_scrape_is_told_numbers_that_are_new) {
   scrape(board->reported.load());
   EXPECT_EQ(asked, before + 1) << "these numbers are new";
   EXPECT_EQ(answered, 2);
+  scrape(when + numbers_last);
+  EXPECT_EQ(asked, before + 1) << "a report came between the scrape and its question";
+  EXPECT_EQ(answered, 3);
 }
 
 TEST_F(metrics_actor_test, scrapes_that_come_together_share_a_question) {
@@ -110,9 +113,11 @@ TEST_F(metrics_actor_test, scrapes_that_come_together_share_a_question) {
   EXPECT_EQ(asked, before + 1);
   EXPECT_EQ(answered, 0);
   silent = false;
+  pass(250ms);
   caf::anon_send(gateway, turn_atom_v);
   settle();
   EXPECT_EQ(answered, 2);
+  EXPECT_EQ(board->reported.load(), when) << "numbers are as old as their question";
   scrape(later());
   EXPECT_EQ(asked, before + 2) << "the next scrape asks again";
 }

@@ -72,8 +72,7 @@ struct gateway_options {
 
 struct gateway_state {
   gateway_state() = default;
-  /// Time between two looks for dead sessions, for clients that wait, and whether the node has
-  /// become ready, while there is something of it to find.
+  /// Time between two beats while a session may be dead, a client waits, or the node is not ready.
   static constexpr std::chrono::milliseconds beat{500};
 
   /// A client that asked for a session before this node had caught up with clears.

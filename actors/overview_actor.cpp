@@ -21,6 +21,9 @@ namespace {
 using overview_pointer = overview_actor::stateful_pointer<overview_state>;
 using time_point = std::chrono::steady_clock::time_point;
 
+/// Time between two looks whether somebody scrapes this node, which tells this actor nothing.
+constexpr std::chrono::milliseconds look_again{500};
+
 /// The gateway of a node; null without a connection to it.
 gateway_actor gateway_of(const overview_state& state, const incarnation& who) {
   if (who == state.options.self.inc)
@@ -197,8 +200,8 @@ overview_actor::behavior_type run_overview(overview_pointer self, overview_optio
         if (!own.beats.due(now))
           return;
         look_at_cluster(self);
-        own.beats.plan(self, pace(own, now) ? own.options.turn
-                                            : std::max(own.options.turn, link::rest_period));
+        own.beats.plan(self,
+                       pace(own, now) ? own.options.turn : std::max(own.options.turn, look_again));
       },
   };
 }

@@ -115,7 +115,7 @@ namespace {
 using metrics_pointer = metrics_actor::stateful_pointer<metrics_state>;
 
 /// Asks the gateway for the node's status, and tells who waits for it. Does nothing while an
-/// earlier question is open, whose answer is new as well.
+/// earlier question is open: its answer is told to all who wait by then, however old it is.
 void ask_for_report(metrics_pointer self) {
   auto& state = self->state;
   if (std::exchange(state.asks, true))

@@ -47,7 +47,7 @@ void timers::set(time_point t, Insert&& insert) {
       return; // Nobody would deliver the timer, and its reference would keep the actor from ending.
     insert(t);
     if (delivers_ || t >= first_.load())
-      return; // The thread that delivers looks at all timers once more.
+      return; // At the end of a delivery its thread looks at all timers once more.
     first_is(t);
   }
   sooner_(t);

@@ -10,15 +10,15 @@ void liveness::watch(std::span<const member> members, time_point now) {
   std::unordered_map<incarnation, record> kept;
   for (const auto& m : members) {
     auto old = records_.find(m.inc);
-    kept.emplace(m.inc, old != records_.end() ? old->second : record{now, {}, false, false});
+    kept.emplace(m.inc, old != records_.end() ? old->second : record{now, {}, {}, false, false});
   }
   records_ = std::move(kept);
 }
 
-void liveness::heard(const incarnation& inc, time_point now) {
+void liveness::heard(const incarnation& inc, time_point now, duration patience) {
   if (auto at = records_.find(inc); at != records_.end()) {
     PEERCACHE_ASSERT(now >= at->second.heard_at);
-    at->second = {now, {}, false, false};
+    at->second = {now, patience, {}, false, false};
   }
 }
 
@@ -51,7 +51,8 @@ bool liveness::silent(const incarnation& inc, time_point now) const {
   if (at == records_.end() || at->second.dead)
     return true;
   const auto& rec = at->second;
-  return now - rec.heard_at > expiry_ || (rec.lost && now - rec.lost_at > lost_expiry_);
+  return now - rec.heard_at > expiry_ + rec.patience ||
+         (rec.lost && now - rec.lost_at > lost_expiry_);
 }
 
 departure liveness::why_silent(const incarnation& inc) const {

@@ -27,7 +27,8 @@ public:
   /// of at `now`.
   void watch(std::span<const member> members, time_point now);
 
-  void heard(const incarnation& inc, time_point now);
+  /// @param patience How much longer than the expiry the member may not be heard of after this.
+  void heard(const incarnation& inc, time_point now, duration patience = duration::zero());
   /// Notes that the member's connection broke: the member has `lost_expiry` to be heard again.
   void lost(const incarnation& inc, time_point now);
   /// Notes that the member is gone: it counts as silent at once, until it is heard again.
@@ -43,6 +44,7 @@ public:
 private:
   struct record {
     time_point heard_at;
+    duration patience{};
     time_point lost_at;
     bool lost = false;
     bool dead = false;

@@ -15,6 +15,9 @@ constexpr int pause_heartbeats = 2;
 /// A member whose connection broke is expelled after this many heartbeats without a sign of life:
 /// one heartbeat may be missed, and one may be under way.
 constexpr int lost_heartbeats = 2;
+/// Beats of two hosts come by two clocks: an answer that comes with a beat may be late by a
+/// heartbeat divided by this.
+constexpr int beat_slack = 8;
 /// A restarted pinned head listens for at least this many heartbeats, before it founds a cluster,
 /// for members that still send heartbeats to it.
 constexpr int listen_heartbeats = 2;
@@ -127,15 +130,27 @@ void membership::handle(const heartbeat_packet& p) {
     return;
   hear_of(p.known);
   note_sign_of_life(p.inc);
-  // A heartbeat between two masters is not a sign of life: masters judge each other by answers,
-  // since a master that can send but hears nobody is of no use. A heartbeat that names a newer view
-  // than this node's does not count either: a node that hears of newer views and never gets them is
-  // not in touch with the senders.
+  // A heartbeat that names a newer view than this node's is not a sign of life: a node that hears
+  // of newer views and never gets them is not in touch with the senders.
   const bool ahead = p.known > newest_.stamp();
   if (ahead && p.known <= outbid_)
     elsewhere_.insert(p.inc);
-  if (!ahead && (!is_master() || !names_as_master(view_, p.inc)))
+  // Masters judge each other by answers, since a master that can send but hears nobody is of no
+  // use.
+  const bool among_masters = is_master() && names_as_master(view_, p.inc);
+  if (!ahead && !among_masters)
     liveness_.heard(p.inc, now_);
+  // What the sender heard may have been sent before the connection broke.
+  if (!ahead && p.heard == self_.inc && liveness_.why_silent(p.inc) == departure::silent)
+    note_heard_by(p.inc, p.from, options_.heartbeat / beat_slack);
+  if (among_masters && p.known == newest_.stamp()) {
+    greeted_[p.inc] = now_;
+    // A master that lives again after an outage need not wait for this node's next heartbeat.
+    if (const auto& sender = *view_.find(p.inc); !answers_in_time(sender))
+      greet(sender);
+    if (!p.urgent)
+      return;
+  }
   auto answer = answer_to_heartbeat();
   if (last_change_ && last_change_->base == p.known)
     answer.change = last_change_;
@@ -147,7 +162,6 @@ void membership::handle(const heartbeat_packet& p) {
 void membership::handle(const heartbeat_answer_packet& p) {
   if (p.inc == self_.inc)
     return;
-  liveness_.heard(p.inc, now_);
   note_answer(p);
   note_sign_of_life(p.inc);
   const auto made = p.change ? made_by(*p.change) : std::nullopt;
@@ -219,10 +233,10 @@ void membership::ask_for_own_state() {
 void membership::send_heartbeats() {
   // A node that has joined always has a view with itself in it.
   PEERCACHE_ASSERT(!view_.members.empty());
-  heartbeat_packet p{control_endpoint(self_), self_.inc, newest_.stamp()};
+  const heartbeat_packet p{control_endpoint(self_), self_.inc, newest_.stamp(), true, {}};
   for (const auto& name : view_.masters)
     if (name != self_.name)
-      send(control_endpoint(*view_.find_name(name)), p);
+      greet(*view_.find_name(name));
   const bool alone = isolated(now_);
   if (leads() || alone)
     greet_seeds(p);
@@ -244,6 +258,28 @@ void membership::send_heartbeats() {
   if (survey_)
     for (auto& target : survey_->to_ask(now_))
       send(std::move(target), p);
+}
+
+/// Sends a heartbeat to this other master, as the answer to its own ones if they come in time.
+void membership::greet(const member& master) {
+  heartbeat_packet p{control_endpoint(self_), self_.inc, newest_.stamp(), true, {}};
+  p.urgent = survey_.has_value() || !answers_in_time(master);
+  if (const auto at = greeted_.find(master.inc); at != greeted_.end() && in_time(at->second))
+    p.heard = master.inc;
+  send(control_endpoint(master), std::move(p));
+}
+
+/// Whether this node, a master, can wait for this other master's next heartbeat to be answered:
+/// the last answer came in time, and the connection has not broken since.
+bool membership::answers_in_time(const member& master) const {
+  const auto at = answered_.find(control_endpoint(master));
+  return is_master() && at != answered_.end() && at->second.by == master.inc &&
+         in_time(at->second.at) && liveness_.why_silent(master.inc) == departure::silent;
+}
+
+/// Whether what comes with each heartbeat of another node is in time if it last came at `last`.
+bool membership::in_time(time_point last) const {
+  return now_ - last <= options_.heartbeat + options_.heartbeat / 4;
 }
 
 /// Sends the heartbeat to seeds that are not members: such a seed may lead another half of the

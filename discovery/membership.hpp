@@ -68,13 +68,6 @@ struct membership_options {
   std::uint64_t unix_ms = 0;
 };
 
-/// Names of the masters of a cluster with these members: the pinned head first if it is a member,
-/// then by node_id, `max_masters` at most. An id is a hash of the node's name, so hosts with
-/// neighbouring names, which may fail together, are no likelier masters than others.
-/// @pre `members` is not empty.
-std::vector<std::string> choose_masters(const std::vector<member>& members, const endpoint& head,
-                                        std::uint32_t max_masters);
-
 /// The membership protocol of one node, member and master in one: events in, actions out.
 ///
 /// Every member sends heartbeats to all masters. The first master of the view leads: only it
@@ -203,6 +196,9 @@ private:
   heartbeat_answer_packet answer_to_heartbeat() const;
   void ask_for_own_state();
   void send_heartbeats();
+  void greet(const member& master);
+  bool answers_in_time(const member& master) const;
+  bool in_time(time_point last) const;
   void send(endpoint to, packet body);
   /// Appends an action of this type, to be filled by the caller.
   template <class Action>
@@ -288,6 +284,7 @@ private:
   void commit(const view& next);
   void publish(const view& latest);
   void remember_former(const view& before);
+  void note_heard_by(const incarnation& who, const endpoint& from, duration patience);
   void note_answer(const heartbeat_answer_packet& p);
   void greet_seeds(const heartbeat_packet& p);
 
@@ -369,6 +366,8 @@ private:
     incarnation by;
   };
   std::map<endpoint, answer> answered_; ///< The last answer from each master's address.
+  /// When this master last got a heartbeat from each other one that has the same view.
+  std::map<incarnation, time_point> greeted_;
   /// Members that another master hears, as that master's veto says, and the time until which the
   /// veto keeps each of them in views.
   std::map<incarnation, time_point> vouched_;

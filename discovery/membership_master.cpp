@@ -12,26 +12,6 @@
 
 namespace peercache::discovery {
 
-std::vector<std::string> choose_masters(const std::vector<member>& members, const endpoint& head,
-                                        std::uint32_t max_masters) {
-  PEERCACHE_ASSERT(!members.empty());
-  std::vector<const member*> order;
-  order.reserve(members.size());
-  for (const auto& m : members)
-    order.push_back(&m);
-  std::sort(order.begin(), order.end(), [&head](const member* a, const member* b) {
-    bool a_is_head = control_endpoint(*a) == head;
-    bool b_is_head = control_endpoint(*b) == head;
-    return a_is_head != b_is_head ? a_is_head : a->id < b->id;
-  });
-  order.resize(std::min<std::size_t>({order.size(), max_masters, masters_max}));
-  std::vector<std::string> names;
-  names.reserve(order.size());
-  for (const auto* m : order)
-    names.push_back(m->name);
-  return names;
-}
-
 /// If the cluster needs another view and this node should make it, makes it or starts a vote on it.
 void membership::pursue() {
   if (round_ && now_ - round_->since() >= options_.expiry / 2)
@@ -184,12 +164,19 @@ void membership::remember_former(const view& before) {
                 [this](const std::string& name) { return view_.find_gone(name) == nullptr; });
 }
 
-/// Notes an answer: when the address of a master last answered, and, for a survey, which members
-/// live. A member is declared dead when a process that was never in a view (`fresh`) answers at the
-/// member's address.
+/// Notes that the process `who`, at this address, has heard this node: it lives, and the address,
+/// if it is a master's, answers. @param patience how late the next such sign may be
+void membership::note_heard_by(const incarnation& who, const endpoint& from, duration patience) {
+  liveness_.heard(who, now_, patience);
+  if (auto at = answered_.find(from); at != answered_.end())
+    at->second = {now_, who};
+}
+
+/// Notes an answer: who lives, when the address of a master last answered, and, for a survey, which
+/// members live. A member is declared dead when a process that was never in a view (`fresh`)
+/// answers at the member's address.
 void membership::note_answer(const heartbeat_answer_packet& p) {
-  if (auto at = answered_.find(p.from); at != answered_.end())
-    at->second = {now_, p.inc};
+  note_heard_by(p.inc, p.from, duration::zero());
   if (survey_)
     survey_->heard(p.inc, p.in_touch, now_);
   if (!p.fresh)

@@ -51,12 +51,19 @@ struct heartbeat_packet {
   endpoint from;
   incarnation inc;
   view_stamp known;
+  /// Whether the sender waits for the answer. Otherwise a master answers another master of the same
+  /// view with its own next heartbeat (`heard`).
+  bool urgent = true;
+  /// The receiving process, if the sender is a master that got a heartbeat of that process within
+  /// the last five quarters of a heartbeat: to that process this heartbeat is the answer.
+  std::optional<incarnation> heard;
   bool operator==(const heartbeat_packet&) const = default;
 };
 
-/// "I live too." Sent to the sender of a heartbeat, and to a process whose packet names a newer
-/// view than the answering node's. A node that gets an answer with an older stamp than its own
-/// view's sends its view, as a difference where the stamp is that of the view before.
+/// "I live too." Sent to the sender of a heartbeat, unless the sender's next heartbeat says it, and
+/// to a process whose packet names a newer view than the answering node's. A node that gets an
+/// answer with an older stamp than its own view's sends its view, as a difference where the stamp
+/// is that of the view before.
 struct heartbeat_answer_packet {
   endpoint from;
   incarnation inc;

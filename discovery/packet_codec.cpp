@@ -101,6 +101,10 @@ void write_body(byte_writer& out, const heartbeat_packet& p) {
   write_endpoint(out, p.from);
   out.id(p.inc);
   write_stamp(out, p.known);
+  out.number(static_cast<std::uint8_t>(p.urgent));
+  out.number(static_cast<std::uint8_t>(p.heard.has_value()));
+  if (p.heard)
+    out.id(*p.heard);
 }
 
 void write_body(byte_writer& out, const heartbeat_answer_packet& p) {
@@ -190,6 +194,9 @@ heartbeat_packet read_heartbeat(byte_reader& in) {
   p.from = read_endpoint(in);
   p.inc = in.id();
   p.known = read_stamp(in);
+  p.urgent = read_flag(in);
+  if (read_flag(in))
+    p.heard = in.id();
   return p;
 }
 

@@ -19,7 +19,8 @@
 ///
 ///     refused           u8 why | u16 length | reason
 ///
-///     heartbeat         endpoint | incarnation 16 | stamp
+///     heartbeat         endpoint | incarnation 16 | stamp | u8 urgent |
+///                       u8 heard follows | [incarnation 16]
 ///
 ///     heartbeat answer  endpoint | incarnation 16 | stamp | u8 fresh |
 ///                       u8 in_touch | u8 what follows: 0, 1 or 2 |
@@ -41,7 +42,7 @@
 ///                       u8 accepted follows | [ballot | view]
 namespace peercache::discovery {
 
-inline constexpr std::uint8_t packet_wire_version = 7;
+inline constexpr std::uint8_t packet_wire_version = 8;
 inline constexpr std::uint32_t reason_bytes_max = 1024;
 inline constexpr std::uint32_t cluster_name_bytes_max = 255;
 

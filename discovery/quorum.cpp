@@ -2,11 +2,32 @@
 
 #include "common/assert.hpp"
 #include "common/guards.hpp"
+#include "common/limits.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace peercache::discovery {
+
+std::vector<std::string> choose_masters(const std::vector<member>& members, const endpoint& head,
+                                        std::uint32_t max_masters) {
+  PEERCACHE_ASSERT(!members.empty());
+  std::vector<const member*> order;
+  order.reserve(members.size());
+  for (const auto& m : members)
+    order.push_back(&m);
+  std::sort(order.begin(), order.end(), [&head](const member* a, const member* b) {
+    bool a_is_head = control_endpoint(*a) == head;
+    bool b_is_head = control_endpoint(*b) == head;
+    return a_is_head != b_is_head ? a_is_head : a->id < b->id;
+  });
+  order.resize(std::min<std::size_t>({order.size(), max_masters, masters_max}));
+  std::vector<std::string> names;
+  names.reserve(order.size());
+  for (const auto* m : order)
+    names.push_back(m->name);
+  return names;
+}
 
 bool vote_memory::promise(const view_stamp& base, const ballot& attempt) {
   follow(base);

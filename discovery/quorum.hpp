@@ -9,6 +9,13 @@
 
 namespace peercache::discovery {
 
+/// Names of the masters of a cluster with these members: the pinned head first if it is a member,
+/// then by node_id, `max_masters` at most. An id is a hash of the node's name, so hosts with
+/// neighbouring names, which may fail together, are no likelier masters than others.
+/// @pre `members` is not empty.
+std::vector<std::string> choose_masters(const std::vector<member>& members, const endpoint& head,
+                                        std::uint32_t max_masters);
+
 /// How many masters of a view must accept the next view: a majority of three or more. One or two
 /// masters decide alone: if two masters had to agree, each would be a single point of failure.
 constexpr std::size_t votes_needed(std::size_t masters) noexcept {

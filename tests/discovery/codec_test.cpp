@@ -54,7 +54,8 @@ std::vector<packet> one_of_each() {
   endpoint from{"host-a", 31998};
   return {join_packet{member_named("n"), stamp, true, false},
           refused_packet{refusal::full, "the cluster is full"},
-          heartbeat_packet{from, {1, 2}, stamp},
+          heartbeat_packet{from, {1, 2}, stamp, true, std::nullopt},
+          heartbeat_packet{from, {1, 2}, stamp, false, incarnation{3, 4}},
           heartbeat_answer_packet{from, {1, 2}, stamp, true, false, std::nullopt, std::nullopt},
           heartbeat_answer_packet{from, {1, 2}, stamp, false, true, view_of(3), std::nullopt},
           heartbeat_answer_packet{

@@ -69,6 +69,15 @@ TEST(liveness, the_dead_are_silent_until_they_are_heard) {
   EXPECT_FALSE(l.silent(one, start));
 }
 
+TEST(liveness, patience_lasts_until_the_member_is_heard_again) {
+  auto l = watching_both();
+  l.heard(one, start, milliseconds(100));
+  EXPECT_FALSE(l.silent(one, start + milliseconds(2100)));
+  EXPECT_TRUE(l.silent(one, start + milliseconds(2101)));
+  l.heard(one, start + seconds(1));
+  EXPECT_TRUE(l.silent(one, start + milliseconds(3001)));
+}
+
 TEST(liveness, nobody_is_blamed_for_our_own_pause) {
   auto l = watching_both();
   l.lost(two, start);

@@ -108,7 +108,8 @@ TEST(membership, a_node_that_only_hears_of_newer_views_counts_as_cut_off) {
     known.version += versions_ahead;
     auto at = net.now();
     for (; at < net.now() + expiry + heartbeat; at += heartbeat / 2)
-      net.machine(by).on_packet(heartbeat_packet{control_endpoint(master), master.inc, known}, at);
+      net.machine(by).on_packet(
+          heartbeat_packet{control_endpoint(master), master.inc, known, true, {}}, at);
     return !net.machine(by).isolated(at);
   };
   EXPECT_TRUE(hears(3, 0));

@@ -208,8 +208,8 @@ TEST(scale, a_master_answers_heartbeats_of_a_thousand_nodes_with_little_of_a_cor
   std::vector<std::string> packets;
   for (const auto& m : all.members)
     if (m.inc != leader.inc)
-      packets.push_back(
-          encode_packet(heartbeat_packet{control_endpoint(m), m.inc, all.stamp()}, "prod"));
+      packets.push_back(encode_packet(
+          heartbeat_packet{control_endpoint(m), m.inc, all.stamp(), true, {}}, "prod"));
   double best = 1e9;
   std::size_t answers = 0;
   for (int round = 0; round < rounds; ++round) {

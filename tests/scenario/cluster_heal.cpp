@@ -27,6 +27,8 @@ constexpr auto rest_limit = 15s;
 /// may have failed as late as a second after the faults, and its breaker then refuses an owner for
 /// 8 s (common/circuit_breaker.hpp). By the end of this time all owners are asked again.
 constexpr auto breakers_rest = 1500ms;
+/// Time for two comparisons of a producer that has published its pages.
+constexpr auto two_passes = 4s;
 /// A missed page that was on disk is read once more after this time.
 constexpr auto disk_retry = 4s;
 /// Time from the first read of the last page of `read_everything` until the page was read again
@@ -151,7 +153,7 @@ void cluster::expect_one_view(const std::vector<std::size_t>& side, duration lim
 
 /// Runs for `least`, and then until every producer has compared its pages twice with the whole
 /// directory, at most 100 ms for each host. A comparison asks each node at least once, so it takes
-/// longer with more nodes.
+/// longer with more nodes; and it ends after the pages that wait to be published again.
 void cluster::repair(duration least) {
   std::map<incarnation, std::uint64_t> wanted;
   for (const auto& at : hosts_)
@@ -161,8 +163,14 @@ void cluster::repair(duration least) {
     return at.running && script_.repair && at.running->joined() &&
            at.running->repair_passes() < wanted[at.self.inc];
   };
+  std::size_t unpublished = 0;
+  for (const auto& at : hosts_)
+    if (at.running)
+      unpublished = std::max(unpublished, at.running->unpublished());
+  const auto published = unpublished * duration(1s) / script_.republish;
+  const auto end =
+      world_.now() + std::max<duration>(least, published + two_passes) + hosts_.size() * 100ms;
   run_until(world_.now() + least);
-  const auto end = world_.now() + hosts_.size() * 100ms;
   while (world_.now() < end && std::any_of(hosts_.begin(), hosts_.end(), late))
     run_until(world_.now() + 100ms);
   for (const auto& at : hosts_)

@@ -22,6 +22,8 @@ constexpr duration silent_after = 2s;
 /// times by up to two heartbeats without the node's noticing.
 constexpr duration unheard = discovery::survey::waits * silent_after - 1500ms;
 constexpr duration answers_kept = 10s;
+/// Five quarters of a heartbeat, by the slowest clock of a host.
+constexpr duration answer_age_max = 650ms;
 
 constexpr std::uint64_t odd_factor = 0x9e3779b97f4a7c15ull;
 
@@ -82,6 +84,10 @@ void oracle::lives_in(const incarnation& process, const discovery::view_stamp& s
   lives_[process].view = stamp;
 }
 
+void oracle::was_greeted(const incarnation& process, const incarnation& of, time_point now) {
+  lives_[process].greeted[of] = now;
+}
+
 void oracle::was_answered(const incarnation& process, const incarnation& by, time_point now) {
   auto& answers = lives_[process].answers;
   answers.emplace_back(now, by);
@@ -121,6 +127,12 @@ void oracle::judge_packet(const discovery::packet& sent, time_point now) {
       attempts_[{vote->base, vote->attempt}].voters.insert(vote->voter);
   } else if (const auto* told = std::get_if<discovery::view_packet>(&sent)) {
     note_decided(told->latest, now);
+  } else if (const auto* beat = std::get_if<discovery::heartbeat_packet>(&sent);
+             beat != nullptr && beat->heard) {
+    auto& greeted = lives_[beat->inc].greeted;
+    const auto last = greeted.find(*beat->heard);
+    if (last == greeted.end() || now - last->second > answer_age_max)
+      fault("a heartbeat answers one that did not come, or long ago");
   }
   // A view that is told as a difference is noted when its issuer adopts it: whoever tells it so
   // goes on in it.

@@ -43,10 +43,13 @@ public:
   /// the votes of a majority of these masters. No second view may follow the same view while a
   /// majority of its masters runs, unless a later view had fewer than three masters: one master of
   /// two or one may decide alone. Fragments are exempt: the maker of a fragment has not been
-  /// answered by a majority of its masters for as long as it has to wait.
+  /// answered by a majority of its masters for as long as it has to wait. A heartbeat that answers
+  /// another one comes after that one, and soon.
   void judge_packet(const discovery::packet& sent, discovery::time_point now);
   /// Notes that the process uses the view with this stamp from now on.
   void lives_in(const incarnation& process, const discovery::view_stamp& stamp);
+  /// Notes that `process` has got a heartbeat of the process `of`.
+  void was_greeted(const incarnation& process, const incarnation& of, discovery::time_point now);
   /// Notes that the process `by` has answered a heartbeat of `process`.
   void was_answered(const incarnation& process, const incarnation& by, discovery::time_point now);
   void has_ended(const incarnation& process);
@@ -93,6 +96,8 @@ private:
     discovery::view_stamp view;
     /// Answers that the process got in the last few seconds.
     std::deque<std::pair<discovery::time_point, incarnation>> answers;
+    /// When the process last got a heartbeat of each other one.
+    std::unordered_map<incarnation, discovery::time_point> greeted;
   };
   std::unordered_map<incarnation, life> lives_;
   std::vector<std::string> faults_;

@@ -56,6 +56,11 @@ void process::receive(const std::string& bytes) {
     return cluster_.judge().fault("a packet could not be read");
   if (const auto* answer = std::get_if<discovery::heartbeat_answer_packet>(&*packet))
     cluster_.judge().was_answered(inc_, answer->inc, cluster_.time().now());
+  else if (const auto* beat = std::get_if<discovery::heartbeat_packet>(&*packet)) {
+    cluster_.judge().was_greeted(inc_, beat->inc, cluster_.time().now());
+    if (beat->heard == inc_ && beat->known <= machine_->newest().stamp())
+      cluster_.judge().was_answered(inc_, beat->inc, cluster_.time().now());
+  }
   step([&](auto& machine, auto now) { return machine.on_packet(*packet, now); });
 }
 

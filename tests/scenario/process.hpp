@@ -82,6 +82,8 @@ public:
   /// Whether the page is in memory as a mirror, on which other nodes must not rely.
   bool mirrors(const page_key& key) const;
   std::uint64_t repair_passes() const noexcept { return publisher_->repaired().passes; }
+  /// How many times owners have to be told of pages again.
+  std::size_t unpublished() const noexcept { return publisher_->unpublished(); }
   /// Whether this process is leaving or draining, so that the view is about to change.
   bool departs() const noexcept { return leaving_ || shard_.gives(); }
   bool joined() const noexcept { return view().find(inc_) != nullptr; }

@@ -54,6 +54,8 @@ public:
 
   network net;
   std::uint32_t max_masters = 3; ///< The option max_masters of nodes that are started from now on.
+  /// Ticks of a node that is started from now on are up to this many ms late, always by as much.
+  std::uint64_t tick_offsets = 50;
   /// Whether a packet from one node to another arrives, by the indices of the two (from, to).
   std::function<bool(std::size_t, std::size_t)> reachable = [](auto, auto) { return true; };
   /// Called with each packet that node `from` sends, as it sends it.
@@ -76,7 +78,7 @@ public:
     n.self.http_port = 31997;
     n.options.seeds = std::move(seeds);
     n.options.max_masters = max_masters;
-    n.tick_offset = ms(random_() % 50);
+    n.tick_offset = ms(random_() % tick_offsets);
     restart(nodes_.size() - 1);
     return nodes_.size() - 1;
   }
@@ -100,6 +102,11 @@ public:
     for (std::size_t j = 0; noticed && j < nodes_.size(); ++j)
       if (nodes_[j].machine)
         perform(j, nodes_[j].machine->on_peer_lost(inc, now_));
+  }
+
+  /// Lets node `i` see that its connection to the process `inc` breaks.
+  void lose(std::size_t i, const incarnation& inc) {
+    perform(i, nodes_[i].machine->on_peer_lost(inc, now_));
   }
 
   /// Kills several processes, delivers the packets that are on their way, and then lets all other

@@ -246,8 +246,10 @@ void tried(links_pointer self, const incarnation& inc,
     trial = {};
     return;
   }
-  if (trial.failures++ == 0)
+  if (trial.failures++ == 0) {
     trial.since_ms = unix_ms();
+    found->second.try_at = self->clock().now() + self->state.options.try_ports_every / 4;
+  }
   trial.why = why;
 }
 
@@ -269,9 +271,10 @@ bool try_ports(links_pointer self) {
   if (!state.options.self)
     return false;
   const auto now = self->clock().now();
+  const auto soon = now + state.options.retry / 4; // Beats come a little early or late.
   std::size_t begun = 0;
   for (auto& [inc, known] : state.links) {
-    if (inc == state.options.self->self.inc || !known.handles.linked() || known.try_at > now)
+    if (inc == state.options.self->self.inc || !known.handles.linked() || known.try_at > soon)
       continue;
     if (++begun > trials_per_beat)
       return true;

@@ -38,8 +38,9 @@ struct links_options {
   std::chrono::milliseconds retry{500};
   std::chrono::milliseconds hello_timeout{1000};
   connector_actor connector;
-  /// How often a node tries the data and the look-up port of each member; a client tries none.
-  std::chrono::milliseconds try_ports_every{5000};
+  /// How often a node tries the data and the look-up port of each member; a client tries none. A
+  /// port that has failed once is tried again after a quarter of this.
+  std::chrono::milliseconds try_ports_every{8000};
   /// In a client, called by this actor for each member without a connection: to connect to it, and
   /// say so by a message. Null in a node.
   std::function<void(const discovery::member&)> reach;

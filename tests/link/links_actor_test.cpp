@@ -16,6 +16,7 @@ struct network {
   gateway_actor gateway; ///< Gateway to which each dial leads at once; null: dials stay open.
   /// For each port that cannot be connected: the reason.
   std::map<std::uint16_t, std::string> closed;
+  mutable int trials = 0; ///< Trials of ports so far.
 };
 
 connector_actor::behavior_type
@@ -30,6 +31,7 @@ slow_connector(connector_actor::pointer self,
             return promise;
           },
           [net](try_atom, const std::string&, std::uint16_t port, from_here) {
+            ++net->trials;
             const auto why = net->closed.find(port);
             return why == net->closed.end() ? std::string{} : why->second;
           },
@@ -79,6 +81,19 @@ protected:
   void greet_as(const discovery::member& who) {
     net.gateway = caf::actor_cast<gateway_actor>(
         system.spawn(welcomes, who, caf::actor_cast<directory_actor>(connector)));
+  }
+  /// Makes `links` the actor of a node with one other member, whose data port is 66.
+  void be_a_node() {
+    stop(links);
+    auto own = std::make_shared<peer>();
+    own->self = member_named("own", 1);
+    links = spawn_links(own);
+    auto there = member_named("there", 2);
+    there.data_port = 66;
+    greet_as(there);
+    const auto view = topology_of({{own->self, {}}, {there, {}}}, 1)->view;
+    caf::anon_send(links, view_atom_v, discovery::encode_view(view), from_here{});
+    settle();
   }
   std::vector<node_fault> faults() {
     auto pending = self->request(links, caf::infinite, stats_atom_v);
@@ -174,28 +189,34 @@ TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried)
   EXPECT_EQ(published.size(), 2u) << "nothing new";
 }
 
+TEST_F(links_actor_test, ports_are_tried_every_8_s_though_beats_are_a_little_late) {
+  using std::chrono::milliseconds;
+  be_a_node();
+  while (net.trials == 0)
+    pass(milliseconds(251));
+  for (int round = 1; round <= 4; ++round) {
+    const auto before = net.trials;
+    int beats = 0;
+    for (; net.trials == before; ++beats)
+      pass(milliseconds(beats % 2 == 0 ? 1001 : 999)); // Each second beat is late by a millisecond.
+    EXPECT_EQ(beats, 8) << "round " << round;
+  }
+}
+
 /// The links actor tries the ports that clients use itself: its own connection to a member, by the
 /// control port, says nothing about them.
 TEST_F(links_actor_test, a_members_port_that_does_not_connect_twice_is_a_fault_until_it_does) {
   using std::chrono::milliseconds;
-  stop(links);
-  auto own = std::make_shared<peer>();
-  own->self = member_named("own", 1);
-  links = spawn_links(own);
-  auto there = member_named("there", 2);
-  there.data_port = 66;
-  auto cluster = topology_of({{own->self, {}}, {there, {}}}, 1);
-  greet_as(there);
-  caf::anon_send(links, view_atom_v, discovery::encode_view(cluster->view), from_here{});
-  settle();
+  be_a_node();
   net.closed[66] = "Connection refused";
-  const auto next_trial = [&] {
-    for (int i = 0; i < 24; ++i)
+  const auto passes = [&](int seconds) {
+    for (int i = 0; i < 4 * seconds; ++i)
       pass(milliseconds(250));
   };
+  const auto next_trial = [&] { passes(9); };
   pass(milliseconds(250));
   EXPECT_TRUE(faults().empty()) << "it may only have ended";
-  next_trial();
+  passes(3);
   ASSERT_EQ(faults().size(), 1u);
   const auto fault = faults()[0];
   EXPECT_EQ(fault.id, fault_ids::port_out_of_reach);

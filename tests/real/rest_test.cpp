@@ -66,10 +66,10 @@ class rest : public local_ring {};
 /// on its way or a change of the view does. So the first of several measured spans counts that is
 /// quiet. A span is as long as the pause between two trials of the members' ports.
 TEST_F(rest, nodes_and_clients_that_have_nothing_to_do_hardly_wake) {
-  constexpr auto span = 5000ms;
+  constexpr auto span = 8000ms;
   constexpr int spans_max = 4;
-  constexpr std::uint64_t node_wakes_max = 5 * 28;
-  constexpr std::uint64_t clients_wakes_max = 5 * 62;
+  constexpr std::uint64_t node_wakes_max = 8 * 28;
+  constexpr std::uint64_t clients_wakes_max = 8 * 62;
   std::vector<std::unique_ptr<client::cache_client>> clients;
   for (std::size_t i = 0; i < nodes_.size(); ++i)
     clients.push_back(client_of(i));

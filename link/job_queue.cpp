@@ -11,12 +11,12 @@ namespace {
 
 /// The queue whose worker this thread is; null: it is no worker.
 thread_local const job_queue* worked_for = nullptr;
-/// Whether this worker looks for a job next: it takes one itself, and nobody needs to be called.
-thread_local bool takes_next = false;
+/// How many jobs may wait for the worker that made them ready, while others sleep.
+constexpr std::size_t left_max = 3;
 
 } // namespace
 
-job_queue::job_queue() : clock_([this](time_point first) { sooner(first); }) {}
+job_queue::job_queue() : clock_([this](time_point first) { sooner(first); }, [this] { help(); }) {}
 
 job_queue::~job_queue() {
   for (auto* job : jobs_)
@@ -29,25 +29,26 @@ void job_queue::push(caf::resumable* job) {
   {
     const std::lock_guard guard(lock_);
     jobs_.push_back(job);
-    if (!(takes_next && worked_for == this && jobs_.size() == 1))
+    if (worked_for != this || jobs_.size() > left_max)
       wakes = call_one();
+    else if (!asleep_.empty())
+      clock_.look_after();
   }
   if (wakes != nullptr)
     wakes->called_.notify_one();
 }
 
-void job_queue::give_back(caf::resumable* job) {
-  takes_next = true;
-  push(job);
-  takes_next = false;
+void job_queue::help() {
+  const std::lock_guard guard(lock_);
+  for (auto left = jobs_.size(); left > 0; --left)
+    if (auto* wakes = call_one())
+      wakes->called_.notify_one();
 }
 
 caf::resumable* job_queue::pop(bed& own) {
   worked_for = this;
   for (;;) {
-    takes_next = true;
     clock_.deliver_due();
-    takes_next = false;
     std::unique_lock guard(lock_);
     if (jobs_.empty()) {
       sleep(guard, own);
@@ -96,6 +97,7 @@ job_queue::bed* job_queue::call_one() noexcept {
 }
 
 void job_queue::sleep(std::unique_lock<std::mutex>& guard, bed& own) {
+  clock_.sleep_until_first();
   const auto first = clock_.first();
   own.until_ = is_watched(first) ? time_point::max() : first;
   asleep_.push_back(&own);

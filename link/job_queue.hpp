@@ -14,11 +14,15 @@ namespace peercache::link {
 /// The jobs of all workers of a scheduler, and the clock that they share: jobs are actors that have
 /// messages. A worker that finds no job sleeps; one of those that sleep wakes when the first timer
 /// is due, delivers what is due and runs what that made ready. So no thread is woken to deliver,
-/// and then another to run.
+/// and then another to run. Nor is one woken for the few jobs that a worker makes ready itself, by
+/// its own job or by timers: that worker takes them when it has done, which is soon, and does not
+/// wait for a thread to wake. Should its job hold it up, others are called after
+/// `timers::late_max`.
 ///
-/// Threads: `push`, `clock` any; `pop`, `give_back` the workers; `take_all` when these have ended.
-/// Bounds: timers are late by what `timers` says when all workers that look at the clock are held
-/// up by their jobs. Ownership: jobs that are left at its end are released without having run.
+/// Threads: `push`, `clock` any; `pop` the workers; `take_all` when these have ended.
+/// Bounds: timers, and jobs that a sleeping worker could take, are late by `timers::late_max` when
+/// the workers that would take them are held up by their jobs. Ownership: jobs that are left at its
+/// end are released without having run.
 class job_queue {
 public:
   using time_point = timers::time_point;
@@ -40,8 +44,6 @@ public:
 
   /// @param job null: one worker has to end
   void push(caf::resumable* job);
-  /// Puts a job back that has more to do, behind those that wait. Call before `pop`, by a worker.
-  void give_back(caf::resumable* job);
   /// Waits for a job, and delivers timers that are due meanwhile. Null: the worker has to end.
   caf::resumable* pop(bed& own);
   /// Takes the jobs that are left. Call when no worker runs any longer.
@@ -51,6 +53,8 @@ private:
   /// Lets a worker that sleeps wake at `first`, the time of the first timer now. Does nothing in a
   /// worker, which looks at the clock itself before its next job.
   void sooner(time_point first);
+  /// Calls workers that sleep for jobs that wait for one that is held up.
+  void help();
   /// Sleeps until called, or until it is time to look at the clock. @pre the lock is held
   void sleep(std::unique_lock<std::mutex>& guard, bed& own);
   /// Whether a worker sleeps that wakes by `first`. @pre the lock is held

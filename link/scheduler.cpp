@@ -30,7 +30,7 @@ public:
     while (auto* job = jobs_.pop(bed_)) {
       switch (job->resume(this, throughput_)) {
       case caf::resumable::resume_later:
-        jobs_.give_back(job); // The queue keeps this worker's reference.
+        jobs_.push(job); // The queue keeps this worker's reference.
         break;
       case caf::resumable::done:
       case caf::resumable::awaiting_message:

@@ -9,7 +9,8 @@ namespace peercache::link {
 /// (link/timers.hpp) and whose timers the workers deliver (link/job_queue.hpp). CAF's own scheduler
 /// has no place for another clock.
 ///
-/// Threads: `scheduler.max-threads` workers, and one that delivers what they are too late for.
+/// Threads: `scheduler.max-threads` workers, and one that delivers what they are too late for and
+/// calls workers for jobs that wait for one that is held up.
 /// Ownership: the actor system's, as CAF has it.
 caf::actor_system::module* make_scheduler(caf::actor_system& system);
 

@@ -17,7 +17,7 @@ namespace {
 
 /// How many messages an actor handles before its worker looks at the clock and at other actors, and
 /// a broker before the multiplexer looks at its sockets. CAF sets no limit.
-constexpr std::size_t messages_at_a_time = 256;
+constexpr std::size_t messages_at_a_time = 64;
 
 } // namespace
 

@@ -32,8 +32,9 @@ timers::time_point together_with_others(timers::time_point t, timers::time_point
   return timers::time_point(duration(static_cast<duration::rep>((at + step - 1) / step * step)));
 }
 
-timers::timers(std::function<void(time_point)> sooner)
-    : sooner_(std::move(sooner)), alarm_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) {
+timers::timers(std::function<void(time_point)> sooner, std::function<void()> look)
+    : sooner_(std::move(sooner)), look_(std::move(look)),
+      alarm_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) {
   if (!alarm_)
     throw std::system_error(errno, std::generic_category(), "timerfd_create");
 }
@@ -48,17 +49,39 @@ void timers::set(time_point t, Insert&& insert) {
     insert(t);
     if (delivers_ || t >= first_.load())
       return; // At the end of a delivery its thread looks at all timers once more.
-    first_is(t);
+    first_ = t;
+    if (alarm_at_.load() > first_is_late())
+      set_alarm(first_is_late());
   }
   sooner_(t);
 }
 
-void timers::first_is(time_point t) noexcept {
-  first_ = t;
-  set_alarm(t > time_point::max() - late_max ? time_point::max() : t + late_max);
+timers::time_point timers::first_is_late() const noexcept {
+  const auto first = first_.load();
+  return first > time_point::max() - late_max ? time_point::max() : first + late_max;
+}
+
+void timers::look_after() noexcept {
+  // An alarm that has rung is not set again: its thread is about to look, and would miss that it
+  // rang.
+  const auto latest = now() + late_max;
+  if (alarm_at_.load() <= latest)
+    return;
+  const std::lock_guard guard(lock_);
+  if (!stopped_ && alarm_at_.load() > latest)
+    set_alarm(latest);
+}
+
+void timers::sleep_until_first() noexcept {
+  const std::lock_guard guard(lock_);
+  if (!stopped_ && !delivers_)
+    set_alarm(first_is_late());
 }
 
 void timers::set_alarm(time_point at) noexcept {
+  if (at == alarm_at_.load())
+    return;
+  alarm_at_ = at;
   itimerspec set{};
   if (at != time_point::max()) {
     const auto since = std::max(at.time_since_epoch(), time_point::duration(1));
@@ -122,8 +145,7 @@ void timers::cancel_all() {
   const std::lock_guard guard(lock_);
   actor_lookup_.clear();
   dropped.swap(schedule_);
-  if (!stopped_)
-    first_is(time_point::max());
+  first_ = time_point::max();
 }
 
 std::vector<timers::unique_delayed_event_ptr> timers::take_due(time_point now) {
@@ -145,7 +167,7 @@ void timers::deliver_due() {
   if (delivers_ || stopped_)
     return; // Timers are delivered in the order of their times, so by one thread at a time.
   delivers_ = true;
-  first_is(time_point::max()); // So nobody else looks for what is being delivered.
+  first_ = time_point::max(); // So nobody else looks for what is being delivered.
   for (auto due = take_due(now()); !due.empty(); due = take_due(now())) {
     guard.unlock();
     for (const auto& each : due)
@@ -157,7 +179,9 @@ void timers::deliver_due() {
   if (stopped_)
     return;
   const auto first = schedule_.empty() ? time_point::max() : schedule_.begin()->first;
-  first_is(first);
+  first_ = first;
+  if (alarm_at_.load() > first_is_late())
+    set_alarm(first_is_late());
   guard.unlock();
   sooner_(first);
 }
@@ -167,12 +191,16 @@ void timers::run() {
     if (::read(alarm_.get(), &times, sizeof times) < 0 && errno != EINTR)
       return; // Nothing but a closed descriptor makes this fail.
     deliver_due();
-    const std::lock_guard guard(lock_);
-    if (stopped_)
-      return;
-    // A child of a fork shares the alarm and may have changed it.
-    if (const auto first = first_.load(); !delivers_ && first < time_point::max() - late_max)
-      set_alarm(std::max(first, now()) + late_max);
+    {
+      const std::lock_guard guard(lock_);
+      if (stopped_)
+        return;
+      // The alarm has rung, and a child of a fork, which shares it, may have set it.
+      alarm_at_ = time_point{};
+      // A timer that is late is being delivered by another thread, which may be held up.
+      set_alarm(std::max(first_is_late(), now() + late_max));
+    }
+    look_();
   }
 }
 

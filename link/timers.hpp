@@ -26,9 +26,10 @@ caf::actor_clock::time_point together_with_others(caf::actor_clock::time_point t
 /// their times. CAF's own clock hands each timer that is set or cancelled to its thread, which
 /// wakes for it. This clock keeps timers under a lock, and whoever calls `deliver_due` delivers: a
 /// thread that would sleep otherwise. A timer that nobody has delivered for `late_max` is delivered
-/// by the thread that is in `run`, which the kernel wakes then (timerfd), and only then. An
-/// answered request leaves its time-out behind, so there is a time-out to deliver for each request;
-/// `together_with_others` delivers several at once.
+/// by the thread that is in `run`, which the kernel wakes then (timerfd); threads that might be
+/// held up have that thread look after them (`look_after`). An answered request leaves its time-out
+/// behind, so there is a time-out to deliver for each request; `together_with_others` delivers
+/// several at once.
 ///
 /// Threads: any; `run` has one of its own. Bounds: those of the actors that set timers. Errors: the
 /// constructor throws std::system_error without a descriptor. A time-out that is cancelled while it
@@ -37,7 +38,8 @@ class timers final : public caf::detail::simple_actor_clock {
 public:
   /// @param sooner told when a timer is set that is due before all others, with its time; called by
   ///     the thread that sets the timer, without a lock of this object
-  explicit timers(std::function<void(time_point)> sooner);
+  /// @param look called by the thread in `run` each time it wakes, without a lock of this object
+  timers(std::function<void(time_point)> sooner, std::function<void()> look);
 
   /// Time after which the thread in `run` delivers a timer that is due, unless another thread is
   /// delivering.
@@ -63,6 +65,10 @@ public:
   /// Delivers what is due, without holding the lock. Returns at once when nothing is due, or when
   /// another thread delivers.
   void deliver_due();
+  /// Has the thread in `run` look within `late_max`, unless `sleep_until_first` is called before.
+  void look_after() noexcept;
+  /// Lets the thread in `run` sleep until a timer is late: nobody needs to be looked after.
+  void sleep_until_first() noexcept;
   /// Delivers what nobody else has delivered in time, until `stop`.
   void run();
   /// Ends `run`. Timers that are left are dropped by `cancel_all` or with this object; none is
@@ -75,12 +81,13 @@ private:
   void set(time_point t, Insert&& insert);
   /// Takes the timers that are due; none after `stop`. @pre the lock is held
   std::vector<unique_delayed_event_ptr> take_due(time_point now);
-  /// Notes when the first timer is due. @pre the lock is held
-  void first_is(time_point t) noexcept;
+  /// When the thread in `run` has to deliver the first timer; the largest time: never.
+  time_point first_is_late() const noexcept;
   /// Wakes the thread in `run` at this time; never at the largest one. @pre the lock is held
   void set_alarm(time_point at) noexcept;
 
   const std::function<void(time_point)> sooner_;
+  const std::function<void()> look_;
   /// Guards all members below and the base class's timers, because any thread sets timers.
   std::mutex lock_;
   /// Written under the lock. The largest time while a thread delivers.
@@ -88,6 +95,8 @@ private:
   bool delivers_ = false; ///< Whether a thread delivers now.
   bool stopped_ = false;
   net::unique_fd alarm_; ///< A timerfd.
+  /// The time for which `alarm_` is set; past once it has rung. Written under the lock.
+  std::atomic<time_point> alarm_at_{time_point::max()};
 };
 
 } // namespace peercache::link

@@ -3,12 +3,18 @@
 #include "link/job_queue.hpp"
 #include "link/protocol/internal.hpp"
 #include "link/system_config.hpp"
+#include "tests/support/thread_sleeps.hpp"
 
 #include <caf/all.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <future>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <string_view>
+#include <thread>
+#include <utility>
 
 namespace peercache::link {
 namespace {
@@ -98,6 +104,86 @@ TEST(job_queue, an_actor_that_always_has_messages_holds_up_no_timer) {
     caf::anon_send_exit(restless, caf::exit_reason::kill);
   }
   leave_actor_system();
+}
+
+/// Waits until both workers sleep: only then does a job call one.
+void wait_for_sleep(std::string_view workers = "peercache-actor") {
+  while (!tests::all_sleep(workers, 2))
+    std::this_thread::yield();
+}
+
+TEST(job_queue, a_message_from_actor_to_actor_wakes_no_thread) {
+  constexpr int rounds = 100;
+  system_config config{2};
+  caf::actor_system system{config};
+  {
+    caf::scoped_actor self{system};
+    auto last = system.spawn(
+        [](caf::event_based_actor*, int more) -> caf::behavior {
+          return {[more](int number) { return number + more; }};
+        },
+        came);
+    auto first = system.spawn(
+        [last](caf::event_based_actor* own, int) -> caf::behavior {
+          return {[own, last](int number) { return own->delegate(last, number); }};
+        },
+        unused);
+    std::uint64_t sleeps = 0;
+    for (int i = 0; i < rounds; ++i) {
+      wait_for_sleep();
+      const auto before = tests::sleeps_of("peercache-actor");
+      self->request(first, caf::infinite, i)
+          .receive([&](int number) { EXPECT_EQ(number, i + came); },
+                   [](const caf::error&) { ADD_FAILURE(); });
+      wait_for_sleep();
+      sleeps += tests::sleeps_of("peercache-actor") - before;
+    }
+    EXPECT_LE(sleeps, rounds + rounds / 4u) << "one worker wakes, and sleeps again";
+    caf::anon_send_exit(first, caf::exit_reason::kill);
+    caf::anon_send_exit(last, caf::exit_reason::kill);
+  }
+  leave_actor_system();
+}
+
+/// Work for a queue without actors, and so without timers.
+class job : public caf::resumable {
+public:
+  explicit job(std::function<void()> work) : work_(std::move(work)) {}
+  resume_result resume(caf::execution_unit*, std::size_t) override {
+    work_();
+    return done;
+  }
+  void intrusive_ptr_add_ref_impl() override {}
+  void intrusive_ptr_release_impl() override {}
+
+private:
+  std::function<void()> work_;
+};
+
+TEST(job_queue, a_job_whose_worker_is_held_up_gets_another_one) {
+  job_queue queue;
+  const auto work = [&queue] {
+    ::pthread_setname_np(::pthread_self(), "test-worker");
+    for (job_queue::bed own; auto* next = queue.pop(own);)
+      next->resume(nullptr, 1);
+  };
+  std::thread one(work), other(work), clock([&queue] { queue.clock().run(); });
+  std::promise<void> done;
+  job left([&done] { done.set_value(); });
+  std::promise<bool> in_time;
+  job slow([&] {
+    queue.push(&left);
+    in_time.set_value(done.get_future().wait_for(30s) == std::future_status::ready);
+  });
+  wait_for_sleep("test-worker");
+  queue.push(&slow);
+  EXPECT_TRUE(in_time.get_future().get());
+  queue.push(nullptr);
+  queue.push(nullptr);
+  one.join();
+  other.join();
+  queue.clock().stop();
+  clock.join();
 }
 
 } // namespace

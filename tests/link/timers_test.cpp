@@ -4,12 +4,11 @@
 #include "link/protocol/internal.hpp"
 #include "link/system_config.hpp"
 #include "link/timers.hpp"
+#include "tests/support/thread_sleeps.hpp"
 
 #include <caf/all.hpp>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <future>
 #include <gtest/gtest.h>
 #include <string>
@@ -21,26 +20,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+using tests::sleeps_of;
 
 constexpr std::string_view workers = "peercache-actor";
-
-/// Returns how often the threads of this name have gone to sleep so far.
-std::uint64_t sleeps_of(std::string_view wanted_name) {
-  std::uint64_t sum = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::ifstream named(task.path() / "comm");
-    std::string name;
-    std::getline(named, name);
-    if (name != wanted_name)
-      continue;
-    std::ifstream status(task.path() / "status");
-    constexpr std::string_view wanted = "voluntary_ctxt_switches:";
-    for (std::string line; std::getline(status, line);)
-      if (line.starts_with(wanted))
-        sum += std::stoull(line.substr(wanted.size()));
-  }
-  return sum;
-}
 
 caf::behavior echo(caf::event_based_actor*, int more) {
   return {[more](int number) { return number + more; }};

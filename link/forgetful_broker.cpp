@@ -22,14 +22,15 @@ constexpr std::chrono::milliseconds look_for_silent_every{250};
 
 caf::behavior forgetful_broker::make_behavior() {
   of_caf_ = basp_broker::make_behavior();
-  return caf::message_handler{[this](beat_atom, from_here) {
-                                close_silent();
-                                if (!greeting_due_.empty())
-                                  beat_within(this, look_for_silent_every);
-                              },
-                              [this](caf::tick_atom, caf::actor_clock::time_point at,
-                                     caf::timespan interval,
-                                     caf::timespan patience) { heartbeat(at, interval, patience); }}
+  return caf::message_handler{
+      [this](beat_atom, from_here) {
+        close_silent();
+        if (!greeting_due_.empty())
+          beat_within(this, look_for_silent_every);
+      },
+      [this](caf::delete_atom, caf::io::connection_handle ended) { connection_ended(ended); },
+      [this](caf::tick_atom, caf::actor_clock::time_point at, caf::timespan interval,
+             caf::timespan patience) { heartbeat(at, interval, patience); }}
       .or_else(of_caf_);
 }
 
@@ -76,6 +77,20 @@ forgetful_broker::resume_result forgetful_broker::resume(caf::execution_unit* co
         ours->flush_now();
   to_flush_.clear();
   return result;
+}
+
+/// Lets CAF forget a connection that has ended, and goes on to send to the peer where it did. CAF
+/// would choose any of the connections that are left, even where it did not send on the ended one.
+/// A process that dials a node several times at once closes all connections but the one that it has
+/// selected, and what is sent on one of the others is lost.
+void forgetful_broker::connection_ended(caf::io::connection_handle ended) {
+  auto& routes = instance.tbl();
+  const auto peer = routes.lookup_direct(ended);
+  const auto used = peer ? routes.lookup_direct(peer) : caf::none;
+  auto message = caf::make_message(caf::delete_atom_v, ended);
+  of_caf_(message);
+  if (used && *used != ended)
+    routes.select_alternative(*used, peer);
 }
 
 /// Lets CAF send heartbeats to peers to which nothing was sent since the heartbeats before, and

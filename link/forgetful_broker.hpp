@@ -14,8 +14,9 @@
 namespace peercache::link {
 
 /// CAF's BASP broker, except that it forgets peers that are gone, closes accepted connections that
-/// send nothing, and sends no heartbeat where a message has just told the peer that this process
-/// lives. CAF closes connections that fall silent after the greeting (`connection-timeout`).
+/// send nothing, sends no heartbeat where a message has just told the peer that this process lives,
+/// and goes on to send where it did when another connection to the same peer ends. CAF closes
+/// connections that fall silent after the greeting (`connection-timeout`).
 ///
 /// Threads: CAF's multiplexer, which runs all brokers.
 class forgetful_broker final : public caf::io::basp_broker {
@@ -34,6 +35,7 @@ public:
 
 private:
   void heartbeat(caf::actor_clock::time_point at, caf::timespan interval, caf::timespan patience);
+  void connection_ended(caf::io::connection_handle ended);
   void close_silent();
 
   std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> greeting_due_;

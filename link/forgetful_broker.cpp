@@ -110,6 +110,11 @@ void forgetful_broker::heartbeat(caf::actor_clock::time_point at, caf::timespan 
   for (const auto& [to, when] : std::exchange(spoken_to_, {}))
     if (clock().now() - when <= interval / 2 && instance.tbl().lookup_direct(to))
       spared_.insert(to);
+  // For a connection that CAF makes, no time is set until the peer's first bytes come, and CAF
+  // would take it for one that was silent since the machine started.
+  for (auto& [to, known] : ctx)
+    if (known.last_seen == caf::actor_clock::time_point{})
+      known.last_seen = clock().now();
   auto tick = caf::make_message(caf::tick_atom_v, at, interval, patience);
   of_caf_(tick);
   spared_.clear();

@@ -16,7 +16,7 @@ namespace peercache::link {
 /// CAF's BASP broker, except that it forgets peers that are gone, closes accepted connections that
 /// send nothing, sends no heartbeat where a message has just told the peer that this process lives,
 /// and goes on to send where it did when another connection to the same peer ends. CAF closes
-/// connections that fall silent after the greeting (`connection-timeout`).
+/// connections that fall silent (`connection-timeout`); a handshake has as long.
 ///
 /// Threads: CAF's multiplexer, which runs all brokers.
 class forgetful_broker final : public caf::io::basp_broker {

@@ -1,19 +1,25 @@
 // Tests of the heartbeats on connections of actors: sent where nothing else tells that a process
-// lives, and only there.
+// lives, and only there; and of what the beat of the heartbeats does to other connections.
 
 #include "link/node_middleman.hpp"
 #include "link/system_config.hpp"
+#include "net/socket.hpp"
+#include "tests/link/dialling.hpp"
 
 #include <arpa/inet.h>
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
+#include <caf/io/basp_broker.hpp>
 #include <chrono>
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <optional>
+#include <set>
+#include <string>
 #include <sys/socket.h>
+#include <thread>
 
 namespace peercache::link {
 namespace {
@@ -71,6 +77,39 @@ TEST(heartbeats, are_sent_only_where_nothing_else_is) {
   }
   caf::anon_send_exit(served, caf::exit_reason::user_shutdown);
   served = nullptr;
+  leave_actor_system();
+}
+
+/// CAF takes a connection in its handshake for one that was silent since the machine started, and
+/// would close it at the next beat.
+TEST(heartbeats, end_no_connection_whose_peer_greets_late) {
+  auto listening = net::listen_on("127.0.0.1", 0, 8);
+  ASSERT_TRUE(listening);
+  const auto port = net::local_port(*listening);
+  dialling caller(nullptr);
+  std::string fault = "not dialled";
+  std::thread dial([&] { fault = caller.dial(port); });
+  system_config node_config{1};
+  caf::actor_system node{node_config};
+  auto served = node.spawn(
+      [](int) { return caf::behavior{[](const std::string& asked) { return asked; }}; }, 0);
+  {
+    caf::scoped_actor self{node};
+    self->delayed_send(self, 1100ms, 0); // The caller's process has two beats meanwhile.
+    self->receive([](int) {});
+    auto basp = node.middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP"));
+    self->send(basp, caf::publish_atom_v,
+               node.middleman().backend().new_doorman(listening->release()), port,
+               caf::actor_cast<caf::strong_actor_ptr>(served), std::set<std::string>{});
+  }
+  dial.join();
+  EXPECT_EQ(fault, "");
+  if (fault.empty()) {
+    EXPECT_EQ(caller.ask("hello"), "hello");
+  }
+  caf::anon_send_exit(served, caf::exit_reason::user_shutdown);
+  served = nullptr;
+  node.await_actors_before_shutdown(false);
   leave_actor_system();
 }
 

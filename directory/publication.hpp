@@ -34,21 +34,29 @@ public:
     ++waiting_;
   }
 
-  void answered(const std::vector<std::uint32_t>& indices, const std::string& outcomes) {
+  /// Notes an owner's answer about these pages. Returns those that the owner may not have recorded,
+  /// and so has to be told again.
+  std::vector<std::uint32_t> answered(const std::vector<std::uint32_t>& indices,
+                                      const std::string& outcomes) {
     using directory::publish_outcome;
     finish_one();
+    std::vector<std::uint32_t> missed;
     for (std::size_t i = 0; i < indices.size(); ++i) {
       auto outcome = i < outcomes.size() ? static_cast<publish_outcome>(outcomes[i])
                                          : publish_outcome::unknown_holder;
       if (outcome == publish_outcome::duplicate)
         duplicate[indices[i]] = true;
-      if (outcome == publish_outcome::unknown_holder || outcome == publish_outcome::behind)
+      if (outcome == publish_outcome::unknown_holder || outcome == publish_outcome::behind) {
         unheard[indices[i]] = true;
+        missed.push_back(indices[i]);
+      }
       close(indices[i], outcome == publish_outcome::accepted || outcome == publish_outcome::stale);
     }
     PEERCACHE_ASSERT(!is_done() || is_decided());
+    return missed;
   }
 
+  /// Notes that an owner has not answered about these pages.
   void failed(const std::vector<std::uint32_t>& indices) {
     finish_one();
     for (auto index : indices) {
@@ -56,6 +64,16 @@ public:
       close(index, false);
     }
     PEERCACHE_ASSERT(!is_done() || is_decided());
+  }
+
+  /// Calls `answered`, or `failed` where `outcomes` is null. Returns the pages that the owner has
+  /// to be told again.
+  std::vector<std::uint32_t> note(const std::vector<std::uint32_t>& indices,
+                                  const std::string* outcomes) {
+    if (outcomes != nullptr)
+      return answered(indices, *outcomes);
+    failed(indices);
+    return indices;
   }
 
   /// Whether each page is recorded by some owner, or all of its owners have answered.
@@ -75,20 +93,20 @@ public:
   /// `publisher::put`.
   enum class sequel : std::uint8_t {
     none,
-    tell_all, ///< Some owner has no record of the page: tell all owners again.
+    tell_all, ///< Some owner knows the page elsewhere: tell all owners again.
     again,    ///< Send the same message again.
     drop,     ///< Drop this copy: no reader would find it.
   };
   sequel after_put(std::size_t page) const {
     if (is_useless(page))
       return sequel::drop;
-    return duplicate[page] || unheard[page] ? sequel::tell_all : sequel::none;
+    return duplicate[page] ? sequel::tell_all : sequel::none;
   }
   /// Returns what the producer does after it published the page again, to all owners (`to_all`) or
-  /// to one.
+  /// to one. Of several owners, those that missed the page are told again by themselves.
   sequel after_repeat(std::size_t page, bool to_all) const {
     if (unheard[page])
-      return sequel::again;
+      return to_all ? sequel::none : sequel::again;
     if (!is_useless(page))
       return sequel::none;
     return to_all ? sequel::drop : sequel::tell_all;

@@ -105,14 +105,14 @@ void publisher::walked(tag id, const std::string& pages, std::uint64_t last) {
 }
 
 void publisher::tell_owners(std::vector<owner_batch> batches, publication& said,
-                            const std::function<question(indices)>& about) {
+                            const std::function<question(node_id, indices)>& about) {
   for (const auto& batch : batches) {
     PEERCACHE_ASSERT(!batch.indices.empty() && batch.indices.size() <= limits::batch_pages_max);
     said.will_ask(batch.indices);
   }
   for (auto& batch : batches)
-    orders_.push_back(
-        tell{{open(about(std::move(batch.indices))), batch.owner, std::move(batch.records)}});
+    orders_.push_back(tell{{open(about(batch.owner, std::move(batch.indices))), batch.owner,
+                            std::move(batch.records)}});
 }
 
 void publisher::hear(of_nothing& /*about*/, const reply& /*said*/, time_point /*now*/) {}
@@ -295,26 +295,27 @@ void publisher::publish_queue(node_id queue, time_point now) {
   if (!publishes())
     return;
   const bool to_one = queue != unpublished_pages::all_owners;
+  const auto where = [this](const page_key& key) {
+    const auto page = pool_.find(key);
+    return page ? std::optional(location_of(*page)) : std::nullopt;
+  };
   if (to_one && cluster_.view->find(queue) != nullptr && !cluster_.is_linked(queue))
-    return;
+    return unpublished_.tidy(queue, where);
   const auto budget = to_one ? republishing_.left(now) : UINT64_MAX;
-  auto taken = unpublished_.take(queue, std::min<std::uint64_t>(budget, options_.chunk_pages),
-                                 *cluster_.ring, options_.replicas, [this](const page_key& key) {
-                                   const auto page = pool_.find(key);
-                                   return page ? std::optional(location_of(*page)) : std::nullopt;
-                                 });
+  auto taken = unpublished_.take(queue, options_.chunk_pages, budget, *cluster_.ring,
+                                 options_.replicas, where);
   const auto count = taken.pages.size();
   if (count == 0)
     return;
   PEERCACHE_ASSERT(!taken.batches.empty() && !chunks_.contains(queue));
   if (to_one) {
-    totals_.republished += count;
-    republishing_.spend(count);
+    totals_.republished += taken.counted;
+    republishing_.spend(taken.counted);
   }
   auto& sent =
       chunks_.emplace(queue, chunk{std::move(taken.pages), publication(count)}).first->second;
-  tell_owners(std::move(taken.batches), sent.said, [queue](indices pages) {
-    return of_chunk{queue, std::move(pages)};
+  tell_owners(std::move(taken.batches), sent.said, [queue](node_id owner, indices pages) {
+    return of_chunk{queue, owner, std::move(pages)};
   });
 }
 
@@ -322,10 +323,10 @@ void publisher::hear(of_chunk& about, const reply& said, time_point now) {
   const auto found = chunks_.find(about.queue);
   PEERCACHE_ASSERT(found != chunks_.end());
   auto& sent = found->second;
-  if (said.bytes != nullptr)
-    sent.said.answered(about.pages, *said.bytes);
-  else
-    sent.said.failed(about.pages);
+  const auto missed = sent.said.note(about.pages, said.bytes);
+  if (about.queue == unpublished_pages::all_owners) // An owner's own queue keeps what it missed.
+    for (const auto index : missed)
+      unpublished_.add({sent.sent[index].key, about.owner, {}, true});
   if (!sent.said.is_done())
     return;
   const auto done = std::move(sent);

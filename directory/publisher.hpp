@@ -127,10 +127,10 @@ public:
   ///
   /// The page is dropped again when every owner has answered, at least one of them `duplicate`
   /// (with `skip`: another member has the page in memory; otherwise: as many members as may have
-  /// it), and no owner has recorded it: nobody would find this copy. Otherwise the page stays, and
-  /// owners that said `duplicate` are told again, like owners that did not answer. So no page is
-  /// lost to a tie, whichever producer an owner hears first, and whichever views the producers
-  /// have:
+  /// it), and no owner has recorded it: nobody would find this copy. Otherwise the page stays; an
+  /// owner that did not answer is told again at the next `tick`, whatever the others do, and all
+  /// are where one said `duplicate`. So no page is lost to a tie, whichever producer an owner hears
+  /// first, and whichever views the producers have:
   ///   - `duplicate` names copies that the owner had recorded before, of holders that it can reach;
   ///   - a producer does not drop its copy while some owner has recorded it or may have;
   ///   - so each copy that makes others drop theirs stays, until its producer evicts it or dies.
@@ -257,10 +257,12 @@ private:
   // until the answer comes.
   struct of_put {
     tag put;
+    node_id owner;
     indices pages;
   };
   struct of_chunk {
     node_id queue;
+    node_id owner;
     indices pages;
   };
   struct of_disk_records {
@@ -307,14 +309,15 @@ private:
   void hear(of_repair_walk& about, const reply& said, time_point now);
   void hear(of_nothing& about, const reply& said, time_point now);
   owner_batches new_batches() const { return {*cluster_.ring, options_.replicas}; }
-  /// Orders one `tell` per batch; `about` makes the question of a batch from its indices.
+  /// Orders one `tell` per batch; `about` makes the question of a batch from its owner and indices.
   void tell_owners(std::vector<owner_batch> batches, publication& said,
-                   const std::function<question(indices)>& about);
+                   const std::function<question(node_id, indices)>& about);
 
   // Functions for puts (publisher_pages.cpp).
   void take_in(put_job& job);
   void take_in_mirrors(put_job& job);
   std::vector<owner_batch> batches_of(const put_job& job) const;
+  void keep_to_itself(put_job& job);
   void look_at(tag put);
   void decide(tag put, put_job& job);
   void finish(put_job& job);

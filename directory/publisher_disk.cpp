@@ -62,16 +62,13 @@ void publisher::publish_disk_records() {
     batches.add(static_cast<std::uint32_t>(i), sent[i]);
   disk_said_ = publication(sent.size());
   tell_owners(batches.take(), disk_said_,
-              [](indices pages) { return of_disk_records{std::move(pages)}; });
+              [](node_id /*owner*/, indices pages) { return of_disk_records{std::move(pages)}; });
   PEERCACHE_ASSERT(!disk_said_.is_done());
 }
 
 void publisher::hear(of_disk_records& about, const reply& said, time_point /*now*/) {
   PEERCACHE_ASSERT(disk_records_.on_way());
-  if (said.bytes != nullptr)
-    disk_said_.answered(about.pages, *said.bytes);
-  else
-    disk_said_.failed(about.pages);
+  disk_said_.note(about.pages, said.bytes);
   if (disk_said_.is_done() && disk_records_.settle(disk_said_))
     // After a failure the records wait for the next tick: sending them at once would be a busy
     // loop.

@@ -89,22 +89,31 @@ publisher::tag publisher::put(std::vector<storage::fill> fills, link::commit_mod
   job.outcomes.resize(count);
   take_in(job);
   if (publishes())
-    tell_owners(batches_of(job), job.said, [id](indices pages) {
-      return of_put{id, std::move(pages)};
+    tell_owners(batches_of(job), job.said, [id](node_id owner, indices pages) {
+      return of_put{id, owner, std::move(pages)};
     });
   else
-    job.said.unheard.assign(count, true);
+    keep_to_itself(job);
   look_at(id);
   return id;
+}
+
+/// Queues a put's pages while the directory should not know any of this node's.
+void publisher::keep_to_itself(put_job& job) {
+  job.said.unheard.assign(job.fills.size(), true);
+  for (std::size_t i = 0; i < job.fills.size(); ++i)
+    if (job.outcomes[i].status == page_status::stored)
+      unpublished_.add_first(job.fills[i].key);
 }
 
 void publisher::hear(of_put& about, const reply& said, time_point /*now*/) {
   const auto found = puts_.find(about.put);
   PEERCACHE_ASSERT(found != puts_.end());
-  if (said.bytes != nullptr)
-    found->second.said.answered(about.pages, *said.bytes);
-  else
-    found->second.said.failed(about.pages);
+  auto& job = found->second;
+  // Queued before the put is done, which may wait long for another owner. A page that an owner may
+  // have recorded is not dropped, so the record that comes later has its page.
+  for (const auto index : job.said.note(about.pages, said.bytes))
+    unpublished_.add({job.fills[index].key, about.owner, {}, true});
   look_at(about.put);
 }
 
@@ -151,7 +160,7 @@ void publisher::decide(tag put, put_job& job) {
 }
 
 /// Ends a put when every owner has answered or failed: drops the pages that the cluster had
-/// already, and queues the pages that have to be published again.
+/// already, and queues the pages of which all owners have to be told again.
 void publisher::finish(put_job& job) {
   for (std::size_t i = 0; i < job.fills.size(); ++i) {
     if (job.outcomes[i].status != page_status::stored)

@@ -3,9 +3,19 @@
 #include "common/assert.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace peercache::directory {
+
+void unpublished_pages::add(const page& next) {
+  PEERCACHE_ASSERT(!next.missed || next.only != all_owners); // One owner has missed it.
+  auto& pages = queues_[next.only].pages;
+  if (next.missed)
+    pages.push_front(next);
+  else
+    pages.push_back(next);
+}
 
 void unpublished_pages::clear() {
   std::erase_if(queues_, [](const auto& entry) { return !entry.second.on_way; });
@@ -45,15 +55,31 @@ std::vector<node_id> unpublished_pages::ready() const {
   return owners;
 }
 
-unpublished_pages::chunk unpublished_pages::take(node_id queue, std::size_t count_max,
+void unpublished_pages::tidy(node_id queue, const locate& where) {
+  auto& waiting = queues_[queue];
+  if (waiting.pages.size() < waiting.tidy_at)
+    return;
+  std::unordered_set<page_key> seen;
+  std::erase_if(waiting.pages, [&](const page& next) {
+    return !where(next.key) || !seen.insert(next.key).second;
+  });
+  // A look at the whole queue comes after as many new pages as it has now, so that each page is
+  // looked at a few times.
+  waiting.tidy_at = std::max(chunk_pages, 2 * waiting.pages.size());
+}
+
+unpublished_pages::chunk unpublished_pages::take(node_id queue, std::size_t chunk_max,
+                                                 std::size_t count_max,
                                                  const discovery::hash_ring& ring,
                                                  std::uint32_t replicas, const locate& where) {
-  auto& [pages, on_way] = queues_[queue];
+  auto& pages = queues_[queue].pages;
+  auto& on_way = queues_[queue].on_way;
   PEERCACHE_ASSERT(!on_way);
   const bool to_one = queue != all_owners;
   chunk taken;
   owner_batches batches{ring, replicas};
-  while (!pages.empty() && taken.pages.size() < std::min(chunk_pages, count_max)) {
+  while (!pages.empty() && taken.pages.size() < std::min(chunk_pages, chunk_max) &&
+         (pages.front().missed || taken.counted < count_max)) {
     auto next = pages.front();
     pages.pop_front();
     const auto location = where(next.key);
@@ -66,6 +92,7 @@ unpublished_pages::chunk unpublished_pages::take(node_id queue, std::size_t coun
     else
       batches.add(index, record);
     next.gen = location->gen;
+    taken.counted += next.missed ? 0 : 1;
     taken.pages.push_back(next);
   }
   PEERCACHE_ASSERT(taken.pages.size() <= chunk_pages);
@@ -89,7 +116,7 @@ unpublished_pages::outcome unpublished_pages::settle(node_id queue, const std::v
       add({sent[i].key});
     else if (next == sequel::drop)
       after.useless.push_back(sent[i]);
-    after.all_heard = after.all_heard && next != sequel::again;
+    after.all_heard = after.all_heard && !said.unheard[i];
   }
   return after;
 }

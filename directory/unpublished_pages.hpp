@@ -32,9 +32,12 @@ public:
     page_key key;
     node_id only = all_owners; ///< The only owner to tell; the other owners know the page.
     generation gen{};          ///< Generation of the page when it was last sent to an owner.
+    /// Whether the owner was told of the page already, as one of several, and missed it. Such a
+    /// page comes before the others of its queue, and `count_max` of `take` does not count it.
+    bool missed = false;
   };
 
-  void add(const page& next) { queues_[next.only].pages.push_back(next); }
+  void add(const page& next);
   /// Queues a page at the front of the queue `all_owners`.
   void add_first(const page_key& key) { queues_[all_owners].pages.push_front({key}); }
   /// Forgets the queued pages, but not which queues have a chunk on its way.
@@ -53,22 +56,27 @@ public:
     /// The pages of the chunk, which the indices of `batches` refer to. Empty: there is nothing to
     /// send.
     std::vector<page> pages;
+    std::size_t counted = 0; ///< Pages that `count_max` counts.
     std::vector<owner_batch> batches;
   };
   /// Returns the location of a page in memory; nothing when the page is no longer in memory.
   using locate = std::function<std::optional<page_location>(const page_key&)>;
-  /// Takes the next pages of this queue, at most `count_max`. The chunk is on its way until
-  /// `settle`, unless it is empty. Pages that have left memory or have another owner by this ring
-  /// are forgotten. @pre no chunk of the queue is on its way
-  chunk take(node_id queue, std::size_t count_max, const discovery::hash_ring& ring,
-             std::uint32_t replicas, const locate& where);
+  /// Forgets, when the queue has grown much, pages that have left memory and further mentions of a
+  /// page. Call while an owner cannot be told anything, so that the queue has an end.
+  void tidy(node_id queue, const locate& where);
+  /// Takes the next pages of this queue, at most `chunk_max`, and of those that their owner has not
+  /// `missed` at most `count_max`. The chunk is on its way until `settle`, unless it is empty.
+  /// Pages that have left memory or have another owner by this ring are forgotten. @pre no chunk of
+  /// the queue is on its way
+  chunk take(node_id queue, std::size_t chunk_max, std::size_t count_max,
+             const discovery::hash_ring& ring, std::uint32_t replicas, const locate& where);
 
   struct outcome {
     /// Pages whose copies the caller drops: no other node relies on them, and no reader would find
     /// them.
     std::vector<page> useless;
-    /// Whether each owner has answered for each page of the chunk; if not, the caller tries again
-    /// later, not at once.
+    /// Whether each owner has answered for each page of the chunk; if not, the caller goes on with
+    /// the queue later, not at once.
     bool all_heard = true;
   };
   /// Ends the queue's chunk on its way. @param sent the pages of the chunk @param said what the
@@ -79,6 +87,7 @@ private:
   struct queue {
     std::deque<page> pages;
     bool on_way = false;
+    std::size_t tidy_at = chunk_pages; ///< Pages with which `tidy` has something to do.
   };
   std::map<node_id, queue> queues_;
 };

@@ -17,11 +17,12 @@ protected:
       said.will_ask(asked);
   }
 
-  void answer(const indices& owner, std::initializer_list<publish_outcome> outcomes) {
+  /// Returns the pages that the owner has to be told again.
+  indices answer(const indices& owner, std::initializer_list<publish_outcome> outcomes) {
     std::string answer;
     for (const auto outcome : outcomes)
       answer.push_back(static_cast<char>(outcome));
-    said.answered(owner, answer);
+    return said.note(owner, &answer);
   }
 
   const indices first{0, 1}, second{0}, third{1};
@@ -34,9 +35,17 @@ TEST_F(publication_test, is_decided_when_each_page_is_recorded_once) {
   answer(third, {publish_outcome::stale});
   EXPECT_TRUE(said.is_decided());
   EXPECT_FALSE(said.is_done());
-  said.failed(first);
+  EXPECT_EQ(said.note(first, nullptr), first) << "it has to be told again, and no other owner";
   EXPECT_TRUE(said.is_done());
-  EXPECT_EQ(said.after_put(0), publication::sequel::tell_all);
+  EXPECT_EQ(said.after_put(0), publication::sequel::none);
+}
+
+TEST_F(publication_test, only_what_an_owner_has_not_judged_is_told_to_it_again) {
+  EXPECT_EQ(answer(first, {publish_outcome::accepted, publish_outcome::behind}), indices{1});
+  EXPECT_EQ(answer(second, {publish_outcome::duplicate}), indices{});
+  EXPECT_EQ(answer(third, {publish_outcome::unknown_holder}), indices{1});
+  EXPECT_EQ(said.after_put(0), publication::sequel::tell_all) << "one owner knows it elsewhere";
+  EXPECT_EQ(said.after_put(1), publication::sequel::none);
 }
 
 TEST_F(publication_test, waits_for_all_owners_of_a_page_that_is_known_elsewhere) {

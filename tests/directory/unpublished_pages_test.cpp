@@ -22,11 +22,14 @@ protected:
   static page_key key(int number) { return key_space{}.key_of(std::to_string(number)); }
 
   unpublished_pages::chunk take(node_id queue, std::size_t count_max = 1000) {
-    return pages.take(queue, count_max, ring, 2, [this](const page_key& key) {
-      page_location where;
-      where.gen = {2};
-      return gone.count(key) > 0 ? std::nullopt : std::optional(where);
-    });
+    return pages.take(queue, 1000, count_max, ring, 2, where());
+  }
+  unpublished_pages::locate where() const {
+    return [this](const page_key& key) {
+      page_location found;
+      found.gen = {2};
+      return gone.count(key) > 0 ? std::nullopt : std::optional(found);
+    };
   }
 
   publication answer(std::size_t count) const { return publication{count}; }
@@ -67,6 +70,38 @@ TEST_F(unpublished_pages_test, what_was_not_heard_comes_again) {
   EXPECT_FALSE(after.all_heard);
   EXPECT_TRUE(after.useless.empty());
   EXPECT_EQ(take(first).pages.at(0).key, key(2));
+}
+
+TEST_F(unpublished_pages_test, what_an_owner_missed_comes_first_and_is_not_counted) {
+  pages.add({key(1), first});
+  pages.add({key(2), first});
+  pages.add({key(3), first, {}, true});
+  const auto sent = take(first, 1);
+  ASSERT_EQ(sent.pages.size(), 2u);
+  EXPECT_EQ(sent.pages[0].key, key(3));
+  EXPECT_EQ(sent.pages[1].key, key(1));
+  EXPECT_EQ(sent.counted, 1u);
+  auto said = answer(2);
+  said.unheard[0] = true;
+  pages.settle(first, sent.pages, said);
+  const auto again = take(first, 0);
+  ASSERT_EQ(again.pages.size(), 1u);
+  EXPECT_EQ(again.pages[0].key, key(3)) << "missed twice";
+  EXPECT_EQ(again.counted, 0u);
+}
+
+TEST_F(unpublished_pages_test, the_queue_of_an_owner_out_of_reach_has_an_end) {
+  gone.insert(key(1));
+  for (std::size_t i = 0; i < 4 * unpublished_pages::chunk_pages; ++i) {
+    pages.add({key(static_cast<int>(i % 3)), first, {}, true});
+    pages.tidy(first, where());
+    ASSERT_LE(pages.size(), unpublished_pages::chunk_pages);
+  }
+  gone.insert(key(0));
+  const auto sent = take(first);
+  ASSERT_FALSE(sent.pages.empty());
+  for (const auto& each : sent.pages)
+    EXPECT_EQ(each.key, key(2)) << "no page is lost that is in memory";
 }
 
 TEST_F(unpublished_pages_test, a_copy_that_one_owner_refuses_is_told_to_all_and_then_dropped) {

@@ -133,13 +133,13 @@ std::optional<discovery::view> survival_ring::view_of(std::size_t index) {
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> survival_ring::records_of(std::size_t index) {
+std::optional<std::uint64_t> survival_ring::number_of(std::size_t index, metric which) {
   auto* admin = admin_of(index);
   if (admin == nullptr)
     return std::nullopt;
   const auto status = admin->status();
   if (status)
-    return status->count(metrics::metric::directory_records);
+    return status->count(which);
   admins_[index].reset();
   return std::nullopt;
 }
@@ -175,8 +175,9 @@ bool survival_ring::one_view(const std::vector<std::size_t>& indices) {
       return false;
     first = std::move(view);
   }
-  return std::all_of(indices.begin(), indices.end(),
-                     [this](std::size_t index) { return is_ready(index); });
+  return std::all_of(indices.begin(), indices.end(), [&](std::size_t index) {
+    return is_ready(index) && number_of(index, metric::links) == indices.size() - 1;
+  });
 }
 
 bool survival_ring::sees(std::size_t index, std::size_t members) {

@@ -58,7 +58,9 @@ protected:
   std::optional<discovery::view> view_of(std::size_t index);
   /// Returns the number of records in the node's directory shard; nothing when the node does not
   /// answer within `patience`.
-  std::optional<std::uint64_t> records_of(std::size_t index);
+  std::optional<std::uint64_t> records_of(std::size_t index) {
+    return number_of(index, metrics::metric::directory_records);
+  }
   /// Returns the node's view, however late the node answers. A late answer hides no change, because
   /// versions of views only grow.
   std::optional<discovery::view> wait_for_view(std::size_t index);
@@ -66,7 +68,8 @@ protected:
   /// time.
   bool has_other_view(std::size_t index, const std::optional<discovery::view>& before);
   bool is_ready(std::size_t index);
-  /// Whether all of these nodes are ready and have the same view, with exactly these nodes.
+  /// Whether all of these nodes are ready, have the same view, with exactly these nodes, and are
+  /// connected with each other: a page that is put now is told to all of its owners at once.
   bool one_view(const std::vector<std::size_t>& indices);
   /// Whether the node's view has `members` members.
   bool sees(std::size_t index, std::size_t members);
@@ -97,6 +100,8 @@ protected:
 private:
   static constexpr milliseconds patience{500};
 
+  /// Returns one of the node's metrics; nothing when the node does not answer within `patience`.
+  std::optional<std::uint64_t> number_of(std::size_t index, metrics::metric which);
   /// Returns the client of the node, and connects it if there is none; null when the node does not
   /// answer within `patience`.
   client::admin_client* admin_of(std::size_t index);

@@ -5,9 +5,11 @@
 #include "link/protocol/internal.hpp"
 #include "link/scribe.hpp"
 
+#include <caf/binary_deserializer.hpp>
 #include <caf/io/all.hpp>
 
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 namespace peercache::link {
@@ -79,6 +81,36 @@ forgetful_broker::resume_result forgetful_broker::resume(caf::execution_unit* co
   return result;
 }
 
+/// Two processes may dial each other at the same time. CAF closes a dialled connection where one
+/// that was accepted stands, so both may close theirs and have none. A dialled one is redundant
+/// only when the peer has said that it sends on the accepted one: then the peer does not close that
+/// one.
+void forgetful_broker::will_read(caf::io::connection_handle from, std::span<const char> piece) {
+  using caf::io::basp::message_type;
+  const auto known = ctx.find(from);
+  if (known == ctx.end() || known->second.cstate != caf::io::basp::await_payload)
+    return;
+  const auto& header = known->second.hdr;
+  if (header.operation == message_type::client_handshake) {
+    if (header.has(caf::io::basp::header::select_connection_flag))
+      unselected_.erase(from);
+    else
+      unselected_.insert(from);
+  } else if (header.operation == message_type::server_handshake) {
+    unselected_.erase(from); // The number of a connection that has ended may come again.
+    caf::binary_deserializer handshake{context(), piece.data(), piece.size()};
+    caf::node_id peer;
+    if (handshake(peer))
+      return;
+    auto& routes = instance.tbl();
+    // Without a connection in use, CAF uses the dialled one, and tells the peer so.
+    if (const auto used = routes.lookup_direct(peer); used && unselected_.contains(*used)) {
+      const std::lock_guard guard(routes.mtx_);
+      routes.direct_by_nid_.erase(peer);
+    }
+  }
+}
+
 /// Lets CAF forget a connection that has ended, and goes on to send to the peer where it did. CAF
 /// would choose any of the connections that are left, even where it did not send on the ended one.
 /// A process that dials a node several times at once closes all connections but the one that it has
@@ -87,6 +119,7 @@ void forgetful_broker::connection_ended(caf::io::connection_handle ended) {
   auto& routes = instance.tbl();
   const auto peer = routes.lookup_direct(ended);
   const auto used = peer ? routes.lookup_direct(peer) : caf::none;
+  unselected_.erase(ended);
   auto message = caf::make_message(caf::delete_atom_v, ended);
   of_caf_(message);
   if (used && *used != ended)

@@ -7,6 +7,7 @@
 #include <caf/timespan.hpp>
 
 #include <cstddef>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -32,6 +33,9 @@ public:
 
   /// Notes that a connection was accepted just now.
   void expect_greeting(caf::io::connection_handle from);
+  /// Call before CAF reads a piece that came on a connection: keeps a connection that this process
+  /// has dialled beside one that its peer has dialled at the same time.
+  void will_read(caf::io::connection_handle from, std::span<const char> piece);
 
 private:
   void heartbeat(caf::actor_clock::time_point at, caf::timespan interval, caf::timespan patience);
@@ -41,6 +45,8 @@ private:
   std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> greeting_due_;
   /// When the last message was sent on a connection, if that was since the last heartbeats.
   std::unordered_map<caf::io::connection_handle, caf::actor_clock::time_point> spoken_to_;
+  /// Accepted connections on which the peer has shaken hands, and not said that it sends on them.
+  std::unordered_set<caf::io::connection_handle> unselected_;
   /// Connections whose next heartbeat is not sent; empty except while heartbeats are written.
   std::unordered_set<caf::io::connection_handle> spared_;
   /// Connections that have something to send at the end of `resume`.

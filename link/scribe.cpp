@@ -2,8 +2,8 @@
 
 #include "common/guards.hpp"
 #include "common/log.hpp"
+#include "link/forgetful_broker.hpp"
 
-#include <caf/io/basp_broker.hpp>
 #include <caf/policy/tcp.hpp>
 
 #include <algorithm>
@@ -122,7 +122,8 @@ void scribe::flush_now() {
 
 bool scribe::consume(caf::execution_unit* context, const void* bytes, std::size_t count) {
   // Other brokers have protocols of their own, which they judge themselves.
-  if (guard_on(guard::frames) && dynamic_cast<const caf::io::basp_broker*>(parent()) != nullptr) {
+  auto* basp = dynamic_cast<forgetful_broker*>(parent());
+  if (guard_on(guard::frames) && basp != nullptr) {
     const auto why = guard_.refusal_of({static_cast<const char*>(bytes), count});
     if (!why.empty()) {
       refused_.add(addr(), why);
@@ -133,6 +134,8 @@ bool scribe::consume(caf::execution_unit* context, const void* bytes, std::size_
       return false;
     }
   }
+  if (basp != nullptr)
+    basp->will_read(hdl(), {static_cast<const char*>(bytes), count});
   return caf::io::scribe::consume(context, bytes, count);
 }
 

@@ -1,5 +1,6 @@
 // Tests of the connection that CAF's broker chooses for what it sends to a peer that has several.
 #include "common/assert.hpp"
+#include "link/connector_actor.hpp"
 #include "link/node_middleman.hpp"
 #include "link/system_config.hpp"
 #include "net/socket.hpp"
@@ -7,6 +8,7 @@
 #include <arpa/inet.h>
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
+#include <caf/io/basp/version.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <chrono>
 #include <cstddef>
@@ -16,6 +18,10 @@
 #include <initializer_list>
 #include <memory>
 #include <netinet/in.h>
+#include <optional>
+#include <poll.h>
+#include <set>
+#include <string>
 #include <sys/socket.h>
 #include <thread>
 #include <vector>
@@ -49,14 +55,44 @@ protected:
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    std::vector<char> greeting = handshake(0);
+    auto greeting = handshake(0);
     if (selects) {
       const auto again = handshake(caf::io::basp::header::select_connection_flag);
       greeting.insert(greeting.end(), again.begin(), again.end());
     }
-    EXPECT_EQ(::send(fd.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(greeting.size()));
+    send(fd, greeting);
     return fd;
+  }
+  /// Has the process dial the peer, which shakes hands. Returns the peer's end of the connection.
+  net::unique_fd dialled() {
+    auto listening = net::listen_on("127.0.0.1", 0, 8);
+    EXPECT_TRUE(listening);
+    auto connector = system.spawn(run_connector, std::chrono::milliseconds(2000), std::nullopt);
+    net::unique_fd accepted;
+    {
+      caf::scoped_actor self{system};
+      auto dial =
+          self->request(connector, std::chrono::seconds(30), dial_atom_v, std::string("127.0.0.1"),
+                        net::local_port(*listening), std::string(), from_here{});
+      pollfd news{listening->get(), POLLIN, 0};
+      EXPECT_EQ(::poll(&news, 1, 10'000), 1);
+      accepted = net::unique_fd(::accept4(listening->get(), nullptr, nullptr, SOCK_CLOEXEC));
+      send(accepted, server_handshake());
+      dial.receive([](const gateway_actor&) {},
+                   [&](const caf::error& why) { ADD_FAILURE() << system.render(why); });
+      self->send_exit(connector, caf::exit_reason::user_shutdown);
+    }
+    return accepted;
+  }
+  /// Reads until the process closes the connection. False when it does not within 10 s.
+  static bool is_closed(const net::unique_fd& fd) {
+    for (char bytes[4096];;) {
+      pollfd news{fd.get(), POLLIN, 0};
+      if (::poll(&news, 1, 10'000) != 1)
+        return false;
+      if (::recv(fd.get(), bytes, sizeof bytes, 0) <= 0)
+        return true;
+    }
   }
 
   /// How the broker reaches the peer.
@@ -87,6 +123,25 @@ protected:
   }
 
 private:
+  static void send(const net::unique_fd& fd, const std::vector<char>& bytes) {
+    EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  std::vector<char> server_handshake() const {
+    std::vector<char> bytes;
+    caf::io::basp::header header{caf::io::basp::message_type::server_handshake,
+                                 0,
+                                 0,
+                                 caf::io::basp::version,
+                                 caf::invalid_actor_id,
+                                 caf::invalid_actor_id};
+    auto payload = caf::make_callback([this](caf::serializer& sink) -> caf::error {
+      return sink(peer, std::vector<std::string>{"generic-caf-app"}, caf::actor_id{7},
+                  std::set<std::string>{});
+    });
+    caf::io::basp::instance::write(nullptr, bytes, header, &payload);
+    return bytes;
+  }
   std::vector<char> handshake(std::uint8_t flags) const {
     std::vector<char> bytes;
     caf::io::basp::header header{caf::io::basp::message_type::client_handshake,
@@ -137,6 +192,29 @@ TEST_F(several_connections, the_end_of_the_selected_one_leaves_another) {
   ASSERT_TRUE(has_connections(1));
   EXPECT_FALSE(look().used.invalid());
   EXPECT_NE(look().used, selected);
+}
+
+/// The peer may close the connection that it has dialled, as it was dialled as well.
+TEST_F(several_connections, a_dial_at_the_same_time_as_the_peers_is_kept) {
+  auto of_peer = connection(false);
+  ASSERT_TRUE(has_connections(1));
+  const auto first = look().used;
+  const auto of_process = dialled();
+  ASSERT_TRUE(has_connections(2));
+  const auto used = look().used;
+  EXPECT_NE(used, first);
+  of_peer.reset();
+  ASSERT_TRUE(has_connections(1));
+  EXPECT_EQ(look().used, used);
+}
+
+TEST_F(several_connections, a_dial_is_closed_when_the_peer_has_selected_another) {
+  const auto of_peer = connection(true);
+  ASSERT_TRUE(has_connections(1));
+  const auto first = look().used;
+  EXPECT_TRUE(is_closed(dialled()));
+  EXPECT_EQ(look().used, first);
+  EXPECT_EQ(look().connections, 1u);
 }
 
 } // namespace

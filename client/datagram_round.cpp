@@ -43,6 +43,8 @@ std::unique_ptr<lookup_carrier> datagram_round::carrier_to(const link::peer& own
   }
   if (!socket_ || known->address.family() != family_)
     return nullptr;
+  if (!codec_)
+    codec_.emplace();
   return std::make_unique<lookup_over_udp>(*this, std::move(known), owner);
 }
 
@@ -84,7 +86,7 @@ void datagram_round::send() {
       continue;
     const auto before = bytes_.size();
     const auto& owner = *next->owner_;
-    codec_.append_question(bytes_, owner.pass, owner.inc, next->number_, next->request_);
+    codec_->append_question(bytes_, owner.pass, owner.inc, next->number_, next->request_);
     sending_.push_back({owner.address, std::string_view(bytes_).substr(before)});
     asked.push_back(next);
   }
@@ -105,12 +107,12 @@ pollfd datagram_round::awaited() const noexcept {
 }
 
 bool datagram_round::take(std::string_view bytes) {
-  const auto number = codec_.answered_by(bytes);
+  const auto number = link::lookup_datagrams_codec::answered_by(bytes);
   auto* asking = number ? open_of(*number) : nullptr;
   if (asking == nullptr || asking->way_ == lookup_over_udp::way::waits)
     return false;
   const auto& owner = *asking->owner_;
-  const auto answer = codec_.open_answer(bytes, owner.pass.secret, owner.inc);
+  const auto answer = codec_->open_answer(bytes, owner.pass.secret, owner.inc);
   if (!answer)
     return false;
   asking->owner_->heard();

@@ -86,7 +86,8 @@ private:
   std::size_t open_ = 0;  ///< Carriers in `asking_`.
   std::size_t first_ = 0; ///< Index in `asking_` of the first question that was not sent.
   std::size_t in_flight_ = 0;
-  link::lookup_datagrams_codec codec_;
+  /// Nothing until the first question: to make one costs a call of one key a tenth of its time.
+  std::optional<link::lookup_datagrams_codec> codec_;
   std::string bytes_;                  ///< Questions that are being sent, one behind the other.
   std::vector<net::datagram> sending_; ///< Views of `bytes_`, one for each question.
 };

@@ -207,6 +207,8 @@ void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answ
     if (!running_.empty()) // The course asks nobody in its last 1 ms.
       wait(std::min({tell(), course_.next_look(), until - 1ms}));
     interruption::look();
+    if (running_.empty())
+      continue;
     advance();
     drop_ended();
   }

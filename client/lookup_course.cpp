@@ -149,9 +149,9 @@ std::vector<lookup_course::question*> lookup_course::next_round(const process_of
   if (is_waiting())
     return {};
   std::vector<question*> due;
+  const auto may_ask = [&](node_id id) { return usable(id, linked(id), now); };
   if (in_time && rounds_ < lookup_plan::rounds_max)
-    due = ask(plan_->next_round([&](node_id id) { return usable(id, linked(id), now); }), linked,
-              now, until);
+    due = ask(plan_->next_round(std::cref(may_ask)), linked, now, until);
   rounds_ += due.empty() ? 0 : 1;
   const bool has_hope = std::any_of(questions_.begin(), questions_.end(),
                                     [](const auto& asked) { return asked.open; });

@@ -66,7 +66,8 @@ std::size_t lookup_plan::owners_today(const page_key& key, std::span<node_id> ou
 
 void lookup_plan::count_open_keys() {
   open_keys_.clear();
-  saves_messages_ = open_ < keys_for_each_owner * known_.now->members();
+  // A single key costs one message, whoever is asked.
+  saves_messages_ = open_ > 1 && open_ < keys_for_each_owner * known_.now->members();
   if (!saves_messages_)
     return;
   owners_.resize(keys_.size());

@@ -49,7 +49,8 @@ bool remote_shards::can_read(const link::peer& owner, std::size_t request_bytes)
     return false;
   const std::lock_guard guard{lock_};
   const auto found = shards_.find(owner.self.inc);
-  return found == shards_.end() || found->second.not_before <= std::chrono::steady_clock::now();
+  return found == shards_.end() || found->second.not_before == time_point{} ||
+         found->second.not_before <= std::chrono::steady_clock::now();
 }
 
 rdma::read_lane* remote_shards::lane() const noexcept {

@@ -13,6 +13,7 @@ remote_search::remote_search(std::span<const page_key> keys, known_shard_ptr kno
     : how_(std::move(how)), known_(std::move(known)) {
   PEERCACHE_ASSERT(!keys.empty() && keys.size() <= keys_max);
   keys_.resize(keys.size());
+  units_.reserve(keys.size() + 1);
   for (std::size_t i = 0; i < keys.size(); ++i)
     keys_[i].key = keys[i];
   if (known_)

@@ -9,8 +9,9 @@
 
 namespace peercache::directory {
 
-remote_search::remote_search(std::span<const page_key> keys, known_shard_ptr known, asking how)
-    : how_(std::move(how)), known_(std::move(known)) {
+remote_search::remote_search(std::span<const page_key> keys, known_shard_ptr known, asking how,
+                             const memory& lines)
+    : how_(std::move(how)), lines_(lines), known_(std::move(known)) {
   PEERCACHE_ASSERT(!keys.empty() && keys.size() <= keys_max);
   keys_.resize(keys.size());
   units_.reserve(keys.size() + 1);
@@ -24,7 +25,29 @@ remote_search::remote_search(std::span<const page_key> keys, known_shard_ptr kno
 void remote_search::begin_keys() {
   phase_ = phase::keys;
   for (auto& key : keys_)
-    key = {.key = key.key, .hash = known_->header.hash_of(key.key)};
+    remember(key = {.key = key.key, .hash = known_->header.hash_of(key.key)});
+}
+
+/// Takes over what a former search knows of the key's line.
+void remote_search::remember(open_key& key) const {
+  known_lines::line line;
+  if (lines_.of == nullptr ||
+      !lines_.of->find(key.key, key.hash, {lines_.shard, known_->header.changes}, lines_.now, line))
+    return;
+  key.line = line.number;
+  key.line_words = line.words;
+  key.found[0] = line.found;
+  key.remembered = true;
+}
+
+/// Keeps what the lines of keys with one record led to.
+void remote_search::keep_lines() const {
+  if (lines_.of == nullptr)
+    return;
+  for (const auto& key : keys_)
+    if (key.count == 1 && !key.remembered)
+      lines_.of->keep(key.key, key.hash, {lines_.shard, known_->header.changes},
+                      {key.line, key.line_words, key.found[0]}, lines_.now);
 }
 
 unit_number remote_search::unit_of(const open_key& key) const noexcept {
@@ -129,7 +152,22 @@ void remote_search::take(open_key& key, const unit_words& words) const {
   const bool as_before = words == key.line_words && !line_changes(words[0]);
   if (key.next == step::line_again && (as_before || !guard_on(guard::reread)))
     return leave_line(key);
+  if (key.remembered)
+    return take_remembered(key, words);
   take_line(key, words);
+}
+
+/// Takes the words of a line that a former search has followed to the key's only record.
+void remote_search::take_remembered(open_key& key, const unit_words& words) {
+  if (words == key.line_words || !guard_on(guard::reread)) {
+    key.count = 1;
+    key.next = step::done;
+  } else if (key.line != 0) {
+    begin_again(key); // The key may be in a line before this one by now.
+  } else {
+    key.remembered = false;
+    take_line(key, words);
+  }
 }
 
 void remote_search::take_line(open_key& key, const unit_words& words) {
@@ -201,6 +239,7 @@ void remote_search::finish() {
       std::any_of(keys_.begin(), keys_.end(), [](const auto& key) { return key.count == 0; });
   // By another view the shard may own other keys than the reader thinks: its node knows.
   state_ = some_missing && known_->header.by != how_.by ? state::ask : state::found;
+  keep_lines();
 }
 
 std::string remote_search::answer() const {

@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "common/page_key.hpp"
+#include "directory/known_lines.hpp"
 #include "directory/shard_layout.hpp"
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace peercache::directory {
@@ -46,6 +48,9 @@ using known_shard_ptr = std::shared_ptr<const known_shard>;
 ///   known holder without a node is newer than that: the search begins anew.
 /// - A key has no record if no place of its lines had its hash, or if the records of those that had
 ///   are others', and the line and the header, READ again behind these records, are as they were.
+/// - A line that is READ with the words that it had in a former search, under the same header,
+/// leads
+///   to the record that it led to then (directory/known_lines.hpp): the first round is the last.
 /// - A gone holder may come back, so a key whose records are all of gone holders needs line and
 ///   header again as well.
 ///
@@ -71,6 +76,13 @@ public:
     ask      ///< The shard's node has to be asked.
   };
 
+  /// What former searches know of the shard's lines; with `of` null nothing is known, nor kept.
+  struct memory {
+    known_lines* of = nullptr;
+    incarnation shard; ///< The process whose shard is searched.
+    known_lines::time_point now{};
+  };
+
   /// By which view the reader asks, and whether by it the shard owns a key.
   struct asking {
     view_number by;
@@ -79,7 +91,11 @@ public:
 
   /// @param known of an earlier search; null: nothing is known
   /// @pre 0 < keys.size() <= keys_max
-  remote_search(std::span<const page_key> keys, known_shard_ptr known, asking how);
+  remote_search(std::span<const page_key> keys, known_shard_ptr known, asking how)
+      : remote_search(keys, std::move(known), std::move(how), memory{}) {}
+  /// @param lines outlive the search
+  remote_search(std::span<const page_key> keys, known_shard_ptr known, asking how,
+                const memory& lines);
 
   state where() const noexcept { return state_; }
   /// The units to READ in this round. @pre reading
@@ -103,8 +119,10 @@ private:
     std::uint32_t hash = 0;
     std::uint32_t line = 0; ///< The line, counted from the home on.
     step next = step::line;
-    unit_words line_words{};      ///< The line as it was READ.
-    std::size_t word = 0;         ///< The place of the line that is followed.
+    unit_words line_words{}; ///< The line as it was READ.
+    std::size_t word = 0;    ///< The place of the line that is followed.
+    /// `line_words` and the first of `found` are those of a former search, and not yet confirmed.
+    bool remembered = false;
     bool others = false;          ///< A place of the line led to a record that is not the key's.
     unit_number record = no_unit; ///< The record that is READ next.
     std::uint32_t records = 0;    ///< Records of the key's list that were READ.
@@ -120,7 +138,10 @@ private:
   void take_holders(std::span<const unit_words> arrived);
   void take_keys(std::span<const unit_words> arrived);
   void begin_keys();
+  void remember(open_key& key) const;
+  void keep_lines() const;
   void take(open_key& key, const unit_words& words) const;
+  static void take_remembered(open_key& key, const unit_words& words);
   static void take_line(open_key& key, const unit_words& words);
   void take_record(open_key& key, unit_words words) const;
   static bool has_holder(const open_key& key, const shard_holder& holder) noexcept;
@@ -130,6 +151,7 @@ private:
   void finish();
 
   const asking how_;
+  const memory lines_;
   known_shard_ptr known_;
   std::vector<open_key> keys_;
   std::vector<unit_number> units_;

@@ -1,4 +1,4 @@
-// Tests of searches in another host's shard while it changes between any two of their READs.
+// Searches in another host's shard while it changes between any two of their READs.
 
 #include "common/test_guards.hpp"
 #include "directory/remote_search.hpp"
@@ -16,9 +16,7 @@ namespace peercache::directory::remote_search_changes_test {
 namespace {
 
 constexpr view_number view{3, 4};
-constexpr incarnation carol{3, 3};
-constexpr incarnation dave{4, 4};
-constexpr incarnation erin{5, 5};
+constexpr incarnation carol{3, 3}, dave{4, 4}, erin{5, 5};
 constexpr std::array holders{alice, bob, carol, dave, erin};
 
 unit_words unit_of(shard& s, unit_number number) {
@@ -70,7 +68,8 @@ struct known_of_key {
 /// A shard that notes what was right about key 1 since a look-up began.
 class told_shard {
 public:
-  told_shard() {
+  /// @param remembers whether a search knows what former ones have found
+  explicit told_shard(bool remembers) : remembers_(remembers) {
     s.set_members(holders);
     s.set_view(view);
   }
@@ -93,7 +92,8 @@ public:
   bool is_told_wrongly(const std::function<void()>& between) {
     right_.begin(found_in(s, numbered_key(1)));
     remote_search of(std::array{numbered_key(1)}, known_,
-                     {view, [](const page_key&) { return true; }});
+                     {view, [](const page_key&) { return true; }},
+                     {remembers_ ? &lines_ : nullptr, alice, {}});
     while (of.where() == remote_search::state::reading) {
       std::vector<unit_words> arrived;
       for (const auto number : of.units()) {
@@ -116,8 +116,10 @@ private:
     return reader.next(found, count) && right_.allows({found.begin(), found.begin() + count});
   }
 
+  const bool remembers_;
   shard s;
   known_shard_ptr known_;
+  known_lines lines_;
   known_of_key right_;
 };
 
@@ -196,8 +198,8 @@ const std::array stories{
 
 /// Whether a look-up goes wrong when the two changes of the story are right before these of its
 /// READs.
-bool goes_wrong(const story& told, std::size_t first, std::size_t second) {
-  told_shard s;
+bool goes_wrong(const story& told, std::size_t first, std::size_t second, bool remembers) {
+  told_shard s(remembers);
   told.before(s);
   bool wrong = s.is_told_wrongly([] {});
   std::size_t reads = 0;
@@ -212,10 +214,10 @@ bool goes_wrong(const story& told, std::size_t first, std::size_t second) {
 }
 
 /// Whether a look-up goes wrong wherever the changes fall between its READs.
-bool ever_goes_wrong(const story& told) {
+bool ever_goes_wrong(const story& told, bool remembers) {
   for (std::size_t first = 0; first < 12; ++first)
     for (std::size_t second = first; second < 12; ++second)
-      if (goes_wrong(told, first, second))
+      if (goes_wrong(told, first, second, remembers))
         return true;
   return false;
 }
@@ -223,12 +225,13 @@ bool ever_goes_wrong(const story& told) {
 class stories_of_changes : public testing::TestWithParam<story> {};
 
 TEST_P(stories_of_changes, are_told_rightly) {
-  EXPECT_FALSE(ever_goes_wrong(GetParam()));
+  EXPECT_FALSE(ever_goes_wrong(GetParam(), false));
+  EXPECT_FALSE(ever_goes_wrong(GetParam(), true));
 }
 
 TEST_P(stories_of_changes, are_told_wrongly_without_the_guard) {
   guard_switched_off off(guard::reread);
-  EXPECT_TRUE(ever_goes_wrong(GetParam()));
+  EXPECT_TRUE(ever_goes_wrong(GetParam(), false));
 }
 
 INSTANTIATE_TEST_SUITE_P(remote_search_changes, stories_of_changes, testing::ValuesIn(stories),
@@ -239,7 +242,8 @@ class changing_shard {
 public:
   static constexpr std::size_t keys = 5;
 
-  explicit changing_shard(unsigned seed) : random_(seed) {
+  /// @param remembers whether a search knows what former ones have found
+  changing_shard(unsigned seed, bool remembers) : remembers_(remembers), random_(seed) {
     s_.set_members(holders);
     s_.set_view(view);
     for (int i = 0; i < 40; ++i)
@@ -253,7 +257,8 @@ public:
     std::vector<page_key> wanted;
     for (std::size_t i = 0; i < keys; ++i)
       wanted.push_back(numbered_key(i));
-    remote_search of(wanted, known_, {view, [](const page_key&) { return true; }});
+    remote_search of(wanted, known_, {view, [](const page_key&) { return true; }},
+                     {remembers_ ? &lines_ : nullptr, alice, {}});
     while (of.where() == remote_search::state::reading) {
       std::vector<unit_words> arrived(of.units().size());
       // A device READs the units of a round in any order.
@@ -271,10 +276,12 @@ public:
     if (of.where() == remote_search::state::ask)
       return true;
     ++answered;
+    one_round += of.rounds() == 1 ? 1 : 0;
     return is_right(of.answer());
   }
 
   int answered = 0;
+  int one_round = 0; ///< Searches that were answered in one round.
 
 private:
   std::vector<page_location> now(std::size_t which) const {
@@ -345,33 +352,47 @@ private:
     return true;
   }
 
+  const bool remembers_;
   std::mt19937 random_;
   shard s_;
   known_shard_ptr known_;
+  known_lines lines_;
   std::uint64_t gen_ = 0;
   std::array<known_of_key, keys> right_;
 };
 
-TEST(remote_search_changes, tells_what_was_there_while_the_shard_changes_at_random) {
-  int answered = 0;
-  for (unsigned seed = 0; seed < 200; ++seed) {
-    changing_shard s(seed);
-    for (int i = 0; i < 60; ++i)
-      ASSERT_TRUE(s.tells_right(2 + seed % 20)) << "seed " << seed << ", search " << i;
-    answered += s.answered;
+/// Searches in many shards; counts those that were told wrongly, answered, and answered in one
+/// round.
+struct many_searches {
+  int wrong = 0, answered = 0, one_round = 0;
+
+  many_searches(unsigned change_one_in, bool remembers) {
+    for (unsigned seed = 0; seed < 200; ++seed) {
+      changing_shard s(seed, remembers);
+      for (int i = 0; i < 60; ++i)
+        wrong += s.tells_right(change_one_in + seed % 20) ? 0 : 1;
+      answered += s.answered;
+      one_round += s.one_round;
+    }
   }
-  EXPECT_GT(answered, 5000);
+};
+
+TEST(remote_search_changes, tells_what_was_there_while_the_shard_changes_at_random) {
+  const many_searches done(2, false);
+  EXPECT_EQ(done.wrong, 0);
+  EXPECT_GT(done.answered, 5000);
+}
+
+TEST(remote_search_changes, tells_what_was_there_by_what_it_remembers) {
+  const many_searches done(20, true);
+  EXPECT_EQ(done.wrong, 0);
+  EXPECT_GT(done.one_round, 300);
 }
 
 TEST(remote_search_changes, without_the_guard_a_shard_that_changes_at_random_is_told_wrongly) {
   guard_switched_off off(guard::reread);
-  int wrong = 0;
-  for (unsigned seed = 0; seed < 200; ++seed) {
-    changing_shard s(seed);
-    for (int i = 0; i < 60; ++i)
-      wrong += s.tells_right(2 + seed % 20) ? 0 : 1;
-  }
-  EXPECT_GT(wrong, 100);
+  EXPECT_GT(many_searches(2, false).wrong, 100);
+  EXPECT_GT(many_searches(20, true).wrong, 100);
 }
 
 } // namespace

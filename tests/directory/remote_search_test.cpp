@@ -17,6 +17,8 @@ class remote_search_test : public testing::Test {
 protected:
   shard s;
   known_shard_ptr known;
+  known_lines lines;
+  bool remembers = false; ///< Whether searches know what former ones have found.
   std::uint64_t reads = 0;
   int rounds = 0;
   bool owns = true;
@@ -42,7 +44,8 @@ protected:
   /// Looks keys up; `between` runs before each unit is READ. Nothing: the node has to be asked.
   std::optional<std::string> search(
       const std::vector<page_key>& keys, const std::function<void()>& between = [] {}) {
-    remote_search of(keys, known, {by, [this](const page_key&) { return owns; }});
+    remote_search of(keys, known, {by, [this](const page_key&) { return owns; }},
+                     {remembers ? &lines : nullptr, alice, {}});
     while (of.where() == remote_search::state::reading) {
       std::vector<unit_words> arrived;
       for (const auto number : of.units()) {
@@ -78,6 +81,72 @@ TEST_F(remote_search_test, a_second_search_takes_two_rounds_and_two_reads_a_key)
   EXPECT_EQ(reads, 1u + 2 * keys.size()) << "records show by themselves that they are right";
 }
 
+TEST_F(remote_search_test, what_a_former_search_has_found_takes_one_round) {
+  remembers = true;
+  for (std::size_t i = 0; i < 20; ++i)
+    publish(i, location_at(i % 2 == 0 ? alice : bob, 2 * i + 2));
+  const std::vector keys{numbered_key(3), numbered_key(7), numbered_key(11)};
+  search(keys);
+  EXPECT_TRUE(search(keys) == asked(keys));
+  EXPECT_EQ(rounds, 1);
+  EXPECT_EQ(reads, 1 + keys.size()) << "the header, and the line of each key";
+}
+
+TEST_F(remote_search_test, what_has_changed_since_a_former_search_is_read_again) {
+  remembers = true;
+  for (std::size_t i = 0; i < 8; ++i)
+    publish(i, location_at(alice, 2));
+  const std::vector keys{numbered_key(3)};
+  search(keys);
+  publish(3, location_at(alice, 4));
+  EXPECT_TRUE(search(keys) == asked(keys)) << "the record is another one, at the same place";
+  EXPECT_EQ(rounds, 2);
+  EXPECT_TRUE(search(keys) == asked(keys));
+  EXPECT_EQ(rounds, 1) << "and was remembered";
+  publish(3, location_at(bob, 6));
+  EXPECT_TRUE(search(keys) == asked(keys)) << "there are two records";
+  EXPECT_TRUE(search(keys) == asked(keys));
+  EXPECT_EQ(rounds, 3) << "which are never remembered";
+  s.withdraw(numbered_key(3), bob, {6});
+  s.withdraw(numbered_key(3), alice, {4});
+  EXPECT_TRUE(search(keys) == asked(keys)) << "there is none";
+}
+
+TEST_F(remote_search_test, what_a_former_search_has_found_behind_a_full_line_takes_one_round) {
+  remembers = true;
+  std::size_t passed = 0;
+  for (std::size_t i = 0; i < 2000; ++i)
+    publish(i, location_at(alice, 2));
+  search({numbered_key(0)});
+  for (std::size_t i = 0; i < 2000; ++i) {
+    const std::vector keys{numbered_key(i)};
+    EXPECT_TRUE(search(keys) == asked(keys));
+    passed += rounds > 2 ? 1 : 0;
+    EXPECT_TRUE(search(keys) == asked(keys));
+    EXPECT_EQ(rounds, 1);
+  }
+  EXPECT_GT(passed, 10u) << "keys that are not in their first line";
+  for (std::size_t i = 0; i < 2000; ++i)
+    s.withdraw(numbered_key(i), alice, {2});
+  for (std::size_t i = 2000; i-- > 0;)
+    publish(i, location_at(alice, 4)); // In other lines than before, as they come in another order.
+  for (std::size_t i = 0; i < 2000; ++i) {
+    const std::vector keys{numbered_key(i)};
+    EXPECT_TRUE(search(keys) == asked(keys)) << i;
+  }
+}
+
+TEST_F(remote_search_test, what_was_found_under_another_header_is_read_again) {
+  remembers = true;
+  publish(1, location_at(alice, 2));
+  publish(2, location_at(bob, 2));
+  search({numbered_key(1)});
+  s.follow(std::array{bob});
+  EXPECT_TRUE(search({numbered_key(1)}) == asked({numbered_key(1)})) << "its holder is gone";
+  s.forbid_remote_reads();
+  EXPECT_FALSE(search({numbered_key(1)}));
+}
+
 TEST_F(remote_search_test, what_has_no_record_takes_one_round) {
   publish(1, location_at(alice, 2));
   const std::vector keys{numbered_key(100), numbered_key(101)};
@@ -88,6 +157,7 @@ TEST_F(remote_search_test, what_has_no_record_takes_one_round) {
 }
 
 TEST_F(remote_search_test, answers_as_the_node_does_whatever_lies_in_the_shard) {
+  remembers = true;
   std::mt19937 random(5);
   const std::array holders{alice, bob, incarnation{3, 3}, incarnation{4, 4}};
   s.set_members(holders);
@@ -108,6 +178,7 @@ TEST_F(remote_search_test, answers_as_the_node_does_whatever_lies_in_the_shard) 
     for (std::size_t k = i; k < i + 60; ++k)
       keys.push_back(numbered_key(k));
     ASSERT_TRUE(search(keys) == asked(keys)) << i;
+    ASSERT_TRUE(search(keys) == asked(keys)) << i << ", by what the first search has found";
   }
 }
 

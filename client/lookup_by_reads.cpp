@@ -67,7 +67,8 @@ lookup_carrier::state lookup_by_reads::start(std::string_view request) {
   batch_.peer = shards_.endpoint_of(owner_);
   batch_.judged = false;
   known_ = shards_.known(owner_.self.inc);
-  search_.emplace(keys_of(request), known_, std::move(how_));
+  search_.emplace(keys_of(request), known_, std::move(how_),
+                  remote_search::memory{&shards_.lines(), owner_.self.inc, steady_clock::now()});
   return read_units() ? go_on() : ask_node();
 }
 

@@ -27,8 +27,8 @@ namespace peercache::client {
 /// no shard is read.
 ///
 /// Threads: any. Lifetime: lanes and counters outlive this object, which outlives its look-ups.
-/// Bounds: one `known_shard` for each member of the view; `searches_max` look-ups at a time, others
-/// ask.
+/// Bounds: one `known_shard` for each member of the view, and `known_lines::lines_max` lines of all
+/// shards (1.5 MiB); `searches_max` look-ups at a time, others ask.
 class remote_shards {
 public:
   using time_point = lookup_carrier::time_point;
@@ -55,6 +55,7 @@ public:
   rdma::peer_endpoint endpoint_of(const link::peer& owner) const;
   directory::known_shard_ptr known(const incarnation& owner) const;
   void learn(const incarnation& owner, directory::known_shard_ptr shard);
+  directory::known_lines& lines() noexcept { return lines_; }
   /// Notes that READs of the owner's shard failed: for a while its node is asked.
   void failed(const incarnation& owner, time_point now);
   void count(std::uint64_t reads, bool answered) noexcept;
@@ -69,6 +70,7 @@ private:
   const std::string cluster_;
   counters& counters_;
   const std::unique_ptr<landing_stock> landing_; ///< Null: no shard is read.
+  directory::known_lines lines_;
   mutable std::mutex lock_;
   std::unordered_map<incarnation, entry> shards_; ///< Guarded by lock_.
   discovery::view_stamp followed_;                ///< Guarded by lock_.

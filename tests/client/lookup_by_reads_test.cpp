@@ -120,6 +120,20 @@ TEST_F(lookup_by_reads_test, answers_as_the_owner_would) {
   EXPECT_EQ(totals.lookups_asked_after_all, 0u);
 }
 
+TEST_F(lookup_by_reads_test, a_key_that_was_found_before_takes_one_round_of_two_reads) {
+  shard.publish(key(1), {.node = {1}, .holder = alice, .gen = {2}, .length_bytes = 64},
+                directory::publish_mode::always);
+  const auto asked = question(1, 1);
+  run(*carrier(), asked); // Learns the header and the holders as well.
+  const auto rounds = outstanding.size();
+  const auto reads = totals.shard_reads.load();
+  const auto again = carrier();
+  ASSERT_EQ(run(*again, asked), state::answered);
+  EXPECT_TRUE(again->answer() == *directory::lookup_batch(shard, asked));
+  EXPECT_EQ(outstanding.size() - rounds, 1u);
+  EXPECT_EQ(totals.shard_reads - reads, 2u);
+}
+
 TEST_F(lookup_by_reads_test, what_a_question_may_have) {
   EXPECT_TRUE(shards->can_read(owner, 32));
   EXPECT_TRUE(shards->can_read(owner, directory::remote_search::keys_max * 32));

@@ -3,9 +3,10 @@
 //   peercache_lookups_over_verbs [PEERCACHE-NODE]
 //
 // Fails unless there was a round in which every question was answered by READs of the owner's
-// shard, two READs a key and one of the header, and the owner's look-up threads took no part; in
-// other rounds the guest may have stood still, so that READs were given up. Prints the time of a
-// look-up of one key beside that of ib_read_lat.
+// shard, one READ a key, which was looked up before, and one of the header, and the owner's look-up
+// threads took no part; in other rounds the guest may have stood still, so that READs were given
+// up. Prints the time of a look-up of one key, for the first time and again, beside that of
+// ib_read_lat.
 
 #include "bench/sample_statistics.hpp"
 #include "cli/bench/bench_perftest.hpp"
@@ -64,13 +65,13 @@ result<std::unique_ptr<client::cache_client>> connect_to(const cli::node_process
   return client::cache_client::connect(wanted);
 }
 
-std::vector<page_key> put_pages(client::cache_client& client) {
+std::vector<page_key> put_pages(client::cache_client& client, const std::string& names) {
   const std::vector<std::byte> bytes(page_bytes, std::byte{1});
   client::const_part part{bytes.data(), page_bytes};
   std::vector<page_key> keys;
   std::vector<client::set_page> batch;
   for (std::size_t i = 0; i < pages; ++i) {
-    keys.push_back(key_space{}.key_of(std::to_string(i)));
+    keys.push_back(key_space{}.key_of(names + std::to_string(i)));
     batch.push_back({keys.back(), {&part, 1}});
   }
   std::vector<client::page_result> results(batch.size());
@@ -80,18 +81,32 @@ std::vector<page_key> put_pages(client::cache_client& client) {
   return keys;
 }
 
-/// The keys whose owner is the other node: a look-up of one is READs, or an owner was asked.
-std::vector<page_key> of_the_other_node(client::cache_client& client,
-                                        const std::vector<page_key>& all) {
+/// The first look-ups of keys whose owner is the other node: READs, or that node was asked.
+struct first_look_ups {
   std::vector<page_key> keys;
+  double call_us = 0; ///< The typical time of one.
+  double reads = 0;   ///< READs of one.
+};
+
+first_look_ups of_the_other_node(client::cache_client& client, const std::vector<page_key>& all) {
+  first_look_ups made;
+  std::vector<double> took;
+  const auto reads_before = client.stats().shard_reads;
   for (const auto& key : all) {
     const auto before = client.stats().lookups_own;
     client::page_result result;
+    const auto begin = steady_clock::now();
     client.exists({&key, 1}, {&result, 1});
-    if (client.stats().lookups_own == before)
-      keys.push_back(key);
+    const auto lasted = steady_clock::now() - begin;
+    if (client.stats().lookups_own != before)
+      continue;
+    took.push_back(std::chrono::duration<double, std::micro>(lasted).count());
+    made.keys.push_back(key);
   }
-  return keys;
+  made.call_us = bench::median(took);
+  made.reads = static_cast<double>(client.stats().shard_reads - reads_before) /
+               static_cast<double>(made.keys.size());
+  return made;
 }
 
 /// The typical time of a look-up of `count` keys, in microseconds. @param wrong counts answers that
@@ -134,8 +149,22 @@ bool only_reads(const client::client_stats& before, const client::client_stats& 
               "question among them\n",
               static_cast<unsigned long long>(asked), static_cast<unsigned long long>(read),
               static_cast<double>(reads) / static_cast<double>(keys));
+  // Few keys share their place in what the client remembers, so that their records are READ again.
+  return asked == read && reads <= keys + read + keys / 8;
+}
+
+bool few_reads(const first_look_ups& first) {
+  std::printf("first look-ups: %.2f READs a key, the header of each question among them\n",
+              first.reads);
   // Few keys share a hash, or a line that is full, so that more than two READs are needed.
-  return asked == read && reads <= 2 * keys + read + keys / 16;
+  return first.reads <= 3.25;
+}
+
+/// Prints the times of look-ups beside that of a READ, all in microseconds.
+void print_times(double read, double first, double one, double many) {
+  std::printf("ib_read_lat of 64 bytes: %.1f us; the first look-up of a key %.1f us (%.2f x); "
+              "further ones of one key %.1f us (%.2f x), of 128 keys %.1f us (%.2f x)\n",
+              read, first, first / read, one, one / read, many, many / read);
 }
 
 int run(const std::string& program) {
@@ -155,7 +184,7 @@ int run(const std::string& program) {
   auto producer = connect_to(nodes->back());
   auto client = connect_to(nodes->front());
   PEERCACHE_ASSERT(producer && client);
-  const auto keys = of_the_other_node(**client, put_pages(**producer));
+  const auto keys = of_the_other_node(**client, put_pages(**producer, "page ")).keys;
   PEERCACHE_ASSERT(keys.size() > 128);
   std::uint64_t wrong = 0;
   // The first look-ups connect, and learn the shards' headers.
@@ -163,6 +192,8 @@ int run(const std::string& program) {
   for (auto seen = (*client)->stats(); seen.lookups_read < 64 && steady_clock::now() < until;
        seen = (*client)->stats())
     ask(**client, keys, 1, wrong);
+  // The first look-ups of the keys above waited for the rail.
+  const auto first = of_the_other_node(**client, put_pages(**producer, "further page "));
   bool one_right = false, many_right = false, slept = false;
   std::vector<double> limit, one, many;
   for (int round = 0; round < rounds; ++round) {
@@ -187,16 +218,12 @@ int run(const std::string& program) {
     // Beside look-ups they hear a hello of each client a second, and look for late connections.
     slept |= static_cast<double>(woke) < 20 * (seconds + 1);
   }
-  std::printf(
-      "ib_read_lat of 64 bytes: %.1f us; a look-up of one key %.1f us (%.2f x), of 128 keys "
-      "%.1f us (%.2f x)\n",
-      bench::median(limit), bench::median(one), bench::median(one) / bench::median(limit),
-      bench::median(many), bench::median(many) / bench::median(limit));
+  print_times(bench::median(limit), first.call_us, bench::median(one), bench::median(many));
   std::printf("wrong answers: %llu\n", static_cast<unsigned long long>(wrong));
   client->reset();
   producer->reset();
   cli::stop_nodes(*nodes, 30s);
-  return one_right && many_right && slept && wrong == 0 ? 0 : 1;
+  return few_reads(first) && one_right && many_right && slept && wrong == 0 ? 0 : 1;
 }
 
 } // namespace

@@ -28,7 +28,7 @@ namespace peercache::client {
 ///
 /// Threads: any. Lifetime: lanes and counters outlive this object, which outlives its look-ups.
 /// Bounds: one `known_shard` for each member of the view, and `known_lines::lines_max` lines of all
-/// shards (1.5 MiB); `searches_max` look-ups at a time, others ask.
+/// shards (1.6 MB); `searches_max` look-ups at a time, others ask.
 class remote_shards {
 public:
   using time_point = lookup_carrier::time_point;

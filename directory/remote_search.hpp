@@ -48,9 +48,8 @@ using known_shard_ptr = std::shared_ptr<const known_shard>;
 ///   known holder without a node is newer than that: the search begins anew.
 /// - A key has no record if no place of its lines had its hash, or if the records of those that had
 ///   are others', and the line and the header, READ again behind these records, are as they were.
-/// - A line that is READ with the words that it had in a former search, under the same header,
-/// leads
-///   to the record that it led to then (directory/known_lines.hpp): the first round is the last.
+/// - A line that is READ with the words of a former search, under the same header, leads to the
+///   record that it led to then (directory/known_lines.hpp): the first round is the last.
 /// - A gone holder may come back, so a key whose records are all of gone holders needs line and
 ///   header again as well.
 ///

@@ -29,8 +29,9 @@ struct tcp_data_plane_options {
   /// Knows the device memory, into which bytes are received by way of host memory; outlives the
   /// data plane. Null: all memory is host memory.
   device_memory* device = nullptr;
-  /// Bytes of one readv, at most: so few that they are digested while they are in the L2 cache.
-  std::uint32_t receive_piece_bytes = 256u << 10;
+  /// Bytes of one readv, at most: so few that they are digested while they are in the L2 cache, and
+  /// that little of a page is left to digest when its last byte has arrived.
+  std::uint32_t receive_piece_bytes = 64u << 10;
   net::socket_options socket;
   std::shared_ptr<net::tls_context> tls; ///< Null: connections are plain.
   /// Whether this side wants payloads inside TLS; they are inside it when either side wants that.

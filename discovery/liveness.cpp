@@ -18,7 +18,8 @@ void liveness::watch(std::span<const member> members, time_point now) {
 void liveness::heard(const incarnation& inc, time_point now, duration patience) {
   if (auto at = records_.find(inc); at != records_.end()) {
     PEERCACHE_ASSERT(now >= at->second.heard_at);
-    at->second = {now, patience, {}, false, false};
+    const auto left = at->second.heard_at + at->second.patience - now;
+    at->second = {now, std::max(patience, left), {}, false, false};
   }
 }
 

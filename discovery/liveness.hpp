@@ -27,7 +27,8 @@ public:
   /// of at `now`.
   void watch(std::span<const member> members, time_point now);
 
-  /// @param patience How much longer than the expiry the member may not be heard of after this.
+  /// @param patience How much longer than the expiry the member may not be heard of after this. A
+  /// longer one that was given before goes on.
   void heard(const incarnation& inc, time_point now, duration patience = duration::zero());
   /// Notes that the member's connection broke: the member has `lost_expiry` to be heard again.
   void lost(const incarnation& inc, time_point now);

@@ -15,8 +15,8 @@ constexpr int pause_heartbeats = 2;
 /// A member whose connection broke is expelled after this many heartbeats without a sign of life:
 /// one heartbeat may be missed, and one may be under way.
 constexpr int lost_heartbeats = 2;
-/// Beats of two hosts come by two clocks: an answer that comes with a beat may be late by a
-/// heartbeat divided by this.
+/// Beats of two hosts come by two clocks: the next answer, which may come with a beat, may be late
+/// by a heartbeat divided by this.
 constexpr int beat_slack = 8;
 /// A restarted pinned head listens for at least this many heartbeats, before it founds a cluster,
 /// for members that still send heartbeats to it.
@@ -142,21 +142,24 @@ void membership::handle(const heartbeat_packet& p) {
     liveness_.heard(p.inc, now_);
   // What the sender heard may have been sent before the connection broke.
   if (!ahead && p.heard == self_.inc && liveness_.why_silent(p.inc) == departure::silent)
-    note_heard_by(p.inc, p.from, options_.heartbeat / beat_slack);
-  if (among_masters && p.known == newest_.stamp()) {
+    note_heard_by(p.inc, p.from);
+  const bool of_same_view = among_masters && p.known == newest_.stamp();
+  if (of_same_view)
     greeted_[p.inc] = now_;
-    // A master that lives again after an outage need not wait for this node's next heartbeat.
-    if (const auto& sender = *view_.find(p.inc); !answers_in_time(sender))
-      greet(sender);
-    if (!p.urgent)
-      return;
-  }
-  auto answer = answer_to_heartbeat();
+  if (p.urgent || !of_same_view)
+    reply_to(p);
+  // A master that lives again after an outage need not wait for this node's next heartbeat.
+  if (const auto* sender = view_.find(p.inc); of_same_view && !answers_in_time(*sender))
+    greet(*sender);
+}
+
+void membership::reply_to(const heartbeat_packet& p) {
+  auto said = answer_to_heartbeat();
   if (last_change_ && last_change_->base == p.known)
-    answer.change = last_change_;
+    said.change = last_change_;
   else if (newest_.stamp() > p.known)
-    answer.newer = newest_;
-  send(p.from, std::move(answer));
+    said.newer = newest_;
+  send(p.from, std::move(said));
 }
 
 void membership::handle(const heartbeat_answer_packet& p) {
@@ -179,6 +182,14 @@ void membership::handle(const heartbeat_answer_packet& p) {
     send(p.from, newest_for(p.known));
   else if (p.change)
     ask_for_view(p.from, p.known);
+}
+
+/// Notes that the process `who`, at this address, has heard this node: it lives, and the address,
+/// if it is a master's, answers.
+void membership::note_heard_by(const incarnation& who, const endpoint& from) {
+  liveness_.heard(who, now_, options_.heartbeat / beat_slack);
+  if (auto at = answered_.find(from); at != answered_.end())
+    at->second = {now_, who};
 }
 
 heartbeat_answer_packet membership::answer_to_heartbeat() const {

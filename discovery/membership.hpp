@@ -193,6 +193,8 @@ private:
   bool is_credible(const view_stamp& stamp);
   bool is_credible(const ballot& attempt);
   void note_sign_of_life(const incarnation& who);
+  void note_heard_by(const incarnation& who, const endpoint& from);
+  void reply_to(const heartbeat_packet& p);
   heartbeat_answer_packet answer_to_heartbeat() const;
   void ask_for_own_state();
   void send_heartbeats();
@@ -284,7 +286,6 @@ private:
   void commit(const view& next);
   void publish(const view& latest);
   void remember_former(const view& before);
-  void note_heard_by(const incarnation& who, const endpoint& from, duration patience);
   void note_answer(const heartbeat_answer_packet& p);
   void greet_seeds(const heartbeat_packet& p);
 

@@ -164,19 +164,11 @@ void membership::remember_former(const view& before) {
                 [this](const std::string& name) { return view_.find_gone(name) == nullptr; });
 }
 
-/// Notes that the process `who`, at this address, has heard this node: it lives, and the address,
-/// if it is a master's, answers. @param patience how late the next such sign may be
-void membership::note_heard_by(const incarnation& who, const endpoint& from, duration patience) {
-  liveness_.heard(who, now_, patience);
-  if (auto at = answered_.find(from); at != answered_.end())
-    at->second = {now_, who};
-}
-
 /// Notes an answer: who lives, when the address of a master last answered, and, for a survey, which
 /// members live. A member is declared dead when a process that was never in a view (`fresh`)
 /// answers at the member's address.
 void membership::note_answer(const heartbeat_answer_packet& p) {
-  note_heard_by(p.inc, p.from, duration::zero());
+  note_heard_by(p.inc, p.from);
   if (survey_)
     survey_->heard(p.inc, p.in_touch, now_);
   if (!p.fresh)

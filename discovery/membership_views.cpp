@@ -170,6 +170,7 @@ void membership::adopt(const view& latest) {
 /// in the previous view counts as answering now.
 void membership::watch_masters(const std::vector<std::string>& old_masters) {
   auto before = std::exchange(answered_, {});
+  std::erase_if(greeted_, [this](const auto& entry) { return view_.find(entry.first) == nullptr; });
   for (const auto& name : view_.masters) {
     auto at = control_endpoint(*view_.find_name(name));
     bool was = std::find(old_masters.begin(), old_masters.end(), name) != old_masters.end();

@@ -76,6 +76,9 @@ TEST(liveness, patience_lasts_until_the_member_is_heard_again) {
   EXPECT_TRUE(l.silent(one, start + milliseconds(2101)));
   l.heard(one, start + seconds(1));
   EXPECT_TRUE(l.silent(one, start + milliseconds(3001)));
+  l.heard(two, start, milliseconds(100));
+  l.heard(two, start + milliseconds(5));
+  EXPECT_FALSE(l.silent(two, start + milliseconds(2100))) << "it was heard later, not less";
 }
 
 TEST(liveness, nobody_is_blamed_for_our_own_pause) {

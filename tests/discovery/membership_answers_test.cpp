@@ -114,6 +114,22 @@ TEST(membership_answers, a_master_whose_connection_broke_is_asked_to_answer_at_o
   EXPECT_TRUE(net.converged());
 }
 
+TEST(membership_answers, what_a_master_heard_before_its_connection_broke_does_not_mend_it) {
+  auto net = converged_net(3);
+  const auto self = net.at(0).self.inc;
+  const auto& other = net.at(1).self;
+  said greeted;
+  watch(net, greeted, 0, 1);
+  net.reachable = [](std::size_t from, std::size_t to) { return from != 1 && to != 1; };
+  net.lose(0, other.inc);
+  net.lose(2, other.inc);
+  net.hear(
+      0, heartbeat_packet{control_endpoint(other), other.inc, net.view_of(0).stamp(), false, self});
+  EXPECT_EQ(greeted.urgent, 1u) << "it is asked at once";
+  EXPECT_TRUE(net.run_until([&] { return net.view_of(0).find(other.inc) == nullptr; },
+                            2 * heartbeat + heartbeat / 2));
+}
+
 TEST(membership_answers, an_outage_that_leaves_a_heartbeat_of_the_expiry_expels_nobody) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     membership_net net(seed);
@@ -123,6 +139,10 @@ TEST(membership_answers, an_outage_that_leaves_a_heartbeat_of_the_expiry_expels_
     ASSERT_TRUE(net.run_until([&] { return net.converged(); }, seconds(10)));
     net.run_for(seconds(3) + milliseconds(net.random() % 500));
     const auto before = net.view_of(0).stamp();
+    net.reachable = [](std::size_t, std::size_t) { return false; };
+    net.run_for(expiry - heartbeat - packets);
+    net.reachable = [](std::size_t, std::size_t) { return true; };
+    net.run_for(heartbeat + packets + milliseconds(net.random() % 300));
     net.reachable = [](std::size_t, std::size_t) { return false; };
     net.run_for(expiry - heartbeat - packets);
     net.reachable = [](std::size_t, std::size_t) { return true; };
@@ -155,7 +175,7 @@ TEST(membership_answers, a_master_that_sends_and_hears_nobody_does_not_count_as_
   auto net = converged_net(3);
   net.reachable = [](std::size_t, std::size_t to) { return to != 2; };
   ASSERT_TRUE(net.run_until([&] { return net.view_of(0).find(net.at(2).self.inc) == nullptr; },
-                            expiry + 3 * heartbeat));
+                            expiry + 7 * heartbeat / 4));
 }
 
 TEST(membership_answers, a_heartbeat_that_answers_another_process_is_no_answer) {

@@ -153,7 +153,8 @@ void cluster::expect_one_view(const std::vector<std::size_t>& side, duration lim
 
 /// Runs for `least`, and then until every producer has compared its pages twice with the whole
 /// directory, at most 100 ms for each host. A comparison asks each node at least once, so it takes
-/// longer with more nodes; and it ends after the pages that wait to be published again.
+/// longer with more nodes. Where pages wait to be published again, for as long as that takes, it is
+/// longer; 30 s at most.
 void cluster::repair(duration least) {
   std::map<incarnation, std::uint64_t> wanted;
   for (const auto& at : hosts_)
@@ -167,7 +168,7 @@ void cluster::repair(duration least) {
   for (const auto& at : hosts_)
     if (at.running)
       unpublished = std::max(unpublished, at.running->unpublished());
-  const auto published = unpublished * duration(1s) / script_.republish;
+  const auto published = std::min<duration>(unpublished * duration(1s) / script_.republish, 30s);
   const auto end =
       world_.now() + std::max<duration>(least, published + two_passes) + hosts_.size() * 100ms;
   run_until(world_.now() + least);

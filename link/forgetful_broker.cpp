@@ -122,7 +122,8 @@ void forgetful_broker::connection_ended(caf::io::connection_handle ended) {
   unselected_.erase(ended);
   auto message = caf::make_message(caf::delete_atom_v, ended);
   of_caf_(message);
-  if (used && *used != ended)
+  // A peer may have named another one's route, so the connection in use need not be open.
+  if (used && *used != ended && routes.lookup_direct(*used) == peer)
     routes.select_alternative(*used, peer);
 }
 

@@ -248,7 +248,9 @@ void tried(links_pointer self, const incarnation& inc,
   }
   if (trial.failures++ == 0) {
     trial.since_ms = unix_ms();
-    found->second.try_at = self->clock().now() + self->state.options.try_ports_every / 4;
+    // By when it began: a connect takes a second to fail where a firewall drops it.
+    auto& known = found->second;
+    known.try_at = std::min(known.try_at, known.tried_at + self->state.options.try_ports_every / 4);
   }
   trial.why = why;
 }
@@ -278,6 +280,7 @@ bool try_ports(links_pointer self) {
       continue;
     if (++begun > trials_per_beat)
       return true;
+    known.tried_at = now;
     known.try_at = now + state.options.try_ports_every;
     try_port(self, inc, known, known.handles.self.data_port, &links_state::link::data);
     try_port(self, inc, known, known.handles.lookup_port, &links_state::link::lookup);

@@ -68,7 +68,8 @@ struct links_state {
     peer handles;
     bool dialing = false;
     caf::actor_clock::time_point retry_at{};
-    caf::actor_clock::time_point try_at{}; ///< When the ports are tried next.
+    caf::actor_clock::time_point tried_at{}; ///< When the ports were tried last.
+    caf::actor_clock::time_point try_at{};   ///< When the ports are tried next.
     port_trial data;
     port_trial lookup;
   };

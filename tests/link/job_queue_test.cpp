@@ -11,15 +11,18 @@
 #include <functional>
 #include <future>
 #include <gtest/gtest.h>
+#include <latch>
 #include <pthread.h>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace peercache::link {
 namespace {
 
 using namespace std::chrono_literals;
+using std::chrono::steady_clock;
 
 constexpr int go_on = 1, came = 2;
 /// An argument for actors that need none: without one CAF 0.17 binds a reference to a null pointer.
@@ -106,9 +109,9 @@ TEST(job_queue, an_actor_that_always_has_messages_holds_up_no_timer) {
   leave_actor_system();
 }
 
-/// Waits until both workers sleep: only then does a job call one.
-void wait_for_sleep(std::string_view workers = "peercache-actor") {
-  while (!tests::all_sleep(workers, 2))
+/// Waits until all workers sleep: only then does a job call one.
+void wait_for_sleep(std::string_view workers = "peercache-actor", std::size_t count = 2) {
+  while (!tests::all_sleep(workers, count))
     std::this_thread::yield();
 }
 
@@ -160,30 +163,42 @@ private:
   std::function<void()> work_;
 };
 
-TEST(job_queue, a_job_whose_worker_is_held_up_gets_another_one) {
+TEST(job_queue, jobs_whose_worker_is_held_up_get_others) {
   job_queue queue;
   const auto work = [&queue] {
     ::pthread_setname_np(::pthread_self(), "test-worker");
     for (job_queue::bed own; auto* next = queue.pop(own);)
       next->resume(nullptr, 1);
   };
-  std::thread one(work), other(work), clock([&queue] { queue.clock().run(); });
-  std::promise<void> done;
-  job left([&done] { done.set_value(); });
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back(work);
+  threads.emplace_back([&queue] { queue.clock().run(); });
   std::promise<bool> in_time;
-  job slow([&] {
-    queue.push(&left);
-    in_time.set_value(done.get_future().wait_for(30s) == std::future_status::ready);
+  // Each of the three holds its worker up until the others run.
+  std::latch all_run(3);
+  const auto waits = [&all_run] {
+    all_run.count_down();
+    for (const auto until = steady_clock::now() + 30s; steady_clock::now() < until;)
+      if (all_run.try_wait())
+        return true;
+    return false;
+  };
+  job one([&] { waits(); }), other([&] { waits(); });
+  job first([&] {
+    queue.push(&one);
+    queue.push(&other);
+    in_time.set_value(waits());
   });
-  wait_for_sleep("test-worker");
-  queue.push(&slow);
+  wait_for_sleep("test-worker", 3);
+  queue.push(&first);
   EXPECT_TRUE(in_time.get_future().get());
-  queue.push(nullptr);
-  queue.push(nullptr);
-  one.join();
-  other.join();
+  for (int i = 0; i < 3; ++i)
+    queue.push(nullptr);
+  for (int i = 0; i < 3; ++i)
+    threads[i].join();
   queue.clock().stop();
-  clock.join();
+  threads[3].join();
 }
 
 } // namespace

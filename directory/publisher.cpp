@@ -292,15 +292,16 @@ void publisher::publish_unpublished(time_point now) {
 /// Sends the next chunk of the unpublished pages in `queue`. Pages for an owner that cannot be
 /// reached wait for the next tick; so do pages over `republish_rate`.
 void publisher::publish_queue(node_id queue, time_point now) {
-  if (!publishes())
-    return;
   const bool to_one = queue != unpublished_pages::all_owners;
   const auto where = [this](const page_key& key) {
     const auto page = pool_.find(key);
     return page ? std::optional(location_of(*page)) : std::nullopt;
   };
+  unpublished_.tidy(queue, where);
+  if (!publishes())
+    return;
   if (to_one && cluster_.view->find(queue) != nullptr && !cluster_.is_linked(queue))
-    return unpublished_.tidy(queue, where);
+    return;
   const auto budget = to_one ? republishing_.left(now) : UINT64_MAX;
   auto taken = unpublished_.take(queue, options_.chunk_pages, budget, *cluster_.ring,
                                  options_.replicas, where);

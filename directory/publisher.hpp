@@ -121,16 +121,16 @@ public:
   /// Takes filled slots into the pool and publishes them. Returns the tag of the `settled` order,
   /// which comes when each page is recorded by one of its owners or all of its owners have
   /// answered: a frozen owner does not hold up what another owner knows. After a quarter of
-  /// `directory_timeout` the order comes in any case. A page that no owner has recorded or knows
-  /// elsewhere is then `unreachable`: it is in the pool, this host can find it, and its owners are
-  /// still being told.
+  /// `directory_timeout` the order comes in any case. A page that no owner, by its answer to the
+  /// put, has recorded or knows elsewhere is then `unreachable`: it is in the pool, this host can
+  /// find it, and its owners are still being told.
   ///
   /// The page is dropped again when every owner has answered, at least one of them `duplicate`
   /// (with `skip`: another member has the page in memory; otherwise: as many members as may have
   /// it), and no owner has recorded it: nobody would find this copy. Otherwise the page stays; an
-  /// owner that did not answer is told again at the next `tick`, whatever the others do, and all
-  /// are where one said `duplicate`. So no page is lost to a tie, whichever producer an owner hears
-  /// first, and whichever views the producers have:
+  /// owner that did not answer is told again at the first `tick` at which it can be, whatever the
+  /// others do, and all are where one said `duplicate`. So no page is lost to a tie, whichever
+  /// producer an owner hears first, and whichever views the producers have:
   ///   - `duplicate` names copies that the owner had recorded before, of holders that it can reach;
   ///   - a producer does not drop its copy while some owner has recorded it or may have;
   ///   - so each copy that makes others drop theirs stays, until its producer evicts it or dies.

@@ -30,7 +30,7 @@ public:
 
   struct page {
     page_key key;
-    node_id only = all_owners; ///< The only owner to tell; the other owners know the page.
+    node_id only = all_owners; ///< The only owner to tell.
     generation gen{};          ///< Generation of the page when it was last sent to an owner.
     /// Whether the owner was told of the page already, as one of several, and missed it. Such a
     /// page comes before the others of its queue, and `count_max` of `take` does not count it.
@@ -62,7 +62,8 @@ public:
   /// Returns the location of a page in memory; nothing when the page is no longer in memory.
   using locate = std::function<std::optional<page_location>(const page_key&)>;
   /// Forgets, when the queue has grown much, pages that have left memory and further mentions of a
-  /// page. Call while an owner cannot be told anything, so that the queue has an end.
+  /// page. Call before `take`, and while an owner cannot be told anything, so that the queue has an
+  /// end.
   void tidy(node_id queue, const locate& where);
   /// Takes the next pages of this queue, at most `chunk_max`, and of those that their owner has not
   /// `missed` at most `count_max`. The chunk is on its way until `settle`, unless it is empty.

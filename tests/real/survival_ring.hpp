@@ -69,7 +69,7 @@ protected:
   bool has_other_view(std::size_t index, const std::optional<discovery::view>& before);
   bool is_ready(std::size_t index);
   /// Whether all of these nodes are ready, have the same view, with exactly these nodes, and are
-  /// connected with each other: a page that is put now is told to all of its owners at once.
+  /// connected with each other: a page that is put now is told to all of its owners soon.
   bool one_view(const std::vector<std::size_t>& indices);
   /// Whether the node's view has `members` members.
   bool sees(std::size_t index, std::size_t members);

@@ -44,7 +44,7 @@ std::uint64_t wake_ups(const cli::node_process& node) {
   for (const auto& task : std::filesystem::directory_iterator(tasks)) {
     std::string name;
     std::getline(std::ifstream(task.path() / "comm"), name);
-    if (name.find("lookup") == std::string::npos)
+    if (name != "peercache-asked")
       continue;
     std::string line;
     for (std::ifstream status(task.path() / "status"); std::getline(status, line);)

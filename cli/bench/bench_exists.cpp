@@ -158,8 +158,9 @@ result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
   auto client = setup.connect(0, {});
   if (!client)
     return client.error();
-  // The pages are stored on the other host: pages of the client's own host would be found without a
-  // question to the directory.
+  // The pages are stored on the other host: pages of the client's own host would be found in its
+  // pool. Both of two nodes own each key, so the shard of the client's own node answers, and no
+  // node is asked.
   auto producer = setup.connect(1, {});
   if (!producer)
     return producer.error();

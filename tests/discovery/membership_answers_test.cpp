@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <variant>
 
 namespace peercache::discovery::membership_answers_test {
@@ -39,19 +38,10 @@ struct said {
   }
 };
 
-/// Counts in `counted` what node `from` sends node `to` from now on; nothing: whatever is sent.
-void watch(membership_net& net, said& counted, std::optional<std::size_t> from = {},
-           std::optional<std::size_t> to = {}) {
-  net.watch = [&net, &counted, from, to](std::size_t sender, const send_packet& out) {
-    if (from.value_or(sender) == sender && (!to || out.to == control_endpoint(net.at(*to).self)))
-      counted.count(out.body);
-  };
-}
-
 TEST(membership_answers, heartbeats_of_masters_that_answer_in_time_are_their_answers) {
   auto net = converged_net(3);
   said all;
-  watch(net, all);
+  net.count_packets(all);
   net.run_for(20 * heartbeat);
   EXPECT_GE(all.heartbeats, 19u * 6);
   EXPECT_LE(all.heartbeats, 21u * 6);
@@ -64,10 +54,10 @@ TEST(membership_answers, heartbeats_of_masters_that_answer_in_time_are_their_ans
 TEST(membership_answers, a_member_that_is_no_master_is_answered_at_once) {
   auto net = converged_net(4);
   said asked;
-  watch(net, asked, 3, 0);
+  net.count_packets(asked, 3, 0);
   net.run_for(10 * heartbeat);
   said answered;
-  watch(net, answered, 0, 3);
+  net.count_packets(answered, 0, 3);
   net.run_for(10 * heartbeat);
   EXPECT_EQ(asked.urgent, asked.heartbeats);
   EXPECT_EQ(asked.heard, 0u);
@@ -85,7 +75,7 @@ TEST(membership_answers, a_master_whose_answer_is_late_is_asked_to_answer_at_onc
     return !drops;
   };
   said answered;
-  watch(net, answered, 1, 0);
+  net.count_packets(answered, 1, 0);
   ASSERT_TRUE(net.run_until([&] { return lost == 2; }, 3 * heartbeat));
   EXPECT_EQ(answered.answers, 0u);
   net.run_for(heartbeat + packets);
@@ -97,7 +87,7 @@ TEST(membership_answers, a_master_whose_answer_is_late_is_asked_to_answer_at_onc
 TEST(membership_answers, a_master_whose_connection_broke_is_asked_to_answer_at_once) {
   auto net = converged_net(3);
   said asked;
-  watch(net, asked, 0, 1);
+  net.count_packets(asked, 0, 1);
   ASSERT_TRUE(net.run_until([&] { return asked.heartbeats == 1; }, 2 * heartbeat));
   net.run_for(heartbeat / 2); // Between two beats: both of the last one have arrived.
   ASSERT_EQ(asked.urgent, 0u);
@@ -119,7 +109,7 @@ TEST(membership_answers, what_a_master_heard_before_its_connection_broke_does_no
   const auto self = net.at(0).self.inc;
   const auto& other = net.at(1).self;
   said greeted;
-  watch(net, greeted, 0, 1);
+  net.count_packets(greeted, 0, 1);
   net.reachable = [](std::size_t from, std::size_t to) { return from != 1 && to != 1; };
   net.lose(0, other.inc);
   net.lose(2, other.inc);
@@ -165,7 +155,7 @@ TEST(membership_answers, a_node_that_looks_for_survivors_is_answered_at_once) {
   net.run_for(2 * expiry);
   ASSERT_TRUE(net.machine(0).frozen(net.now()));
   said answered;
-  watch(net, answered, 1, 0);
+  net.count_packets(answered, 1, 0);
   net.run_for(10 * heartbeat);
   EXPECT_GE(answered.answers, 9u);
   EXPECT_FALSE(net.view_of(0).fragment());
@@ -199,7 +189,7 @@ TEST(membership_answers, a_heartbeat_that_knows_another_view_is_answered_at_once
   auto net = converged_net(3);
   const auto& other = net.at(1).self;
   said answered;
-  watch(net, answered, 0, 1);
+  net.count_packets(answered, 0, 1);
   net.hear(0, heartbeat_packet{control_endpoint(other), other.inc, {}, false, {}});
   EXPECT_EQ(answered.answers, 1u) << "the sender lacks the view, which the answer brings";
   net.hear(0,

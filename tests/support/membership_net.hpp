@@ -140,6 +140,18 @@ public:
   }
   void leave(std::size_t i) { perform(i, nodes_[i].machine->leave(now_)); }
 
+  /// Sets `watch`: from now on `counter` counts each packet that node `from` sends node `to`. An
+  /// empty `from` or `to` stands for every node.
+  template <class Counter>
+  void count_packets(Counter& counter, std::optional<std::size_t> from = {},
+                     std::optional<std::size_t> to = {}) {
+    watch = [this, &counter, from, to](std::size_t sender, const discovery::send_packet& out) {
+      if (from.value_or(sender) == sender &&
+          (!to || out.to == discovery::control_endpoint(nodes_[*to].self)))
+        counter.count(out.body);
+    };
+  }
+
   void run_for(duration time) {
     for (auto end = now_ + time; now_ < end;)
       step();

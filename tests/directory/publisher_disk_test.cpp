@@ -10,22 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class publisher_disk_test : public publisher_fixture {
-protected:
-  void SetUp() override {
-    follow(1);
-    walk_all({});
-  }
-
-  std::size_t records_told() {
-    std::size_t count = 0;
-    for (const auto& order : take<publisher::tell>()) {
-      count += records(order).size();
-      answer(order, outcome::accepted);
-    }
-    return count;
-  }
-};
+class publisher_disk_test : public publisher_fixture {};
 
 TEST_F(publisher_disk_test, a_page_that_is_on_disk_too_is_said_to_be_there_when_it_leaves_memory) {
   put_for_good({1});

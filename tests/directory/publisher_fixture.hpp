@@ -33,6 +33,12 @@ protected:
     restart();
   }
 
+  /// Has the publisher follow its first view. The walk over the disk finds no page.
+  void SetUp() override {
+    follow(1);
+    walk_all({});
+  }
+
   void restart() {
     memory = std::make_unique<storage::heap_pool>(64);
     pool = std::make_unique<storage::page_pool>(memory->slots(), std::make_unique<storage::lru>(),
@@ -120,9 +126,25 @@ protected:
       orders.push_back(std::move(each));
   }
 
+  /// Takes the publisher's orders to tell. There must be exactly one, and it must name this owner.
+  publisher::tell only_tell(node_id owner) {
+    const auto told = take<publisher::tell>();
+    EXPECT_EQ(told.size(), 1u);
+    EXPECT_EQ(told.at(0).owner, owner);
+    return told[0];
+  }
   void answer(const publisher::tell& order, outcome said) {
     const auto count = order.bytes.size() / wire::publish_record_bytes;
     machine->answered(order.id, std::string(count, static_cast<char>(said)), now);
+  }
+  /// Has the owners accept what they are to be told. Returns the number of records.
+  std::size_t records_told() {
+    std::size_t count = 0;
+    for (const auto& order : take<publisher::tell>()) {
+      count += records(order).size();
+      answer(order, outcome::accepted);
+    }
+    return count;
   }
   void fail(const std::vector<publisher::tell>& all) {
     for (const auto& order : all)

@@ -8,13 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class publisher_missed_test : public publisher_fixture {
-protected:
-  void SetUp() override {
-    follow(1);
-    walk_all({});
-  }
-};
+class publisher_missed_test : public publisher_fixture {};
 
 /// An owner that failed at once, as one without a connection does, hears of the page when it can:
 /// not when another owner, which is frozen, has failed as well.
@@ -26,20 +20,15 @@ TEST_F(publisher_missed_test, an_owner_that_missed_a_put_is_told_again_while_ano
   EXPECT_TRUE(take<publisher::tell>().empty()) << "no hot loop";
   for (int i = 0; i < 3; ++i) {
     pass(50ms);
-    const auto again = take<publisher::tell>();
-    ASSERT_EQ(again.size(), 1u);
-    EXPECT_EQ(again[0].owner, told[1].owner);
+    const auto again = only_tell(told[1].owner);
     if (i < 2)
-      machine->failed(again[0].id, now);
+      machine->failed(again.id, now);
     else
-      answer(again[0], outcome::accepted);
+      answer(again, outcome::accepted);
   }
   machine->failed(told[0].id, now);
   pass(50ms);
-  const auto last = take<publisher::tell>();
-  ASSERT_EQ(last.size(), 1u);
-  EXPECT_EQ(last[0].owner, told[0].owner);
-  answer(last[0], outcome::accepted);
+  answer(only_tell(told[0].owner), outcome::accepted);
   EXPECT_TRUE(machine->idle());
 }
 
@@ -50,10 +39,7 @@ TEST_F(publisher_missed_test, of_a_promoted_page_an_owner_is_told_again_while_an
   ASSERT_EQ(told.size(), 2u);
   machine->failed(told[0].id, now);
   pass(50ms);
-  const auto again = take<publisher::tell>();
-  ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].owner, told[0].owner);
-  answer(again[0], outcome::duplicate);
+  answer(only_tell(told[0].owner), outcome::duplicate);
   EXPECT_TRUE(pool->find(key(1))) << "the silent owner may have recorded it";
   answer(told[1], outcome::accepted);
   pass(50ms);
@@ -69,19 +55,16 @@ TEST_F(publisher_missed_test, a_put_that_an_owner_missed_is_not_held_to_the_budg
   SetUp();
   put_for_good({1, 2, 3, 4, 5, 6});
   machine->publish_again(now);
-  for (const auto& order : take<publisher::tell>())
-    answer(order, outcome::accepted);
+  records_told();
   put({7}, link::commit_mode::store);
   const auto told = take<publisher::tell>();
   ASSERT_EQ(told.size(), 2u);
   answer(told[0], outcome::accepted);
   machine->failed(told[1].id, now);
   machine->tick(now);
-  const auto again = take<publisher::tell>();
-  ASSERT_EQ(again.size(), 1u) << "no budget is left for other pages";
-  EXPECT_EQ(again[0].owner, told[1].owner);
-  ASSERT_EQ(records(again[0]).size(), 1u);
-  EXPECT_EQ(records(again[0])[0].key, key(7));
+  const auto again = records(only_tell(told[1].owner)); // No budget is left for other pages.
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].key, key(7));
 }
 
 TEST_F(publisher_missed_test, puts_that_an_owner_out_of_reach_misses_are_not_remembered_for_ever) {

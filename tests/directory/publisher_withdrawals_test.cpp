@@ -9,13 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class publisher_withdrawals_test : public publisher_fixture {
-protected:
-  void SetUp() override {
-    follow(1);
-    walk_all({});
-  }
-};
+class publisher_withdrawals_test : public publisher_fixture {};
 
 TEST_F(publisher_withdrawals_test,
        a_withdrawal_that_an_owner_has_not_heard_is_sent_again_a_few_times) {

@@ -3,8 +3,11 @@
 #include "tests/rdma/verbs/verbs_windows_rig.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <memory>
 #include <set>
+#include <span>
 
 namespace peercache::rdma::verbs_windows_test {
 namespace {
@@ -290,12 +293,23 @@ TEST_F(verbs_windows, all_end_before_the_port_that_goes_down_serves_again) {
   EXPECT_EQ(again->read(again->chunks[0]), IBV_WC_SUCCESS);
 }
 
+/// A table of leases and the memory under them. A chunk ends at each multiple of its size, and the
+/// alignment keeps such addresses out of the memory, so that each part is one chunk.
+struct alignas(256 << 10) leased_memory {
+  std::array<slot_entry, 64> leases;
+  std::array<std::byte, 64 << 10> first;
+  std::array<std::byte, 64 << 10> second;
+};
+static_assert(chunk_plan::unit_bytes % sizeof(leased_memory) == 0);
+
 /// Memory under leases, which comes and goes while its readers read.
 class windows_to_spans : public verbs_windows {
 protected:
   void SetUp() override {
-    auto made =
-        verbs_rail_server::create(open("nic0"), with_windows(), served_region::leases(leases));
+    first.fill(std::byte{1});
+    second.fill(std::byte{2});
+    auto made = verbs_rail_server::create(open("nic0"), with_windows(),
+                                          served_region::leases(memory->leases));
     ASSERT_TRUE(made) << to_string(made.error());
     server = std::move(*made);
     register_all();
@@ -313,16 +327,16 @@ protected:
     made->take_chunks();
     return made;
   }
-  static region_chunk of(const rail_reader& reader, const std::vector<std::byte>& memory) {
+  static region_chunk of(const rail_reader& reader, std::span<const std::byte> span) {
     for (const auto& each : reader.chunks)
-      if (each.address == reinterpret_cast<std::uint64_t>(memory.data()))
+      if (each.address == reinterpret_cast<std::uint64_t>(span.data()))
         return each;
     return {};
   }
 
-  std::vector<slot_entry> leases = std::vector<slot_entry>(64);
-  std::vector<std::byte> first = std::vector<std::byte>(64 << 10, std::byte{1});
-  std::vector<std::byte> second = std::vector<std::byte>(64 << 10, std::byte{2});
+  const std::unique_ptr<leased_memory> memory = std::make_unique<leased_memory>();
+  std::array<std::byte, 64 << 10>& first = memory->first;
+  std::array<std::byte, 64 << 10>& second = memory->second;
 };
 
 TEST_F(windows_to_spans, every_reader_has_its_own_to_each_span_and_to_the_leases) {

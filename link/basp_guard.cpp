@@ -178,6 +178,10 @@ std::string_view basp_guard::judge_header(std::span<const char> piece) noexcept 
   const auto what = static_cast<operation>(operation_);
   if (!greeted_ && !is_handshake(what))
     return "it does not shake hands first";
+  // CAF would send on this connection what is for the process that the handshake names, and would
+  // not stop when the connection ends.
+  if (!greeted_ && (flags & caf::io::basp::header::select_connection_flag) != 0)
+    return "it selects a connection before it has shaken hands on it";
   if ((payload_bytes_ == 0) != (what == operation::heartbeat))
     return payload_bytes_ == 0 ? cut_short : "it is a heartbeat with more than that";
   switch (what) {

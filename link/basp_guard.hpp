@@ -11,12 +11,12 @@ namespace peercache::link {
 /// Judges what one peer says in CAF's protocol before CAF reads it. CAF itself accepts from anybody
 /// who connects: messages that end an actor (exit, down, link), messages nested without end, and
 /// texts and streams for which CAF makes room, or dereferences null, before their bytes have come.
-/// Processes of ours never send these. Let through are: first a handshake, and later ones of the
-/// same process only; heartbeats; notes that an actor is watched or has ended, sent in the name of
-/// the process that shook hands; direct messages of numbers, texts, atoms and the types of
-/// link/protocol/message_types.hpp; the question of a helper actor of CAF to "SpawnServ", and its
-/// answer. An error alone, with a context of numbers, texts and atoms, is let through only where it
-/// answers a request.
+/// Processes of ours never send these. Let through are: first a handshake that does not select
+/// its connection, and later ones of the same process only; heartbeats; notes that an actor is
+/// watched or has ended, sent in the name of the process that shook hands; direct messages of
+/// numbers, texts, atoms and the types of link/protocol/message_types.hpp; the question of a helper
+/// actor of CAF to "SpawnServ", and its answer. An error alone, with a context of numbers, texts
+/// and atoms, is let through only where it answers a request.
 ///
 /// Threads: one. Pure. Errors: a refusal is final; the caller ends the connection.
 class basp_guard {

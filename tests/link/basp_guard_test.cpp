@@ -175,6 +175,16 @@ TEST_F(basp_guard_test, nobody_speaks_for_another_process_or_before_its_handshak
   EXPECT_NE(told(guard, peer.frame(operation::client_handshake, by_uri)), "");
 }
 
+TEST_F(basp_guard_test, nobody_selects_a_connection_before_its_handshake) {
+  constexpr auto selects = caf::io::basp::header::select_connection_flag;
+  for (const auto greeting : {operation::client_handshake, operation::server_handshake}) {
+    const auto selecting = peer.frame(greeting, peer.written(process(1)), 0, 0, selects);
+    EXPECT_EQ(told(selecting), "") << "after a handshake";
+    basp_guard guard;
+    EXPECT_THAT(told(guard, selecting), testing::HasSubstr("before it has shaken hands"));
+  }
+}
+
 TEST_F(basp_guard_test, whatever_is_cut_short_is_refused) {
   const auto why = caf::make_error(caf::sec::runtime_error, std::string("why"));
   const auto whole = '\0' + peer.written(caf::make_message(why));

@@ -1,117 +1,16 @@
 #include "link/links_actor.hpp"
 
-#include "common/fault_ids.hpp"
-#include "discovery/view_codec.hpp"
-#include "tests/link/named_members.hpp"
-#include "tests/support/actor_fixture.hpp"
+#include "tests/link/links_fixture.hpp"
 
-#include <map>
 #include <string>
 
 namespace peercache::link {
 namespace {
 
-/// How the fake connector of these tests answers dials.
-struct network {
-  gateway_actor gateway; ///< Gateway to which each dial leads at once; null: dials stay open.
-  /// For each port that cannot be connected: the reason.
-  std::map<std::uint16_t, std::string> closed;
-  mutable int trials = 0; ///< Trials of ports so far.
-};
-
-connector_actor::behavior_type
-slow_connector(connector_actor::pointer self,
-               std::vector<caf::typed_response_promise<gateway_actor>>* dials, const network* net) {
-  return {[self, dials, net](dial_atom, const std::string&, std::uint16_t, const std::string&,
-                             from_here) {
-            dials->push_back(self->make_response_promise<gateway_actor>());
-            auto promise = dials->back();
-            if (net->gateway)
-              promise.deliver(net->gateway);
-            return promise;
-          },
-          [net](try_atom, const std::string&, std::uint16_t port, from_here) {
-            ++net->trials;
-            const auto why = net->closed.find(port);
-            return why == net->closed.end() ? std::string{} : why->second;
-          },
-          // The test sends this to end open dials, because only the actor that made a promise can
-          // keep it.
-          [dials](beat_atom, from_here) {
-            dials->back().deliver(caf::make_error(caf::sec::cannot_connect_to_node));
-          }};
-}
-
-/// A gateway that welcomes callers as the member `who`. @param directory any actor: nobody sends to
-/// it
-caf::behavior welcomes(caf::event_based_actor*, const discovery::member& who,
-                       const directory_actor& directory) {
-  return {[=](hello_atom, std::uint32_t, const std::string&, const std::string&) {
-    peer_welcome welcome;
-    welcome.member = discovery::encode_member(who);
-    welcome.directory = directory;
-    welcome.lookup_port = 77;
-    return welcome;
-  }};
-}
-
-class links_actor_test : public test::actor_fixture {
-protected:
-  std::vector<caf::typed_response_promise<gateway_actor>> dials;
-  std::vector<topology_ptr> published;
-  network net;
-  connector_actor connector = system.spawn(slow_connector, &dials, &net);
-  links_actor links = spawn_links();
-
-  ~links_actor_test() override {
-    net.gateway = nullptr;
-    stop(links);
-    stop(connector);
-  }
-
-  links_actor spawn_links(std::shared_ptr<const peer> own = nullptr) {
-    links_options options;
-    options.self = std::move(own);
-    options.connector = connector;
-    options.publish = [this](const topology_ptr& next) { published.push_back(next); };
-    return system.spawn(run_links, std::move(options));
-  }
-
-  /// From now on each dial leads to the gateway of the node `who`.
-  void greet_as(const discovery::member& who) {
-    net.gateway = caf::actor_cast<gateway_actor>(
-        system.spawn(welcomes, who, caf::actor_cast<directory_actor>(connector)));
-  }
-  /// Makes `links` the actor of a node with one other member, whose data port is 66.
-  void be_a_node() {
-    stop(links);
-    auto own = std::make_shared<peer>();
-    own->self = member_named("own", 1);
-    links = spawn_links(own);
-    auto there = member_named("there", 2);
-    there.data_port = 66;
-    greet_as(there);
-    const auto view = topology_of({{own->self, {}}, {there, {}}}, 1)->view;
-    caf::anon_send(links, view_atom_v, discovery::encode_view(view), from_here{});
-    settle();
-  }
-  std::vector<node_fault> faults() {
-    auto pending = self->request(links, caf::infinite, stats_atom_v);
-    settle();
-    std::vector<node_fault> said;
-    pending.receive([&](const metrics::samples&, const links_report& now) { said = now.faults; },
-                    [](const caf::error&) { ADD_FAILURE() << "no report"; });
-    return said;
-  }
-
-  void fail_last_dial() {
-    caf::anon_send(connector, beat_atom_v, from_here{});
-    settle();
-  }
-};
+class links_actor_test : public links_fixture {};
 
 /// A links actor of a client, whose connections are kept elsewhere (by the member channels).
-class client_links_test : public links_actor_test {
+class client_links_test : public links_fixture {
 protected:
   client_links_test() {
     stop(links);
@@ -187,65 +86,6 @@ TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried)
   ASSERT_EQ(dials.size(), 2u);
   fail_last_dial();
   EXPECT_EQ(published.size(), 2u) << "nothing new";
-}
-
-TEST_F(links_actor_test, ports_are_tried_every_8_s_though_beats_are_a_little_late) {
-  using std::chrono::milliseconds;
-  be_a_node();
-  while (net.trials == 0)
-    pass(milliseconds(251));
-  for (int round = 1; round <= 4; ++round) {
-    const auto before = net.trials;
-    int beats = 0;
-    for (; net.trials == before; ++beats)
-      pass(milliseconds(beats % 2 == 0 ? 1001 : 999)); // Each second beat is late by a millisecond.
-    EXPECT_EQ(beats, 8) << "round " << round;
-  }
-}
-
-/// The links actor tries the ports that clients use itself: its own connection to a member, by the
-/// control port, says nothing about them.
-TEST_F(links_actor_test, a_members_port_that_does_not_connect_twice_is_a_fault_until_it_does) {
-  using std::chrono::milliseconds;
-  be_a_node();
-  net.closed[66] = "Connection refused";
-  const auto passes = [&](int seconds) {
-    for (int i = 0; i < 4 * seconds; ++i)
-      pass(milliseconds(250));
-  };
-  const auto next_trial = [&] { passes(9); };
-  pass(milliseconds(250));
-  EXPECT_TRUE(faults().empty()) << "it may only have ended";
-  passes(3);
-  ASSERT_EQ(faults().size(), 1u);
-  const auto fault = faults()[0];
-  EXPECT_EQ(fault.id, fault_ids::port_out_of_reach);
-  for (const auto* part : {":66 (net.data_port of there)", "Connection refused"})
-    EXPECT_NE(fault.what.find(part), std::string::npos) << fault.what;
-  EXPECT_NE(fault.since_ms, 0u);
-  net.closed = {{77, "Connection timed out"}};
-  next_trial();
-  next_trial();
-  ASSERT_EQ(faults().size(), 1u);
-  EXPECT_NE(faults()[0].what.find(":77 (net.lookup_port of there): Connection timed out"),
-            std::string::npos)
-      << faults()[0].what;
-  net.closed.clear();
-  next_trial();
-  EXPECT_TRUE(faults().empty());
-}
-
-TEST_F(links_actor_test, a_client_tries_no_ports) {
-  net.closed[66] = "Connection refused";
-  auto there = member_named("there", 2);
-  there.data_port = 66;
-  auto cluster = topology_of({{there, {}}}, 1);
-  greet_as(there);
-  caf::anon_send(links, view_atom_v, discovery::encode_view(cluster->view), from_here{});
-  settle();
-  for (int i = 0; i < 60; ++i)
-    pass(std::chrono::milliseconds(250));
-  EXPECT_TRUE(faults().empty());
 }
 
 discovery::view view_of(std::size_t members, std::uint64_t version) {

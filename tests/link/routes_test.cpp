@@ -1,4 +1,5 @@
 // Tests of the connection that CAF's broker chooses for what it sends to a peer that has several.
+#include "common/test_guards.hpp"
 #include "link/connector_actor.hpp"
 #include "tests/link/published_actor.hpp"
 #include "tests/support/basp_frames.hpp"
@@ -55,17 +56,23 @@ protected:
   /// How the broker reaches the peer.
   struct routes {
     std::size_t connections = 0;
-    connection_handle used; ///< The connection on which the broker sends.
+    connection_handle used;   ///< The connection on which the broker sends.
+    bool is_the_peers = true; ///< The broker lists `used` as a connection of the peer.
   };
   routes look() {
     return ask_broker([this](caf::io::basp_broker& broker) {
-      const auto used = broker.instance.tbl().lookup_direct(name);
-      return routes{broker.instance.tbl().direct_by_hdl_.size(),
-                    used ? *used : connection_handle()};
+      auto& table = broker.instance.tbl();
+      const auto used = table.lookup_direct(name).value_or(connection_handle());
+      return routes{table.direct_by_hdl_.size(), used, table.lookup_direct(used) == name};
     });
   }
   bool has_connections(std::size_t count) {
     return within(std::chrono::seconds(10), [&] { return look().connections == count; });
+  }
+
+  std::string selecting_handshake() const {
+    return peer.frame(operation::client_handshake, peer.written(name), 0, 0,
+                      caf::io::basp::header::select_connection_flag);
   }
 
 private:
@@ -74,10 +81,6 @@ private:
                       peer.written(name, std::vector<std::string>{"generic-caf-app"},
                                    caf::actor_id{7}, std::set<std::string>{}),
                       caf::io::basp::version);
-  }
-  std::string selecting_handshake() const {
-    return peer.frame(operation::client_handshake, peer.written(name), 0, 0,
-                      caf::io::basp::header::select_connection_flag);
   }
 
   const caf::node_id name = caf::make_node_id(1, caf::node_id::default_data::host_id_type{1});
@@ -135,6 +138,21 @@ TEST_F(several_connections, a_dial_is_closed_when_the_peer_has_selected_another)
   EXPECT_TRUE(is_closed(dialled()));
   EXPECT_EQ(look().used, first);
   EXPECT_EQ(look().connections, 1u);
+}
+
+/// A stranger that is not refused may make the broker send on a connection that was never the
+/// peer's. The broker leaves that connection when another one ends.
+TEST_F(several_connections, the_end_of_one_does_not_select_one_that_was_never_the_peers) {
+  const guard_switched_off scope(guard::frames);
+  auto first = connection(false);
+  const auto second = connection(false);
+  ASSERT_TRUE(has_connections(2));
+  const auto strangers = raw_connection();
+  send(strangers, selecting_handshake());
+  ASSERT_TRUE(within(std::chrono::seconds(10), [&] { return !look().is_the_peers; }));
+  first.reset();
+  ASSERT_TRUE(has_connections(1));
+  EXPECT_TRUE(look().is_the_peers);
 }
 
 } // namespace

@@ -78,13 +78,13 @@ TEST_F(links_actor_test, a_member_is_known_to_be_out_of_reach_once_it_was_tried)
   settle();
   ASSERT_EQ(published.size(), 1u);
   EXPECT_FALSE(published.back()->peers.at(0).tried) << "it may be linked in a moment";
-  fail_last_dial();
+  end_what_is_open();
   ASSERT_EQ(published.size(), 2u);
   EXPECT_TRUE(published.back()->peers.at(0).tried);
   EXPECT_FALSE(published.back()->peers.at(0).linked());
   pass(std::chrono::milliseconds(1000));
   ASSERT_EQ(dials.size(), 2u);
-  fail_last_dial();
+  end_what_is_open();
   EXPECT_EQ(published.size(), 2u) << "nothing new";
 }
 

@@ -17,33 +17,47 @@ namespace peercache::link {
 
 /// How `slow_connector` answers dials and trials of ports.
 struct fake_network {
+  struct held_trial {
+    caf::typed_response_promise<std::string> promise;
+    std::string why;
+  };
+
   gateway_actor gateway; ///< Gateway to which each dial leads at once; null: dials stay open.
   /// For each port that cannot be connected: the reason.
   std::map<std::uint16_t, std::string> closed;
-  mutable int trials = 0; ///< Trials of ports so far.
+  int trials = 0;            ///< Trials of ports so far.
+  bool holds_trials = false; ///< Trials of ports stay open.
+  std::vector<held_trial> held;
 };
 
 inline connector_actor::behavior_type
 slow_connector(connector_actor::pointer self,
-               std::vector<caf::typed_response_promise<gateway_actor>>* dials,
-               const fake_network* net) {
+               std::vector<caf::typed_response_promise<gateway_actor>>* dials, fake_network* net) {
   return {[self, dials, net](dial_atom, const std::string&, std::uint16_t, const std::string&,
                              from_here) {
-            dials->push_back(self->make_response_promise<gateway_actor>());
-            auto promise = dials->back();
+            auto& promise = dials->emplace_back(self->make_response_promise<gateway_actor>());
             if (net->gateway)
               promise.deliver(net->gateway);
             return promise;
           },
-          [net](try_atom, const std::string&, std::uint16_t port, from_here) {
+          [self, net](try_atom, const std::string&, std::uint16_t port, from_here) {
             ++net->trials;
-            const auto why = net->closed.find(port);
-            return why == net->closed.end() ? std::string{} : why->second;
+            auto promise = self->make_response_promise<std::string>();
+            const auto closed = net->closed.find(port);
+            const auto why = closed == net->closed.end() ? std::string{} : closed->second;
+            if (net->holds_trials)
+              net->held.push_back({promise, why});
+            else
+              promise.deliver(why);
+            return promise;
           },
-          // The test sends this to end open dials, because only the actor that made a promise can
+          // The test sends this to end what is open, because only the actor that made a promise can
           // keep it.
-          [dials](beat_atom, from_here) {
-            dials->back().deliver(caf::make_error(caf::sec::cannot_connect_to_node));
+          [dials, net](beat_atom, from_here) {
+            if (dials->back().pending())
+              dials->back().deliver(caf::make_error(caf::sec::cannot_connect_to_node));
+            for (auto& trial : std::exchange(net->held, {}))
+              trial.promise.deliver(trial.why);
           }};
 }
 
@@ -88,7 +102,8 @@ protected:
     net.gateway = caf::actor_cast<gateway_actor>(
         system.spawn(welcomes, who, caf::actor_cast<directory_actor>(connector)));
   }
-  void fail_last_dial() {
+  /// Fails the last dial, if it is open, and ends all open trials of ports.
+  void end_what_is_open() {
     caf::anon_send(connector, beat_atom_v, from_here{});
     settle();
   }

@@ -49,6 +49,24 @@ TEST_F(port_trials, ports_are_tried_every_8_s_though_beats_are_a_little_late) {
   }
 }
 
+/// A connect takes a second to fail where a firewall drops it.
+TEST_F(port_trials, a_port_that_failed_is_tried_again_2_s_after_its_trial_began) {
+  using std::chrono::milliseconds;
+  be_a_node();
+  net.closed[66] = "Connection timed out";
+  net.holds_trials = true;
+  while (net.trials == 0)
+    pass(milliseconds(250));
+  const auto first = net.trials;
+  for (int i = 0; i < 5; ++i)
+    pass(milliseconds(250));
+  end_what_is_open();
+  pass(milliseconds(500));
+  EXPECT_EQ(net.trials, first) << "after 1.75 s";
+  pass(milliseconds(250));
+  EXPECT_GT(net.trials, first) << "after 2 s";
+}
+
 /// The links actor tries the ports that clients use itself: its own connection to a member, by the
 /// control port, says nothing about them.
 TEST_F(port_trials, a_members_port_that_does_not_connect_twice_is_a_fault_until_it_does) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <variant>
+#include <vector>
 
 namespace peercache::discovery::membership_answers_test {
 namespace {
@@ -183,6 +184,36 @@ TEST(membership_answers, a_heartbeat_that_answers_another_process_is_no_answer) 
   };
   EXPECT_TRUE(hears(net.at(0).self.inc));
   EXPECT_FALSE(hears(net.at(2).self.inc));
+}
+
+/// Whether node 0 tells node 1, another master, that it has heard the heartbeat of node 1 that came
+/// last. @param leaves whether a view without node 1 and another one with node 1 follow
+bool says_that_it_heard(bool leaves) {
+  auto net = converged_net(3);
+  const auto& other = net.at(1).self;
+  net.reachable = [](std::size_t, std::size_t) { return false; };
+  auto next = net.view_of(0);
+  net.hear(0, heartbeat_packet{control_endpoint(other), other.inc, next.stamp(), false, {}});
+  if (leaves) {
+    ++next.version;
+    auto without = next;
+    std::erase_if(without.members, [&](const member& one) { return one.inc == other.inc; });
+    std::erase(without.masters, other.name);
+    net.hear(0, view_packet{without});
+    ++next.version;
+    net.hear(0, view_packet{next});
+  }
+  said greeted;
+  net.count_packets(greeted, 0, 1);
+  EXPECT_TRUE(net.run_until([&] { return greeted.heartbeats == 1; }, heartbeat + packets));
+  EXPECT_EQ(net.view_of(0), next);
+  return greeted.heard == 1;
+}
+
+/// A node remembers heartbeats of members of its view only, and so of few.
+TEST(membership_answers, what_a_master_said_is_forgotten_when_it_leaves_the_view) {
+  EXPECT_TRUE(says_that_it_heard(false));
+  EXPECT_FALSE(says_that_it_heard(true));
 }
 
 TEST(membership_answers, a_heartbeat_that_knows_another_view_is_answered_at_once) {

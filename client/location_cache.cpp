@@ -2,14 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
-#include <type_traits>
 
 namespace peercache::client {
-
-void location_cache::free_memory::operator()(void* memory) const noexcept {
-  std::free(memory);
-}
 
 namespace {
 
@@ -42,28 +36,24 @@ location_cache::location_cache(std::uint64_t capacity_keys) {
   if (capacity_keys == 0)
     return;
   const auto count = std::bit_ceil((capacity_keys - 1) / ways + 1);
-  // Zero pages cost nothing until they are used; an entry whose tag is zero is an empty one.
-  const auto zeros = [count](auto& owner) {
-    using each = std::remove_reference_t<decltype(owner[0])>;
-    owner.reset(static_cast<each*>(std::calloc(count, sizeof(each))));
-  };
-  zeros(heads_);
-  zeros(entries_);
+  // Zero pages cost nothing until they are used; a way whose tag is zero is an empty one.
+  heads_ = zeroed_array<head>(count);
+  entries_ = zeroed_array<entry>(count * ways + 1);
   if (!entries_)
-    heads_.reset(); // Without memory for both the cache keeps nothing.
+    heads_ = {}; // Without memory for both the cache keeps nothing.
   mask_ = count - 1;
 }
 
 std::size_t location_cache::way_of(std::size_t index, const page_key& key) const noexcept {
   const auto tags = heads_[index].tags.load(std::memory_order_relaxed);
   for (auto equal = equal_bytes(tags, tag_of(key)); equal != 0; equal &= equal - 1)
-    if (const auto way = first_way(equal); entries_[index][way].key == key)
+    if (const auto way = first_way(equal); entry_at(index, way).key == key)
       return way;
   return ways;
 }
 
 std::size_t location_cache::victim_of(std::size_t index) const noexcept {
-  const auto& [tags, used_after] = heads_[index];
+  const auto& [tags, used_after, numbers] = heads_[index];
   if (const auto empty = equal_bytes(tags.load(std::memory_order_relaxed), 0); empty != 0)
     return first_way(empty);
   // A thread without the lock may see a word in which no entry is the first.
@@ -78,6 +68,13 @@ void location_cache::set_tag(std::size_t index, std::size_t way, std::uint8_t ta
   tags.store(others | std::uint64_t{tag} << at, std::memory_order_relaxed);
 }
 
+void location_cache::give_entry(std::size_t index, std::size_t way) noexcept {
+  auto& number = heads_[index].numbers[way];
+  if (number.load(std::memory_order_relaxed) == 0)
+    number.store(entries_given_.fetch_add(1, std::memory_order_relaxed) + 1,
+                 std::memory_order_relaxed);
+}
+
 void location_cache::note_use(std::size_t index, std::size_t way) noexcept {
   auto& used_after = heads_[index].used_after;
   const auto after_all = used_after.load(std::memory_order_relaxed) | std::uint64_t{0xff}
@@ -90,12 +87,15 @@ void location_cache::prefetch(const page_key& key) const noexcept {
     __builtin_prefetch(&heads_[index_of(key)], 1);
 }
 
-/// Begins to load the entry that a store of this key writes, unless another key has the same tag.
+/// Begins to load the entry that a store of this key writes, unless another key has the same tag; a
+/// way that was never used gets the entry behind the one that was given last.
 void location_cache::prefetch_entry_for(const page_key& key) noexcept {
   const auto index = index_of(key);
   const auto same = equal_bytes(heads_[index].tags.load(std::memory_order_relaxed), tag_of(key));
   const auto way = same != 0 ? first_way(same) : victim_of(index);
-  const auto* first = reinterpret_cast<const std::byte*>(&entries_[index][way]);
+  const auto given = heads_[index].numbers[way].load(std::memory_order_relaxed);
+  const auto number = given != 0 ? given : entries_given_.load(std::memory_order_relaxed) + 1;
+  const auto* first = reinterpret_cast<const std::byte*>(&entries_[number]);
   for (std::size_t at = 0; at < sizeof(entry); at += cache_line_bytes)
     __builtin_prefetch(first + at, 1);
   __builtin_prefetch(first + sizeof(entry) - 1, 1);
@@ -123,7 +123,7 @@ std::optional<directory::page_location> location_cache::find(const page_key& key
   if (way == ways)
     return std::nullopt;
   note_use(index, way);
-  return entries_[index][way].location;
+  return entry_at(index, way).location;
 }
 
 void location_cache::store(const page_key& key, const directory::page_location& location) noexcept {
@@ -134,10 +134,11 @@ void location_cache::store(const page_key& key, const directory::page_location& 
   auto way = way_of(index, key);
   if (way == ways) {
     way = victim_of(index);
+    give_entry(index, way);
     set_tag(index, way, tag_of(key));
-    entries_[index][way].key = key;
+    entry_at(index, way).key = key;
   }
-  entries_[index][way].location = location;
+  entry_at(index, way).location = location;
   note_use(index, way);
 }
 
@@ -149,7 +150,7 @@ void location_cache::erase(const page_key& key, const directory::page_location& 
   const auto way = way_of(index, key);
   if (way == ways)
     return;
-  const auto& known = entries_[index][way].location;
+  const auto& known = entry_at(index, way).location;
   if (known.holder == stale.holder && known.gen == stale.gen)
     set_tag(index, way, 0);
 }

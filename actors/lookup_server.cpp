@@ -89,15 +89,17 @@ lookup_server::~lookup_server() {
 }
 
 void lookup_server::run(lookup_services services) {
-  PEERCACHE_ASSERT(services.pass_on);
   services_ = std::move(services);
-  auto moved_at = clock::now();
-  while (!stop_.load(std::memory_order_acquire)) {
-    const auto now = clock::now();
+  PEERCACHE_ASSERT(services_.pass_on);
+  bool spins = false; // Whether the last sleep was so short that it was not worth it.
+  for (auto moved_at = clock::now(); !stop_.load(std::memory_order_acquire);) {
+    auto now = clock::now();
     if (poll(now))
-      moved_at = clock::now(); // The spin begins when the last answer has been sent.
-    else if (now - moved_at >= spin)
+      moved_at = now = clock::now(); // The spin begins when the last answer has been sent.
+    if (!spins || now - moved_at >= spin) {
       wait(now);
+      spins = clock::now() - moved_at < spin;
+    }
   }
   while (!clients_.empty())
     drop(clients_.begin()->first);
@@ -112,10 +114,10 @@ void lookup_server::stop() noexcept {
 bool lookup_server::poll(time_point now) {
   if (now >= accept_at_)
     accept_waiting(now);
+  bool moved = take_events(now);
   for (auto& each : arrivals_->take())
     begin(std::move(each.socket), now);
-  bool moved = take_answers(now);
-  moved |= take_events(now);
+  moved |= take_answers(now);
   moved |= serve_datagrams(now);
   moved |= serve_ready(now);
   drop_overdue(now);
@@ -123,7 +125,7 @@ bool lookup_server::poll(time_point now) {
 }
 
 void lookup_server::wait(time_point now) {
-  if (!ready_.empty() || !collected_.empty() || datagrams_wait_)
+  if (!ready_.empty() || !collected_.empty() || datagrams_wait_ || stop_.load())
     return;
   const auto until = std::min({look_at_, accept_at_, now + lookup_rest});
   collected_ = events_.collect(std::max<clock::duration>(until - now, 0ns));

@@ -67,8 +67,8 @@ public:
   using clock = std::chrono::steady_clock;
   using time_point = clock::time_point;
 
-  /// How long the thread polls after the last question before it sleeps: a client asks its next
-  /// question soon.
+  /// How long the thread polls after the last event before it sleeps, as long as events come that
+  /// soon: after the first longer sleep it sleeps at once.
   static constexpr std::chrono::microseconds spin{5};
   static constexpr std::size_t turn_bytes = 64u << 10;
   static constexpr std::size_t open_max = 65'536;
@@ -110,6 +110,7 @@ private:
   lookup_server(const lookup_server_options& options, net::event_poll events,
                 net::unique_fd listener);
   void open_datagrams();
+  /// Looks for arrivals and answers after events: that of a wake says that they are there.
   bool poll(time_point now);
   void wait(time_point now);
   void accept_waiting(time_point now);

@@ -1,13 +1,11 @@
 #include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
+#include "cli/key_owners.hpp"
 #include "cli/page_losses.hpp"
-#include "discovery/hash_ring.hpp"
 #include "metrics/metric_table.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
-#include <span>
 
 namespace peercache::cli {
 
@@ -142,12 +140,7 @@ result<void> ask_node(const global_options& globals, const page_key& key, explan
   auto status = (*admin)->status();
   if (!view || !status)
     return view ? status.error() : view.error();
-  std::array<node_id, discovery::hash_ring::replicas_max> owners;
-  const auto wanted = std::min<std::size_t>(status->count(metric::directory_owners), owners.size());
-  const auto count =
-      discovery::hash_ring(view->members).owners(key, std::span(owners).first(wanted));
-  for (const auto& owner : std::span(owners).first(count))
-    told.owners.push_back(view->find(owner)->name);
+  told.owners = key_owners(*view, status->count(metric::directory_owners)).names(key);
   for (const auto& fault : status->links.faults)
     told.closed_ports.push_back(sentence_of(fault));
   return {};

@@ -44,14 +44,12 @@ result<void> ask(client::cache_client& client, std::span<const page_key> keys,
   return all_are(results, page_status::hit, "exists");
 }
 
-/// Runs the calls once more, on their own, and counts what they cost.
-template <class Call>
-result<call_cost> cost_of_calls(bench_setup& setup, std::size_t calls, Call&& call) {
-  const auto processes = setup.callers_and_nodes();
+/// Runs `calls` calls once more, on their own, and counts what they cost these processes.
+template <class Calls>
+result<call_cost> cost_of_calls(std::span<const pid_t> processes, std::size_t calls, Calls&& run) {
   const auto before = cost_of(processes);
-  for (std::size_t i = 0; i < calls; ++i)
-    if (result<void> done = call(); !done)
-      return done.error();
+  if (auto done = run(); !done)
+    return done.error();
   const auto after = cost_of(processes);
   const auto count = static_cast<double>(calls);
   return call_cost{(after.cpu_seconds - before.cpu_seconds) * 1e6 / count,
@@ -94,12 +92,18 @@ result<void> bench_latency(bench_setup& setup, client::cache_client& client,
   };
   bench_row row{.name = "exists", .batch = count, .kind = ratio_kind::latency};
   row.target = count == 1 ? 1.2 : 1.3;
+  const auto asked_before = nodes_asked(client);
   if (auto measured = measure(row, setup.options().rounds, exists, exchange); !measured)
     return measured;
-  auto cost = cost_of_calls(setup, calls, [&] { return ask(client, walk.next(), results); });
-  if (!cost)
-    return cost.error();
+  row.directory_messages = nodes_asked(client) - asked_before;
+  if (*row.directory_messages == 0)
+    return {errc::refused, "the client answered itself, and no node was asked"};
+  auto cost = cost_of_calls(setup.callers_and_nodes(), calls, exists);
+  auto limit_cost = cost_of_calls(setup.callers_and_raw_server(), calls, exchange);
+  if (!cost || !limit_cost)
+    return cost ? limit_cost.error() : cost.error();
   row.call = *cost;
+  row.limit_call = *limit_cost;
   if (redis != nullptr) {
     auto p50 = redis_p50(*redis, keys, count, calls);
     if (!p50)
@@ -133,9 +137,16 @@ result<void> bench_pipelined(bench_setup& setup, client::cache_client& client,
   };
   bench_row row{
       .name = "exists_pipelined", .batch = keys_per_batch, .kind = ratio_kind::rate, .target = 5e6};
-  auto measured = measure(row, options.rounds, exists, exchange);
+  const auto asked_before = nodes_asked(client);
+  if (auto measured = measure(row, options.rounds, exists, exchange); !measured)
+    return measured;
+  row.directory_messages = nodes_asked(client) - asked_before;
+  const auto cost = cost_of_calls(setup.other_node(), options.calls, exists);
+  if (!cost)
+    return cost.error();
+  row.keys_per_node_second = double{keys_per_batch} * depth * 1e6 / cost->cpu_us;
   rows.push_back(std::move(row));
-  return measured;
+  return {};
 }
 
 /// A redis-server that has these keys; null where none is installed. Where one is and cannot be
@@ -158,25 +169,26 @@ result<void> bench_exists(bench_setup& setup, std::vector<bench_row>& rows) {
   auto client = setup.connect(0, {});
   if (!client)
     return client.error();
-  // The pages are stored on the other host: pages of the client's own host would be found in its
-  // pool. Both of two nodes own each key, so the shard of the client's own node answers, and no
-  // node is asked.
+  // The other host has both the pages and their records: pages of the client's own host would be
+  // found in its pool, and records there in its node's shard, and no node would be asked.
   auto producer = setup.connect(1, {});
   if (!producer)
     return producer.error();
-  auto keys = setup.fresh_keys(keys_stored);
-  if (auto stored = store_pages(**producer, keys, setup.own_memory(), small_page_bytes); !stored)
+  auto keys = setup.fresh_keys_of_other_host(keys_stored);
+  if (!keys)
+    return keys.error();
+  if (auto stored = store_pages(**producer, *keys, setup.own_memory(), small_page_bytes); !stored)
     return stored;
-  const auto redis = setup.options().wants("exists") ? redis_with(keys) : nullptr;
+  const auto redis = setup.options().wants("exists") ? redis_with(*keys) : nullptr;
   setup.pin(pinning::apart);
   if (redis)
     setup.pin_with_nodes(redis->pid());
   if (setup.options().wants("exists"))
     for (auto count : {keys_per_batch, std::size_t{1}})
-      if (auto done = bench_latency(setup, **client, keys, count, redis.get(), rows); !done)
+      if (auto done = bench_latency(setup, **client, *keys, count, redis.get(), rows); !done)
         return done;
   if (setup.options().wants("exists_pipelined"))
-    if (auto done = bench_pipelined(setup, **client, keys, rows); !done)
+    if (auto done = bench_pipelined(setup, **client, *keys, rows); !done)
       return done;
   setup.pin(pinning::none);
   return {};

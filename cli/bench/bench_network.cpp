@@ -1,6 +1,7 @@
 #include "cli/bench/bench_setup.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace peercache::cli {
 
@@ -23,7 +24,10 @@ result<remote_pages> store_on_other_host(bench_setup& setup, client::cache_clien
   // Large pages take half of the pool, small ones a quarter.
   const std::uint64_t share = page_bytes == large_read_bytes ? 2 : 4;
   auto bytes = std::min(setup.options().memory_bytes, setup.options().pool_bytes / share);
-  remote_pages pages{page_bytes, setup.fresh_keys(bytes / page_bytes / read_batch * read_batch)};
+  auto keys = setup.fresh_keys_of_other_host(bytes / page_bytes / read_batch * read_batch);
+  if (!keys)
+    return keys.error();
+  remote_pages pages{page_bytes, std::move(*keys)};
   if (auto stored = store_pages(producer, pages.keys, setup.own_memory(), page_bytes); !stored)
     return stored.error();
   return pages;
@@ -106,9 +110,9 @@ result<void> bench_read(bench_setup& setup, const remote_pages& stored, const re
                 .verify = what.verify,
                 .kind = what.kind,
                 .target = what.target};
-  auto asked_before = (*client)->stats().directory_messages;
+  const auto asked_before = nodes_asked(**client);
   auto measured = measure(row, setup.options().rounds, get, exchange);
-  row.directory_messages = (*client)->stats().directory_messages - asked_before;
+  row.directory_messages = nodes_asked(**client) - asked_before;
   rows.push_back(std::move(row));
   setup.pin(pinning::none);
   return measured;

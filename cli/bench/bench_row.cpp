@@ -35,6 +35,25 @@ std::string gil_target_of(const bench_row& row) {
                      row.gil_is_met() ? "ok" : "MISSED");
 }
 
+/// What calls cost and how many keys a core answers, a line each, where that was measured.
+std::string call_notes(const bench_row& row) {
+  std::string notes;
+  if (row.call)
+    notes += fmt::format(
+        "{} of {}: {:.1f} us of processor and {:.1f} context switches a call, client "
+        "and nodes together{}{}\n",
+        row.name, row.batch, row.call->cpu_us, row.call->switches,
+        row.limit_call ? fmt::format("; the limit {:.1f} us and {:.1f}", row.limit_call->cpu_us,
+                                     row.limit_call->switches)
+                       : "",
+        row.redis_p50_us ? fmt::format("; redis-server answers in {:.1f} us", *row.redis_p50_us)
+                         : "");
+  if (row.keys_per_node_second)
+    notes += fmt::format("{} of {}: one core of the asked node answers {}\n", row.name, row.batch,
+                         in_words(row, *row.keys_per_node_second));
+  return notes;
+}
+
 } // namespace
 
 double bench_row::ratio() const {
@@ -105,6 +124,12 @@ nlohmann::json bench_row::to_json() const {
     row["cpu_us_per_call"] = call->cpu_us;
     row["switches_per_call"] = call->switches;
   }
+  if (limit_call) {
+    row["limit_cpu_us_per_call"] = limit_call->cpu_us;
+    row["limit_switches_per_call"] = limit_call->switches;
+  }
+  if (keys_per_node_second)
+    row["keys_per_node_second"] = *keys_per_node_second;
   if (redis_p50_us)
     row["redis_p50_us"] = *redis_p50_us;
   return row;
@@ -161,13 +186,7 @@ std::string to_text(const std::vector<bench_row>& rows, bool colour) {
                           human_bytes(row.page_bytes), row.cpu->seconds_per_gib,
                           row.cpu->limit_seconds_per_gib);
   for (const auto& row : rows)
-    if (row.call)
-      text += fmt::format(
-          "{} of {}: {:.1f} us of processor and {:.1f} context switches a call, client "
-          "and nodes together{}\n",
-          row.name, row.batch, row.call->cpu_us, row.call->switches,
-          row.redis_p50_us ? fmt::format("; redis-server answers in {:.1f} us", *row.redis_p50_us)
-                           : "");
+    text += call_notes(row);
   return text;
 }
 

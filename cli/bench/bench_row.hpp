@@ -24,7 +24,7 @@ struct cpu_cost {
   double limit_seconds_per_gib = 0;
 };
 
-/// What one call costs the processes that take part, client and nodes together.
+/// What one call costs the processes that take part, both sides together.
 struct call_cost {
   double cpu_us = 0;
   double switches = 0; ///< Context switches of their threads.
@@ -45,9 +45,13 @@ struct bench_row {
   std::optional<double> fences_per_batch;
   /// Nanoseconds in which decode plans one piece of a prompt, where prompts are handed over.
   std::optional<double> plan_ns_per_piece;
-  std::string store;             ///< The disk tier's store, where a disk is measured.
-  std::optional<cpu_cost> cpu;   ///< CPU time of operation and limit, where compared.
-  std::optional<call_cost> call; ///< Where calls are counted and not bytes.
+  std::string store;                   ///< The disk tier's store, where a disk is measured.
+  std::optional<cpu_cost> cpu;         ///< CPU time of operation and limit, where compared.
+  std::optional<call_cost> call;       ///< Where calls are counted and not bytes.
+  std::optional<call_cost> limit_call; ///< What an exchange of the limit costs.
+  /// Keys that the asked node answers in one second of its processor time: what one core of it
+  /// serves, where one caller cannot ask that fast.
+  std::optional<double> keys_per_node_second;
   /// The median time in which a redis-server answers the same; empty: not installed, or no look-up.
   std::optional<double> redis_p50_us;
   std::optional<double> gil_held;     ///< Share of a call during which Python's lock is held.

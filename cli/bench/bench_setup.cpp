@@ -1,6 +1,8 @@
 #include "cli/bench/bench_setup.hpp"
 
+#include "cli/key_owners.hpp"
 #include "cli/run_certificates.hpp"
+#include "client/admin_client.hpp"
 #include "common/assert.hpp"
 #include "config/units.hpp"
 
@@ -62,7 +64,8 @@ result<void> bench_setup::start() {
   cluster.prototype.pool_bytes = options_.pool_bytes;
   // The measurements rely on finding the pages that were stored last, and LRU keeps those; other
   // policies may prefer older pages.
-  cluster.prototype.flags = {"--pool-eviction", "lru"};
+  cluster.prototype.flags = {"--pool-eviction", "lru", "--directory-replicas",
+                             std::to_string(options_.directory_replicas)};
   if (!options_.disk_path.empty()) {
     disk_folder_ =
         std::filesystem::path(options_.disk_path) / fmt::format("peercache-bench-{}", ::getpid());
@@ -139,12 +142,39 @@ std::vector<pid_t> bench_setup::callers_and_nodes() {
   return all;
 }
 
+std::vector<pid_t> bench_setup::other_node() {
+  return {nodes_[1].process().pid()};
+}
+
+std::vector<pid_t> bench_setup::callers_and_raw_server() {
+  return {::getpid(), raw_server_.front().pid()};
+}
+
 std::vector<page_key> bench_setup::fresh_keys(std::size_t count) {
   key_space space;
   std::vector<page_key> keys;
   keys.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
     keys.push_back(space.key_of("bench-" + std::to_string(keys_made_++)));
+  return keys;
+}
+
+result<std::vector<page_key>> bench_setup::fresh_keys_of_other_host(std::size_t count) {
+  PEERCACHE_ASSERT(options_.directory_replicas == 1);
+  const auto& other = nodes_[1];
+  auto admin = client::admin_client::connect(other.launch().host, other.ports().control_port,
+                                             cluster(), std::chrono::seconds(10), tls(1));
+  if (!admin)
+    return admin.error();
+  auto view = (*admin)->view();
+  if (!view)
+    return view.error();
+  const key_owners owners(*view, options_.directory_replicas);
+  std::vector<page_key> keys;
+  keys.reserve(count);
+  while (keys.size() < count)
+    if (const auto key = fresh_keys(1).front(); owners.names(key).front() == other.launch().name)
+      keys.push_back(key);
   return keys;
 }
 
@@ -197,6 +227,11 @@ result<void> store_pages(client::cache_client& client, std::span<const page_key>
   if (unpublished->failed != 0)
     return {errc::refused, fmt::format("{} pages were not published", unpublished->failed)};
   return {};
+}
+
+std::uint64_t nodes_asked(client::cache_client& client) {
+  const auto stats = client.stats();
+  return stats.directory_messages - stats.lookups_own - stats.lookups_read;
 }
 
 result<void> get_pages(client::cache_client& client, std::span<const page_key> keys,

@@ -36,6 +36,9 @@ struct bench_options {
   /// none.
   std::string disk_path;
   std::string node_program;
+  /// How many nodes keep the record of a page: directory.replicas. With one, there are keys that
+  /// the client's own node cannot answer for.
+  std::uint32_t directory_replicas = 2;
 
   bool wants(const std::string& name) const;
 };
@@ -72,9 +75,16 @@ public:
   void pin_with_nodes(pid_t pid) const;
   /// This process and the nodes: those that take part in a call.
   std::vector<pid_t> callers_and_nodes();
+  /// Node 1 (the other host) alone: who is asked.
+  std::vector<pid_t> other_node();
+  /// This process and the raw server: those that take part in an exchange of the limit.
+  std::vector<pid_t> callers_and_raw_server();
 
   /// Makes keys that were never used before.
   std::vector<page_key> fresh_keys(std::size_t count);
+  /// Makes such keys whose records only node 1 (the other host) keeps, so that a client of node 0
+  /// has to ask it. @pre options().directory_replicas is 1
+  result<std::vector<page_key>> fresh_keys_of_other_host(std::size_t count);
 
 private:
   bench_setup(bench_options options, run_folder folder, bench::big_memory own,
@@ -180,6 +190,10 @@ result<void> bench_other_host_disk(bench_setup& setup, std::vector<bench_row>& r
 /// all pages are published.
 result<void> store_pages(client::cache_client& client, std::span<const page_key> keys,
                          std::span<std::byte> memory, std::size_t page_bytes);
+
+/// Look-ups that this client has sent to nodes since it was made; not those that it answered itself
+/// from the shard of its own node, or by READs.
+std::uint64_t nodes_asked(client::cache_client& client);
 
 /// Gets one batch of pages, all of which must be hits. @pre as many destinations as keys
 result<void> get_pages(client::cache_client& client, std::span<const page_key> keys,

@@ -67,9 +67,26 @@ TEST(bench_row, what_a_call_costs_and_redis_takes_are_told_where_they_were_measu
   EXPECT_FALSE(row.to_json().contains("redis_p50_us")) << "redis-server may not be installed";
   EXPECT_NE(to_text({row}, false).find("44.2 us of processor and 2.0 context switches a call"),
             std::string::npos);
+  EXPECT_FALSE(row.to_json().contains("limit_cpu_us_per_call"));
+  row.limit_call = call_cost{31.5, 1.5};
+  EXPECT_EQ(row.to_json()["limit_cpu_us_per_call"], 31.5);
+  EXPECT_EQ(row.to_json()["limit_switches_per_call"], 1.5);
+  EXPECT_NE(to_text({row}, false).find("; the limit 31.5 us and 1.5"), std::string::npos);
   row.redis_p50_us = 41;
   EXPECT_EQ(row.to_json()["redis_p50_us"], 41.0);
   EXPECT_NE(to_text({row}, false).find("redis-server answers in 41.0 us"), std::string::npos);
+}
+
+TEST(bench_row, what_one_core_of_the_asked_node_answers_is_told_where_it_was_measured) {
+  bench_row row{.name = "exists_pipelined", .batch = 128, .kind = ratio_kind::rate, .target = 5e6};
+  row.rounds.add({.units = 8192, .seconds = 0.002, .call_us = {2000}},
+                 {.units = 8192, .seconds = 0.001, .call_us = {1000}});
+  EXPECT_FALSE(row.to_json().contains("keys_per_node_second"));
+  row.keys_per_node_second = 7'500'000;
+  EXPECT_EQ(row.to_json()["keys_per_node_second"], 7.5e6);
+  EXPECT_NE(to_text({row}, false).find("one core of the asked node answers 7,500,000 keys/s"),
+            std::string::npos);
+  EXPECT_FALSE(row.met()) << "the target is the caller's rate";
 }
 
 TEST(bench_row, the_store_and_the_processors_share_are_told_where_they_were_measured) {

@@ -1,6 +1,5 @@
 #include "cli/bench/bench_redis.hpp"
 #include "cli/bench/bench_setup.hpp"
-#include "cli/bench/process_cost.hpp"
 #include "common/log.hpp"
 
 #include <algorithm>
@@ -42,19 +41,6 @@ result<void> ask(client::cache_client& client, std::span<const page_key> keys,
   results.assign(keys.size(), {});
   client.exists(keys, results);
   return all_are(results, page_status::hit, "exists");
-}
-
-/// Runs `calls` calls once more, on their own, and counts what they cost these processes.
-template <class Calls>
-result<call_cost> cost_of_calls(std::span<const pid_t> processes, std::size_t calls, Calls&& run) {
-  const auto before = cost_of(processes);
-  if (auto done = run(); !done)
-    return done.error();
-  const auto after = cost_of(processes);
-  const auto count = static_cast<double>(calls);
-  return call_cost{(after.cpu_seconds - before.cpu_seconds) * 1e6 / count,
-                   (static_cast<double>(after.switches) - static_cast<double>(before.switches)) /
-                       count};
 }
 
 /// The median time in which redis answers for `count` keys.

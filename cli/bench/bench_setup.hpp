@@ -2,6 +2,7 @@
 
 #include "bench/raw_limits.hpp"
 #include "cli/bench/bench_row.hpp"
+#include "cli/bench/process_cost.hpp"
 #include "cli/node_process.hpp"
 #include "client/cache_client.hpp"
 
@@ -144,6 +145,18 @@ result<bench::round_sample> timed_calls(std::size_t count, double units_per_call
   return sample;
 }
 
+/// What one of `calls` calls, which `run` makes, costs these processes. Errors: that of `run`.
+template <class Run>
+result<call_cost> cost_of_calls(std::span<const pid_t> processes, std::size_t calls, Run&& run) {
+  const auto before = cost_of(processes);
+  if (auto done = run(); !done)
+    return done.error();
+  const auto after = cost_of(processes);
+  const auto count = static_cast<double>(calls);
+  return call_cost{(after.cpu_seconds - before.cpu_seconds) * 1e6 / count,
+                   static_cast<double>(after.switches - before.switches) / count};
+}
+
 /// Seconds at the start of a measurement that do not count: a client enters a pool into its page
 /// tables in the background, 2 GiB in some 300 ms, and the state after that is to be measured.
 inline constexpr double warm_up_seconds = 0.5;
@@ -179,6 +192,9 @@ result<void> all_are(std::span<const client::page_result> results, page_status w
 /// The measurements of `peercache bench`; each appends its rows.
 /// @pre page_bytes is one of copy_page_sizes
 result<void> bench_sets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows);
+/// Sets of one page of 64 KiB each, one after the other, and what they cost all processes.
+result<void> bench_single_sets(bench_setup& setup, std::vector<bench_row>& rows);
+/// @pre page_bytes is one of copy_page_sizes
 result<void> bench_gets(bench_setup& setup, std::size_t page_bytes, std::vector<bench_row>& rows);
 inline constexpr std::size_t copy_page_sizes[] = {1u << 20, 4u << 20, 64u << 10};
 result<void> bench_network(bench_setup& setup, std::vector<bench_row>& rows);

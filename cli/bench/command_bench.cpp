@@ -45,6 +45,7 @@ std::vector<bench_group> make_groups(bool with_disk) {
   for (auto bytes : copy_page_sizes)
     groups.push_back(
         {{"set"}, [bytes](auto& setup, auto& rows) { return bench_sets(setup, bytes, rows); }});
+  groups.push_back({{"set_one"}, bench_single_sets});
   if (with_disk)
     groups.push_back({{"get_other_host_disk"}, bench_other_host_disk, true});
   return groups;

@@ -118,7 +118,7 @@ void mirror_call::run() {
   if (job.filled.empty())
     return client_.session.board().window.leave(bytes_, 1, {});
   const auto granules = limits::granules_of(chosen_.back().length_bytes);
-  for (auto more = pool_->leases.ask_for(granules, leases_wanted); more > 0; --more)
+  for (auto more = pool_->leases.ask_for(granules, leases_wanted, leases_wanted); more > 0; --more)
     link::append_record(job.next_lengths, granules * limits::granule_bytes);
   job.pool = pool_;
   job.bytes = bytes_;

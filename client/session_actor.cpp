@@ -8,10 +8,9 @@
 #include "common/limits.hpp"
 #include "common/log.hpp"
 #include "common/user_group.hpp"
+#include "directory/wire.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/protocol/pool_wire.hpp"
-
-#include "directory/wire.hpp"
 
 #include <algorithm>
 #include <array>
@@ -175,6 +174,7 @@ void committed(session_pointer self, const pending_commit_ptr& job, const std::s
   if (state.in_flight != job)
     return; // The commit was given up when its node went.
   PEERCACHE_ASSERT(job->sets > 0 && job->pool);
+  job->pool->leases.commit_answered();
   keep_leases(self, *job, slots);
   state.options.board->window.leave(job->bytes, job->sets, outcome);
   send_next(self);
@@ -310,8 +310,7 @@ void send_calls(session_pointer self, const own_pool& pool) {
 }
 
 void say_goodbye(session_pointer self) {
-  send_stale_records(self->state.options);
-  send_releases(self->state.options);
+  send_news(self->state.options);
   if (auto pool = self->state.options.board->pool()) {
     send_calls(self, *pool);
     self->send(pool->gateway, report_atom_v, pool->session, self->state.options.report_totals());
@@ -353,10 +352,11 @@ void beat(session_pointer self) {
   const auto now = self->clock().now();
   if (!state.beats.due(now))
     return;
-  bool news = send_stale_records(state.options);
-  news |= send_releases(state.options);
-  if (is_time(now, tell_uses_every, state.tell_uses_at))
+  bool news = send_news(state.options);
+  if (is_time(now, tell_uses_every, state.tell_uses_at)) {
     news |= send_uses(state.options);
+    give_back_idle_slots(state.options);
+  }
   tell_gpu(self);
   const auto pool = state.options.board->pool();
   if (!pool && !state.connecting)

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace peercache::client {
 
@@ -26,8 +27,6 @@ void tell(const session_actor_options& by, const incarnation& whom, member_quest
                 [](const member_answer&) {}});
 }
 
-} // namespace
-
 bool send_stale_records(const session_actor_options& by) {
   auto& board = *by.board;
   auto cluster = board.topology();
@@ -38,6 +37,25 @@ bool send_stale_records(const session_actor_options& by) {
     if (const auto* owner = cluster->find(batch.owner); owner != nullptr && owner->linked())
       tell(by, owner->self.inc, member_question::withdraw, std::move(batch.records));
   return !batches.empty();
+}
+
+bool send_releases(const session_actor_options& by) {
+  auto& board = *by.board;
+  auto releases = board.releases.take();
+  if (releases.empty())
+    return false;
+  const auto cluster = board.topology();
+  for (auto& [inc, pages] : releases)
+    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
+      tell(by, inc, member_question::hold, link::hold_body({board.holder.value, 0, pages}));
+  return true;
+}
+
+} // namespace
+
+bool send_news(const session_actor_options& by) {
+  const bool false_records = send_stale_records(by);
+  return send_releases(by) || false_records;
 }
 
 bool send_uses(const session_actor_options& by) {
@@ -52,16 +70,13 @@ bool send_uses(const session_actor_options& by) {
   return true;
 }
 
-bool send_releases(const session_actor_options& by) {
-  auto& board = *by.board;
-  auto releases = board.releases.take();
-  if (releases.empty())
-    return false;
-  const auto cluster = board.topology();
-  for (auto& [inc, pages] : releases)
-    if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
-      tell(by, inc, member_question::hold, link::hold_body({board.holder.value, 0, pages}));
-  return true;
+void give_back_idle_slots(const session_actor_options& by) {
+  const auto pool = by.board->pool();
+  std::string idle;
+  for (const auto slot : pool ? pool->leases.take_idle() : std::vector<slot_id>{})
+    link::append_record(idle, slot);
+  if (!idle.empty())
+    caf::anon_send(pool->gateway, link::abandon_atom_v, pool->session, std::move(idle));
 }
 
 } // namespace peercache::client

@@ -160,11 +160,11 @@ bool set_call::copy_in(const set_plan::page& page) {
 std::string set_call::next_lengths(const std::string& filled) {
   const auto length = link::record_at<link::filled_slot>(filled, 0).length_bytes;
   const auto granules = limits::granules_of(length);
-  const auto target =
-      slots_to_lease(filled.size() / sizeof(link::filled_slot),
-                     std::uint64_t{granules} * limits::granule_bytes, pool_->memory.page_bytes());
+  const slots_to_lease wanted(filled.size() / sizeof(link::filled_slot),
+                              std::uint64_t{granules} * limits::granule_bytes,
+                              pool_->memory.page_bytes());
   std::string lengths;
-  for (auto more = pool_->leases.ask_for(granules, target); more > 0; --more)
+  for (auto more = pool_->leases.ask_for(granules, wanted.at_rest, wanted.most); more > 0; --more)
     append_record(lengths, granules * limits::granule_bytes);
   return lengths;
 }

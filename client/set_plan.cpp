@@ -19,10 +19,11 @@ constexpr std::uint64_t lease_batches = 16;
 
 } // namespace
 
-std::uint64_t slots_to_lease(std::uint64_t pages_of_set, std::uint64_t bytes_of_slot,
-                             std::uint64_t pool_bytes) noexcept {
-  const auto lease_bytes = std::min(lease_bytes_max, pool_bytes / lease_share_of_pool);
-  return std::min<std::uint64_t>(pages_of_set * lease_batches, lease_bytes / bytes_of_slot);
+slots_to_lease::slots_to_lease(std::uint64_t pages_of_set, std::uint64_t bytes_of_slot,
+                               std::uint64_t pool_bytes) noexcept
+    : at_rest(pages_of_set * lease_batches),
+      most(std::min(lease_bytes_max, pool_bytes / lease_share_of_pool) / bytes_of_slot) {
+  at_rest = std::min(at_rest, most);
 }
 
 set_plan::set_plan(std::span<const set_page> pages, std::span<page_result> results)

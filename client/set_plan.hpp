@@ -93,10 +93,16 @@ private:
   std::string unfilled_;                 ///< Packed slot_ids that will not be filled.
 };
 
-/// Returns how many slots a client wants to have leased after a set, for pages as large as those of
-/// the set: enough for some batches, so that the next sets need not wait for the acknowledgement of
-/// this one.
-std::uint64_t slots_to_lease(std::uint64_t pages_of_set, std::uint64_t bytes_of_slot,
-                             std::uint64_t pool_bytes) noexcept;
+/// How many slots a client wants to have leased after a set, for pages as large as those of the
+/// set.
+struct slots_to_lease {
+  /// Enough for some batches, so that the next sets need not wait for the acknowledgement of this
+  /// one.
+  std::uint64_t at_rest;
+  std::uint64_t most; ///< A small share of the pool, and some 32 MiB.
+
+  slots_to_lease(std::uint64_t pages_of_set, std::uint64_t bytes_of_slot,
+                 std::uint64_t pool_bytes) noexcept;
+};
 
 } // namespace peercache::client

@@ -302,16 +302,19 @@ TEST_F(set_plan_test, every_slot_is_committed_or_given_back_once) {
 }
 
 TEST(slots_to_lease, are_some_batches_of_the_set) {
-  EXPECT_EQ(slots_to_lease(4, page_bytes, 1ull << 40), 64u);
+  const slots_to_lease wanted(4, page_bytes, 1ull << 40);
+  EXPECT_EQ(wanted.at_rest, 64u);
+  EXPECT_EQ(wanted.most, (32u << 20) / page_bytes);
 }
 
 TEST(slots_to_lease, are_a_small_share_of_the_pool) {
-  EXPECT_EQ(slots_to_lease(1000, page_bytes, 64u << 20), (1u << 20) / page_bytes);
-  EXPECT_EQ(slots_to_lease(1, 1u << 20, 1u << 20), 0u) << "a pool of one page leases none";
+  EXPECT_EQ(slots_to_lease(1000, page_bytes, 64u << 20).at_rest, (1u << 20) / page_bytes);
+  EXPECT_EQ(slots_to_lease(1, 1u << 20, 1u << 20).at_rest, 0u) << "a pool of one page leases none";
+  EXPECT_EQ(slots_to_lease(1, 1u << 20, 1u << 20).most, 0u);
 }
 
 TEST(slots_to_lease, are_bounded_in_bytes) {
-  EXPECT_EQ(slots_to_lease(1u << 20, page_bytes, 1ull << 40), (32u << 20) / page_bytes);
+  EXPECT_EQ(slots_to_lease(1u << 20, page_bytes, 1ull << 40).at_rest, (32u << 20) / page_bytes);
 }
 
 } // namespace

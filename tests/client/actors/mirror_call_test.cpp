@@ -19,7 +19,7 @@ protected:
   /// Leases these slots to the client, because a get waits only a few milliseconds for a slot to
   /// mirror a page into.
   void lease(const std::vector<slot_id>& slots) {
-    pool->leases.ask_for(1, slots.size());
+    pool->leases.ask_for(1, slots.size(), slots.size());
     pool->leases.add(1, static_cast<std::uint32_t>(slots.size()), slots);
   }
   void lease() { lease({near.new_slot(page_bytes), near.new_slot(page_bytes)}); }

@@ -304,7 +304,7 @@ TEST_F(session_actor_test, leases_outside_the_pool_are_not_taken) {
     pending_commit job;
     job.pool = pool;
     job.filled = std::string(sizeof(link::filled_slot), '\0');
-    for (auto more = pool->leases.ask_for(1, 2); more > 0; --more)
+    for (auto more = pool->leases.ask_for(1, 2, 2); more > 0; --more)
       link::append_record(job.next_lengths, std::uint32_t{4096});
     ASSERT_TRUE(board->window.enter(0, std::chrono::steady_clock::now()));
     if (board->commits.push(std::move(job)))
@@ -317,6 +317,32 @@ TEST_F(session_actor_test, leases_outside_the_pool_are_not_taken) {
   EXPECT_FALSE(pool->leases.take(1, slot));
   lease(packed({{3}, {4}}));
   EXPECT_TRUE(pool->leases.take(1, slot));
+}
+
+TEST_F(session_actor_test, sets_that_come_during_a_commit_raise_the_number_of_leased_slots) {
+  auto pool = board->pool();
+  pool->leases.ask_for(1, 16, 100);
+  commit(0, 1, pool);
+  slot_id slot;
+  for (int i = 0; i < 30; ++i)
+    pool->leases.take(1, slot);
+  accept_commit();
+  EXPECT_EQ(pool->leases.ask_for(1, 16, 100), 60u - 16);
+}
+
+TEST_F(session_actor_test, slots_that_no_set_wants_go_back_to_the_node) {
+  auto pool = board->pool();
+  std::vector<slot_id> slots;
+  for (std::uint32_t i = 0; i < 20; ++i)
+    slots.push_back({i});
+  slot_id taken;
+  ASSERT_EQ(pool->leases.ask_for(1, 16, 20), 16u);
+  pool->leases.add(1, 16, slots);
+  pool->leases.take(1, taken);
+  pass(std::chrono::milliseconds(500));
+  EXPECT_EQ(node.abandoned, "") << "a set wanted one since the last beat";
+  pass(std::chrono::milliseconds(500));
+  EXPECT_EQ(node.abandoned, packed({{16}, {17}, {18}}));
 }
 
 TEST_F(session_actor_test,

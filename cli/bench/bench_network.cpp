@@ -110,12 +110,15 @@ result<void> bench_read(bench_setup& setup, const remote_pages& stored, const re
                 .verify = what.verify,
                 .kind = what.kind,
                 .target = what.target};
-  const auto asked_before = nodes_asked(**client);
-  auto measured = measure(row, setup.options().rounds, get, exchange);
-  row.directory_messages = nodes_asked(**client) - asked_before;
-  rows.push_back(std::move(row));
+  const lookup_count asked(**client);
+  const auto measured = measure(row, setup.options().rounds, get, exchange);
   setup.pin(pinning::none);
-  return measured;
+  if (!measured)
+    return measured;
+  if (auto noted = asked.note(row); !noted)
+    return noted;
+  rows.push_back(std::move(row));
+  return {};
 }
 
 } // namespace

@@ -39,7 +39,7 @@ struct bench_row {
   ratio_kind kind = ratio_kind::throughput;
   std::optional<double> target; ///< The ratio or rate that the project asks for; empty: none.
   bench::interleaved_rounds rounds;
-  /// Messages to directories during all rounds; empty in rows that do not count them.
+  /// Look-ups in another host's directory during all rounds; empty in rows that do not count them.
   std::optional<std::uint64_t> directory_messages;
   /// Round trips that validate a batch, where READs validate.
   std::optional<double> fences_per_batch;
@@ -47,7 +47,7 @@ struct bench_row {
   std::optional<double> plan_ns_per_piece;
   std::string store;                   ///< The disk tier's store, where a disk is measured.
   std::optional<cpu_cost> cpu;         ///< CPU time of operation and limit, where compared.
-  std::optional<call_cost> call;       ///< Where calls are counted and not bytes.
+  std::optional<call_cost> call;       ///< Where it was counted.
   std::optional<call_cost> limit_call; ///< What an exchange of the limit costs.
   /// Keys that the asked node answers in one second of its processor time: what one core of it
   /// serves, where one caller cannot ask that fast.

@@ -169,6 +169,8 @@ result<std::vector<page_key>> bench_setup::fresh_keys_of_other_host(std::size_t 
   auto view = (*admin)->view();
   if (!view)
     return view.error();
+  if (view->members.size() != nodes_.size())
+    return {errc::unreachable, "the nodes have lost sight of each other"};
   const key_owners owners(*view, options_.directory_replicas);
   std::vector<page_key> keys;
   keys.reserve(count);
@@ -229,9 +231,16 @@ result<void> store_pages(client::cache_client& client, std::span<const page_key>
   return {};
 }
 
-std::uint64_t nodes_asked(client::cache_client& client) {
-  const auto stats = client.stats();
-  return stats.directory_messages - stats.lookups_own - stats.lookups_read;
+lookup_count::lookup_count(client::cache_client& client)
+    : client_(client), before_(client.stats()) {}
+
+result<void> lookup_count::note(bench_row& row) const {
+  const auto now = client_.stats();
+  row.directory_messages = now.directory_messages - before_.directory_messages;
+  if (const auto own = now.lookups_own - before_.lookups_own; own > 0)
+    return {errc::refused,
+            fmt::format("{}: the client answered {} look-ups itself", row.name, own)};
+  return {};
 }
 
 result<void> get_pages(client::cache_client& client, std::span<const page_key> keys,

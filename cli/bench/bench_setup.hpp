@@ -154,7 +154,8 @@ result<call_cost> cost_of_calls(std::span<const pid_t> processes, std::size_t ca
   const auto after = cost_of(processes);
   const auto count = static_cast<double>(calls);
   return call_cost{(after.cpu_seconds - before.cpu_seconds) * 1e6 / count,
-                   static_cast<double>(after.switches - before.switches) / count};
+                   (static_cast<double>(after.switches) - static_cast<double>(before.switches)) /
+                       count};
 }
 
 /// Seconds at the start of a measurement that do not count: a client enters a pool into its page
@@ -207,9 +208,21 @@ result<void> bench_other_host_disk(bench_setup& setup, std::vector<bench_row>& r
 result<void> store_pages(client::cache_client& client, std::span<const page_key> keys,
                          std::span<std::byte> memory, std::size_t page_bytes);
 
-/// Look-ups that this client has sent to nodes since it was made; not those that it answered itself
-/// from the shard of its own node, or by READs.
-std::uint64_t nodes_asked(client::cache_client& client);
+/// Counts the look-ups that a client asks the other host for, by questions or by READs. Lifetime:
+/// the client outlives it. Threads: one.
+class lookup_count {
+public:
+  explicit lookup_count(client::cache_client& client);
+
+  /// Notes in the row how many there were since this object was made. An error if the client
+  /// answered some itself, from the shard of its own node: then the row would not say what it is to
+  /// say.
+  result<void> note(bench_row& row) const;
+
+private:
+  client::cache_client& client_;
+  client::client_stats before_;
+};
 
 /// Gets one batch of pages, all of which must be hits. @pre as many destinations as keys
 result<void> get_pages(client::cache_client& client, std::span<const page_key> keys,

@@ -47,8 +47,8 @@ void ask_owner_of_blocks(overlap_pointer self, std::uint64_t number, overlap_sea
       .then(
           [self, number, asked](const std::string& answer) {
             auto& now = self->state;
-            now.running.at(number).search.answered(*asked, answer, [&](const incarnation& holder) {
-              return now.latest->view.find(holder) != nullptr;
+            now.running.at(number).search.answered(*asked, answer, [&](const auto& at) {
+              return now.latest->view.find(at.node, at.holder) != nullptr;
             });
             --now.running.at(number).asked;
             go_on(self, number);

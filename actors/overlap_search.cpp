@@ -61,7 +61,7 @@ void overlap_search::answered(const share& asked, std::string_view answer,
       open_.push_back(index);
     auto& holders = holders_[index];
     for (const auto& location : std::span(found).first(count))
-      if (in_view(location.holder))
+      if (in_view(location))
         holders.add(location.node, location.where == directory::tier::memory
                                        ? page_holders::in_memory
                                        : page_holders::on_disk);

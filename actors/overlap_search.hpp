@@ -32,7 +32,7 @@ public:
     std::vector<std::uint32_t> indices;
   };
   using can_ask = std::function<bool(node_id)>;
-  using is_member = std::function<bool(const incarnation&)>;
+  using is_member = std::function<bool(const directory::page_location&)>;
 
   overlap_search() = default;
   /// @param own this node

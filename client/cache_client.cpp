@@ -22,8 +22,8 @@ reader_place place_of(cache_client::impl& client, const own_pool_ptr& own) {
     place.own_node = own->node.id;
   }
   place.outstanding = [&client](const incarnation& peer) { return client.load.outstanding(peer); };
-  place.is_away = [cluster = client.session.board().topology()](const incarnation& holder) {
-    const auto* peer = cluster->find(holder);
+  place.is_away = [cluster = client.session.board().topology()](const auto& at) {
+    const auto* peer = cluster->find(at.node, at.holder);
     return peer != nullptr && peer->tried && !peer->linked();
   };
   return place;

@@ -77,8 +77,8 @@ void get_call::follow() {
   if (own_)
     known.own = own_->node.inc;
   known.left = start_.left;
-  known.is_member = [cluster = cluster_.get()](const incarnation& process) {
-    return cluster->find(process) != nullptr;
+  known.is_member = [cluster = cluster_.get()](const directory::page_location& at) {
+    return cluster->find(at.node, at.holder) != nullptr;
   };
   plan_.follow(std::move(known));
 }
@@ -265,7 +265,7 @@ page_status get_call::copy_out(const read_plan::page& page, bool verify) {
 
 void get_call::add_to_batch(const read_plan::page& page) {
   const auto& where = page.location;
-  auto& target = read_of(where.holder);
+  auto& target = read_of(where);
   auto& batch = target.batch;
   const auto& parts = pages_[page.index].parts;
   const bool by_rail = batch.peer.rails != 0 && client_.reads->has_rails();
@@ -284,13 +284,13 @@ void get_call::add_to_batch(const read_plan::page& page) {
   target.bytes += where.length_bytes;
 }
 
-get_call::peer_read& get_call::read_of(const incarnation& holder) {
+get_call::peer_read& get_call::read_of(const directory::page_location& at) {
   const auto found = std::find_if(batches_.begin(), batches_.end(), [&](const auto& read) {
-    return !read->begun && read->batch.peer.inc == holder;
+    return !read->begun && read->batch.peer.inc == at.holder;
   });
   if (found != batches_.end())
     return **found;
-  const auto* peer = cluster_->find(holder);
+  const auto* peer = cluster_->find(at.node, at.holder);
   PEERCACHE_ASSERT(peer != nullptr); // The plan reads from members only.
   auto& fresh = *batches_.emplace_back(std::make_unique<peer_read>());
   fresh.batch.peer = {

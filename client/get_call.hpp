@@ -78,7 +78,7 @@ private:
   page_status copy_out(const read_plan::page& page, bool verify);
   void add_to_batch(const read_plan::page& page);
   /// Returns the read of this holder's pages that has not begun yet.
-  peer_read& read_of(const incarnation& holder);
+  peer_read& read_of(const directory::page_location& at);
   /// Waits until the read has ended.
   void end_read(peer_read& read);
   void take_batch(const peer_read& read, mirror_call& mirrors);

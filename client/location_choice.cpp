@@ -14,7 +14,7 @@ const directory::page_location& choose_location(const lookup_answer& answer,
   const auto rank = [&](const directory::page_location& at) {
     const bool elsewhere = at.holder != reader.own;
     const auto spread = (at.holder.low ^ reader.own_node.value) * 0x9e3779b97f4a7c15ull;
-    const bool away = elsewhere && reader.is_away(at.holder);
+    const bool away = elsewhere && reader.is_away(at);
     const bool other = reader.length_bytes != 0 && at.length_bytes != reader.length_bytes;
     return std::tuple(other, at.holder == reader.avoided, away, at.where, elsewhere, !at.mirrored,
                       elsewhere ? reader.outstanding(at.holder) : 0, spread);

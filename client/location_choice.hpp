@@ -16,8 +16,9 @@ struct reader_place {
   std::function<std::uint64_t(const incarnation&)> outstanding = [](const incarnation&) {
     return std::uint64_t{0};
   };
-  /// Whether this process has no way to the holder now.
-  std::function<bool(const incarnation&)> is_away = [](const incarnation&) { return false; };
+  /// Whether this process has no way to the holder of the page now.
+  std::function<bool(const directory::page_location&)> is_away =
+      [](const directory::page_location&) { return false; };
   /// A holder whose location has just turned out to be out of date: chosen only if there is no
   /// other.
   incarnation avoided;

@@ -46,7 +46,9 @@ owners_known owners_known::by(const discovery::view& view, const discovery::hash
   known.view = {view.term, view.version};
   known.now = &ring;
   known.before = std::move(before);
-  known.is_member = [&view](const incarnation& inc) { return view.find(inc) != nullptr; };
+  known.is_member = [&view](const directory::page_location& at) {
+    return view.find(at.node, at.holder) != nullptr;
+  };
   return known;
 }
 
@@ -220,7 +222,7 @@ void lookup_plan::take(std::uint32_t index, std::size_t count, bool not_mine) {
   // Never believe a record whose holder is not in the view.
   auto end = std::remove_if(out.locations.begin(),
                             out.locations.begin() + static_cast<std::ptrdiff_t>(count),
-                            [&](const auto& l) { return !known_.is_member(l.holder); });
+                            [&](const auto& l) { return !known_.is_member(l); });
   out.count = static_cast<std::uint8_t>(end - out.locations.begin());
   out.not_mine = out.not_mine || not_mine;
   if (!not_mine)

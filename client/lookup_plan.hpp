@@ -61,8 +61,8 @@ struct owners_known {
   std::vector<const discovery::hash_ring*> before;
   node_id own; ///< This host's node, whose shard costs no network; zero: there is none.
   std::uint32_t replicas = 2;
-  /// Whether a process is in the view.
-  std::function<bool(const incarnation&)> is_member;
+  /// Whether the process that holds the page is in the view.
+  std::function<bool(const directory::page_location&)> is_member;
 };
 
 /// One look-up of many keys without its sockets: in rounds, each with one question per owner.

@@ -50,8 +50,8 @@ void read_plan::end(std::uint32_t index, page_status status, page_origin origin)
   result.origin = origin;
 }
 
-bool read_plan::may_read_from(const incarnation& holder) const {
-  return holder != known_.left && known_.is_member(holder);
+bool read_plan::may_read_from(const directory::page_location& at) const {
+  return at.holder != known_.left && known_.is_member(at);
 }
 
 bool read_plan::is_own(const page& which) const noexcept {
@@ -101,8 +101,7 @@ std::size_t read_plan::take_remembered() {
     return 0;
   return std::erase_if(missing_, [&](std::uint32_t index) {
     const auto known = locations_.find(pages_[index].key);
-    if (!known || known->length_bytes != results_[index].length_bytes ||
-        !known_.is_member(known->holder))
+    if (!known || known->length_bytes != results_[index].length_bytes || !known_.is_member(*known))
       return false;
     locate(index, *known);
     return true;
@@ -198,7 +197,7 @@ bool read_plan::can_be_read(const page& which) {
   if (is_own(which))
     return true;
   const auto& at = which.location;
-  if (!may_read_from(at.holder)) {
+  if (!may_read_from(at)) {
     decide(which.index, at, page_status::holder_gone, page_origin::none);
     return false;
   }

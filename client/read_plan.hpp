@@ -19,8 +19,8 @@ namespace peercache::client {
 struct readers_cluster {
   incarnation own;  ///< Process whose pool this process has mapped; zero: there is none.
   incarnation left; ///< This host's node if it has left its cluster: none of its pages is read.
-  /// Whether a process is in the view.
-  std::function<bool(const incarnation&)> is_member;
+  /// Whether the process that holds the page is in the view.
+  std::function<bool(const directory::page_location&)> is_member;
 };
 
 /// One `get` without its session, clock and lanes: decides which pages are read where, interprets
@@ -139,7 +139,7 @@ private:
   };
 
   past& past_of(std::uint32_t index);
-  bool may_read_from(const incarnation& holder) const;
+  bool may_read_from(const directory::page_location& at) const;
   bool is_last_look() const noexcept { return looks_ == looks_max; }
   /// Stores the location in the cache, unless the page lies in this host's pool, where it is looked
   /// up directly.

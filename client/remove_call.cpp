@@ -52,8 +52,11 @@ void remove_call::run(directory_lookup& lookup) {
   lookup.run(keys_, answers, until_);
   plan_.looked_up(answers);
   const auto cluster = client_.session.board().topology();
-  const auto in_view = [&](const incarnation& inc) { return cluster->find(inc) != nullptr; };
-  ask(*cluster, plan_.ask_holders(in_view, own_ ? own_->node.inc : incarnation{}));
+  const auto in_view = [&](const directory::page_location& at) {
+    return cluster->find(at.node, at.holder) != nullptr;
+  };
+  const bool own_is_in_view = own_ && cluster->find(own_->node.id, own_->node.inc) != nullptr;
+  ask(*cluster, plan_.ask_holders(in_view, own_is_in_view ? own_->node.inc : incarnation{}));
   forget_places();
   plan_.end();
 }

@@ -66,9 +66,9 @@ std::vector<remove_plan::share> remove_plan::ask_holders(const is_member& in_vie
   std::vector<share> shares;
   for (std::size_t i = 0; i < keys_.size(); ++i)
     for (const auto& at : locations_of(i))
-      if (in_view(at.holder))
+      if (in_view(at))
         add(shares, at.holder, i);
-  if (own == incarnation{} || !in_view(own))
+  if (own == incarnation{})
     return shares;
   // Pages of this host that the directory does not know (yet) are removed by this host's node.
   for (const auto i : here_) {

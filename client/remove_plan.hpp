@@ -29,7 +29,7 @@ page_status join_removals(page_status so_far, page_status said) noexcept;
 /// question ends in one of `answered`, `failed` or `not_asked`; no page is `pending` after `end`.
 class remove_plan {
 public:
-  using is_member = std::function<bool(const incarnation&)>;
+  using is_member = std::function<bool(const directory::page_location&)>;
 
   /// The question to one holder: the pages that it should remove.
   struct share {
@@ -46,7 +46,7 @@ public:
   /// Takes the directory's answers, one per key.
   void looked_up(std::span<const lookup_answer> answers);
   /// Returns a question for each holder that is in the view. @param own the holder of this host's
-  /// pool; zero: there is none
+  /// pool; zero: there is none, or it is not in the view
   std::vector<share> ask_holders(const is_member& in_view, const incarnation& own) const;
   /// Returns a question for each of these members.
   std::vector<share> ask_all(std::span<const incarnation> members) const;

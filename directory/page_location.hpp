@@ -13,7 +13,7 @@ enum class tier : std::uint8_t { memory = 0, disk = 1 };
 /// addresses nor rkeys, which are exchanged once per data connection. Locations travel between
 /// processes (directory/wire.hpp): bump `wire_version` with any change.
 struct page_location {
-  node_id node;
+  node_id node;       ///< Id of `holder`: a location with another id counts as gone.
   incarnation holder; ///< The process that holds the page.
   generation gen;
   std::uint64_t checksum = 0; ///< Checksum of the page's bytes; 0: unknown, as no checksum is 0.

@@ -51,6 +51,11 @@ const member* view::find(node_id id) const noexcept {
   return at != members.end() && at->id == id ? &*at : nullptr;
 }
 
+const member* view::find(node_id id, const incarnation& inc) const noexcept {
+  const auto* known = find(id);
+  return known != nullptr && known->inc == inc ? known : nullptr;
+}
+
 const member* view::find(const incarnation& inc) const noexcept {
   auto at = std::find_if(members.begin(), members.end(),
                          [&inc](const member& m) { return m.inc == inc; });

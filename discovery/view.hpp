@@ -97,6 +97,9 @@ struct view {
 
   /// Finds a member by binary search. Null when the view has no such member.
   const member* find(node_id id) const noexcept;
+  /// As `find(id)`, but null when the member is another process than `inc`.
+  const member* find(node_id id, const incarnation& inc) const noexcept;
+  /// Finds a member by looking at all of them.
   const member* find(const incarnation& inc) const noexcept;
   const member* find_name(std::string_view name) const noexcept;
   /// The gone member of this name; null when none of this name is gone.

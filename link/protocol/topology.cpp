@@ -10,6 +10,11 @@ const peer* topology::find(node_id id) const noexcept {
   return found != peers.end() && found->self.id == id ? &*found : nullptr;
 }
 
+const peer* topology::find(node_id id, const incarnation& inc) const noexcept {
+  const auto* known = find(id);
+  return known != nullptr && known->self.inc == inc ? known : nullptr;
+}
+
 const peer* topology::find(const incarnation& inc) const noexcept {
   auto found =
       std::find_if(peers.begin(), peers.end(), [&](const peer& p) { return p.self.inc == inc; });

@@ -37,7 +37,11 @@ struct topology {
   /// pass the time to get those that are still to be asked.
   discovery::former_rings past;
 
+  /// Finds a member by binary search. Null when there is no such member.
   const peer* find(node_id id) const noexcept;
+  /// As `find(id)`, but null when the member is another process than `inc`.
+  const peer* find(node_id id, const incarnation& inc) const noexcept;
+  /// Finds a member by looking at all of them.
   const peer* find(const incarnation& inc) const noexcept;
 };
 

@@ -153,7 +153,7 @@ protected:
     }
     return answer;
   }
-  static bool everybody(const incarnation&) { return true; }
+  static bool everybody(const directory::page_location&) { return true; }
 };
 
 TEST_F(overlap_search_test, asks_the_own_shard_where_it_owns_the_key_and_each_key_once) {
@@ -231,7 +231,7 @@ TEST_F(overlap_search_test, answers_count_for_processes_of_the_view_only) {
   EXPECT_EQ(search.overlaps()[0].memory, 10u);
   overlap_search other(question(10), members[0].id);
   for (const auto& share : next(other))
-    other.answered(share, answer_of(share, members[2]), [](const incarnation&) { return false; });
+    other.answered(share, answer_of(share, members[2]), [](const auto&) { return false; });
   EXPECT_TRUE(other.overlaps().empty());
 }
 

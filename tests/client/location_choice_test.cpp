@@ -73,7 +73,7 @@ TEST(location_choice, what_was_stale_just_now_comes_last) {
 TEST(location_choice, whoever_cannot_be_reached_comes_last) {
   reader_place reader;
   reader.own = {1, 1};
-  reader.is_away = [](const incarnation& holder) { return holder.low != 3; };
+  reader.is_away = [](const auto& at) { return at.holder.low != 3; };
   EXPECT_EQ(chosen(answer_of({at(2), at(3, tier::disk)}), reader), 3u);
   EXPECT_EQ(chosen(answer_of({at(2), at(1)}), reader), 1u) << "its own host is here";
   EXPECT_EQ(chosen(answer_of({at(2)}), reader), 2u) << "there is no other";

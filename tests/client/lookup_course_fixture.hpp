@@ -47,7 +47,7 @@ protected:
     known.view = {1, 1};
     known.now = &*ring;
     known.replicas = replicas;
-    known.is_member = [](const incarnation&) { return true; };
+    known.is_member = [](const auto&) { return true; };
     plan->follow(known);
   }
 

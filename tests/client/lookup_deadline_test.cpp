@@ -26,7 +26,7 @@ protected:
     answers.resize(keys.size());
     known.view = {1, 1};
     known.now = &ring;
-    known.is_member = [](const incarnation&) { return true; };
+    known.is_member = [](const auto&) { return true; };
   }
 
   void expect_all(const char* status) {

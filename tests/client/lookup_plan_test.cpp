@@ -94,7 +94,7 @@ protected:
     what.view = {1, version};
     what.now = &now;
     what.replicas = replicas;
-    what.is_member = [](const incarnation&) { return true; };
+    what.is_member = [](const auto&) { return true; };
     return what;
   }
 
@@ -367,7 +367,7 @@ TEST_F(lookup_plan_test, a_record_of_a_process_that_is_no_member_is_not_believed
   publish_all();
   lookup_plan plan{keys, answers};
   auto what = known(nodes[0].ring, 1);
-  what.is_member = [&](const incarnation& inc) { return inc != nodes[0].self.inc; };
+  what.is_member = [&](const auto& at) { return at.holder != nodes[0].self.inc; };
   plan.follow(what);
   run(plan);
   plan.finish();

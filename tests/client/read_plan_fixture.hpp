@@ -51,7 +51,7 @@ protected:
     readers_cluster known;
     known.own = own;
     known.left = left;
-    known.is_member = [this](const incarnation& process) { return members.contains(process); };
+    known.is_member = [this](const auto& at) { return members.contains(at.holder); };
     plan->follow(known);
   }
 

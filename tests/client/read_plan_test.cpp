@@ -351,7 +351,7 @@ TEST_F(read_plan_test, a_page_of_another_length_is_not_asked_for) {
 TEST_F(read_plan_test, without_an_own_pool_every_page_comes_from_a_peer) {
   begin(1);
   readers_cluster known;
-  known.is_member = [](const incarnation&) { return true; };
+  known.is_member = [](const auto&) { return true; };
   plan->follow(known);
   look_up({found({at(own, 4)})});
   EXPECT_FALSE(plan->is_own(only_read()));

@@ -60,7 +60,8 @@ protected:
 
   void look_up(const std::vector<lookup_answer>& answers) { plan->looked_up(answers); }
   std::vector<share> ask() {
-    return plan->ask_holders([this](const incarnation& inc) { return members.contains(inc); }, own);
+    const auto in_view = [this](const auto& at) { return members.contains(at.holder); };
+    return plan->ask_holders(in_view, members.contains(own) ? own : incarnation{});
   }
 
   static std::string packed(const std::vector<page_status>& statuses) {

@@ -75,6 +75,9 @@ TEST(view, members_are_found_by_id_incarnation_and_name) {
   EXPECT_EQ(v.find(incarnation{3, 3})->name, "c");
   EXPECT_EQ(v.find(node_id_of("d")), nullptr);
   EXPECT_EQ(v.find(incarnation{9, 9}), nullptr);
+  EXPECT_EQ(v.find(node_id_of("b"), incarnation{2, 2}), v.find(node_id_of("b")));
+  EXPECT_EQ(v.find(node_id_of("b"), incarnation{3, 3}), nullptr) << "another process";
+  EXPECT_EQ(v.find(node_id_of("d"), incarnation{2, 2}), nullptr);
   EXPECT_EQ(v.find_name("a"), v.leader());
   EXPECT_TRUE(v.is_master("a"));
   EXPECT_FALSE(v.is_master("b"));

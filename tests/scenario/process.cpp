@@ -162,8 +162,8 @@ void process::tell_clients(const std::string& view) {
 client::readers_cluster process::readers_know() const {
   client::readers_cluster known;
   (has_left() ? known.left : known.own) = inc_;
-  known.is_member = [cluster = clients_know_](const incarnation& process) {
-    return cluster->view.find(process) != nullptr;
+  known.is_member = [cluster = clients_know_](const directory::page_location& at) {
+    return cluster->view.find(at.node, at.holder) != nullptr;
   };
   return known;
 }

@@ -41,7 +41,9 @@ void remove_call::begin() {
 }
 
 void remove_call::ask_holders() {
-  for (const auto& share : plan_.ask_holders(by_.readers_know().is_member, by_.inc())) {
+  const bool own_is_in_view = by_.clients_know()->view.find(by_.inc()) != nullptr;
+  const auto own = own_is_in_view ? by_.inc() : incarnation{};
+  for (const auto& share : plan_.ask_holders(by_.readers_know().is_member, own)) {
     ++open_;
     const auto take = [this, share](const std::string* said) {
       if (said != nullptr)

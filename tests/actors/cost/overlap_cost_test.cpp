@@ -96,8 +96,7 @@ protected:
     overlap_search search(std::move(question), member.id);
     for (const auto& share : search.next(ring, 2, [](node_id) { return true; })) {
       const auto found = directory::lookup_batch(shard, share.request);
-      search.answered(share, *found,
-                      [this](const incarnation& holder) { return holder == member.inc; });
+      search.answered(share, *found, [this](const auto& at) { return at.holder == member.inc; });
     }
     return overlap_json(search.question(), search.overlaps(), view);
   }

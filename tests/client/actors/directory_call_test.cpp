@@ -79,6 +79,7 @@ TEST_F(directory_call_test, exists_says_where_each_page_is_and_how_long) {
   near.hold(key(1), bytes_of(1, 64));
   publish_far(2);
   directory::page_location cold;
+  cold.node = far.self.id;
   cold.holder = far.self.inc;
   cold.gen = {2};
   cold.length_bytes = 128;
@@ -99,6 +100,7 @@ TEST_F(directory_call_test, exists_says_where_each_page_is_and_how_long) {
 TEST_F(directory_call_test, exists_has_a_page_on_a_disk_brought_into_memory) {
   start();
   directory::page_location cold;
+  cold.node = far.self.id;
   cold.holder = far.self.inc;
   cold.length_bytes = page_bytes;
   cold.where = directory::tier::disk;

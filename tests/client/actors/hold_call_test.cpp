@@ -208,6 +208,7 @@ TEST_F(hold_call_test, a_read_of_before_ends_no_hold_that_follows) {
 TEST_F(hold_call_test, a_page_on_a_disk_is_not_held) {
   start();
   directory::page_location cold;
+  cold.node = far.self.id;
   cold.holder = far.self.inc;
   cold.length_bytes = page_bytes;
   cold.where = directory::tier::disk;

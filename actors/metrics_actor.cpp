@@ -38,8 +38,7 @@ metrics::samples samples_of(const std::vector<rdma::rail_servers::rail_snapshot>
     now.set(metric::rdma_rail_serving, {rail}, stats.serving);
     now.set(metric::rdma_readers, {rail}, stats.sessions);
     now.set(metric::rdma_region_bytes, {rail}, stats.regions.registered_bytes);
-    now.set(metric::rdma_registrations_after_start_total, {rail},
-            stats.regions.registrations_after_start);
+    now.set(metric::rdma_chunks_failed, {rail}, stats.regions.failed);
     now.set(metric::rdma_windows_failed_total, {rail}, stats.windows_failed);
   }
   return now;

@@ -211,7 +211,7 @@ void add_rdma(table& rows) {
       {rdma_rail_serving, "peercache_rdma_rail_serving", gauge, s.rail, "1 while other hosts can READ this node's pool over the rail, else 0."},
       {rdma_readers, "peercache_rdma_readers", gauge, s.rail, "Queue pairs over which other processes READ this node's pool."},
       {rdma_region_bytes, "peercache_rdma_region_bytes", gauge, s.rail, "Bytes of the pool that are registered with the rail."},
-      {rdma_registrations_after_start_total, "peercache_rdma_registrations_after_start_total", counter, s.rail, "Memory registrations after the first pass; stays 0 but after a failed one."},
+      {rdma_chunks_failed, "peercache_rdma_chunks_failed", gauge, s.rail, "Pieces of the memory that is served (rdma.chunk_size) that could not be registered with the rail: their pages are read over another rail, or TCP; without the first piece, all pages are."},
       {rdma_windows_failed_total, "peercache_rdma_windows_failed_total", counter, s.rail, "Memory windows that could not be made or bound, and readers turned away since none was bound in time (rdma.windows)."},
   });
 }

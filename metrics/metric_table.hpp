@@ -94,7 +94,7 @@ enum class metric : std::uint8_t {
   rdma_rail_serving,
   rdma_readers,
   rdma_region_bytes,
-  rdma_registrations_after_start_total,
+  rdma_chunks_failed,
   rdma_windows_failed_total,
   disk_on,
   disk_info,

@@ -65,7 +65,7 @@ result<chunk_plan> plan_for(const verbs::device& on, std::span<std::byte> memory
 region_registry::region_registry(const verbs::device& on, const chunk_plan& plan, callbacks tell,
                                  verbs::region_use use)
     : device_(on), plan_(plan), tell_(std::move(tell)), use_(use), regions_(plan.chunks()),
-      first_pass_left_(plan.chunks()) {
+      left_(plan.chunks()) {
   for (auto index = plan.chunks(); index > 0; --index)
     work_.push_back(index - 1);
   progress_.chunks = plan.chunks();
@@ -79,8 +79,6 @@ bool region_registry::register_next() {
       return false;
     index = work_.back();
     work_.pop_back();
-    ++progress_.registrations;
-    progress_.registrations_after_start += first_pass_left_ == 0;
   }
   note(index, verbs::memory_region::register_memory(device_, plan_.part(index), use_));
   if (tell_.on_done)
@@ -99,7 +97,6 @@ void region_registry::note(std::uint32_t index, result<verbs::memory_region> mad
     has_news_.store(true, std::memory_order_release);
   } else {
     ++progress_.failed;
-    failed_.push_back(index);
     if (progress_.failure.empty()) {
       progress_.failure = to_string(made.error());
       if (tell_.on_failure)
@@ -107,21 +104,9 @@ void region_registry::note(std::uint32_t index, result<verbs::memory_region> mad
     }
   }
   PEERCACHE_ASSERT(progress_.registered + progress_.failed <= progress_.chunks);
-  if (first_pass_left_ == 0)
-    return;
-  --first_pass_left_;
+  --left_;
   if (tell_.on_progress)
-    tell_.on_progress(plan_.chunks() - first_pass_left_, plan_.chunks());
-}
-
-void region_registry::retry_failed() {
-  const std::lock_guard lock(mutex_);
-  if (first_pass_left_ != 0)
-    return;
-  work_.insert(work_.begin(), failed_.begin(), failed_.end());
-  failed_.clear();
-  progress_.failed = 0;
-  progress_.failure.clear();
+    tell_.on_progress(plan_.chunks() - left_, plan_.chunks());
 }
 
 bool region_registry::take_registered(served_chunks& to) {

@@ -53,9 +53,6 @@ struct region_progress {
   std::uint32_t registered = 0;
   std::uint32_t failed = 0;
   std::uint64_t registered_bytes = 0;
-  std::uint64_t registrations = 0; ///< Registrations of chunks that were tried since construction.
-  /// Registrations of chunks that were tried after each chunk had its first turn.
-  std::uint64_t registrations_after_start = 0;
   std::string failure; ///< Text of the first registration that failed; empty when none has.
 };
 
@@ -63,13 +60,14 @@ struct region_progress {
 /// regions. Threads: all methods may be called from any; several threads may run `register_next` at
 /// a time. The mutex guards the lists only and is taken once or twice per chunk, never while the
 /// device works. Ownership: the memory and the device outlive this object, and the regions end with
-/// it. Errors: a chunk that cannot be registered is counted, and all other chunks are served.
+/// it. Errors: a chunk that cannot be registered is counted and stays as it is; all others are
+/// served.
 class region_registry {
 public:
   struct callbacks {
-    /// Called when a chunk is done (registered or not) during the first pass, with the number of
-    /// done chunks, which grows from call to call, and the number of all chunks. One call at a
-    /// time. Must not call back into this object.
+    /// Called when a chunk is done (registered or not), with the number of done chunks, which grows
+    /// from call to call, and the number of all chunks. One call at a time. Must not call back into
+    /// this object.
     std::function<void(std::uint32_t done, std::uint32_t total)> on_progress;
     /// Called when a chunk is done, from the thread that registered it; several calls may run at a
     /// time.
@@ -86,9 +84,6 @@ public:
   /// Registers the next chunk, in the order of the pool. Returns false when every chunk has been
   /// begun.
   bool register_next();
-  /// Puts chunks that failed back on the list, once the first pass is over. Tests only: in a node
-  /// such a chunk stays unregistered. Registrations that follow count as after start.
-  void retry_failed();
 
   /// Appends the chunks that were registered since the last call to `to`. Returns whether there was
   /// such a chunk.
@@ -110,10 +105,9 @@ private:
   std::atomic<bool> has_news_{false};
   mutable std::mutex mutex_;        ///< Guards `work_` and the members after it.
   std::vector<std::uint32_t> work_; ///< Indexes of the chunks to register, the next one last.
-  std::vector<std::uint32_t> failed_;
   std::vector<verbs::memory_region> regions_; ///< Registered chunks, by index.
   served_chunks fresh_;
-  std::uint32_t first_pass_left_;
+  std::uint32_t left_; ///< Chunks that are not done.
   region_progress progress_;
 };
 

@@ -76,7 +76,7 @@ TEST_F(metrics_state_test, what_its_data_planes_do_is_in_the_scrape) {
   rails[0].stats.serving = true;
   rails[0].stats.sessions = 4;
   rails[0].stats.regions.registered_bytes = 5;
-  rails[0].stats.regions.registrations_after_start = 6;
+  rails[0].stats.regions.failed = 6;
   rails[0].stats.windows_failed = 7;
   state.publish(node_report{});
   EXPECT_EQ(value(metric::data_connections), 1);
@@ -85,7 +85,7 @@ TEST_F(metrics_state_test, what_its_data_planes_do_is_in_the_scrape) {
   EXPECT_EQ(value(metric::rdma_rail_serving, {"mlx5_0"}), 1);
   EXPECT_EQ(value(metric::rdma_readers, {"mlx5_0"}), 4);
   EXPECT_EQ(value(metric::rdma_region_bytes, {"mlx5_0"}), 5);
-  EXPECT_EQ(value(metric::rdma_registrations_after_start_total, {"mlx5_0"}), 6);
+  EXPECT_EQ(value(metric::rdma_chunks_failed, {"mlx5_0"}), 6);
   EXPECT_EQ(value(metric::rdma_windows_failed_total, {"mlx5_0"}), 7);
 }
 

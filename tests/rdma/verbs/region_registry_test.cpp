@@ -115,8 +115,6 @@ TEST_F(region_registry_test, chunks_become_readable_one_by_one_the_slot_table_fi
   const auto progress = all.progress();
   EXPECT_EQ(progress.registered, 3u);
   EXPECT_EQ(progress.registered_bytes, pool->region().size());
-  EXPECT_EQ(progress.registrations, 3u);
-  EXPECT_EQ(progress.registrations_after_start, 0u);
   EXPECT_EQ(told, 3);
   const decltype(steps) expected{{1, 3}, {2, 3}, {3, 3}};
   EXPECT_EQ(steps, expected);
@@ -166,25 +164,6 @@ TEST_F(region_registry_test, short_memlock_is_told_with_the_line_that_fixes_it) 
   EXPECT_EQ(all.progress().failed, 2u);
   EXPECT_NE(all.progress().failure.find("MEMLOCK"), std::string::npos) << all.progress().failure;
   EXPECT_EQ(failures, std::vector<std::string>{all.progress().failure}) << "once for one cause";
-}
-
-TEST_F(region_registry_test, a_second_try_counts_as_after_start) {
-  auto& all = make(5);
-  fabric.fail(tests::fake_call::register_memory, ENOMEM);
-  all.register_next();
-  all.retry_failed();
-  EXPECT_EQ(all.progress().failed, 1u) << "the first pass is not over";
-  while (all.register_next()) {
-  }
-  all.retry_failed();
-  EXPECT_TRUE(all.register_next());
-  EXPECT_FALSE(all.register_next());
-  const auto progress = all.progress();
-  EXPECT_EQ(progress.registered, 3u);
-  EXPECT_EQ(progress.failed, 0u);
-  EXPECT_EQ(progress.registrations, 4u);
-  EXPECT_EQ(progress.registrations_after_start, 1u);
-  EXPECT_EQ(steps.size(), 3u);
 }
 
 TEST_F(region_registry_test, several_threads_share_the_work) {

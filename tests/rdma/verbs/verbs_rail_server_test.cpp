@@ -128,7 +128,6 @@ TEST_F(verbs_rail_server_test,
       EXPECT_EQ(each->read(chunk), IBV_WC_SUCCESS);
   }
   EXPECT_EQ(stats().regions.registered, 3u);
-  EXPECT_EQ(stats().regions.registrations_after_start, 0u);
 }
 
 TEST_F(verbs_rail_server_test, it_serves_what_it_has_when_a_chunk_cannot_be_registered) {
@@ -139,12 +138,6 @@ TEST_F(verbs_rail_server_test, it_serves_what_it_has_when_a_chunk_cannot_be_regi
   EXPECT_EQ(reader->chunks.size(), 2u);
   EXPECT_EQ(stats().regions.failed, 1u);
   EXPECT_NE(stats().regions.failure, "");
-  server->regions().retry_failed();
-  register_all();
-  settle();
-  reader->take_chunks();
-  EXPECT_EQ(reader->chunks.size(), 3u);
-  EXPECT_EQ(stats().regions.registrations_after_start, 1u);
 }
 
 TEST_F(verbs_rail_server_test, thousands_of_chunks_reach_a_reader_that_reads_slowly) {

@@ -276,56 +276,23 @@ void node::impl::end_actors() {
     wait_for_thread_actor(*system_, lookup_thread_);
   }
   lookups_.reset(); // From here on the port refuses connections.
-  for (const auto& address : {caf::actor_cast<caf::strong_actor_ptr>(lookup_relay_),
-                              caf::actor_cast<caf::strong_actor_ptr>(metrics_),
-                              caf::actor_cast<caf::strong_actor_ptr>(overview_),
-                              caf::actor_cast<caf::strong_actor_ptr>(overlap_),
-                              caf::actor_cast<caf::strong_actor_ptr>(gateway_),
-                              caf::actor_cast<caf::strong_actor_ptr>(clearing_),
-                              caf::actor_cast<caf::strong_actor_ptr>(membership_),
-                              caf::actor_cast<caf::strong_actor_ptr>(links_),
-                              caf::actor_cast<caf::strong_actor_ptr>(door_),
-                              caf::actor_cast<caf::strong_actor_ptr>(directory_),
-                              caf::actor_cast<caf::strong_actor_ptr>(connector_),
-                              caf::actor_cast<caf::strong_actor_ptr>(promoter_),
-                              caf::actor_cast<caf::strong_actor_ptr>(disk_actor_),
-                              caf::actor_cast<caf::strong_actor_ptr>(pool_)})
-    if (address)
-      caf::anon_send_exit(address, caf::exit_reason::user_shutdown);
+  each_actor([](const auto& one, const char*) {
+    caf::anon_send_exit(one, caf::exit_reason::user_shutdown);
+  });
   {
     // The pool's memory may be unmapped only when the last actor that uses it is gone, and so may
     // the shard's, and the rails that serve it.
     caf::scoped_actor self{*system_};
-    for (const auto& last :
-         {caf::actor_cast<caf::actor>(pool_), caf::actor_cast<caf::actor>(gateway_),
-          caf::actor_cast<caf::actor>(overview_), caf::actor_cast<caf::actor>(overlap_),
-          caf::actor_cast<caf::actor>(clearing_), caf::actor_cast<caf::actor>(directory_),
-          caf::actor_cast<caf::actor>(door_), caf::actor_cast<caf::actor>(links_),
-          caf::actor_cast<caf::actor>(membership_), caf::actor_cast<caf::actor>(metrics_)})
-      if (last)
-        self->wait_for(last);
+    each_actor([&self](const auto& one, const char*) { self->wait_for(one); });
   }
-  metrics_ = nullptr;
-  overview_ = nullptr;
-  overlap_ = nullptr;
   board_->ask_for_key = {}; // The function holds the overview, which holds the board.
   board_->ask_for_overlap = {};
   board_->look = {};
   board_->want_numbers = {};
-  lookup_relay_ = nullptr;
-  gateway_ = nullptr;
-  clearing_ = nullptr;
-  membership_ = nullptr;
-  links_ = nullptr;
-  door_ = nullptr;
-  directory_ = nullptr;
+  each_actor([](auto& one, const char*) { one = nullptr; });
   rails_.reset();   // The rails serve the shard's memory.
   shard_ = nullptr; // The shard's topology has handles.
   shard_object_.reset();
-  connector_ = nullptr;
-  promoter_ = nullptr;
-  disk_actor_ = nullptr;
-  pool_ = nullptr;
   page_thread_ = lookup_thread_ = http_thread_ = disk_thread_ = nullptr;
 }
 

@@ -109,20 +109,7 @@ void node::impl::supervise() {
     watch(rail, "a thread of the rails",
           kind::passing); // A rail's thread that only registers memory returns.
   watch(lookup_thread_, "the look-up server");
-  watch(lookup_relay_, "the look-up relay");
-  watch(metrics_, "metrics");
-  watch(overview_, "the overview");
-  watch(overlap_, "the overlap query");
-  watch(gateway_, "the gateway");
-  watch(clearing_, "clearing");
-  watch(membership_, "membership");
-  watch(links_, "links");
-  watch(directory_, "the directory");
-  watch(door_, "the directory's door");
-  watch(connector_, "the connector");
-  watch(promoter_, "the promoter");
-  watch(disk_actor_, "the disk writer");
-  watch(pool_, "the pool");
+  each_actor([&watch](const auto& one, const char* name) { watch(one, name); });
   watch(system_->middleman().named_broker<caf::io::basp_broker>(caf::atom("BASP")), "BASP");
 }
 

@@ -102,6 +102,9 @@ private:
   void spawn_overlap();
   void supervise();
   void stop_threads();
+  /// Calls `visit(actor, name)` with each actor that has been spawned, and its name in words.
+  template <class Visit>
+  void each_actor(Visit&& visit);
   void end_actors();
 
   const config::node_config config_;
@@ -156,5 +159,27 @@ private:
   const std::shared_ptr<std::atomic<const char*>> stopping_at_ =
       std::make_shared<std::atomic<const char*>>("at its beginning");
 };
+
+template <class Visit>
+void node::impl::each_actor(Visit&& visit) {
+  const auto visit_one = [&visit](auto& actor, const char* name) {
+    if (actor)
+      visit(actor, name);
+  };
+  visit_one(lookup_relay_, "the look-up relay");
+  visit_one(metrics_, "metrics");
+  visit_one(overview_, "the overview");
+  visit_one(overlap_, "the overlap query");
+  visit_one(gateway_, "the gateway");
+  visit_one(clearing_, "clearing");
+  visit_one(membership_, "membership");
+  visit_one(links_, "links");
+  visit_one(door_, "the directory's door");
+  visit_one(directory_, "the directory");
+  visit_one(connector_, "the connector");
+  visit_one(promoter_, "the promoter");
+  visit_one(disk_actor_, "the disk writer");
+  visit_one(pool_, "the pool");
+}
 
 } // namespace peercache::actors

@@ -301,7 +301,7 @@ void add_client_verify(std::vector<option>& table) {
                  .default_value = 64ul,
                  .min = 1ul,
                  .max = 1'000'000ul,
-                 .meaning = "With `sample`, one page of so many is compared.",
+                 .meaning = "With `sample`, one page in this many is compared.",
                  .store = into([](node_config & c) -> auto& { return c.client.verify_sample; })}});
 }
 

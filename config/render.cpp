@@ -62,7 +62,7 @@ std::string title_of(std::string_view section) {
 
 constexpr std::string_view introduction = R"(# Configuration
 
-<!-- Generated from config/options.cpp by peercache_config_docs; a test compares it. Do not edit. -->
+<!-- Generated from the option table (config/*options.cpp) by peercache_config_docs; a test compares it. Do not edit. -->
 
 Every option can be set in four places. The first that sets it wins:
 
@@ -84,9 +84,10 @@ Every `PEERCACHE_*` variable must be that of an option, but for these:
 | `PEERCACHE_TEST_*` | switches of test programs; the programs that are installed do not look at them |
 | `PEERCACHE_PORT`, `PEERCACHE_SERVICE_HOST`, `PEERCACHE_PORT_31998_TCP`, ... | set by Kubernetes for a service called `peercache...`: ignored, with a warning |
 
-`peercache`, the command line, takes `client.node_host`, `client.node_port`, `client.timeout` and `cluster.name` from the
-same file and variables, and where the first two are not set `net.advertise` or `net.bind`, and `net.control_port`: the
-node of this host. Its own flags `--node`, `--timeout` and `--cluster` win over them.
+`peercache`, the command line, takes `client.node_host`, `client.node_port`, `client.timeout`, `cluster.name` and `tls.*`
+from the same file and variables, and where the first two are not set `net.advertise` or `net.bind`, and
+`net.control_port`: the node of this host. Its own flags `--node`, `--timeout`, `--cluster`, `--tls-cert`, `--tls-key` and
+`--tls-ca` win over them.
 
 | form | examples | meaning |
 |---|---|---|
@@ -100,7 +101,7 @@ Repeated flags: the last one wins, except for lists, which grow.
 )";
 
 constexpr std::string_view file_head = R"(# PeerCache: every option with its default.
-# Generated from config/options.cpp by peercache_config_docs; a test compares it.
+# Generated from the option table (config/*options.cpp) by peercache_config_docs; a test compares it.
 # Remove the leading # of a line to set it. Flags (--pool-size) and environment variables
 # (PEERCACHE_POOL_SIZE) win over this file; `peercache-node --print-config` shows what is in force.
 

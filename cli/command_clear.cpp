@@ -64,8 +64,8 @@ void add_clear_command(command_line& line) {
   add_confirmation(*command, arguments->confirm);
   command
       ->add_option("--gone", arguments->gone,
-                   "Nodes that were lost for good, with all clients on their hosts: no clear "
-                   "waits for them any more")
+                   "Nodes that were lost for good, with all clients on their hosts: clears no "
+                   "longer wait for them")
       ->delimiter(',')
       ->type_name("NODE");
   add_duration(*command, "--wait", arguments->wait, milliseconds(1), milliseconds(3'600'000),

@@ -119,7 +119,7 @@ void tell_manager(std::string_view state) {
 void leave_if_failed(const actors::node& node) {
   if (node.failure().empty())
     return;
-  log::error("this node is no use any more ({}); leaving at once", node.failure());
+  log::error("this node has failed ({}); leaving at once", node.failure());
   ::_exit(exit_failed);
 }
 

@@ -51,7 +51,7 @@ public:
     if (c == '{' || c == '}')
       return "tables in braces are not used here: write [section]";
     if (c == '.' && ++dots_ > dots_per_line_max)
-      return "a name of so many parts is none of an option's";
+      return "no option's name has this many parts";
     if (c == '[' && ++open_ > 1)
       return "lists in lists are not used here";
     if (c == ']' && open_ > 0)

@@ -139,7 +139,7 @@ TEST_F(clearing_test, who_leaves_in_good_order_is_not_waited_for) {
   start("b");
   show_all(view_of(1, {"a", "b"}));
   EXPECT_TRUE(ask<bool>(nodes["b"].clearing, leave_atom_v, from_here{}));
-  EXPECT_TRUE(nodes["b"].closed()) << "no client of its host reads its pool any more";
+  EXPECT_TRUE(nodes["b"].closed()) << "no client of its host reads its pool any longer";
   show("a", view_of(2, {"a"}));
   settle();
   const auto report = clear("a");

@@ -47,7 +47,7 @@ TEST_F(pool_repair_test, publishes_what_a_shard_has_lost) {
   EXPECT_EQ(count(metric::repair_records_total, {"published"}), 7u);
 }
 
-TEST_F(pool_repair_test, withdraws_what_it_does_not_hold_any_more) {
+TEST_F(pool_repair_test, withdraws_what_it_no_longer_holds) {
   // Publishes records of pages that nobody holds, as if their withdrawals had been lost.
   for (int i = 100; i < 105; ++i)
     ask<std::string>(shard_here, publish_atom_v, publication(key_named(std::to_string(i)), here));

@@ -141,7 +141,7 @@ TEST_F(read_plan_cold_test, a_page_that_was_read_elsewhere_in_the_end_did_not_co
   expect_end(0, hit, page_origin::other_host);
 }
 
-TEST_F(read_plan_cold_test, a_holder_that_is_in_no_view_any_more_brings_nothing) {
+TEST_F(read_plan_cold_test, a_holder_that_is_no_longer_in_a_view_brings_nothing) {
   begin_cold(on_disk(near));
   plan->take_cold();
   members.erase(near);

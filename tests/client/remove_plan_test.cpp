@@ -124,7 +124,7 @@ TEST_F(remove_plan_test, what_the_directory_does_not_find_has_its_reason) {
     EXPECT_EQ(results[i].status, reasons[i]);
 }
 
-TEST_F(remove_plan_test, holders_that_left_the_view_have_nothing_any_more) {
+TEST_F(remove_plan_test, holders_that_left_the_view_have_nothing) {
   begin(1);
   look_up({found({stranger})});
   EXPECT_TRUE(ask().empty());

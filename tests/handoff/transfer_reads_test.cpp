@@ -61,7 +61,7 @@ TEST(transfer_reads, of_several_jobs_take_turns_within_the_limit) {
   EXPECT_EQ(turns, (std::vector{one, two, one}));
 }
 
-TEST(transfer_reads, that_are_not_good_end_their_job_when_nothing_writes_any_more) {
+TEST(transfer_reads, that_are_not_good_end_their_job_when_nothing_writes_any_longer) {
   transfer_reads reads(small());
   const auto id = reads.start(job_of({{1000, 5000, 400}}));
   const auto first = reads.next_read(), second = reads.next_read();

@@ -54,7 +54,7 @@ TEST_F(transfer_requests_test, a_write_into_memory_that_is_not_registered_is_ref
   EXPECT_EQ(reads.jobs(), 0u);
 }
 
-TEST_F(transfer_requests_test, a_write_that_is_stopped_is_answered_when_nothing_writes_any_more) {
+TEST_F(transfer_requests_test, a_write_that_is_stopped_is_answered_when_nothing_writes_any_longer) {
   EXPECT_TRUE(write(1));
   const auto order = reads.next_read();
   requests.stop(peer, {{1}});

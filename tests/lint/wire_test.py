@@ -128,7 +128,7 @@ class wire(unittest.TestCase):
         self.assertTrue(any("rdma/other.hpp:1: its bytes are line_version's, and it does not say so" in fault
                             for fault in found), found)
 
-    def test_a_part_that_is_not_there_any_more(self):
+    def test_a_part_that_is_no_longer_there(self):
         self.tree.change("rdma/line.cpp", "encode(", "encoded(")
         self.expect("there is no encode")
 

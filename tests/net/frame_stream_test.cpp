@@ -71,7 +71,7 @@ TEST_F(frame_stream_test, a_frame_longer_than_is_allowed_is_never_taken) {
   receive(*b);
   EXPECT_FALSE(b->take(3));
   EXPECT_TRUE(b->too_long());
-  EXPECT_FALSE(b->take(4)) << "the stream has no next frame any more";
+  EXPECT_FALSE(b->take(4)) << "the stream no longer has a next frame";
 }
 
 TEST_F(frame_stream_test, all_that_came_before_the_end_is_received) {

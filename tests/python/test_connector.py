@@ -223,7 +223,7 @@ def test_a_cancelled_transfer_keeps_its_chunk_and_drops_the_rest(ring, serve):
     assert engine.untouched(slice(2, 64))
 
 
-def test_finish_req_returns_when_nothing_touches_the_pages_any_more(ring, serve):
+def test_finish_req_returns_when_nothing_touches_the_pages_any_longer(ring, serve):
     engine, tokens = serve(ring[0], chunk_bytes=1), prompt(8, 18)
     store(engine, tokens)
     gate, began = blocked(engine)

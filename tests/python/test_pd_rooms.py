@@ -178,7 +178,7 @@ def test_a_rank_that_hears_of_another_s_failure_from_prefill_is_muted_too(pairs)
     assert right(pair)
 
 
-def test_failed_is_said_only_when_nothing_is_written_any_more(pairs):
+def test_failed_is_said_only_when_nothing_is_written_any_longer(pairs):
     """Once `poll` says Failed, the engine may give the room's pages away. So `poll` must not say it while a transfer
     writes; failure_exception, which would wait, is not called."""
     pages = 64

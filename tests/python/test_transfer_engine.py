@@ -344,7 +344,7 @@ def test_nothing_arrives_after_a_write_has_returned(engine, memory, peer):
 
 
 @pytest.mark.timed
-def test_nothing_arrives_in_memory_that_is_not_registered_any_more(engine, peer):
+def test_nothing_arrives_in_memory_that_is_no_longer_registered(engine, peer):
     mine, other = Memory(32 * MIB), peer(32 * MIB)
     session = session_of(engine)
     assert other.ask("memory.fill(5)") is None

@@ -66,7 +66,7 @@ TEST_F(pool_remains_test, an_adopted_pool_takes_new_pages_and_gives_old_ones_up_
 /// A client that found a page by the host index may still copy it after the pool's process has
 /// died. If that process died while it published or dropped the page, the copy must not count as
 /// complete.
-TEST_F(pool_remains_test, what_was_being_published_or_dropped_is_complete_for_nobody_any_more) {
+TEST_F(pool_remains_test, what_was_being_published_or_dropped_is_no_longer_complete_for_anybody) {
   std::vector<evicted> victims;
   const auto slot = *before->reserve(large, victims);
   const auto filling = slots.fill(slot, key_of(7), large, 1);

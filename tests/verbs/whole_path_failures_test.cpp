@@ -170,7 +170,7 @@ TEST_F(cut_links, the_servers_end_is_a_miss_until_it_is_back) {
   expect_miss_while_down(1);
 }
 
-TEST_F(whole_path_failures, after_a_time_out_no_byte_arrives_any_more) {
+TEST_F(whole_path_failures, after_a_time_out_no_byte_arrives) {
   test_batch what(pool.pages, 64, 256u << 10);
   start_reader();
   serving_node node(pool.memory.served(), life, {"rxe1"});

@@ -128,7 +128,7 @@ TEST_F(verbs_hand_over, what_follows_the_hello_stays_in_the_socket) {
   EXPECT_TRUE(well_formed(*ready));
 }
 
-TEST_F(verbs_hand_over, the_page_server_has_no_part_in_the_connection_any_more) {
+TEST_F(verbs_hand_over, the_page_server_no_longer_has_a_part_in_the_connection) {
   serve(true);
   raw_peer peer(server->port());
   peer.say(verbs_greeting(0));

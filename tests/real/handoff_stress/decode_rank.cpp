@@ -100,7 +100,7 @@ private:
   /// scheduler does.
   void fail(open_room& room, std::uint32_t cell) {
     give_back(room);
-    const auto failure = worker_->end({room.serial}, "the room is not open any more");
+    const auto failure = worker_->end({room.serial}, "the room is no longer open");
     end(room, cell, outcome::failed, failure ? failure->reason : "");
   }
 

@@ -183,8 +183,8 @@ void add_cluster(table& rows) {
       {sessions, "peercache_sessions", gauge, {}, "Clients that are connected to this node."},
       {gpu_keys, "peercache_gpu_keys", gauge, {}, "Keys of pages that engines of this host say they hold on their GPUs, of at most overlap.gpu_keys."},
       {gpu_reporters, "peercache_gpu_reporters", gauge, {}, "Clients that have told of such keys."},
-      {gpu_refused_total, "peercache_gpu_refused_total", counter, {}, "Such keys that were not taken because there were too many of keys or clients."},
-      {gpu_untold_total, "peercache_gpu_untold_total", counter, {}, "Such keys that a local client did not tell because its engine holds too many."},
+      {gpu_refused_total, "peercache_gpu_refused_total", counter, {}, "Keys on GPUs that were not taken because there were too many of keys or clients."},
+      {gpu_untold_total, "peercache_gpu_untold_total", counter, {}, "Keys on GPUs that a local client did not tell because its engine holds too many."},
       {data_connections, "peercache_data_connections", gauge, {}, "Open connections of the data plane, both directions."},
       {data_pages_sent_total, "peercache_data_pages_sent_total", counter, {}, "Pages that were sent to readers on other hosts."},
       {data_bytes_sent_total, "peercache_data_bytes_sent_total", counter, {}, "Page bytes that were sent to readers on other hosts."},
@@ -202,7 +202,7 @@ void add_rdma(table& rows) {
   rows.insert(rows.end(), {
       {rdma_reads_total, "peercache_rdma_reads_total", counter, s.rail, "READs of page bytes that local clients posted."},
       {rdma_read_bytes_total, "peercache_rdma_read_bytes_total", counter, s.rail, "Page bytes of these READs."},
-      {rdma_bounced_bytes_total, "peercache_rdma_bounced_bytes_total", counter, s.rail, "Of these, bytes that went through a bounce buffer because the destination was not registered."},
+      {rdma_bounced_bytes_total, "peercache_rdma_bounced_bytes_total", counter, s.rail, "Bytes that went through a bounce buffer because the destination was not registered."},
       {rdma_errors_total, "peercache_rdma_errors_total", counter, s.rail_status, "READs of local clients that ended with an error, by the completion's status."},
       {rdma_channels, "peercache_rdma_channels", gauge, s.rail, "Queue pairs of local clients to other hosts."},
       {rdma_peer_reads_total, "peercache_rdma_peer_reads_total", counter, s.peer, "Pages that local clients READ from this peer's pool."},
@@ -248,7 +248,7 @@ void add_disk(table& rows) {
       {disk_recovered_records, "peercache_disk_recovered_records", gauge, {}, "Pages that the start found on disk and serves again."},
       {disk_dropped_records, "peercache_disk_dropped_records", gauge, s.dropped, "Records that the start found on disk and does not serve, by the reason."},
       {disk_promotes_total, "peercache_disk_promotes_total", counter, s.promote, "Pages that were to be brought from disk into memory, by what became of them."},
-      {disk_warmed_total, "peercache_disk_warmed_total", counter, {}, "Of the promoted pages, those that an exists asked for."},
+      {disk_warmed_total, "peercache_disk_warmed_total", counter, {}, "Promoted pages that an exists asked for."},
       {disk_promotes_on_their_way, "peercache_disk_promotes_on_their_way", gauge, {}, "Pages on their way from disk into memory."},
   });
 }

@@ -52,6 +52,10 @@ NOT_PLAIN = [
     (re.compile(r"(?<![Tt]here )\b(?:is|are|was|were) no (?!\w+er\b|more\b|less\b|use\b)[a-z`]+"), "say 'is not a'"),
     (re.compile(r"\b[Tt]he own \w+"), "say whose it is"),
 ]
+# Beginnings of sentences in documents that lack a subject. Questions begin with them too.
+NO_SUBJECT_IN_DOCUMENT = re.compile(
+    r"(?:[.!?|]\s+|\n\n|^- )\**(Of|Whom?|Whose|Nor)\b(?!(?:(?!\n\n|\n- )[^.|])*\?)", re.MULTILINE
+)
 # A tag that ends its line stands in another paragraph than the one it belongs to: clang-format has joined them.
 LONELY_TAG = re.compile(r"//.*[@\\](?:pre|post|param|return|throws)[ \t]*$", re.MULTILINE)
 COMMENT = re.compile(r"//[/!]?<?")
@@ -136,6 +140,11 @@ def file_faults(path, text):
                 yield line_of(code, match.start()), f"{match[0]}: {reason}"
 
 
+def document_faults(text):
+    for match in NO_SUBJECT_IN_DOCUMENT.finditer(text):
+        yield line_of(text, match.start(1)), f"a sentence names its subject: it does not begin with '{match[1]}'"
+
+
 def python_sources(root):
     """The paths of all Python files and type stubs of this project, from the root."""
     own = (top for top in root.iterdir() if top.is_dir() and not top.name.startswith((".", "build")))
@@ -150,6 +159,9 @@ def faults(root):
     for path in python_sources(root):
         for line, fault in comment_faults(python_comments((root / path).read_text())):
             yield f"{path}:{line}: {fault}"
+    for file in sorted((root / "docs").glob("*.md")):
+        for line, fault in document_faults(file.read_text()):
+            yield f"{file.relative_to(root)}:{line}: {fault}"
 
 
 if __name__ == "__main__":

@@ -244,6 +244,13 @@ class style(unittest.TestCase):
                      '"""A page.\n\nIt may be late.\n"""\n', 'f("Of so many.")\n', 'a = """# It is late."""\n']:
             self.assertEqual(self.found("python/a.py", text), [], text)
 
+    def test_a_sentence_of_a_document_names_its_subject_too(self):
+        for text in ["It waits. Who asks is refused.\n", "Before:\n\nOf these, two.\n", "- Nor does it wait.\n",
+                     "| a | Whose link\nbroke is out. |\n"]:
+            self.assertEqual(len(self.found("docs/a.md", text)), 1, text)
+        for text in ["Whoever asks waits.\n", "All of them,\nOf course.\n", "| Who asks? | nobody |\n", "Why? Who knows?\n"]:
+            self.assertEqual(self.found("docs/a.md", text), [], text)
+
     def test_a_tag_does_not_end_a_line_of_a_comment(self):
         for tag in ["@pre", "@param", "@return"]:
             self.assertEqual(len(self.found("storage/a.cpp", f"/// Opens it. {tag}\n/// closed\nint a;\n")), 1, tag)

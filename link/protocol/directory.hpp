@@ -17,14 +17,16 @@ using topology_ptr = std::shared_ptr<const topology>;
 /// The DIRECTORY protocol (`wire_version`); the comment at a message begins with who sends it.
 /// Batches are packed records (directory/wire.hpp).
 using directory_actor = caf::typed_actor<
-    // Pool: record where pages can be read. Answers one publish_outcome byte per record.
+    // Another node's directory, which hands records over: record where pages can be read. Answers
+    // one publish_outcome byte per record.
     caf::replies_to<publish_atom, std::string>::with<std::string>,
-    // Pool: record where pages can be read. The numbers are term and version of the sender's view:
-    // the shard records nothing while its own view is older.
+    // Pool: record where pages can be read, answered alike. The numbers are term and version of the
+    // sender's view: the shard records nothing while its own view is older.
     caf::replies_to<publish_atom, std::string, std::uint64_t, std::uint64_t>::with<std::string>,
-    // Pool: forget these records, unless newer ones have come. Answers how many were forgotten.
+    // Pool, look-up relay, and another node's directory that hands records over: forget these
+    // records, unless newer ones have come. Answers how many were forgotten.
     caf::replies_to<withdraw_atom, std::string>::with<std::uint64_t>,
-    // Client: asks where the pages of these keys can be read.
+    // Look-up relay, overlap and overview: ask where the pages of these keys can be read.
     caf::replies_to<lookup_atom, std::string>::with<std::string>,
     // Pool of any node: compare the sender's digests with the shard's. Answers the ranges in which
     // the shard has other facts about that node (directory/shard_repair.hpp). The second message

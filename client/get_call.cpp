@@ -259,7 +259,7 @@ page_status get_call::copy_out(const read_plan::page& page, bool verify) {
     return page_status::corrupt;
   slots.count_use(where.slot);
   if (may_hold_)
-    own_->end_hold(where.slot, where.length_bytes, client_.session.board().holder, begun_);
+    own_->end_hold(where.slot, where.length_bytes, client_.session.board().hold_tag, begun_);
   return page_status::hit;
 }
 

@@ -83,7 +83,7 @@ void hold_call::hold_soon(const place& page) {
   if (!course_) {
     const auto now = steady_clock::now();
     board.holding.held_until(now + wanted_.duration);
-    course_.emplace(own_->holds, board.holder, now, now + wanted_.duration);
+    course_.emplace(own_->holds, board.hold_tag, now, now + wanted_.duration);
   }
   own_->holds.prefetch(page.slot);
   auto& oldest = soon_[found_here_ % holds_ahead];
@@ -124,7 +124,7 @@ void hold_call::ask_holders() {
       std::min(until_, begun + patience - std::min<steady_clock::duration>(waited_, patience));
   board.holding.held_until(until + wanted_.duration);
   holder_questions questions{client_.hold_channels, client_.hold_health, client_.closing,
-                             board.holder.value};
+                             board.hold_tag.value};
   std::vector<std::optional<std::size_t>> asked;
   std::size_t questions_asked = 0;
   for (const auto& share : plan.shares()) {
@@ -163,7 +163,7 @@ bool hold_call::group_is_held(std::size_t index) const {
 
 void hold_call::give_back(const place& page) {
   if (own_ && page.holder == own_->node.inc)
-    own_->end_hold(page.slot, page.length_bytes, client_.session.board().holder,
+    own_->end_hold(page.slot, page.length_bytes, client_.session.board().hold_tag,
                    steady_clock::now());
   else
     client_.session.board().releases.add(page.holder, page.slot, page.gen);

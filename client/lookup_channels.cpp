@@ -2,10 +2,10 @@
 
 namespace peercache::client {
 
-std::unique_ptr<net::frame_channel> lookup_channels::lease(const link::peer& owner) {
+std::unique_ptr<net::frame_channel> lookup_channels::lease(const link::peer& member) {
   {
     std::lock_guard guard{lock_};
-    auto found = idle_.find(owner.self.inc);
+    auto found = idle_.find(member.self.inc);
     while (found != idle_.end() && !found->second.empty()) {
       auto channel = std::move(found->second.back());
       found->second.pop_back();
@@ -14,15 +14,15 @@ std::unique_ptr<net::frame_channel> lookup_channels::lease(const link::peer& own
     }
   }
   auto opened = net::frame_channel::open(
-      owner.self.host, owner.lookup_port,
-      net::frames::greeting(link::wire_version, cluster_, owner.self.inc, magic_), tls_.get());
+      member.self.host, member.lookup_port,
+      net::frames::greeting(link::wire_version, cluster_, member.self.inc, magic_), tls_.get());
   return opened ? std::move(*opened) : nullptr;
 }
 
-void lookup_channels::give_back(const incarnation& owner,
+void lookup_channels::give_back(const incarnation& member,
                                 std::unique_ptr<net::frame_channel> channel) {
   std::lock_guard guard{lock_};
-  auto found = idle_.find(owner); // No entry: the member has left the view since the lease.
+  auto found = idle_.find(member); // No entry: the member has left the view since the lease.
   if (found != idle_.end() && found->second.size() < idle_per_member_max)
     found->second.push_back(std::move(channel));
 }

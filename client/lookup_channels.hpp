@@ -29,9 +29,9 @@ public:
 
   /// Returns an idle connection, or a new one that is still connecting; null when neither is
   /// possible.
-  std::unique_ptr<net::frame_channel> lease(const link::peer& owner);
+  std::unique_ptr<net::frame_channel> lease(const link::peer& member);
   /// Returns a connection to the stock. @pre the last question on it was answered
-  void give_back(const incarnation& owner, std::unique_ptr<net::frame_channel> channel);
+  void give_back(const incarnation& member, std::unique_ptr<net::frame_channel> channel);
   /// If the view is another than in the last call, closes the idle connections to nodes that are
   /// not in it.
   void follow(const discovery::view& view);

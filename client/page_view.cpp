@@ -79,7 +79,7 @@ result<page_view> cache_client::look_at(const page_key& key, std::chrono::millis
     return {errc::not_found, "the node repairs the epochs of its spaces"};
   const auto wanted = std::clamp(hold, std::chrono::milliseconds{0}, exists_hold::duration_max);
   auto found = viewed_page::find(start.own, now.pages().front(), wanted,
-                                 tag_of_a_view(impl_->session.board().holder),
+                                 tag_of_a_view(impl_->session.board().hold_tag),
                                  impl_->verify(impl_->options.verify_own_host));
   if (!found)
     return found.error();

@@ -75,7 +75,7 @@ public:
   hold_clock holding;
   gpu_ledger gpu;
   /// Names this client to the pools whose pages it holds.
-  const storage::holder_tag holder{static_cast<std::uint32_t>(incarnation::random().low)};
+  const storage::holder_tag hold_tag{static_cast<std::uint32_t>(incarnation::random().low)};
   const std::shared_ptr<pool_unmapper> unmapper = std::make_shared<pool_unmapper>();
 
 private:

@@ -47,7 +47,7 @@ bool send_releases(const session_actor_options& by) {
   const auto cluster = board.topology();
   for (auto& [inc, pages] : releases)
     if (const auto* holder = cluster->find(inc); holder != nullptr && holder->linked())
-      tell(by, inc, member_question::hold, link::hold_body({board.holder.value, 0, pages}));
+      tell(by, inc, member_question::hold, link::hold_body({board.hold_tag.value, 0, pages}));
   return true;
 }
 

@@ -56,7 +56,7 @@ TEST_F(hold_call_test, a_read_ends_no_hold_of_another_client) {
   start();
   const auto page = near.hold(key(1), bytes_of(1));
   const auto now = std::chrono::steady_clock::now();
-  ASSERT_EQ(near.memory.holds().hold(page.slot, 1, {board().holder.value + 1}, now, now + 5s),
+  ASSERT_EQ(near.memory.holds().hold(page.slot, 1, {board().hold_tag.value + 1}, now, now + 5s),
             hold_outcome::held);
   near.hold(key(2), bytes_of(2));
   ASSERT_TRUE(exists({2})[0].held);
@@ -150,7 +150,7 @@ TEST_F(hold_call_test, the_holder_of_another_page_is_asked_once_and_told_of_the_
   settle(far);
   ASSERT_EQ(far.says.held.size(), 1u);
   EXPECT_EQ(far.says.held_ms, 2000u);
-  EXPECT_EQ(far.says.holder, board().holder.value);
+  EXPECT_EQ(far.says.holder, board().hold_tag.value);
   expect_hit(1, page_origin::other_host);
   await(far, [&] { return !far.says.released.empty(); });
   ASSERT_EQ(link::record_count<link::used_page>(far.says.released), 1u);
@@ -227,7 +227,7 @@ TEST_F(hold_call_test, a_page_that_was_evicted_since_it_was_found_is_not_held) {
   near.evict(page);
   near.memory.holds().open(page.slot);
   const auto now = std::chrono::steady_clock::now();
-  storage::hold_course course{pool->holds, board().holder, now, now + 2s};
+  storage::hold_course course{pool->holds, board().hold_tag, now, now + 2s};
   EXPECT_EQ(storage::hold_page(course, pool->slots, page.slot, page.gen, page_bytes),
             hold_outcome::gone);
   EXPECT_FALSE(is_held(page));

@@ -60,6 +60,12 @@ public:
     value.low = number<std::uint64_t>();
     return value;
   }
+  /// Reads a byte that is 0 or 1; any other value makes the read fail.
+  bool boolean() noexcept {
+    const auto value = number<std::uint8_t>();
+    ok_ = ok_ && value <= 1;
+    return value == 1;
+  }
   std::string_view short_text() noexcept { return take(number<std::uint8_t>()); }
   std::string_view take(std::size_t bytes) noexcept {
     ok_ = ok_ && bytes <= rest_.size();

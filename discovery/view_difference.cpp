@@ -114,14 +114,6 @@ std::vector<member> read_members(byte_reader& in, std::size_t count, std::size_t
   return read;
 }
 
-/// Reads a byte that is 0 or 1; any other value makes the read fail.
-bool read_yes(byte_reader& in) {
-  const auto value = in.number<std::uint8_t>();
-  if (value > 1)
-    in.fail();
-  return value == 1;
-}
-
 } // namespace
 
 std::optional<view_difference> difference_between(const view& base, const view& next) {
@@ -237,7 +229,7 @@ view_difference read_difference(byte_reader& in) {
   change.came = read_members(in, came, limits::members_max);
   const auto masters = in.number<std::uint8_t>();
   change.masters = read_indices<std::uint16_t>(in, masters, masters_max);
-  if (read_yes(in)) {
+  if (in.boolean()) {
     const auto former = in.number<std::uint8_t>();
     change.former_masters = read_members(in, former, masters_max);
   }

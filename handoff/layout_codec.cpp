@@ -84,13 +84,6 @@ worker_ranks read_ranks(byte_reader& in) {
 
 } // namespace
 
-bool read_bool(byte_reader& in) noexcept {
-  const auto value = in.number<std::uint8_t>();
-  if (value > 1)
-    in.fail();
-  return value == 1;
-}
-
 void append_layout(byte_writer& out, const kv_layout& layout) {
   PEERCACHE_ASSERT(check(layout));
   out.short_text(layout.dtype);
@@ -116,7 +109,7 @@ kv_layout read_layout(byte_reader& in) {
   layout.dtype = in.short_text();
   layout.page_tokens = in.number<std::uint32_t>();
   for (auto* flag : {&layout.mla, &layout.hybrid_mla, &layout.all_cp_ranks_send})
-    *flag = read_bool(in);
+    *flag = in.boolean();
   for (auto* number :
        {&layout.kv_heads, &layout.first_layer, &layout.end_layer, &layout.model_layers})
     *number = in.number<std::uint32_t>();

@@ -26,7 +26,4 @@ void append_layout(byte_writer& out, const kv_layout& layout);
 /// be used then. The layout is not yet checked by `check`.
 kv_layout read_layout(byte_reader& in);
 
-/// Reads a byte that is 0 or 1; another value fails the reader.
-bool read_bool(byte_reader& in) noexcept;
-
 } // namespace peercache::handoff

@@ -102,7 +102,7 @@ message read_join(byte_reader& in) {
   sent.id.value = in.number<std::uint64_t>();
   sent.prefix_pages = in.number<std::uint32_t>();
   sent.page_count = in.number<std::uint32_t>();
-  sent.dummy = read_bool(in);
+  sent.dummy = in.boolean();
   sent.receivers = in.number<std::uint32_t>();
   if (sent.prefix_pages > limits::room_pages_max || sent.page_count > limits::room_pages_max ||
       sent.receivers == 0 || sent.receivers > limits::ranks_max)
@@ -137,7 +137,7 @@ message read_offer(byte_reader& in) {
   sent.under = read_lease(in);
   sent.pages.first_page = in.number<std::uint32_t>();
   sent.pages.pages = read_items(in, limits::offer_pages_max);
-  sent.pages.last = read_bool(in);
+  sent.pages.last = in.boolean();
   const auto components = in.number<std::uint32_t>();
   if (components > limits::state_components_max)
     in.fail();
@@ -177,7 +177,7 @@ message read_abort(byte_reader& in) {
   sent.room.value = in.number<std::uint64_t>();
   sent.id.value = in.number<std::uint64_t>();
   sent.reason = read_text(in);
-  sent.heard = read_bool(in);
+  sent.heard = in.boolean();
   return sent;
 }
 

@@ -98,7 +98,7 @@ transfer_lent read_transfer_lent(byte_reader& in) {
 transfer_ended read_transfer_ended(byte_reader& in) {
   transfer_ended sent;
   sent.id.value = in.number<std::uint64_t>();
-  sent.good = read_bool(in);
+  sent.good = in.boolean();
   sent.reason = printable(std::string(in.short_text()));
   return sent;
 }

@@ -5,18 +5,11 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
 #include <utility>
 
 namespace peercache::actors {
 
 namespace {
-
-/// Whether an event is trouble of one node, and not a change of the cluster's members.
-bool is_incident(const node_event& event) {
-  return std::any_of(fault_ids::all.begin(), fault_ids::all.end(),
-                     [&](std::string_view id) { return id == event.kind; });
-}
 
 /// Cuts a list to its newest entries.
 template <class T>
@@ -127,7 +120,7 @@ cluster_memory cluster_history::memory(const incarnation& self) const {
     if (known.silent)
       all.silent.insert(known.name);
     for (const auto& event : known.events)
-      if (inc == self || is_incident(event))
+      if (inc == self || fault_ids::is_name(event.kind))
         all.events.push_back(event);
   }
   std::stable_sort(all.events.begin(), all.events.end(),

@@ -5,19 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 #include <utility>
 
 namespace peercache::cli {
-
-namespace {
-
-bool is_incident(const link::node_event& event) {
-  return std::any_of(fault_ids::all.begin(), fault_ids::all.end(),
-                     [&](std::string_view id) { return id == event.kind; });
-}
-
-} // namespace
 
 std::vector<node_memory> ask_memories(const discovery::view& view, const global_options& globals) {
   std::vector<node_memory> all(view.members.size());
@@ -39,7 +29,7 @@ std::vector<link::node_event> events_of(const std::vector<node_memory>& memories
   for (const auto& memory : memories)
     if (memory.said)
       for (const auto& event : memory.said->events)
-        if (memory.member.name == asked || is_incident(event))
+        if (memory.member.name == asked || fault_ids::is_name(event.kind))
           all.push_back(event);
   std::stable_sort(all.begin(), all.end(),
                    [](const auto& a, const auto& b) { return a.unix_ms < b.unix_ms; });

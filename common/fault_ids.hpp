@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 
 /// The names of everything that `peercache status` calls a fault, as its JSON and the monitoring
 /// rules use them; docs/errors.md says what each fault means and what to do. The name of a fault
@@ -62,5 +64,10 @@ inline constexpr std::array all{
     join_refused,       name_in_use,       pushed_out,        seed_no_control_port,
     seed_other_cluster, seed_speaks_other, seed_silent,       seed_tls,
     seed_undecided,     seed_unreachable,  seed_no_address};
+
+/// Whether a word is the name of a fault.
+constexpr bool is_name(std::string_view word) {
+  return std::any_of(all.begin(), all.end(), [&](std::string_view id) { return id == word; });
+}
 
 } // namespace peercache::fault_ids

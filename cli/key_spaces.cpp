@@ -1,8 +1,8 @@
 #include "cli/key_spaces.hpp"
 
 #include "common/log_limit.hpp"
+#include "common/printable.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 #include <optional>
@@ -25,10 +25,7 @@ std::optional<page_key> unpacked(std::string_view packed) {
 } // namespace
 
 std::string printable(std::string_view said) {
-  std::string text(peer_text(said));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
+  return peercache::printable(std::string(peer_text(said)));
 }
 
 std::string digest_text(std::string_view packed) {

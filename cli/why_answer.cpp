@@ -1,7 +1,7 @@
 #include "cli/why_answer.hpp"
 
+#include "cli/key_spaces.hpp"
 #include "cli/output.hpp"
-#include "common/log_limit.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -12,14 +12,6 @@ namespace {
 
 double share_of(const miss_cause& one, std::uint64_t missed) {
   return missed == 0 ? 0 : static_cast<double>(one.pages) / static_cast<double>(missed);
-}
-
-/// A client's text for a terminal: bytes that are not printable ASCII become question marks.
-std::string shown(std::string_view said) {
-  std::string text(peer_text(said));
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
 }
 
 /// A caller's key as text: the key itself, or its bytes in hex where some cannot be printed.
@@ -37,31 +29,36 @@ std::string key_text(std::string_view key) {
 nlohmann::json cause_json(const miss_cause& one, std::uint64_t missed) {
   auto differs = nlohmann::json::array();
   for (const auto& each : one.differs)
-    differs.push_back({{"field", shown(each.field)},
-                       {"asked", shown(each.asked)},
-                       {"stored", shown(each.stored)}});
+    differs.push_back({{"field", printable(each.field)},
+                       {"asked", printable(each.asked)},
+                       {"stored", printable(each.stored)}});
   auto example = nlohmann::json();
   if (!one.digest.empty())
     example = {{"key", key_text(one.key)}, {"digest", one.digest}, {"age_ms", one.age_ms}};
-  return {{"cause", shown(one.cause)}, {"door", shown(one.door)},
-          {"space", shown(one.space)}, {"pages", one.pages},
-          {"sampled", one.sampled},    {"share", share_of(one, missed)},
-          {"differs", differs},        {"detail", shown(one.detail)},
-          {"fix", shown(one.fix)},     {"example", example}};
+  return {{"cause", printable(one.cause)},
+          {"door", printable(one.door)},
+          {"space", printable(one.space)},
+          {"pages", one.pages},
+          {"sampled", one.sampled},
+          {"share", share_of(one, missed)},
+          {"differs", differs},
+          {"detail", printable(one.detail)},
+          {"fix", printable(one.fix)},
+          {"example", example}};
 }
 
 std::string cause_text(const miss_cause& one, std::uint64_t missed) {
   auto text = fmt::format("{:5.1f} %  {}  {} pages, {} {}\n         {}\n",
-                          100 * share_of(one, missed), shown(one.cause), human_count(one.pages),
-                          shown(one.door), shown(one.space), shown(one.detail));
+                          100 * share_of(one, missed), printable(one.cause), human_count(one.pages),
+                          printable(one.door), printable(one.space), printable(one.detail));
   for (const auto& each : one.differs)
-    text += fmt::format("         {}: asked with {}, stored with {}\n", shown(each.field),
-                        shown(each.asked), shown(each.stored));
+    text += fmt::format("         {}: asked with {}, stored with {}\n", printable(each.field),
+                        printable(each.asked), printable(each.stored));
   if (!one.digest.empty())
     text += fmt::format("         for example {} ({}), {:.1f} s ago\n",
                         one.key.empty() ? "a page" : key_text(one.key), one.digest,
                         static_cast<double>(one.age_ms) / 1000);
-  return text + fmt::format("         fix: {}\n", shown(one.fix));
+  return text + fmt::format("         fix: {}\n", printable(one.fix));
 }
 
 } // namespace

@@ -28,16 +28,6 @@ error closed_worker() {
   return {errc::closed, "a worker is closed in a forked child"};
 }
 
-handoff::link_options links_of(const worker_options& options, const worker_tls& tls) {
-  handoff::link_options links;
-  links.host = options.host;
-  links.port = options.port;
-  links.insecure_cluster = options.insecure_cluster;
-  links.tls = tls.context();
-  links.handshakes = tls.handshakes();
-  return links;
-}
-
 } // namespace
 
 class prefill_worker::impl {
@@ -251,7 +241,7 @@ result<std::unique_ptr<prefill_worker>> prefill_worker::start(const worker_optio
   self.data_port = (*served)->port();
   self.rails = (*served)->rails();
   self.cluster = options.cluster;
-  auto links = handoff::worker_links::listen(links_of(options, *tls), self);
+  auto links = handoff::worker_links::listen(tls->links_at(options), self);
   if (!links)
     return links.error();
   auto made = std::make_unique<impl>(std::move(*tls), std::move(*served), std::move(*links),

@@ -41,16 +41,6 @@ handoff::hello hello_of(const worker_options& options, const memory_server& serv
   return self;
 }
 
-handoff::link_options transfer_links_of(const worker_options& options, const worker_tls& tls) {
-  handoff::link_options links;
-  links.host = options.host;
-  links.port = options.port;
-  links.insecure_cluster = options.insecure_cluster;
-  links.tls = tls.context();
-  links.handshakes = tls.handshakes();
-  return links;
-}
-
 } // namespace
 
 transfer_worker::transfer_worker(std::unique_ptr<impl> made) : impl_(std::move(made)) {}
@@ -75,8 +65,8 @@ result<std::unique_ptr<transfer_worker>> transfer_worker::start(worker_options o
   auto plane = reader_of(options, tls->context());
   if (!plane)
     return plane.error();
-  auto links = handoff::worker_links::listen(transfer_links_of(options, *tls),
-                                             hello_of(options, **served, process));
+  auto links =
+      handoff::worker_links::listen(tls->links_at(options), hello_of(options, **served, process));
   if (!links)
     return links.error();
   auto made = std::make_unique<impl>(std::move(options), std::move(*tls), std::move(*served),

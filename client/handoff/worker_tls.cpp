@@ -14,6 +14,16 @@ result<worker_tls> worker_tls::open(const std::shared_ptr<net::tls_context>& own
   return made;
 }
 
+handoff::link_options worker_tls::links_at(const worker_options& options) const {
+  handoff::link_options links;
+  links.host = options.host;
+  links.port = options.port;
+  links.insecure_cluster = options.insecure_cluster;
+  links.tls = context_;
+  links.handshakes = handshakes_.get();
+  return links;
+}
+
 std::vector<std::function<void()>> worker_tls::bodies() const {
   if (!handshakes_)
     return {};

@@ -1,6 +1,8 @@
 #pragma once
 
+#include "client/handoff/worker_options.hpp"
 #include "common/result.hpp"
+#include "handoff/links/link_options.hpp"
 #include "net/tls_context.hpp"
 #include "net/tls_handshakes.hpp"
 
@@ -23,6 +25,9 @@ public:
 
   const std::shared_ptr<net::tls_context>& context() const noexcept { return context_; }
   net::tls_handshakes* handshakes() const noexcept { return handshakes_.get(); }
+
+  /// How a worker listens for other workers: at the address of `options`, under this TLS.
+  handoff::link_options links_at(const worker_options& options) const;
 
   /// The loops that do the TLS handshakes with peers that connect, until `stop`; none without TLS.
   std::vector<std::function<void()>> bodies() const;

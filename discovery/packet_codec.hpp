@@ -44,10 +44,8 @@ namespace peercache::discovery {
 
 inline constexpr std::uint8_t packet_wire_version = 8;
 inline constexpr std::uint32_t reason_bytes_max = 1024;
-inline constexpr std::uint32_t cluster_name_bytes_max = 255;
 
-/// The bytes of a packet for the cluster of this name. @pre `cluster` has at most
-/// `cluster_name_bytes_max` bytes.
+/// The bytes of a packet for the cluster of this name. @pre `cluster` has at most 255 bytes
 std::string encode_packet(const packet& what, std::string_view cluster);
 
 /// Reads a packet of the cluster of this name. Errors: `incompatible` when version or cluster

@@ -38,14 +38,6 @@ result<void> destination_memory::add(std::span<std::byte> memory, device_memory*
                                                             verbs::region_use::local_write));
 }
 
-result<void> destination_memory::add_dmabuf(int dmabuf_fd, std::uint64_t offset_bytes,
-                                            std::span<std::byte> address) {
-  return insert(address, verbs::memory_region::register_dmabuf(
-                             device_, dmabuf_fd, offset_bytes, address.size(),
-                             reinterpret_cast<std::uint64_t>(address.data()),
-                             verbs::region_use::local_write));
-}
-
 bool destination_memory::remove(const std::byte* begin) {
   // Declared before the lock, so that the region is deregistered after the lock is released.
   snapshot dropped;

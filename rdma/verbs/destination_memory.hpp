@@ -32,9 +32,6 @@ public:
   /// Adds a range. @param device registers memory that it holds by a dmabuf; null: the range is
   /// host memory
   result<void> add(std::span<std::byte> memory, device_memory* device = nullptr);
-  /// Registers a GPU's memory by its dmabuf. Parts of pages name the memory by the addresses in
-  /// `address`.
-  result<void> add_dmabuf(int dmabuf_fd, std::uint64_t offset_bytes, std::span<std::byte> address);
   /// Removes the range that begins at `begin`; false when no range begins there.
   bool remove(const std::byte* begin);
   snapshot current() const;

@@ -17,6 +17,8 @@
 
 namespace peercache::actors {
 
+/// Options of the clearing actor. Threads: the functions are called in that actor; of them only
+/// `keep_at_end` may block. Lifetime: what the functions refer to outlives the actor.
 struct clearing_options {
   /// Filled with what the disk and the pool's memory remember of the previous process.
   cleared_spaces spaces;
@@ -44,6 +46,10 @@ struct clearing_options {
   std::chrono::milliseconds answer_timeout{2000};
 };
 
+/// State of the clearing actor: the spaces that were cleared, and who has yet to hear or to answer.
+///
+/// Threads: the actor's messages, one at a time. Invariant: each promise in `tellers` and `open` is
+/// answered once, and leaves its container then.
 struct clearing_state {
   clearing_state() = default;
 

@@ -21,6 +21,12 @@
 
 namespace peercache::actors {
 
+/// Options of a node's gateway: values that it reports or tells sessions, the actors that it passes
+/// requests on to, and functions that ask parts of the node without an actor. A node sets all
+/// of them; without a disk tier `promoter` is null.
+///
+/// Threads: the functions are called in the gateway only, and do not block. Lifetime: what the
+/// functions refer to outlives the gateway.
 struct gateway_options {
   std::string cluster;
   std::string version;
@@ -70,6 +76,11 @@ struct gateway_options {
   std::function<void(bool ready, const std::string& reason)> ready;
 };
 
+/// State of the gateway, and what it decides without asking other actors: whether the node is ready
+/// and takes pages.
+///
+/// Threads: the gateway's messages, one at a time. Invariant: `change`, if there is one, leads from
+/// the view of `change_base` to `view`.
 struct gateway_state {
   gateway_state() = default;
   /// Time between two beats while a session may be dead, a client waits, or the node is not ready.

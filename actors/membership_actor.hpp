@@ -18,6 +18,10 @@
 
 namespace peercache::actors {
 
+/// Options of the membership actor; `on_expelled` and `on_rejoined` are set.
+///
+/// Threads: the functions are called in that actor, and do not block. Lifetime: what the functions
+/// refer to outlives the actor.
 struct membership_actor_options {
   discovery::membership_options machine;
   discovery::member self;
@@ -40,6 +44,11 @@ struct membership_actor_options {
   std::shared_ptr<seed_names> names;
 };
 
+/// State of the membership actor: the machine that decides, and what the machine does not know:
+/// connections, processes that ask to come in, and what was logged.
+///
+/// Threads: the actor's messages, one at a time. Invariant: `searches` counts the `callers` that
+/// are being looked for.
 struct membership_state {
   membership_state() = default;
 

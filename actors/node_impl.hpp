@@ -46,6 +46,11 @@ inline metrics::readiness readiness_of(const http_board& board, const supervisio
   return *board.ready.load();
 }
 
+/// Everything that a node consists of.
+///
+/// Threads: as `node`, which passes its calls on. Ownership: owns all parts. `start` makes them in
+/// order; `stop` ends threads and actors, and only then are the members destroyed. Errors: `start`
+/// fails at the first part that cannot be made, and the destructor ends those that were made.
 class node::impl {
 public:
   impl(const config::node_config& config, node_decorators decorators)

@@ -24,6 +24,8 @@
 
 namespace peercache::actors {
 
+/// Options of the pool's actor. Ownership: `shard` is shared with the directory, its door and the
+/// look-up server.
 struct pool_actor_options {
   node_id self;
   incarnation inc;
@@ -46,6 +48,11 @@ struct pool_actor_options {
   pool_adoption_options adoption;
 };
 
+/// State of the pool's actor, and what it does to the pool without asking other actors.
+///
+/// Threads: the actor's messages, one at a time. Ownership: owns the pool and its publisher.
+/// Invariant: each request in `reserving`, `committing`, `removing` and `leaving` is answered once,
+/// and leaves its container then.
 struct pool_state {
   pool_state() = default;
   pool_actor_options options;

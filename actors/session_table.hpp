@@ -15,7 +15,8 @@
 
 namespace peercache::actors {
 
-/// Local clients and the slots that each of them is filling. A plain class, owned by the gateway.
+/// Local clients and the slots that each of them is filling. Threads: one, in a node the gateway's.
+/// Bounds: `sessions_max`, `series_max`.
 ///
 /// A slot goes from the pool to a session with `granted` and leaves it with `returned`. A session
 /// that went silent keeps its slots until its process is known to be dead: a frozen client may wake

@@ -32,7 +32,10 @@
 
 namespace peercache::client {
 
-/// State that the session's actor shares with the callers' threads.
+/// State that the session's actor shares with the callers' threads. Threads: any; a call waits only
+/// where its comment says so. Ownership: shared by the session, its actor and the links, so it
+/// outlives them all. Errors: a caller's wait ends when the board is closed or the thread is
+/// interrupted.
 class session_board {
 public:
   explicit session_board(std::uint64_t unacknowledged_bytes_max)

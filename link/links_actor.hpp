@@ -29,6 +29,11 @@ using links_actor = caf::typed_actor<
     // Itself: dials members without a connection again, and tries ports.
     caf::reacts_to<beat_atom, from_here>>;
 
+/// Options of the links of a process. A node sets `self` and dials by `connector`; a client sets
+/// `reach` and `keep_only`.
+///
+/// Threads: the functions are called in the links actor, and do not block. Lifetime: what the
+/// functions refer to outlives the actor.
 struct links_options {
   std::string cluster;
   /// Name of this process; sent in hellos, for the log of the node that answers.
@@ -51,6 +56,10 @@ struct links_options {
   std::function<void(const topology_ptr&)> publish;
 };
 
+/// State of the links: the view that this process follows, and how each of its members is reached.
+///
+/// Threads: the actor's messages, one at a time. Invariants: `links` has an entry for each member
+/// of `view` and for no other process; `ring` is the ring of `view`.
 struct links_state {
   links_state() = default;
 

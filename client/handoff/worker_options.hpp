@@ -20,7 +20,9 @@ inline error interrupted_start() {
 }
 
 /// Options of a worker that hands prompts over (a process of an engine, prefill or decode), or of a
-/// transfer engine.
+/// transfer engine. An option whose comment begins with names of kinds of workers means nothing to
+/// the others. Threads: plain values, which a worker copies when it starts. Ownership: `gpu` and
+/// `tls` are shared with the worker. Errors: a worker's `start` says which value it refuses.
 struct worker_options {
   /// Prefill, transfer engine: address on which the worker listens, and at which its memory is
   /// read. Numeric; a transfer engine's may be a name.

@@ -15,7 +15,9 @@
 
 namespace peercache::rdma {
 
-/// Options of the serving side of one rail.
+/// Options of the serving side of one rail. Threads: a rail's server copies them; each function
+/// says which threads call it. The calls of one function come one at a time; they must neither
+/// block nor call the server. Lifetime: what the functions refer to outlives the server.
 struct verbs_server_options {
   std::string cluster;
   incarnation inc;

@@ -3,6 +3,7 @@
 #include "actors/link_names.hpp"
 #include "actors/lost_pages.hpp"
 #include "actors/shared_shard.hpp"
+#include "common/limits.hpp"
 #include "directory/member_shard.hpp"
 #include "link/protocol/directory.hpp"
 #include "link/protocol/topology.hpp"
@@ -16,7 +17,7 @@ namespace peercache::actors {
 
 struct directory_options {
   node_id self;
-  std::uint32_t replicas = 2;
+  std::uint32_t replicas = limits::directory_replicas_default;
   std::uint64_t records_max = 64u << 20; ///< Records beyond this number are refused.
   int file = -1; ///< File in which the shard's memory lies (`directory::shard_memory`).
   /// Time for which the shard keeps keys that a new view gives to other nodes (readers with the

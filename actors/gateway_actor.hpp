@@ -6,6 +6,7 @@
 #include "actors/session_table.hpp"
 #include "actors/turned_away.hpp"
 #include "actors/unmapped_clients.hpp"
+#include "common/limits.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/view.hpp"
 #include "link/beats.hpp"
@@ -36,7 +37,7 @@ struct gateway_options {
   std::string pool_name;
   discovery::member self;
   std::uint16_t lookup_port = 0;
-  std::uint32_t directory_replicas = 2;
+  std::uint32_t directory_replicas = limits::directory_replicas_default;
   std::uint8_t mirror = 0; ///< The value of pool.mirror, which sessions are told.
   /// Time that a node has for leaving, and for writing pages to disk when it drains.
   std::chrono::milliseconds drain_timeout{10'000};

@@ -3,6 +3,7 @@
 #include "actors/gpu_window.hpp"
 #include "actors/link_names.hpp"
 #include "actors/overlap_search.hpp"
+#include "common/limits.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/topology.hpp"
 #include "metrics/http_server.hpp"
@@ -53,9 +54,9 @@ inline constexpr std::size_t overlap_queries_max = 64;
 inline constexpr std::size_t overlap_keys_open_max = 8 * overlap_question::keys_max;
 
 struct overlap_options {
-  node_id own;                ///< Id of this node.
-  directory_actor directory;  ///< The shard of this node.
-  std::uint32_t replicas = 2; ///< Number of owners of each key.
+  node_id own;                                                 ///< Id of this node.
+  directory_actor directory;                                   ///< The shard of this node.
+  std::uint32_t replicas = limits::directory_replicas_default; ///< Number of owners of each key.
   storage::epoch_table epochs;
   /// Longest time from the arrival of a query to its answer, which has what is known by then. A
   /// query that was not looked at by then is refused. An owner gets half of the time, so that

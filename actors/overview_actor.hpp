@@ -5,6 +5,7 @@
 #include "actors/http_board.hpp"
 #include "actors/key_search.hpp"
 #include "actors/link_names.hpp"
+#include "common/limits.hpp"
 #include "link/beats.hpp"
 #include "link/protocol/message_types.hpp"
 #include "storage/epoch_table.hpp"
@@ -37,7 +38,7 @@ struct overview_options {
   discovery::member self;
   gateway_actor gateway; ///< The gateway of this node.
   std::shared_ptr<http_board> board;
-  std::uint32_t replicas = 2; ///< Number of owners of each key.
+  std::uint32_t replicas = limits::directory_replicas_default; ///< Number of owners of each key.
   storage::epoch_table epochs;
   /// Time between two beats while somebody looks or collects metrics.
   std::chrono::milliseconds turn{250};

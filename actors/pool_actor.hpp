@@ -8,6 +8,7 @@
 #include "actors/pool_reserve.hpp"
 #include "actors/recent_demand.hpp"
 #include "actors/shared_shard.hpp"
+#include "common/limits.hpp"
 #include "directory/publisher.hpp"
 #include "link/beats.hpp"
 #include "link/protocol/pool.hpp"
@@ -29,7 +30,7 @@ namespace peercache::actors {
 struct pool_actor_options {
   node_id self;
   incarnation inc;
-  std::uint32_t replicas = 2;
+  std::uint32_t replicas = limits::directory_replicas_default;
   std::chrono::milliseconds beat{50}; ///< Time between two beats while there is something to do.
   /// Longest wait for one directory owner's answer.
   std::chrono::milliseconds directory_timeout{1000};

@@ -60,7 +60,7 @@ struct owners_known {
   /// Rings of earlier views whose owners still have their records; newest first.
   std::vector<const discovery::hash_ring*> before;
   node_id own; ///< This host's node, whose shard costs no network; zero: there is none.
-  std::uint32_t replicas = 2;
+  std::uint32_t replicas = limits::directory_replicas_default;
   /// Whether the process that holds the page is in the view.
   std::function<bool(const directory::page_location&)> is_member;
 };

@@ -2,6 +2,7 @@
 
 #include "client/host_pages.hpp"
 #include "client/slot_leases.hpp"
+#include "common/limits.hpp"
 #include "config/node_config.hpp"
 #include "directory/page_location.hpp"
 #include "directory/shard_object.hpp"
@@ -39,7 +40,8 @@ struct own_pool : host_pages {
   std::uint64_t session = 0;
   /// The node's shard of the directory; null: it cannot be mapped.
   std::unique_ptr<const directory::attached_shard> shard;
-  std::uint32_t directory_replicas = 2; ///< Number of owners of each key, as the node says.
+  /// Number of owners of each key, as the node says.
+  std::uint32_t directory_replicas = limits::directory_replicas_default;
   /// Which pages the node wants to be mirrored.
   config::mirror_mode mirror = config::mirror_mode::off;
   slot_leases leases;

@@ -1,6 +1,7 @@
 #include "client/session_news.hpp"
 
 #include "client/session_actor.hpp"
+#include "common/limits.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -17,8 +18,6 @@ namespace {
 
 /// How long a question may wait to be sent when nobody waits for its answer.
 constexpr auto telling_patience = 5s;
-/// Number of owners of a key while there is no node that says another number.
-constexpr std::uint32_t directory_replicas = 2;
 
 /// Tells a member something, best effort.
 void tell(const session_actor_options& by, const incarnation& whom, member_question what,
@@ -31,8 +30,9 @@ bool send_stale_records(const session_actor_options& by) {
   auto& board = *by.board;
   auto cluster = board.topology();
   const auto pool = board.pool();
-  auto batches =
-      board.stale.take_batches(cluster->ring, pool ? pool->directory_replicas : directory_replicas);
+  // Without a node nobody says how many owners a key has.
+  auto batches = board.stale.take_batches(cluster->ring, pool ? pool->directory_replicas
+                                                              : limits::directory_replicas_default);
   for (auto& batch : batches)
     if (const auto* owner = cluster->find(batch.owner); owner != nullptr && owner->linked())
       tell(by, owner->self.inc, member_question::withdraw, std::move(batch.records));

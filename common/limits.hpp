@@ -17,6 +17,8 @@ inline constexpr std::uint32_t rows_per_page_max = 16'384;
 /// Most pages of one batch or message; the client splits longer calls.
 inline constexpr std::uint32_t batch_pages_max = 8192;
 inline constexpr std::uint32_t locations_per_key_max = 4;
+/// Owners of each key in the directory, where the option `directory.replicas` is not set.
+inline constexpr std::uint32_t directory_replicas_default = 2;
 inline constexpr std::uint32_t channels_per_peer_max = 16;
 inline constexpr std::uint32_t members_max = 4096;
 /// How many former members a master remembers, to look for processes at their addresses.

@@ -1,5 +1,6 @@
 #include "config/directory_options.hpp"
 
+#include "common/limits.hpp"
 #include "config/option_store.hpp"
 #include "config/size_units.hpp"
 
@@ -15,7 +16,7 @@ void add_directory(std::vector<option>& table) {
       table.end(),
       {{.name = "directory.replicas",
         .type = type::integer,
-        .default_value = 2ul,
+        .default_value = std::uint64_t{limits::directory_replicas_default},
         .min = 1ul,
         .max = 8ul,
         .meaning = "How many nodes hold the directory record of each page; the same on every node.",

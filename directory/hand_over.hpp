@@ -29,7 +29,7 @@ public:
 
   struct options {
     node_id self;
-    std::uint32_t replicas = 2;
+    std::uint32_t replicas = limits::directory_replicas_default;
     /// Records of this process are not handed over, because its pages go when it ends. Zero: the
     /// records of all processes are handed over.
     incarnation leaving;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/limits.hpp"
 #include "common/result.hpp"
 #include "directory/hand_over.hpp"
 #include "directory/shard.hpp"
@@ -34,7 +35,7 @@ public:
 
   struct options {
     node_id self;
-    std::uint32_t replicas = 2;
+    std::uint32_t replicas = limits::directory_replicas_default;
     std::uint64_t records_max = 64u << 20; ///< Records beyond this number are refused.
     int file = -1; ///< File in which the shard's memory lies (`shard_memory`).
     /// Time for which the shard keeps keys that a new view gives to other members (readers with the
@@ -57,7 +58,7 @@ public:
   /// the shard changes.
   struct answering {
     node_id self;
-    std::uint32_t replicas = 2;
+    std::uint32_t replicas = limits::directory_replicas_default;
     cluster by; ///< Null without a usable view.
     storage::epoch_table epochs;
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/ids.hpp"
+#include "common/limits.hpp"
 #include "directory/record_repair.hpp"
 #include "directory/unpublished_pages.hpp"
 
@@ -14,7 +15,7 @@ namespace peercache::directory {
 struct publisher_options {
   node_id self;
   incarnation inc;
-  std::uint32_t replicas = 2;
+  std::uint32_t replicas = limits::directory_replicas_default;
   /// Longest wait for one directory owner's answer. A `put` waits for a quarter of it.
   std::chrono::milliseconds directory_timeout{1000};
   /// Records a second that are published because their keys have new owners; 0: no limit.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "common/ids.hpp"
+#include "common/limits.hpp"
 #include "common/page_key.hpp"
 #include "common/rate_limit.hpp"
 #include "directory/digest.hpp"
@@ -66,7 +67,7 @@ public:
   struct options {
     node_id self;
     incarnation inc;
-    std::uint32_t replicas = 2;
+    std::uint32_t replicas = limits::directory_replicas_default;
     std::uint64_t bytes_per_second = 0; ///< Budget for messages and walking; 0: no repair.
     /// Time from the beginning of one pass to that of the next.
     std::chrono::milliseconds pause{30'000};

@@ -5,6 +5,7 @@
 #include "cli/bench/process_cost.hpp"
 #include "cli/node_process.hpp"
 #include "client/cache_client.hpp"
+#include "common/limits.hpp"
 
 #include <array>
 #include <chrono>
@@ -39,7 +40,7 @@ struct bench_options {
   std::string node_program;
   /// How many nodes keep the record of a page: directory.replicas. With one, there are keys that
   /// the client's own node cannot answer for.
-  std::uint32_t directory_replicas = 2;
+  std::uint32_t directory_replicas = limits::directory_replicas_default;
 
   bool wants(const std::string& name) const;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/limits.hpp"
 #include "link/protocol/calls_wire.hpp"
 #include "link/protocol/directory.hpp"
 #include "link/protocol/history.hpp"
@@ -41,8 +42,9 @@ struct session_welcome {
   std::string pool_name;        ///< Name of the pool's POSIX shared memory object.
   std::string member;           ///< Encoded discovery::member of this node.
   std::string view;             ///< The node's view, as an encoded discovery::view.
-  std::uint32_t directory_replicas = 2; ///< Number of owners of each key.
-  std::uint8_t mirror = 0;              ///< pool.mirror: which pages of other hosts are mirrored.
+  /// Number of owners of each key.
+  std::uint32_t directory_replicas = limits::directory_replicas_default;
+  std::uint8_t mirror = 0; ///< pool.mirror: which pages of other hosts are mirrored.
   template <class Inspector>
   friend auto inspect(Inspector& f, session_welcome& x) {
     return f(x.session, x.lock_index, x.pool_name, x.member, x.view, x.directory_replicas,

@@ -79,7 +79,7 @@ void timers::sleep_until_first() noexcept {
 }
 
 void timers::set_alarm(time_point at) noexcept {
-  if (at == alarm_at_.load())
+  if (at == alarm_at_.load() || !home_.is_here())
     return;
   alarm_at_ = at;
   itimerspec set{};
@@ -195,8 +195,6 @@ void timers::run() {
       const std::lock_guard guard(lock_);
       if (stopped_)
         return;
-      // The alarm has rung, and a child of a fork, which shares it, may have set it.
-      alarm_at_ = time_point{};
       // A timer that is late is being delivered by another thread, which may be held up.
       set_alarm(std::max(first_is_late(), now() + late_max));
     }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/forks.hpp"
 #include "net/socket.hpp"
 
 #include <caf/detail/simple_actor_clock.hpp>
@@ -33,7 +34,8 @@ caf::actor_clock::time_point together_with_others(caf::actor_clock::time_point t
 ///
 /// Threads: any; `run` has one of its own. Bounds: those of the actors that set timers. Errors: the
 /// constructor throws std::system_error without a descriptor. A time-out that is cancelled while it
-/// is being delivered may still arrive, as with CAF's clock; actors ignore it.
+/// is being delivered may still arrive, as with CAF's clock; actors ignore it. Forks: a child has
+/// the parent's timerfd and never sets it.
 class timers final : public caf::detail::simple_actor_clock {
 public:
   /// @param sooner told when a timer is set that is due before all others, with its time; called by
@@ -95,6 +97,7 @@ private:
   bool delivers_ = false; ///< Whether a thread delivers now.
   bool stopped_ = false;
   net::unique_fd alarm_; ///< A timerfd.
+  const home_process home_;
   /// The time for which `alarm_` is set; past once it has rung. Written under the lock.
   std::atomic<time_point> alarm_at_{time_point::max()};
 };

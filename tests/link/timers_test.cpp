@@ -13,6 +13,10 @@
 #include <gtest/gtest.h>
 #include <string>
 #include <string_view>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace peercache::link {
@@ -107,6 +111,28 @@ TEST_F(clocked, a_beat_wakes_one_worker) {
   EXPECT_LE(sleeps_of("peercache-clock") - late_before, beats / 2)
       << "no worker looks at the clock";
   caf::anon_send_exit(beating, caf::exit_reason::user_shutdown);
+}
+
+TEST(timers, ring_though_a_forked_child_wants_no_alarm) {
+  std::promise<void> looked;
+  bool rang = false;
+  timers clock{[](caf::actor_clock::time_point) {},
+               [&] {
+                 if (!std::exchange(rang, true))
+                   looked.set_value();
+               }};
+  clock.look_after();
+  const auto child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    clock.sleep_until_first(); // Disarms the alarm, if it is this process's.
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  std::thread runs([&] { clock.run(); });
+  EXPECT_EQ(looked.get_future().wait_for(10s), std::future_status::ready);
+  clock.stop();
+  runs.join();
 }
 
 TEST(together_with_others, is_never_early_and_late_by_a_part_of_the_wait) {

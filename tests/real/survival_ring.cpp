@@ -151,6 +151,16 @@ std::optional<discovery::view> survival_ring::wait_for_view(std::size_t index) {
   return view;
 }
 
+void survival_ring::kill(std::size_t index) {
+  admins_[index].reset();
+  node(index).process().kill_now();
+  const auto& ports = node(index).ports();
+  for (const auto port : {ports.control_port, ports.data_port, ports.http_port})
+    // A node with a host of its own shares its ports with nobody, and is not at an address of ours.
+    if (auto held = net::hold_port(node(index).launch().host, port))
+      held_ports_.push_back(std::move(*held));
+}
+
 bool survival_ring::has_other_view(std::size_t index,
                                    const std::optional<discovery::view>& before) {
   const auto now = view_of(index);

@@ -2,6 +2,7 @@
 
 #include "client/admin_client.hpp"
 #include "local_ring.hpp"
+#include "net/socket.hpp"
 #include "net_lab.hpp"
 
 #include <memory>
@@ -87,10 +88,8 @@ protected:
   at_host at(std::size_t index) const { return {*this, index}; }
   net_lab& lab() { return *lab_; }
   void thaw(std::size_t index) { node(index).process().signal(SIGCONT); }
-  void kill(std::size_t index) {
-    admins_[index].reset();
-    node(index).process().kill_now();
-  }
+  /// Kills the node, and holds its ports: the kernel gives them to no other node meanwhile.
+  void kill(std::size_t index);
 
   /// Whether page `id` can be put at node `from` and then be read at node `to`.
   bool exchange(std::size_t from, std::size_t to, std::uint32_t id);
@@ -110,6 +109,7 @@ private:
   std::optional<net_lab> lab_;
   std::vector<std::unique_ptr<client::admin_client>> admins_;
   std::vector<cli::child_process> spawned_;
+  std::vector<net::unique_fd> held_ports_; ///< The ports of nodes that were killed.
 };
 
 } // namespace peercache::real

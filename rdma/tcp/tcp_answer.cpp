@@ -27,6 +27,7 @@ void tcp_answer::begin(const request_header& header, const request_record* recor
   append_bytes(text_, answer_header{answer_magic, header.page_count, header.request_id});
   for (std::uint32_t i = 0; i < header.page_count; ++i)
     text_.push_back(static_cast<std::byte>(take(records[i])));
+  text_.resize(answer_head_bytes(header.page_count));
   if (shared_.serves.service() == data_service::handoff)
     judged_later_.assign(records, records + header.page_count);
 }
@@ -98,6 +99,7 @@ void tcp_answer::make_verdicts() {
     text_.push_back(static_cast<std::byte>(
         guard_on(guard::fence) ? shared_.serves.spans->judge(record.slot, record.gen, record.key)
                                : page_status::hit));
+  text_.resize(whole_answer_lines(text_.size()));
   judged_later_.clear();
 }
 

@@ -138,7 +138,8 @@ bool tcp_channel::receive(std::size_t& bytes_left, bool& moved) {
 std::size_t tcp_channel::head_bytes() const noexcept {
   if (phase_ == phase::greeting)
     return sizeof(hello_answer);
-  return awaits_verdicts_ ? sent_.front().count : sizeof(answer_header) + sent_.front().count;
+  const auto count = sent_.front().count;
+  return awaits_verdicts_ ? whole_answer_lines(count) : answer_head_bytes(count);
 }
 
 bool tcp_channel::read_into(std::span<const iovec> to, std::size_t& bytes, bool past_tls) {

@@ -21,18 +21,20 @@
 ///   reader → server, any time  request_header  16 bytes, then `page_count` request_records
 ///                                              of 72 bytes
 ///   server → reader, in order  answer_header   16 bytes, then `page_count` status bytes
-///                                              (page_status), then the payloads of the pages
-///                                              whose status is `hit`, back to back; from a
-///                                              server of memory then `page_count` status bytes
-///                                              again: the verdicts
+///                                              (page_status) and zeros up to a multiple of
+///                                              `answer_line_bytes`, which the reader overlooks;
+///                                              then the payloads of the pages whose status is
+///                                              `hit`, back to back; from a server of memory then
+///                                              the verdicts: `page_count` status bytes again, and
+///                                              zeros as before
 ///
 /// A slot is pinned while its page is sent. Memory under a lease is not: the server looks at the
 /// lease before the answer, and again when the socket has taken the last byte of the payloads. A
 /// page is a hit when both looks, the status and the verdict, say so.
 ///
 /// Under TLS, all messages are inside TLS except the payloads: these are inside it when the agreed
-/// extent is `tls_extent::full`, and otherwise go past TLS, behind the record in which the status
-/// bytes end.
+/// extent is `tls_extent::full`, and otherwise go past TLS, behind the record in which the zeros
+/// behind the status bytes end.
 ///
 /// Requests of a connection are answered in their order; a reader may send several ahead. Limits
 /// that the receiver checks before anything else: 1..request_pages_max pages of 1..page_bytes_max
@@ -45,7 +47,7 @@ static_assert(std::endian::native == std::endian::little);
 inline constexpr std::uint32_t hello_magic = 0x48544350;   // The bytes "PCTH".
 inline constexpr std::uint32_t request_magic = 0x51544350; // The bytes "PCTQ".
 inline constexpr std::uint32_t answer_magic = 0x41544350;  // The bytes "PCTA".
-inline constexpr std::uint16_t tcp_wire_version = 3;
+inline constexpr std::uint16_t tcp_wire_version = 4;
 
 inline constexpr std::uint32_t request_pages_max = 128;
 inline constexpr std::uint64_t request_bytes_max = 8u << 20;
@@ -154,7 +156,22 @@ static_assert(sizeof(answer_header) == 16 && offsetof(answer_header, page_count)
 
 inline constexpr std::size_t request_frame_bytes_max =
     sizeof(request_header) + request_pages_max * sizeof(request_record);
-inline constexpr std::size_t answer_head_bytes_max = sizeof(answer_header) + request_pages_max;
+
+/// What stands in front of payloads and between them is a multiple of this. The kernel of a sender
+/// packs what it sends without gaps, and copies with `rep movsb`: where a copy begins 1 to 31 bytes
+/// further behind the begin of a 4 KiB page than its source, AMD's Zen 3 and 4 take four to five
+/// times as long (bench/README.md; glibc's bug 30994). Behind whole lines no payload of whole lines
+/// is copied so.
+inline constexpr std::size_t answer_line_bytes = 64;
+
+constexpr std::size_t whole_answer_lines(std::size_t bytes) noexcept {
+  return (bytes + answer_line_bytes - 1) / answer_line_bytes * answer_line_bytes;
+}
+/// Bytes of an answer before its payloads.
+constexpr std::size_t answer_head_bytes(std::size_t page_count) noexcept {
+  return whole_answer_lines(sizeof(answer_header) + page_count);
+}
+inline constexpr std::size_t answer_head_bytes_max = answer_head_bytes(request_pages_max);
 
 /// The digest of a cluster's name in the hello.
 std::uint64_t cluster_digest(std::string_view cluster) noexcept;

@@ -69,6 +69,7 @@ std::vector<std::byte> right_answer(const test_pool& pool) {
   append_raw(bytes, answer_header{answer_magic, static_cast<std::uint32_t>(pool.slots.size()), 1});
   for (std::size_t i = 0; i < pool.slots.size(); ++i)
     bytes.push_back(static_cast<std::byte>(page_status::hit));
+  bytes.resize(sizeof hi + answer_head_bytes(pool.slots.size()));
   for (const auto& slot : pool.slots)
     bytes.insert(bytes.end(), slot.bytes.begin(), slot.bytes.end());
   return bytes;

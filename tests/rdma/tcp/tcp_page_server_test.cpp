@@ -212,7 +212,7 @@ TEST_F(tcp_page_server_test, frames_beyond_the_limits_close_the_connection) {
   bytes.insert(bytes.end(), request.begin(), request.end());
   raw_peer peer(server->port());
   peer.send(bytes);
-  constexpr std::size_t expected = sizeof(hello_answer) + sizeof(answer_header) + 3 * (1 + 100);
+  constexpr std::size_t expected = sizeof(hello_answer) + answer_head_bytes(3) + 3 * 100;
   std::size_t got = 0;
   EXPECT_TRUE(eventually([&] { return (got += peer.receive()) == expected; }));
   EXPECT_FALSE(peer.closed);

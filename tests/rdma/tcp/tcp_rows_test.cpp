@@ -6,6 +6,8 @@
 #include "tests/rdma/plane_rig.hpp"
 #include "tests/rdma/raw_peer.hpp"
 
+#include <algorithm>
+#include <array>
 #include <sched.h>
 
 namespace peercache::rdma::tcp_rows_test {
@@ -59,9 +61,9 @@ TEST_F(tcp_rows_test, without_the_verdict_a_lease_that_fell_would_be_a_hit) {
 TEST_F(tcp_rows_test, a_time_out_before_the_verdict_makes_no_hits) {
   tcp_page_server_options opts;
   opts.inc = life;
-  // The connection ends after the hello, the answer's header, the statuses and the payload; the
-  // verdicts are missing.
-  opts.faults.close_after_bytes = sizeof(hello_answer) + sizeof(answer_header) + 2 + 2 * 5000;
+  // The connection ends after the hello, the answer's head and the payload; the verdicts are
+  // missing.
+  opts.faults.close_after_bytes = sizeof(hello_answer) + answer_head_bytes(2) + 2 * 5000;
   rig.serve(pool, std::move(opts));
   test_batch what(pool, 2, 5000);
   rig.read(what, life);
@@ -80,9 +82,10 @@ TEST_F(tcp_rows_test, memory_that_is_removed_in_mid_answer_ends_the_connection) 
   EXPECT_TRUE(again.all(page_status::refused)) << "a server that has nothing serves nothing";
 }
 
-/// Sends a valid hello and a request of this record to the rig's server. Returns the answer;
-/// nothing when the server ends the connection.
-std::optional<answer_header> answer_to(tcp_rig& rig, const request_record& record) {
+/// Sends a valid hello and a request of these records to the rig's server. Returns the begin of the
+/// answer; nothing when the server ends the connection.
+template <class Begin>
+std::optional<Begin> answer_to(tcp_rig& rig, std::span<const request_record> records) {
   raw_peer peer(rig.port);
   hello say;
   say.cluster = cluster_digest("test");
@@ -90,10 +93,11 @@ std::optional<answer_header> answer_to(tcp_rig& rig, const request_record& recor
   say.service = rig.service;
   std::vector<std::byte> bytes;
   append(bytes, say);
-  append(bytes, request_header{request_magic, 1, 1});
-  append(bytes, record);
+  append(bytes, request_header{request_magic, static_cast<std::uint32_t>(records.size()), 1});
+  for (const auto& record : records)
+    append(bytes, record);
   peer.send(bytes);
-  std::optional<answer_header> heard;
+  std::optional<Begin> heard;
   bool welcome = false;
   for (int i = 0; i < 10'000 && !heard && !peer.closed; ++i) {
     rig.now += std::chrono::microseconds(10);
@@ -101,11 +105,15 @@ std::optional<answer_header> answer_to(tcp_rig& rig, const request_record& recor
     if (!welcome)
       welcome = peer.hear<hello_answer>().has_value();
     if (welcome)
-      heard = peer.hear<answer_header>();
+      heard = peer.hear<Begin>();
     sched_yield();
   }
   EXPECT_TRUE(welcome);
   return heard;
+}
+
+std::optional<answer_header> answer_to(tcp_rig& rig, const request_record& record) {
+  return answer_to<answer_header>(rig, {&record, 1});
 }
 
 TEST(tcp_rows, a_record_of_the_other_service_or_beyond_a_limit_ends_the_connection) {
@@ -125,6 +133,39 @@ TEST(tcp_rows, a_record_of_the_other_service_or_beyond_a_limit_ends_the_connecti
   EXPECT_FALSE(answer_to(leases, record));
   record.source = {~std::uint64_t{0} - 100, 600, 1, 600};
   EXPECT_FALSE(answer_to(leases, record));
+}
+
+TEST_F(tcp_rows_test, heads_and_verdicts_are_whole_lines_filled_with_zeros) {
+  tcp_page_server_options opts;
+  opts.inc = life;
+  rig.serve(pool, std::move(opts));
+  request_record record;
+  record.length_bytes = 100;
+  record.source = {1u << 20, 100, 1, 100};
+  const std::vector<request_record> records(49, record);
+  const auto answer = answer_to<std::array<std::byte, 128 + 64>>(rig, records);
+  ASSERT_TRUE(answer);
+  const auto is_padded = [&](std::size_t begin, std::size_t end) {
+    const auto padding = answer->begin() + begin + records.size();
+    return std::all_of(
+               answer->begin() + begin, padding,
+               [](std::byte b) { return is_answer_status(std::to_integer<std::uint8_t>(b)); }) &&
+           std::all_of(padding, answer->begin() + end,
+                       [](std::byte b) { return b == std::byte{0}; });
+  };
+  EXPECT_TRUE(is_padded(sizeof(answer_header), 128)) << "statuses: nobody serves the memory";
+  EXPECT_TRUE(is_padded(128, 192)) << "verdicts";
+}
+
+TEST(tcp_rows, what_stands_between_payloads_keeps_their_alignment) {
+  // A copy in the kernel that begins 1 to 31 bytes behind the alignment of its source is slow.
+  for (std::size_t count = 1; count <= request_pages_max; ++count) {
+    EXPECT_EQ(answer_head_bytes(count) % 64, 0u);
+    EXPECT_GE(answer_head_bytes(count), sizeof(answer_header) + count);
+    EXPECT_EQ(whole_answer_lines(count) % 64, 0u);
+  }
+  EXPECT_EQ(answer_head_bytes(48), 64u);
+  EXPECT_EQ(answer_head_bytes(49), 128u);
 }
 
 TEST(tcp_rows, a_reader_of_the_other_service_is_refused) {

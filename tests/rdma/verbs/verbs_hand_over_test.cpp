@@ -177,7 +177,7 @@ TEST_F(verbs_hand_over, both_protocols_live_on_one_port) {
   auto tcp_bytes = bytes_of(tcp_greeting());
   append(tcp_bytes, request_header{request_magic, 1, 1});
   append(tcp_bytes, request_record{pool.slots[slot].key, pool.slots[slot].gen, {slot}, 1000});
-  constexpr std::size_t expected = sizeof(hello_answer) + sizeof(answer_header) + 1 + 1000;
+  constexpr std::size_t expected = sizeof(hello_answer) + answer_head_bytes(1) + 1000;
   std::vector<raw_peer> tcp, verbs;
   for (std::uint8_t i = 0; i < 20; ++i) {
     tcp.emplace_back(server->port()).send(tcp_bytes);

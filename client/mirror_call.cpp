@@ -91,7 +91,7 @@ void mirror_call::run() {
   std::vector<link::filled_slot> copied;
   for (const auto& each : chosen_) {
     PEERCACHE_ASSERT(each.slot != link::no_slot && each.checksum != 0);
-    const auto to = pool_->slots.bytes_to_fill(each.slot, each.length_bytes);
+    const auto to = pool_->bytes_to_fill(each.slot, each.length_bytes);
     if (!copy_compared(each.page->parts, to, each.checksum)) {
       link::append_record(abandoned, each.slot);
       continue;

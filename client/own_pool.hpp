@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace peercache::client {
 
@@ -29,6 +30,9 @@ struct own_pool : host_pages {
   explicit own_pool(storage::pool_memory mapped)
       : host_pages{mapped.slots(), mapped.index(), mapped.epochs(), {}}, memory(std::move(mapped)),
         holds(memory.holds()) {}
+
+  /// The bytes of a slot of this session, mapped. @pre slots.in_range(slot, length_bytes)
+  std::span<std::byte> bytes_to_fill(slot_id slot, std::uint32_t length_bytes) const noexcept;
 
   /// Ends the hold of the slot's page, if `who` alone has it.
   void end_hold(slot_id slot, std::uint32_t length_bytes, storage::holder_tag who,

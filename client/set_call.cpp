@@ -138,7 +138,7 @@ bool set_call::copy_in(const set_plan::page& page) {
   const auto& parts = pages_[page.index].parts;
   const auto length_bytes = plan_.length_of(page.index);
   PEERCACHE_ASSERT(pool_->slots.in_range(page.slot, length_bytes));
-  auto to = pool_->slots.bytes_to_fill(page.slot, length_bytes);
+  auto to = pool_->bytes_to_fill(page.slot, length_bytes);
   std::uint64_t checksum = 0;
   if (parts.size() == 1 && length_bytes <= timed_copy::look_bytes) {
     checksum = copy_page_and_checksum(to, {parts[0].data, parts[0].bytes});

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <sys/resource.h>
 #include <vector>
 
 namespace peercache::client {
@@ -107,6 +110,39 @@ TEST_F(own_pool_test, is_asked_for_many_keys_in_their_order) {
     EXPECT_EQ(found[i], i % 3 == 0 && i != 3) << i << ": page 3 is wanted in another length";
   look(nullptr);
   EXPECT_EQ(found, std::vector<bool>(count, false));
+}
+
+/// Page faults of this thread, of those that need no disk, while it fills the bytes.
+long faults_of_filling(std::span<std::byte> bytes) {
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_THREAD, &before);
+  std::ranges::fill(bytes, std::byte{1});
+  ::getrusage(RUSAGE_THREAD, &after);
+  return after.ru_minflt - before.ru_minflt;
+}
+
+/// A client maps memory that the node has touched. Written at once, each page of the kernel would
+/// cost a fault.
+TEST_F(own_pool_test, a_slot_is_mapped_by_few_faults_before_it_is_filled) {
+  constexpr std::uint32_t length_bytes = 512u << 10;
+  constexpr slot_id slot{3};
+  const auto attach = [this] {
+    return own_pool(
+        std::move(*storage::pool_memory::attach(pool->memory.name(), pool->memory.owner())));
+  };
+  const own_pool as_it_is = attach();
+  const auto each_by_itself = faults_of_filling(as_it_is.slots.bytes(slot, length_bytes));
+  const own_pool with_care = attach();
+  const auto mapped_before = faults_of_filling(with_care.bytes_to_fill(slot, length_bytes));
+  const own_pool read_before = attach();
+  const auto bytes = read_before.slots.bytes(slot, length_bytes);
+  std::byte read{};
+  for (std::size_t at = 0; at < bytes.size(); at += limits::granule_bytes)
+    read |= bytes[at];
+  EXPECT_EQ(read, std::byte{1});
+  if (faults_of_filling(bytes) * 2 > each_by_itself)
+    GTEST_SKIP() << "this kernel maps for reading what is read";
+  EXPECT_LT(mapped_before * 2, each_by_itself) << "of 128 pages of the kernel";
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,8 +18,7 @@ inline void map_around(std::span<const std::byte> bytes) noexcept {
   constexpr std::uintptr_t around_bytes = 64u << 10;
   for (auto end = bytes.size(); end > 0;) {
     const auto last = reinterpret_cast<std::uintptr_t>(bytes.data() + end - 1);
-    const auto in_window = last % around_bytes + 1;
-    end -= in_window < end ? in_window : end;
+    end -= std::min<std::size_t>(end, last % around_bytes + 1);
     (void)*static_cast<const volatile std::byte*>(bytes.data() + end);
   }
 }

@@ -312,4 +312,8 @@ client_stats cache_client::stats() const {
   return impl_->totals.stats();
 }
 
+int ending_systems() noexcept {
+  return link::ending_systems();
+}
+
 } // namespace peercache::client

@@ -1,19 +1,19 @@
 #pragma once
 
 #include "client/page_view.hpp"
+#include "client/values/call_results.hpp"
+#include "client/values/client_options.hpp"
+#include "client/values/client_stats.hpp"
+#include "client/values/gpu_news.hpp"
+#include "client/values/pages.hpp"
 #include "common/limits.hpp"
 #include "common/overlap.hpp"
 #include "common/page_key.hpp"
-#include "common/page_origin.hpp"
-#include "common/page_part.hpp"
 #include "common/page_status.hpp"
 #include "common/result.hpp"
-#include "common/tls_paths.hpp"
 #include "directory/page_location.hpp"
 #include "discovery/view.hpp"
-#include "rdma/verbs/rail_choice.hpp"
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,159 +25,6 @@
 #include <vector>
 
 namespace peercache::client {
-
-/// When the checksum of a page that was read is compared.
-enum class verify_mode : std::uint8_t { off, sample, always };
-
-/// What `set` does with a key that is readable somewhere in the cluster.
-enum class duplicate_mode : std::uint8_t { skip, store };
-
-struct client_options {
-  std::string node_host = "127.0.0.1"; ///< Address of this host's peercache-node.
-  std::uint16_t node_port = 31998;
-  std::string cluster = "peercache";
-  /// Certificate, key and CA for the connections to nodes; empty: no TLS. `rails.pages_in_tls` says
-  /// whether pages travel under TLS too.
-  tls_paths tls;
-  std::chrono::milliseconds timeout{2000}; ///< Time for a call that names no deadline.
-  verify_mode verify_own_host = verify_mode::always;
-  verify_mode verify_tcp = verify_mode::always;
-  std::uint32_t verify_sample = 64; ///< With `sample`: one page in this many is compared.
-  duplicate_mode duplicate = duplicate_mode::skip;
-  std::uint32_t channels_per_peer_max = 16;
-  /// Longest time for connecting to a peer whose pages are read; when it has passed, the reads
-  /// fail.
-  std::chrono::milliseconds page_connect_timeout{500};
-  std::uint64_t location_cache_keys = 1u << 20; ///< Keys in the location cache; 0 switches it off.
-  /// Most bytes that are set and not yet acknowledged by the node. An eighth of the node's pool is
-  /// the limit in any case; one set always fits.
-  std::uint64_t unacknowledged_bytes_max = 1u << 30;
-  /// Whether look-ups that ask several owners at once may travel by datagram (UDP).
-  bool lookup_datagrams = true;
-  rdma::rail_settings rails; ///< Devices that fetch pages of other hosts, if any.
-  verify_mode verify_rdma = verify_mode::sample;
-  /// Bytes of bounce memory per rail, for READs into memory that is not registered.
-  std::size_t bounce_bytes = 32u << 20;
-  /// Whether `connect` waits for the node. False: all calls miss until the node is found, as they
-  /// do while a lost node is away.
-  bool wait_for_node = true;
-};
-
-/// Which nodes `remove` asks.
-enum class remove_scope : std::uint8_t {
-  holders, ///< The nodes that the directory names.
-  /// All nodes that this client has ever seen in a view, because a page may lie where no record
-  /// names it. If one of these nodes is no longer in the view (`nodes_gone`), every page is
-  /// `unreachable`.
-  every_node,
-};
-
-/// A piece of the caller's memory that holds bytes of a page to store.
-struct const_part {
-  const std::byte* data = nullptr;
-  std::uint32_t bytes = 0;
-};
-
-/// One page to store: its bytes are the parts one after the other (K and V: two parts, one page).
-struct set_page {
-  page_key key;
-  std::span<const const_part> parts;
-};
-
-/// One page to fetch; the parts' sizes must add up to the page's length.
-struct get_page {
-  page_key key;
-  std::span<const page_part> parts;
-};
-
-struct page_result {
-  page_status status = page_status::pending;
-  page_origin origin = page_origin::none;
-  std::uint32_t length_bytes = 0;
-  /// Whether `exists` holds the page: its holder does not evict it before the hold's time is over,
-  /// or this client has read it.
-  bool held = false;
-};
-
-/// How `exists` holds the pages that it finds. A hold ends when this client has read the page, or
-/// by its time, also when the client has died. Where several clients hold one page, their holds end
-/// only by time. A page that is removed, cleared or replaced, or whose node drains, goes all the
-/// same. Only the copy that `exists` found is held.
-struct exists_hold {
-  /// How long pages are held; 0: no page is held. A time above `duration_max` is shortened to it.
-  std::chrono::milliseconds duration{0};
-  /// Number of consecutive keys that form one group, counted from the first key on: the pages of a
-  /// group are all held, or none of them is.
-  std::uint32_t group_pages = 1;
-
-  static constexpr std::chrono::milliseconds duration_max{10'000};
-};
-
-/// What became of a page that `exists` found and was to hold.
-enum class hold_fate : std::uint8_t { held, refused, gone, on_disk, unanswered };
-inline constexpr std::size_t hold_fate_count = 5;
-inline constexpr std::array<std::string_view, hold_fate_count> hold_fate_words{
-    "held", "refused", "gone", "on_disk", "unanswered"};
-
-/// Totals since the client was made.
-struct client_stats {
-  /// Look-ups sent; a get that the location cache answers sends none.
-  std::uint64_t directory_messages = 0;
-  /// How many of `directory_messages` were none: answered from the memory of this host's shard, or
-  /// by READs of the owner's (over RDMA); and the number of these READs.
-  std::uint64_t lookups_own = 0, lookups_read = 0, shard_reads = 0;
-  std::uint64_t location_cache_hits = 0;
-  std::uint64_t get_pages[page_status_count] = {};
-  std::uint64_t get_bytes[page_origin_count] = {};
-  std::uint64_t get_hits[page_origin_count] = {};
-  std::uint64_t set_pages[page_status_count] = {};
-  std::uint64_t set_bytes = 0;
-  std::uint64_t exists_pages[page_status_count] = {};
-  std::uint64_t holds[hold_fate_count] = {};
-  std::uint64_t retries = 0;        ///< Pages looked up a second time after a stale location.
-  std::uint64_t view_refreshes = 0; ///< Look-ups that fetched a newer view and asked again.
-};
-
-/// What became, since the last flush, of the pages that `set` called `stored`.
-struct flush_result {
-  std::uint64_t failed = 0; ///< Pages that other hosts do not find.
-  std::uint64_t duplicates =
-      0; ///< Pages that were in the cluster already; their new copies were dropped.
-  /// Pages that lie in this host's pool, where its clients find them, but whose directory owners
-  /// could not be told; `failed` counts them too. An owner is told as soon as it answers.
-  std::uint64_t unpublished = 0;
-};
-
-/// What the directory says of one key.
-struct key_locations {
-  /// `hit`, `not_found`, or why no owner of the key has answered.
-  page_status status = page_status::not_found;
-  std::vector<directory::page_location> locations; ///< All known ones; none unless `hit`.
-};
-
-/// The outcome of a `clear`.
-struct clear_result {
-  /// True: after the return no page that was set before the call is a hit, for any client of the
-  /// cluster. That holds also when an absent node or disk comes back, if a node that heard of the
-  /// clear is in the cluster then.
-  bool certain = false;
-  std::string why_not; ///< Why the clear is not certain, with the names of the nodes in question.
-
-  explicit operator bool() const noexcept { return certain; }
-};
-
-/// What an engine did with the blocks on its GPU, in this order; the keys are those under which the
-/// engine sets their pages.
-struct gpu_news {
-  bool all_evicted = false; ///< The engine has emptied its GPU's cache.
-  std::span<const page_key> evicted;
-  std::span<const page_key> stored;
-  /// The engine's rank of data parallelism, for all blocks that this client reports; nothing: the
-  /// rank stays as it was.
-  std::optional<std::uint32_t> rank = {};
-};
-
-using deadline = std::chrono::steady_clock::time_point;
 
 class call_log;
 

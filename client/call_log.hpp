@@ -1,7 +1,7 @@
 #pragma once
 
-#include "client/cache_client.hpp"
 #include "client/call_watch.hpp"
+#include "client/values/pages.hpp"
 #include "common/page_key.hpp"
 #include "common/page_status.hpp"
 #include "link/protocol/calls.hpp"

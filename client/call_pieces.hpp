@@ -1,8 +1,10 @@
 #pragma once
 
-#include "client/cache_client.hpp"
+#include "client/values/pages.hpp"
 #include "common/interruption.hpp"
 #include "common/limits.hpp"
+#include "common/page_origin.hpp"
+#include "common/page_status.hpp"
 
 #include <algorithm>
 #include <chrono>

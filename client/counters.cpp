@@ -1,6 +1,7 @@
 #include "client/counters.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 

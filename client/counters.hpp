@@ -1,11 +1,15 @@
 #pragma once
 
-#include "client/cache_client.hpp"
+#include "client/values/client_stats.hpp"
+#include "client/values/pages.hpp"
+#include "common/page_origin.hpp"
+#include "common/page_status.hpp"
 #include "metrics/latency_histogram.hpp"
 #include "metrics/samples.hpp"
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <span>
 
 namespace peercache::client {

@@ -7,6 +7,7 @@
 #include "common/interruption.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <poll.h>
 #include <utility>
 

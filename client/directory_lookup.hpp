@@ -1,6 +1,5 @@
 #pragma once
 
-#include "client/cache_client.hpp"
 #include "client/call_watch.hpp"
 #include "client/counters.hpp"
 #include "client/datagram_round.hpp"
@@ -11,7 +10,12 @@
 #include "client/peer_health.hpp"
 #include "client/remote_shards.hpp"
 #include "client/session.hpp"
+#include "client/values/pages.hpp"
+#include "common/page_key.hpp"
+#include "common/page_status.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/cache_client.hpp"
+#include "client/values/gpu_news.hpp"
 #include "link/protocol/overlap_wire.hpp"
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "client/cache_client.hpp"
 #include "client/close_signal.hpp"
 #include "client/hold_releases.hpp"
 #include "client/lookup_channels.hpp"
 #include "client/peer_health.hpp"
+#include "client/values/pages.hpp"
 #include "link/protocol/topology.hpp"
 
 #include <cstddef>

@@ -3,6 +3,9 @@
 #include "common/assert.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace peercache::client {

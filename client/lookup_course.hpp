@@ -1,9 +1,10 @@
 #pragma once
 
-#include "client/cache_client.hpp"
 #include "client/lookup_plan.hpp"
 #include "client/peer_health.hpp"
+#include "client/values/pages.hpp"
 #include "common/ids.hpp"
+#include "common/page_status.hpp"
 
 #include <functional>
 #include <list>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/cache_client.hpp"
+#include "client/values/client_options.hpp"
 #include "common/result.hpp"
 #include "config/node_config.hpp"
 #include "net/tls_context.hpp"
@@ -9,9 +9,9 @@
 
 namespace peercache::client {
 
-/// Takes a client's options (`client_options` in client/cache_client.hpp, which has the defaults of
-/// programs without a configuration) from a loaded configuration: the `client.*`, `set.*`,
-/// `cluster.*`, `tls.*` and `data.*` rows of the option table.
+/// Takes a client's options (`client_options` in client/values/client_options.hpp, which has the
+/// defaults of programs without a configuration) from a loaded configuration: the `client.*`,
+/// `set.*`, `cluster.*`, `tls.*` and `data.*` rows of the option table.
 client_options options_of(const config::node_config& config);
 
 /// Opens the certificates that `config` names under `tls.*`, for the ports of a hand-over worker

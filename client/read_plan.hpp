@@ -1,10 +1,14 @@
 #pragma once
 
-#include "client/cache_client.hpp"
 #include "client/location_cache.hpp"
 #include "client/location_choice.hpp"
 #include "client/promote_plan.hpp"
 #include "client/stale_records.hpp"
+#include "client/values/pages.hpp"
+#include "common/page_key.hpp"
+#include "common/page_origin.hpp"
+#include "common/page_status.hpp"
+#include "directory/page_location.hpp"
 
 #include <cstddef>
 #include <cstdint>

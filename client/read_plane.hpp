@@ -1,6 +1,7 @@
 #pragma once
 
-#include "client/cache_client.hpp"
+#include "client/values/client_options.hpp"
+#include "common/result.hpp"
 #include "metrics/samples.hpp"
 #include "net/tls_context.hpp"
 #include "rdma/data_plane.hpp"
@@ -10,6 +11,8 @@
 #include "rdma/read_lane.hpp"
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>

@@ -1,8 +1,11 @@
 #pragma once
 
-#include "client/cache_client.hpp"
 #include "client/lookup_plan.hpp"
 #include "client/stale_records.hpp"
+#include "client/values/pages.hpp"
+#include "common/page_key.hpp"
+#include "common/page_status.hpp"
+#include "directory/page_location.hpp"
 
 #include <chrono>
 #include <cstddef>

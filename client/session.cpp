@@ -5,6 +5,7 @@
 #include "client/session_actor.hpp"
 #include "common/interruption.hpp"
 #include "common/user_group.hpp"
+#include "discovery/view.hpp"
 #include "discovery/view_difference.hpp"
 #include "link/connector_actor.hpp"
 #include "link/ending_system.hpp"
@@ -27,10 +28,6 @@ namespace {
 constexpr auto dial_timeout = 300ms;
 
 } // namespace
-
-int ending_systems() noexcept {
-  return link::ending_systems();
-}
 
 link::topology_ptr session_board::topology() const {
   std::lock_guard guard{lock_};

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "client/cache_client.hpp"
 #include "client/call_log.hpp"
 #include "client/call_start.hpp"
 #include "client/close_signal.hpp"
@@ -15,6 +14,11 @@
 #include "client/set_window.hpp"
 #include "client/slot_request.hpp"
 #include "client/stale_records.hpp"
+#include "client/values/client_options.hpp"
+#include "client/values/pages.hpp"
+#include "common/page_key.hpp"
+#include "common/result.hpp"
+#include "directory/page_location.hpp"
 #include "link/calling_actor.hpp"
 #include "link/links_actor.hpp"
 #include "link/protocol/message_types.hpp"
@@ -22,6 +26,7 @@
 #include "link/system_config.hpp"
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>

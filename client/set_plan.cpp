@@ -2,6 +2,7 @@
 
 #include "client/page_length.hpp"
 #include "common/assert.hpp"
+#include "common/page_origin.hpp"
 
 #include <algorithm>
 #include <utility>

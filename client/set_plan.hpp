@@ -1,9 +1,11 @@
 #pragma once
 
-#include "client/cache_client.hpp"
+#include "client/values/pages.hpp"
 #include "common/ids.hpp"
+#include "common/page_status.hpp"
 #include "link/protocol/pool_wire.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>

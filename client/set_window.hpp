@@ -1,10 +1,12 @@
 #pragma once
 
-#include "client/cache_client.hpp"
+#include "client/values/call_results.hpp"
+#include "client/values/pages.hpp"
 
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 namespace peercache::client {
 

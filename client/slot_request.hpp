@@ -1,11 +1,12 @@
 #pragma once
 
-#include "client/cache_client.hpp"
 #include "client/own_pool.hpp"
+#include "client/values/pages.hpp"
 #include "common/assert.hpp"
 #include "common/page_status.hpp"
 
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>

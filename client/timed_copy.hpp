@@ -1,8 +1,9 @@
 #pragma once
 
-#include "client/cache_client.hpp"
+#include "client/values/pages.hpp"
 #include "common/checksum.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -5,29 +5,16 @@
 #include "client/connect_fault.hpp"
 #include "link/ending_system.hpp"
 #include "link/protocol/pool_wire.hpp"
-#include "link/thread_actor.hpp"
 #include "net/socket.hpp"
 
 #include <algorithm>
-#include <array>
+#include <chrono>
+#include <future>
+#include <utility>
 
 namespace peercache::client {
 
 using std::chrono::steady_clock;
-
-reader_place place_of(cache_client::impl& client, const own_pool_ptr& own) {
-  reader_place place;
-  if (own) {
-    place.own = own->node.inc;
-    place.own_node = own->node.id;
-  }
-  place.outstanding = [&client](const incarnation& peer) { return client.load.outstanding(peer); };
-  place.is_away = [cluster = client.session.board().topology()](const auto& at) {
-    const auto* peer = cluster->find(at.node, at.holder);
-    return peer != nullptr && peer->tried && !peer->linked();
-  };
-  return place;
-}
 
 namespace {
 
@@ -39,93 +26,9 @@ error closed_fault() {
   return {errc::closed, "the client is closed, as each is in a forked child"};
 }
 
-std::vector<caf::actor> spawn_read_threads(caf::actor_system& system, read_plane& plane) {
-  std::vector<caf::actor> threads;
-  for (std::size_t lane = 0; lane < plane.lanes().size(); ++lane)
-    threads.push_back(
-        link::spawn_thread_actor(system, "peercache-reads", [&plane, lane] { plane.run(lane); }));
-  return threads;
-}
-
 } // namespace
 
-cache_client::impl::impl(const client_options& opts, std::unique_ptr<read_plane> plane,
-                         const std::shared_ptr<net::tls_context>& tls)
-    : options(opts), locations(opts.location_cache_keys), channels(opts.cluster, tls),
-      hold_channels(opts.cluster, tls, link::member_question_magic), reads(std::move(plane)),
-      shards(reads->lanes(), remote_shards::landing_for(*reads), opts.cluster, totals),
-      session(
-          opts, tls, closing, calls,
-          [this] {
-            auto now = totals.samples();
-            now.set(metrics::metric::breakers_open, health.open());
-            now.set(metrics::metric::gpu_untold_total, session.board().gpu.left_out());
-            reads->add_to(now);
-            return now;
-          },
-          [this](const page_key& key, const directory::page_location& location) {
-            remember(key, location, session.board().pool());
-          }),
-      read_threads_(spawn_read_threads(session.system(), *reads)) {
-  calls.watch().set_data_plane(reads->choice());
-}
-
-cache_client::impl::~impl() {
-  reads->stop();
-  for (auto& thread : read_threads_)
-    link::wait_for_thread_actor(session.system(), thread);
-}
-
-void cache_client::impl::close() {
-  closing.give();
-  session.board().close();
-  reads->stop();
-}
-
-void cache_client::impl::settle_closed(std::span<page_result> results) const noexcept {
-  if (!closing.given())
-    return;
-  using enum page_status;
-  constexpr std::array open{pending,     stale,        holder_gone, timed_out,
-                            unreachable, breaker_open, refused};
-  for (auto& result : results)
-    if (std::ranges::find(open, result.status) != open.end())
-      result.status = closed;
-}
-
-deadline cache_client::impl::deadline_of(std::optional<deadline> until) const {
-  return until ? *until : steady_clock::now() + options.timeout;
-}
-
-directory_lookup cache_client::impl::lookup() {
-  return {session, channels,
-          shards,  health,
-          totals,  [this](std::span<const page_key> keys) { locations.prefetch_for_stores(keys); }};
-}
-
-void cache_client::impl::remember(const page_key& key, const directory::page_location& location,
-                                  const own_pool_ptr& own) noexcept {
-  const bool here = own && location.holder == own->node.inc;
-  if (!here || location.where != directory::tier::memory)
-    locations.store(key, location);
-}
-
-longest_wait cache_client::impl::look_up(std::span<const page_key> keys,
-                                         std::span<lookup_answer> answers, deadline until,
-                                         const directory_lookup::while_asking& during) {
-  auto asked = lookup();
-  asked.run(keys, answers, until, during);
-  return asked.slowest();
-}
-
-bool cache_client::impl::verify(verify_mode mode) noexcept {
-  if (mode != verify_mode::sample)
-    return mode == verify_mode::always;
-  return sampled_.fetch_add(1, std::memory_order_relaxed) % std::max(1u, options.verify_sample) ==
-         0;
-}
-
-cache_client::cache_client(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
+cache_client::cache_client(std::unique_ptr<client_impl> body) : impl_(std::move(body)) {}
 
 cache_client::~cache_client() {
   if (!impl_->home.is_here())
@@ -172,7 +75,7 @@ result<std::unique_ptr<cache_client>> cache_client::connect(const client_options
   auto plane = read_plane::create(options, nullptr, *tls);
   if (!plane)
     return plane.error();
-  auto body = std::make_unique<impl>(options, std::move(*plane), *tls);
+  auto body = std::make_unique<client_impl>(options, std::move(*plane), *tls);
   link::leave_actor_system();
   if (options.wait_for_node)
     if (auto ready = body->session.board().wait_ready(until); !ready) {

@@ -27,6 +27,7 @@
 namespace peercache::client {
 
 class call_log;
+class client_impl;
 
 /// The cache as an engine sees it: pages in, pages out, in batches.
 ///
@@ -169,12 +170,10 @@ public:
   /// text (the client sees digests), so that code notes its calls in the log (client/call_log.hpp).
   call_log& calls() noexcept;
 
-  class impl; ///< Public only so that the library's own sources can name it.
-
 private:
-  explicit cache_client(std::unique_ptr<impl> body);
+  explicit cache_client(std::unique_ptr<client_impl> body);
   bool is_open() const noexcept;
-  std::unique_ptr<impl> impl_;
+  std::unique_ptr<client_impl> impl_;
 };
 
 /// Number of clients of this process that are still ending though their destructor has returned: a

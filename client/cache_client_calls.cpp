@@ -1,5 +1,6 @@
 // The calls of cache_client: set, get, exists and remove.
 
+#include "client/cache_client.hpp"
 #include "client/call_pieces.hpp"
 #include "client/chain_windows.hpp"
 #include "client/client_impl.hpp"
@@ -34,19 +35,6 @@ void fill_unreachable(std::span<page_result> results) {
 }
 
 } // namespace
-
-void cache_client::impl::note_call(link::call_kind kind, const page_key& first,
-                                   std::span<const page_result> results, call_watch::duration took,
-                                   const longest_wait& wait) {
-  auto& watch = calls.watch();
-  watch.count(kind, first, results.size());
-  if (!watch.is_slow(took))
-    return;
-  call_watch::call slow{kind, first, results.size(), 0, took, wait};
-  slow.failed = static_cast<std::size_t>(std::ranges::count_if(
-      results, [](const page_result& page) { return !is_success(page.status); }));
-  watch.keep(std::move(slow), steady_clock::now());
-}
 
 void cache_client::set(std::span<const set_page> pages, std::span<page_result> results,
                        std::optional<deadline> until) {
@@ -99,7 +87,7 @@ void cache_client::get(std::span<const get_page> pages, std::span<page_result> r
 namespace {
 
 /// Does an `exists` of these keys, or of this chain. Returns how many pages were asked about.
-std::size_t find_pages(cache_client::impl& in, std::span<const page_key> keys,
+std::size_t find_pages(client_impl& in, std::span<const page_key> keys,
                        std::span<page_result> results, deadline limit, const exists_hold& hold,
                        bool chain) {
   const auto started = steady_clock::now();

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "client/cache_client.hpp"
 #include "client/call_log.hpp"
 #include "client/close_signal.hpp"
 #include "client/counters.hpp"
@@ -14,22 +13,27 @@
 #include "client/read_plane.hpp"
 #include "client/remote_shards.hpp"
 #include "client/session.hpp"
+#include "client/values/client_options.hpp"
+#include "client/values/pages.hpp"
 #include "common/forks.hpp"
 #include "net/tls_context.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace peercache::client {
 
-/// The parts of a cache_client; the calls (get_call, set_call) work with it. Members are
+/// The parts of a `cache_client`; the calls (get_call, set_call) work with it. Members are
 /// constructed in this order and destroyed in the reverse.
-class cache_client::impl {
+class client_impl {
 public:
-  impl(const client_options& opts, std::unique_ptr<read_plane> plane,
-       const std::shared_ptr<net::tls_context>& tls);
-  ~impl();
+  client_impl(const client_options& opts, std::unique_ptr<read_plane> plane,
+              const std::shared_ptr<net::tls_context>& tls);
+  ~client_impl();
 
   const client_options options;
   const home_process home;
@@ -74,6 +78,6 @@ private:
 };
 
 /// Returns what `choose_location` needs to know of this client.
-reader_place place_of(cache_client::impl& client, const own_pool_ptr& own);
+reader_place place_of(client_impl& client, const own_pool_ptr& own);
 
 } // namespace peercache::client

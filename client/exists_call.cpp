@@ -9,7 +9,7 @@
 
 namespace peercache::client {
 
-exists_call::exists_call(cache_client::impl& client, hold_call& holds, deadline until)
+exists_call::exists_call(client_impl& client, hold_call& holds, deadline until)
     : client_(client), holds_(holds), until_(until), lookup_(client.lookup()) {}
 
 void exists_call::run(std::size_t first, std::span<const page_key> keys,

@@ -17,7 +17,7 @@ namespace peercache::client {
 class exists_call {
 public:
   /// @param holds is told of the pages that are found; outlives this object
-  exists_call(cache_client::impl& client, hold_call& holds, deadline until);
+  exists_call(client_impl& client, hold_call& holds, deadline until);
 
   /// @param first index of these keys' first one in the whole call @param own null: no pool of this
   /// host is searched @pre keys.size() == results.size()
@@ -32,7 +32,7 @@ private:
   /// Takes the directory's answers about `elsewhere_` into the results and the location cache.
   void take(std::span<const page_key> asked, std::span<page_result> results);
 
-  cache_client::impl& client_;
+  client_impl& client_;
   hold_call& holds_;
   const deadline until_;
   directory_lookup lookup_;

@@ -31,7 +31,7 @@ void swap_locations(lookup_answer& one, lookup_answer& other) {
 
 } // namespace
 
-get_call::get_call(cache_client::impl& client, std::span<const get_page> pages,
+get_call::get_call(client_impl& client, std::span<const get_page> pages,
                    std::span<page_result> results, deadline until, call_start start)
     : client_(client), pages_(pages), until_(until),
       plan_(pages, results, client.locations, client.session.board().stale),

@@ -21,8 +21,8 @@ namespace peercache::client {
 /// (client/read_plan.hpp). Threads: one object per call.
 class get_call {
 public:
-  get_call(cache_client::impl& client, std::span<const get_page> pages,
-           std::span<page_result> results, deadline until, call_start start);
+  get_call(client_impl& client, std::span<const get_page> pages, std::span<page_result> results,
+           deadline until, call_start start);
   /// Nothing writes to the caller's memory after the call, even when an exception ends it.
   ~get_call();
   void run();
@@ -83,7 +83,7 @@ private:
   void end_read(peer_read& read);
   void take_batch(const peer_read& read, mirror_call& mirrors);
 
-  cache_client::impl& client_;
+  client_impl& client_;
   std::span<const get_page> pages_;
   const deadline until_;
   read_plan plan_;

@@ -28,8 +28,8 @@ hold_fate fate_of(hold_outcome outcome) noexcept {
 
 } // namespace
 
-hold_call::hold_call(cache_client::impl& client, const exists_hold& wanted,
-                     std::span<page_result> results, deadline until, bool chain)
+hold_call::hold_call(client_impl& client, const exists_hold& wanted, std::span<page_result> results,
+                     deadline until, bool chain)
     : client_(client), wanted_{std::clamp(wanted.duration, std::chrono::milliseconds{0},
                                           exists_hold::duration_max),
                                wanted.group_pages},

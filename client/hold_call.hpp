@@ -25,7 +25,7 @@ public:
 
   /// @param results those of the whole call @param chain whether only the pages before the first
   /// one that is not found are to be held
-  hold_call(cache_client::impl& client, const exists_hold& wanted, std::span<page_result> results,
+  hold_call(client_impl& client, const exists_hold& wanted, std::span<page_result> results,
             deadline until, bool chain = false);
 
   /// Begins a piece of the call. @param own this host's pool; null: there is none
@@ -68,7 +68,7 @@ private:
   void note(std::uint32_t index, storage::hold_outcome outcome);
   void count(hold_fate fate) noexcept { ++counts_[static_cast<std::size_t>(fate)]; }
 
-  cache_client::impl& client_;
+  client_impl& client_;
   const exists_hold wanted_;
   const std::span<page_result> results_;
   const deadline until_;

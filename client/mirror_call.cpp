@@ -25,7 +25,7 @@ constexpr std::uint32_t looks_for_own_copy = 4;
 
 } // namespace
 
-mirror_call::mirror_call(cache_client::impl& client, own_pool_ptr pool, deadline until)
+mirror_call::mirror_call(client_impl& client, own_pool_ptr pool, deadline until)
     : client_(client), pool_(std::move(pool)), until_(until) {}
 
 void mirror_call::consider(const get_page& page, std::uint32_t length_bytes,

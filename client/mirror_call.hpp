@@ -17,7 +17,7 @@ namespace peercache::client {
 /// Threads: one object per call.
 class mirror_call {
 public:
-  mirror_call(cache_client::impl& client, own_pool_ptr pool, deadline until);
+  mirror_call(client_impl& client, own_pool_ptr pool, deadline until);
 
   /// Decides whether to mirror a page that was read from another host, whose record has this
   /// checksum.
@@ -41,7 +41,7 @@ private:
   /// Gets a slot for each candidate; drops those that get none.
   void take_slots();
 
-  cache_client::impl& client_;
+  client_impl& client_;
   own_pool_ptr pool_;
   const deadline until_;
   std::uint64_t bytes_ = 0;

@@ -2,8 +2,10 @@
 
 #include "client/member_answers.hpp"
 #include "client/promote_plan.hpp"
-#include "client/session.hpp"
+#include "client/values/pages.hpp"
+#include "link/protocol/topology.hpp"
 
+#include <cstddef>
 #include <functional>
 #include <string_view>
 #include <vector>

@@ -21,7 +21,7 @@ constexpr auto put_look_interval = 100us;
 
 } // namespace
 
-remove_call::remove_call(cache_client::impl& client, std::span<const page_key> keys,
+remove_call::remove_call(client_impl& client, std::span<const page_key> keys,
                          std::span<page_result> results, deadline until)
     : client_(client), keys_(keys), until_(until), own_(client.session.board().pool()),
       plan_(keys, results) {}

@@ -22,8 +22,8 @@ struct silent_holder {
 /// Bound: returns by the deadline, even without answers.
 class remove_call {
 public:
-  remove_call(cache_client::impl& client, std::span<const page_key> keys,
-              std::span<page_result> results, deadline until);
+  remove_call(client_impl& client, std::span<const page_key> keys, std::span<page_result> results,
+              deadline until);
   /// Call this when the call is one of several pieces. Holders that were silent in an earlier piece
   /// are not asked again, and only in the last piece a holder may take all of the remaining time.
   void leave_out(std::vector<silent_holder>& silent, bool is_last) noexcept {
@@ -47,7 +47,7 @@ private:
   void settle(const remove_plan::share& part, const member_answers::outcome& said);
   void forget_places();
 
-  cache_client::impl& client_;
+  client_impl& client_;
   std::span<const page_key> keys_;
   const deadline until_;
   own_pool_ptr own_;

@@ -26,7 +26,7 @@ constexpr auto first_pause = 10ms;
 
 } // namespace
 
-set_call::set_call(cache_client::impl& client, std::span<const set_page> pages,
+set_call::set_call(client_impl& client, std::span<const set_page> pages,
                    std::span<page_result> results, deadline until, own_pool_ptr pool)
     : client_(client), pages_(pages), until_(until), pool_(std::move(pool)), plan_(pages, results) {
 }

@@ -13,8 +13,8 @@ namespace peercache::client {
 /// one object per call.
 class set_call {
 public:
-  set_call(cache_client::impl& client, std::span<const set_page> pages,
-           std::span<page_result> results, deadline until, own_pool_ptr pool);
+  set_call(client_impl& client, std::span<const set_page> pages, std::span<page_result> results,
+           deadline until, own_pool_ptr pool);
   void run();
   const longest_wait& wait() const noexcept { return wait_; }
 
@@ -39,7 +39,7 @@ private:
   /// Gives the slots back that there was no time to fill.
   void abandon_unfilled();
 
-  cache_client::impl& client_;
+  client_impl& client_;
   std::span<const set_page> pages_;
   const deadline until_;
   own_pool_ptr pool_;

@@ -39,7 +39,7 @@ protected:
     options.node_port = net::local_port(nobody);
     auto plane = read_plane::create(options);
     ASSERT_TRUE(plane) << plane.error().message;
-    client = std::make_unique<cache_client::impl>(options, std::move(*plane), nullptr);
+    client = std::make_unique<client_impl>(options, std::move(*plane), nullptr);
     auto& system = client->session.system();
     for (auto* node : {&near, &far})
       node->gateway = system.spawn(run_fake_gateway, &node->says);
@@ -181,7 +181,7 @@ protected:
   link::directory_actor directory;
   /// Look-up ports of nodes; they end before the gateways.
   std::vector<std::unique_ptr<actors::served_lookups>> ports;
-  std::unique_ptr<cache_client::impl> client;
+  std::unique_ptr<client_impl> client;
   /// For each page of the last get: the memory that it was read into.
   std::vector<std::vector<std::byte>> got;
 

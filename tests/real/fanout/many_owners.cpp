@@ -55,7 +55,7 @@ public:
     options.lookup_datagrams = by_datagram;
     auto plane = client::read_plane::create(options);
     PEERCACHE_ASSERT(bool(plane));
-    body_ = std::make_unique<client::cache_client::impl>(options, std::move(*plane), nullptr);
+    body_ = std::make_unique<client::client_impl>(options, std::move(*plane), nullptr);
     body_->session.board().set_topology(cluster_);
     for (const auto& member : cluster_->view.members)
       body_->session.members().open(member);
@@ -104,7 +104,7 @@ private:
 
   net::unique_fd nobody_ = *net::hold_port("127.0.0.1", 0);
   const link::topology_ptr cluster_;
-  std::unique_ptr<client::cache_client::impl> body_;
+  std::unique_ptr<client::client_impl> body_;
   std::size_t missed_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #include "client/admin_client.hpp"
 
-#include "client/connect_fault.hpp"
+#include "client/session/connect_fault.hpp"
 #include "common/key_epoch.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/command_caller.hpp"

@@ -1,8 +1,8 @@
 #include "client/cache_client.hpp"
 
-#include "client/clear_call.hpp"
-#include "client/client_impl.hpp"
-#include "client/connect_fault.hpp"
+#include "client/calls/clear_call.hpp"
+#include "client/calls/client_impl.hpp"
+#include "client/session/connect_fault.hpp"
 #include "link/ending_system.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "net/socket.hpp"

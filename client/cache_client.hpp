@@ -106,9 +106,10 @@ public:
   /// Does an `exists` of pages that are a chain, of which only those before the first one that is
   /// not found are of use. Returns how many pages were asked about, from the first one on: all that
   /// are found without a gap, and the next one at least. Later pages stay `pending`. In a cluster
-  /// of few nodes all pages are asked about at once; in a large one (client/chain_windows.hpp) a
-  /// few first, so that a short prefix costs few messages. Pages beyond the gap are not held. An
-  /// owner that does not answer by the deadline ends the chain: its page is `timed_out`.
+  /// of few nodes all pages are asked about at once; in a large one
+  /// (client/calls/chain_windows.hpp) a few first, so that a short prefix costs few messages. Pages
+  /// beyond the gap are not held. An owner that does not answer by the deadline ends the chain: its
+  /// page is `timed_out`.
   std::size_t exists_chain(std::span<const page_key> keys, std::span<page_result> results,
                            std::optional<deadline> until = {}, const exists_hold& hold = {});
 
@@ -167,7 +168,8 @@ public:
   std::optional<incarnation> home_node() const;
   client_stats stats() const;
   /// The log of what calls asked for and stored of late. Only the code that makes keys knows their
-  /// text (the client sees digests), so that code notes its calls in the log (client/call_log.hpp).
+  /// text (the client sees digests), so that code notes its calls in the log
+  /// (client/notes/call_log.hpp).
   call_log& calls() noexcept;
 
 private:

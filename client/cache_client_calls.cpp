@@ -1,13 +1,13 @@
 // The calls of cache_client: set, get, exists and remove.
 
 #include "client/cache_client.hpp"
-#include "client/call_pieces.hpp"
-#include "client/chain_windows.hpp"
-#include "client/client_impl.hpp"
-#include "client/exists_call.hpp"
-#include "client/get_call.hpp"
-#include "client/remove_call.hpp"
-#include "client/set_call.hpp"
+#include "client/calls/call_pieces.hpp"
+#include "client/calls/chain_windows.hpp"
+#include "client/calls/client_impl.hpp"
+#include "client/calls/exists_call.hpp"
+#include "client/calls/get_call.hpp"
+#include "client/calls/remove_call.hpp"
+#include "client/calls/set_call.hpp"
 
 #include <algorithm>
 

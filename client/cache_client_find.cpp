@@ -1,7 +1,7 @@
 // The part of cache_client that asks the directory for each key by itself.
 
 #include "client/cache_client.hpp"
-#include "client/client_impl.hpp"
+#include "client/calls/client_impl.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // The part of cache_client that serves the overlap queries of routers.
 
 #include "client/cache_client.hpp"
-#include "client/client_impl.hpp"
-#include "client/connect_fault.hpp"
+#include "client/calls/client_impl.hpp"
+#include "client/session/connect_fault.hpp"
 #include "link/protocol/overlap_wire.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 #include "client/page_view.hpp"
 
 #include "client/cache_client.hpp"
-#include "client/call_start.hpp"
-#include "client/client_impl.hpp"
-#include "client/viewed_page.hpp"
+#include "client/calls/client_impl.hpp"
+#include "client/pool/call_start.hpp"
+#include "client/pool/viewed_page.hpp"
 #include "common/assert.hpp"
 
 #include <algorithm>

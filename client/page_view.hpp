@@ -6,7 +6,7 @@
 
 namespace peercache::client {
 
-struct viewed_page; // client/viewed_page.hpp
+struct viewed_page; // client/pool/viewed_page.hpp
 
 /// A page of this host's pool where it lies, so that no byte is copied. `cache_client::look_at`
 /// makes it.

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "client/cache_client.hpp"
-#include "client/call_log.hpp"
+#include "client/notes/call_log.hpp"
 #include "python/arguments.hpp"
 #include "python/loan_gate.hpp"
 #include "python/open_cache.hpp"
@@ -25,11 +25,11 @@ namespace peercache::python {
 /// Threads: any number of Python threads at once; each method is entered with the GIL and gives it
 /// up for all that takes longer than to convert its arguments. Ownership: memory is named by
 /// address and lent for the duration of the call: after a method has returned nothing reads or
-/// writes it (client/get_call waits for every batch, and a data plane closes what could still write
-/// before it completes one). `close` ends the client, and an embedded node, when the last running
-/// call has ended; called by the handler of a signal that interrupts a call, `close` returns
-/// earlier. Errors: Python exceptions for arguments that make no sense, and what handlers of
-/// signals raise, which end a call of Python's main thread at once; nothing else. After `close`,
+/// writes it (client/calls/get_call waits for every batch, and a data plane closes what could still
+/// write before it completes one). `close` ends the client, and an embedded node, when the last
+/// running call has ended; called by the handler of a signal that interrupts a call, `close`
+/// returns earlier. Errors: Python exceptions for arguments that make no sense, and what handlers
+/// of signals raise, which end a call of Python's main thread at once; nothing else. After `close`,
 /// and in a forked child, every page is `closed`.
 class native_client {
 public:

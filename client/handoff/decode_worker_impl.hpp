@@ -5,7 +5,7 @@
 #include "client/handoff/node_reporter.hpp"
 #include "client/handoff/room_reads.hpp"
 #include "client/handoff/worker_tls.hpp"
-#include "client/read_plane.hpp"
+#include "client/read/read_plane.hpp"
 #include "common/forks.hpp"
 #include "handoff/distinct_memory.hpp"
 #include "handoff/source_peers.hpp"

@@ -4,7 +4,7 @@
 #include "client/handoff/memory_server.hpp"
 #include "client/handoff/room_reads.hpp"
 #include "client/handoff/transfer_worker.hpp"
-#include "client/read_plane.hpp"
+#include "client/read/read_plane.hpp"
 #include "common/forks.hpp"
 #include "handoff/lease_table.hpp"
 #include "handoff/links/worker_links.hpp"

@@ -1,7 +1,8 @@
 #pragma once
 
 #include "client/handoff/worker_options.hpp"
-#include "client/read_plane.hpp"
+#include "client/read/read_plane.hpp"
+#include "client/values/client_options.hpp"
 
 #include <memory>
 #include <utility>

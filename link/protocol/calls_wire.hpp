@@ -13,7 +13,7 @@
 namespace peercache::link {
 
 /// Most bytes of one client's spaces that are read. `encode_spaces` makes fewer of a report whose
-/// spaces keep to the bounds of client/call_log.hpp.
+/// spaces keep to the bounds of client/notes/call_log.hpp.
 inline constexpr std::size_t spaces_bytes_max = 16u << 20;
 
 /// Encodes the calls of a client as they travel (`wire_version`), little endian. A text is its
@@ -32,7 +32,7 @@ std::string encode_spaces(const std::vector<space_calls>& spaces);
 bool decode_spaces(std::string_view bytes, std::vector<space_calls>& into);
 
 /// Most bytes of one client's slow calls, uses and data plane that are read; a client makes fewer,
-/// by the bounds of client/call_watch.hpp.
+/// by the bounds of client/notes/call_watch.hpp.
 inline constexpr std::size_t watch_bytes_max = 64u << 10;
 /// The slow calls, uses and data plane of a report, as they travel.
 std::string encode_watch(const call_report& from);

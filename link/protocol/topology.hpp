@@ -12,7 +12,7 @@ namespace peercache::link {
 
 /// One member and the way to it. In a node: the member's actors, null while there is no connection.
 /// A client has no actors of members, but connections to their look-up ports
-/// (client/member_channels.hpp).
+/// (client/members/member_channels.hpp).
 struct peer {
   peer() = default;
   discovery::member self;

@@ -1,4 +1,4 @@
-#include "client/call_log.hpp"
+#include "client/notes/call_log.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/call_pieces.hpp"
+#include "client/calls/call_pieces.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/call_start.hpp"
+#include "client/pool/call_start.hpp"
 
 #include <gtest/gtest.h>
 

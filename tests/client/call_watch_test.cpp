@@ -1,4 +1,4 @@
-#include "client/call_watch.hpp"
+#include "client/notes/call_watch.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/chain_windows.hpp"
+#include "client/calls/chain_windows.hpp"
 
 #include <gtest/gtest.h>
 

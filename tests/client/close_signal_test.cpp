@@ -1,4 +1,4 @@
-#include "client/close_signal.hpp"
+#include "client/members/close_signal.hpp"
 
 #include <gtest/gtest.h>
 

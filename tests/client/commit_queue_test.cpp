@@ -1,4 +1,4 @@
-#include "client/commit_queue.hpp"
+#include "client/pool/commit_queue.hpp"
 
 #include "common/limits.hpp"
 #include "link/protocol/pool_wire.hpp"

@@ -1,4 +1,4 @@
-#include "client/connect_fault.hpp"
+#include "client/session/connect_fault.hpp"
 
 #include <caf/exit_reason.hpp>
 #include <caf/sec.hpp>

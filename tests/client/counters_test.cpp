@@ -1,5 +1,5 @@
-#include "client/counters.hpp"
-#include "client/peer_load.hpp"
+#include "client/notes/counters.hpp"
+#include "client/read/peer_load.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Tests of what a client knows of the blocks on its engine's GPU, and of what it reports to its
 // node.
 
-#include "client/gpu_ledger.hpp"
+#include "client/notes/gpu_ledger.hpp"
 
 #include <gtest/gtest.h>
 

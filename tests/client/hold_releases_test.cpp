@@ -1,6 +1,6 @@
-#include "client/hold_releases.hpp"
+#include "client/notes/hold_releases.hpp"
 
-#include "client/hold_plan.hpp"
+#include "client/calls/hold_plan.hpp"
 #include "common/limits.hpp"
 #include "link/protocol/pool_wire.hpp"
 

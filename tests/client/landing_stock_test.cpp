@@ -1,6 +1,6 @@
 // Tests of the buffers that small READs land in: who has which, and that they run out.
 
-#include "client/landing_stock.hpp"
+#include "client/read/landing_stock.hpp"
 
 #include <gtest/gtest.h>
 

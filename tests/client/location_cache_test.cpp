@@ -1,4 +1,4 @@
-#include "client/location_cache.hpp"
+#include "client/lookup/location_cache.hpp"
 #include "tests/support/under_tsan.hpp"
 
 #include <gtest/gtest.h>

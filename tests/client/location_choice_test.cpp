@@ -1,6 +1,6 @@
-#include "client/location_choice.hpp"
-#include "client/page_heat.hpp"
-#include "client/peer_load.hpp"
+#include "client/lookup/location_choice.hpp"
+#include "client/read/page_heat.hpp"
+#include "client/read/peer_load.hpp"
 
 #include <gtest/gtest.h>
 #include <set>

@@ -1,8 +1,8 @@
-#include "client/lookup_by_reads.hpp"
+#include "client/lookup/lookup_by_reads.hpp"
 
-#include "client/lookup_channels.hpp"
-#include "client/read_plane.hpp"
-#include "client/remote_shards.hpp"
+#include "client/lookup/lookup_channels.hpp"
+#include "client/lookup/remote_shards.hpp"
+#include "client/read/read_plane.hpp"
 #include "directory/shard.hpp"
 #include "directory/shard_batch.hpp"
 #include "rdma/read_lane.hpp"

@@ -1,4 +1,4 @@
-#include "client/lookup_channels.hpp"
+#include "client/lookup/lookup_channels.hpp"
 #include "net/socket.hpp"
 
 #include <gtest/gtest.h>

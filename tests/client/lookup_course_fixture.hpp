@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/lookup_course.hpp"
+#include "client/lookup/lookup_course.hpp"
 #include "directory/wire.hpp"
 #include "discovery/view.hpp"
 

@@ -1,4 +1,4 @@
-#include "client/lookup_plan.hpp"
+#include "client/lookup/lookup_plan.hpp"
 
 #include "discovery/view.hpp"
 

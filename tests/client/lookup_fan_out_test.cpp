@@ -1,5 +1,5 @@
-#include "client/chain_windows.hpp"
-#include "client/lookup_plan.hpp"
+#include "client/calls/chain_windows.hpp"
+#include "client/lookup/lookup_plan.hpp"
 #include "discovery/view.hpp"
 
 #include <algorithm>

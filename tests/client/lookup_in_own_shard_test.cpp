@@ -1,4 +1,4 @@
-#include "client/lookup_in_own_shard.hpp"
+#include "client/lookup/lookup_in_own_shard.hpp"
 
 #include "common/key_epoch.hpp"
 #include "directory/shard.hpp"

@@ -1,4 +1,4 @@
-#include "client/lookup_plan.hpp"
+#include "client/lookup/lookup_plan.hpp"
 
 #include "directory/shard_batch.hpp"
 #include "directory/wire.hpp"

@@ -1,4 +1,4 @@
-#include "client/mirror_call.hpp"
+#include "client/calls/mirror_call.hpp"
 #include "common/checksum.hpp"
 #include "common/test_guards.hpp"
 

@@ -1,4 +1,4 @@
-#include "client/own_address.hpp"
+#include "client/session/own_address.hpp"
 
 #include "tests/link/named_members.hpp"
 

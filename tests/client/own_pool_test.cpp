@@ -1,4 +1,4 @@
-#include "client/own_pool.hpp"
+#include "client/pool/own_pool.hpp"
 #include "net/socket.hpp"
 #include "tests/client/small_pool.hpp"
 

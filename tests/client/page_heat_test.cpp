@@ -1,4 +1,4 @@
-#include "client/page_heat.hpp"
+#include "client/read/page_heat.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/peer_health.hpp"
+#include "client/read/peer_health.hpp"
 
 #include <gtest/gtest.h>
 

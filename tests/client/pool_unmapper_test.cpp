@@ -1,4 +1,4 @@
-#include "client/pool_unmapper.hpp"
+#include "client/pool/pool_unmapper.hpp"
 #include "tests/client/small_pool.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/prefetch_allowance.hpp"
+#include "client/session/prefetch_allowance.hpp"
 
 #include <gtest/gtest.h>
 

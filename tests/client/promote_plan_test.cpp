@@ -1,4 +1,4 @@
-#include "client/promote_plan.hpp"
+#include "client/members/promote_plan.hpp"
 
 #include "common/limits.hpp"
 #include "directory/wire.hpp"

@@ -1,4 +1,4 @@
-#include "client/rdma_uses.hpp"
+#include "client/notes/rdma_uses.hpp"
 
 #include "link/protocol/pool_wire.hpp"
 

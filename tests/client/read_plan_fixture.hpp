@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/read_plan.hpp"
+#include "client/calls/read_plan.hpp"
 #include "common/page_key.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/read_waves.hpp"
+#include "client/calls/read_waves.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/reader_name.hpp"
+#include "client/read/reader_name.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/remove_plan.hpp"
+#include "client/calls/remove_plan.hpp"
 
 #include "link/protocol/pool_wire.hpp"
 

@@ -1,4 +1,4 @@
-#include "client/set_plan.hpp"
+#include "client/calls/set_plan.hpp"
 
 #include "common/limits.hpp"
 

@@ -1,4 +1,4 @@
-#include "client/slot_leases.hpp"
+#include "client/pool/slot_leases.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/slot_request.hpp"
+#include "client/pool/slot_request.hpp"
 
 #include <gtest/gtest.h>
 

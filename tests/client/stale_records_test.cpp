@@ -1,4 +1,4 @@
-#include "client/stale_records.hpp"
+#include "client/notes/stale_records.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/timed_copy.hpp"
+#include "client/calls/timed_copy.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "client/set_window.hpp"
+#include "client/pool/set_window.hpp"
 #include "survival_ring.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // The gets of a node's clients.
 
-#include "client/read_plan.hpp"
+#include "client/calls/read_plan.hpp"
 #include "link/protocol/disk_wire.hpp"
 #include "tests/scenario/client_call.hpp"
 #include "tests/scenario/page_fetch.hpp"

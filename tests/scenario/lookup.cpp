@@ -1,7 +1,7 @@
-// The look-ups of a node's clients, which do what client/lookup_course.hpp decides.
+// The look-ups of a node's clients, which do what client/lookup/lookup_course.hpp decides.
 
-#include "client/lookup_course.hpp"
-#include "client/lookup_plan.hpp"
+#include "client/lookup/lookup_course.hpp"
+#include "client/lookup/lookup_plan.hpp"
 #include "tests/scenario/client_call.hpp"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "client/host_pages.hpp"
-#include "client/location_cache.hpp"
-#include "client/lookup_plan.hpp"
-#include "client/peer_health.hpp"
-#include "client/read_plan.hpp"
-#include "client/stale_records.hpp"
+#include "client/calls/read_plan.hpp"
+#include "client/lookup/location_cache.hpp"
+#include "client/lookup/lookup_plan.hpp"
+#include "client/notes/stale_records.hpp"
+#include "client/pool/host_pages.hpp"
+#include "client/read/peer_health.hpp"
 #include "directory/member_shard.hpp"
 #include "directory/publisher.hpp"
 #include "discovery/followed_view.hpp"

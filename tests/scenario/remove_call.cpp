@@ -1,6 +1,6 @@
 // The removals of a node's clients.
 
-#include "client/remove_plan.hpp"
+#include "client/calls/remove_plan.hpp"
 #include "tests/scenario/client_call.hpp"
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace peercache::scenario {
 namespace {
 
-/// One removal of a page, which does what client/remove_plan.hpp decides.
+/// One removal of a page, which does what client/calls/remove_plan.hpp decides.
 class remove_call : public client_call<remove_call> {
 public:
   remove_call(cluster& in, process& by, const page_key& key);

@@ -1,6 +1,6 @@
 // The sets of a node's clients.
 
-#include "client/set_plan.hpp"
+#include "client/calls/set_plan.hpp"
 #include "common/checksum.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "tests/scenario/client_call.hpp"
@@ -15,7 +15,7 @@ using std::chrono::microseconds;
 
 namespace {
 
-/// One set of a page, which does what client/set_plan.hpp decides.
+/// One set of a page, which does what client/calls/set_plan.hpp decides.
 class set_call : public client_call<set_call> {
 public:
   set_call(cluster& in, process& by, const page_key& key, std::uint32_t length_bytes,

@@ -1,11 +1,11 @@
 #pragma once
 
 #include "actors/page_server.hpp"
-#include "client/client_impl.hpp"
-#include "client/exists_call.hpp"
-#include "client/get_call.hpp"
-#include "client/remove_call.hpp"
-#include "client/set_call.hpp"
+#include "client/calls/client_impl.hpp"
+#include "client/calls/exists_call.hpp"
+#include "client/calls/get_call.hpp"
+#include "client/calls/remove_call.hpp"
+#include "client/calls/set_call.hpp"
 #include "tests/client/actors/lookup_server.hpp"
 #include "tests/client/actors/played_node.hpp"
 #include "tests/support/served_lookups.hpp"

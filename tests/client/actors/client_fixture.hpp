@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/session_actor.hpp"
+#include "client/session/session_actor.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "storage/pool_memory.hpp"

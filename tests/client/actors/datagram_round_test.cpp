@@ -1,4 +1,4 @@
-#include "client/datagram_round.hpp"
+#include "client/lookup/datagram_round.hpp"
 
 #include "directory/wire.hpp"
 #include "tests/client/actors/lookup_server.hpp"

@@ -1,6 +1,6 @@
 // Tests of the calls that transfer no pages: exists and remove.
 
-#include "client/chain_windows.hpp"
+#include "client/calls/chain_windows.hpp"
 #include "tests/client/actors/call_rig.hpp"
 
 #include <numeric>

@@ -2,7 +2,7 @@
 
 #include "tests/client/actors/client_fixture.hpp"
 
-#include "client/gpu_telling.hpp"
+#include "client/session/gpu_telling.hpp"
 
 #include <chrono>
 #include <span>

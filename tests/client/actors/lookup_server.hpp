@@ -1,6 +1,6 @@
 #pragma once
 
-#include "client/close_signal.hpp"
+#include "client/members/close_signal.hpp"
 #include "common/limits.hpp"
 #include "directory/wire.hpp"
 #include "link/member_question.hpp"

@@ -1,6 +1,6 @@
-#include "client/member_channels.hpp"
+#include "client/members/member_channels.hpp"
 
-#include "client/member_answers.hpp"
+#include "client/members/member_answers.hpp"
 #include "tests/client/actors/lookup_server.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Tests of a client's connections to members under TLS, by the certificate that a member shows.
 
-#include "client/member_channels.hpp"
+#include "client/members/member_channels.hpp"
 #include "link/node_middleman.hpp"
 #include "link/system_config.hpp"
 #include "tests/client/actors/fake_node.hpp"

@@ -1,6 +1,6 @@
 #include "tests/client/actors/call_rig.hpp"
 
-#include "client/clear_call.hpp"
+#include "client/calls/clear_call.hpp"
 
 namespace peercache::client {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/viewed_page.hpp"
+#include "client/pool/viewed_page.hpp"
 #include "common/test_guards.hpp"
 #include "tests/client/actors/call_rig.hpp"
 

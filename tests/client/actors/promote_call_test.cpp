@@ -1,4 +1,4 @@
-#include "client/promote_call.hpp"
+#include "client/members/promote_call.hpp"
 
 #include "link/protocol/disk_wire.hpp"
 #include "tests/client/actors/lookup_server.hpp"

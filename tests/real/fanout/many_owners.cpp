@@ -8,7 +8,7 @@
 // the program fails when a look-up over TCP takes more than `ratio_max` of their time, or when
 // asking by datagram costs the thread more than `datagram_ratio_max` of what TCP costs.
 
-#include "client/client_impl.hpp"
+#include "client/calls/client_impl.hpp"
 #include "common/assert.hpp"
 #include "common/log.hpp"
 #include "tests/real/fanout/raw_connections.hpp"

@@ -50,8 +50,10 @@ struct batch_job {
 
   page_read& page(std::uint32_t position) noexcept { return batch->pages[order[position]]; }
 
-  /// Makes a job whose batch has finished a fresh one, which keeps its memory.
+  /// Makes a job whose batch has finished, or goes by another job, a fresh one, which keeps its
+  /// memory.
   void clear() noexcept {
+    batch = nullptr;
     order.clear();
     subs.clear();
     next = undecided_subs = 0;

@@ -49,10 +49,12 @@ public:
   void submit(read_batch& batch) override;
   void cancel(const read_batch& batch) override;
   void adopt() noexcept override { transport_->adopt(); }
-  /// Works on the batch where a channel to its peer is ready and idle.
-  bool read_now(read_batch& batch, clock::duration at_most) override;
+  /// Works on the batch where a channel to its peer is ready and idle, and the batch uses no more
+  /// than one.
+  bool read_now(read_batch& batch, clock::time_point now, clock::duration at_most) override;
   bool poll(clock::time_point now) override;
   clock::duration rest(clock::duration at_most) override;
+  bool idle() const noexcept override { return flights_.empty() && submitted_.empty(); }
   void wait(clock::duration at_most) override;
   void wake() noexcept override { events_.wake(); }
   int descriptor() const noexcept override { return events_.descriptor(); }

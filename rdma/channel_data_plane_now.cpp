@@ -11,7 +11,7 @@ namespace {
 
 /// Steps of a channel between two looks at the clock.
 constexpr int steps_per_clock = 64;
-/// More bytes than a step can take: the time bounds the work here.
+/// No bound of its own: the time bounds the work here, and within a step the bytes of the batch.
 constexpr std::size_t now_bytes = std::size_t{1} << 40;
 
 } // namespace
@@ -26,7 +26,14 @@ channel_peer* channel_data_plane::ready_peer(const read_batch& batch) const noex
   return fits ? &peer : nullptr;
 }
 
-bool channel_data_plane::read_now(read_batch& batch, clock::duration at_most) {
+bool channel_data_plane::read_now(read_batch& batch, clock::time_point now,
+                                  clock::duration at_most) {
+  now_ = now;
+  if (batch.deadline <= now) {
+    refuse(batch, page_status::timed_out, stats_);
+    published_.publish(stats_);
+    return true;
+  }
   auto* peer = shut_down_ ? nullptr : ready_peer(batch);
   auto* channel = peer == nullptr ? nullptr : peer->idle_channel();
   if (channel == nullptr || !channel->idle() || (!batch.judged && !transport_->reads_areas()) ||
@@ -42,6 +49,10 @@ bool channel_data_plane::read_now(read_batch& batch, clock::duration at_most) {
   job.id = next_id_++;
   job.counts = peer->counts;
   plan(job, batch, transport_->cut(batch));
+  if (job.subs.size() > 1 && transport_->channels_for(job.bytes, job.order.size()) > 1) {
+    submit(batch);
+    return false;
+  }
   if (job.undecided_subs == 0) {
     job.finish(page_status::bad_size, stats_);
     published_.publish(stats_);

@@ -152,7 +152,7 @@ public:
   /// Takes the batch as `submit` does and, where that needs no wait for anybody else, works on
   /// nothing but this batch until it is complete or `at_most` has passed. True: the batch is
   /// complete, and may be gone already. False: the plane has to be polled.
-  virtual bool read_now(read_batch& batch, clock::duration) {
+  virtual bool read_now(read_batch& batch, clock::time_point /*now*/, clock::duration /*at_most*/) {
     submit(batch);
     return false;
   }
@@ -161,6 +161,9 @@ public:
   /// long it may sleep, no longer than `at_most`; zero: there is something to poll. @pre the plane
   /// has a descriptor
   virtual clock::duration rest(clock::duration at_most) { return at_most; }
+
+  /// Whether the plane has no batch.
+  virtual bool idle() const noexcept { return false; }
 
   /// Sleeps until there is something to poll, the next deadline has come, `wake` is called, or
   /// `at_most` has passed.

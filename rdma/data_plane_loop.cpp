@@ -26,49 +26,77 @@ void sleep_until_readable(int descriptor, clock::duration at_most) noexcept {
 } // namespace
 
 data_plane_loop::data_plane_loop(data_plane& plane, const data_plane_loop_options& opts)
-    : plane_(plane), options_(opts), ring_(plane, opts.ring_capacity) {
-  PEERCACHE_ASSERT(!opts.callers_run || plane.descriptor() >= 0);
+    : plane_(plane), options_(opts), ring_(plane, opts.ring_capacity, [this] { wake(); }) {
+  PEERCACHE_ASSERT(opts.callers == callers_run::never || plane.descriptor() >= 0);
+}
+
+void data_plane_loop::wake() noexcept {
+  bell_.fetch_add(1, std::memory_order_release);
+  if (options_.callers == callers_run::sleeping)
+    net::futex_wake_all(bell_);
+  plane_.wake();
+}
+
+void data_plane_loop::lock_turn() {
+  if (turn_.try_lock())
+    return;
+  thread_waits_.store(true, std::memory_order_relaxed);
+  turn_.lock();
+  thread_waits_.store(false, std::memory_order_relaxed);
 }
 
 std::unique_lock<std::mutex> data_plane_loop::take_turn() {
-  if (!options_.callers_run)
+  if (options_.callers == callers_run::never)
     return {};
-  std::unique_lock mine(turn_);
+  lock_turn();
+  plane_.adopt();
+  return std::unique_lock(turn_, std::adopt_lock);
+}
+
+std::unique_lock<std::mutex> data_plane_loop::take_callers_turn() {
+  if (options_.callers == callers_run::never || thread_waits_.load(std::memory_order_relaxed))
+    return {};
+  std::unique_lock mine(turn_, std::try_to_lock);
+  const bool waits = options_.callers == callers_run::polling && net::spinning_helps();
+  for (int i = 0; !mine && waits && i < tries_max; ++i) {
+    net::spin_pause();
+    if (mine.try_lock())
+      break;
+  }
+  const bool has_to_be_parked = options_.callers == callers_run::sleeping;
+  if (!mine || (has_to_be_parked && !(parked_ && ring_.asleep())))
+    return {};
   plane_.adopt();
   return mine;
 }
 
 void data_plane_loop::read_now(read_batch& batch) noexcept {
-  if (!options_.callers_run)
-    return ring_.submit(batch);
-  std::unique_lock mine(turn_, std::try_to_lock);
-  for (int i = 0; !mine && i < tries_max && net::spinning_helps(); ++i) {
-    net::spin_pause();
-    if (mine.try_lock())
-      break;
-  }
+  auto mine = take_callers_turn();
   if (!mine)
     return ring_.submit(batch);
-  plane_.adopt();
-  bool took = ring_.drain();
+  const auto bell_seen = bell_.load(std::memory_order_acquire);
+  const bool took = ring_.drain();
   // A batch with a listener may be gone as soon as it is complete.
   const bool watched = batch.listener == nullptr;
-  bool complete = plane_.read_now(batch, options_.caller_alone_max);
-  const bool ran = !complete && watched && net::spinning_helps();
+  const bool polls = options_.callers == callers_run::polling;
+  bool complete = plane_.read_now(batch, clock::now(), options_.caller_alone_max);
+  const bool ran = !complete && watched && polls && net::spinning_helps();
   if (ran)
-    complete = run_until_complete(batch, took);
+    complete = poll_until_complete(batch);
+  else if (!complete && watched && !polls && !took)
+    complete = sleep_until_complete(batch, bell_seen);
   mine.unlock();
   // The thread may sleep for longer than what is left to do can wait; and what should have woken it
-  // may have been taken here, if this thread has run the plane.
+  // may have been taken here, if this thread has polled the plane.
   if (took || ran || !complete)
-    plane_.wake();
+    wake();
 }
 
-bool data_plane_loop::run_until_complete(const read_batch& batch, bool& took) {
+bool data_plane_loop::poll_until_complete(const read_batch& batch) {
   auto now = clock::now();
   const auto until = now + options_.caller_run_max;
   for (std::uint32_t turns = 1; now < until; ++turns) {
-    took |= ring_.drain();
+    ring_.drain();
     plane_.poll(now);
     if (batch.complete())
       return true;
@@ -78,22 +106,53 @@ bool data_plane_loop::run_until_complete(const read_batch& batch, bool& took) {
   return false;
 }
 
-bool data_plane_loop::sleep() {
-  if (!options_.callers_run) {
-    if (!ring_.prepare_sleep())
+bool data_plane_loop::sleep_until_complete(const read_batch& batch, std::uint32_t bell_seen) {
+  const auto spin = net::spinning_helps() ? options_.spin : clock::duration::zero();
+  auto now = clock::now();
+  const auto until = now + options_.caller_run_max;
+  for (auto spin_until = now;;) {
+    if (plane_.poll(now))
+      spin_until = now + spin;
+    if (batch.complete())
+      return true;
+    // The poll may have taken the plane's event of a wake, so the bell says whether there was one.
+    if (now >= until || bell_.load(std::memory_order_acquire) != bell_seen)
       return false;
-    plane_.wait(options_.sleep_max);
-  } else {
-    auto mine = take_turn();
-    if (!ring_.prepare_sleep())
-      return false;
-    const auto at_most = plane_.rest(options_.sleep_max);
-    mine.unlock();
-    if (at_most > clock::duration::zero())
-      sleep_until_readable(plane_.descriptor(), at_most);
+    if (now >= spin_until)
+      plane_.wait(until - now);
+    now = clock::now();
   }
+}
+
+bool data_plane_loop::sleep(std::uint32_t bell_seen) {
+  auto mine = take_turn();
+  if (!ring_.prepare_sleep())
+    return false;
+  // As a caller's: a poll of this thread may have taken the event of a wake.
+  if (bell_.load(std::memory_order_acquire) == bell_seen)
+    sleep_with(mine, bell_seen);
   ring_.awake();
   return true;
+}
+
+void data_plane_loop::sleep_with(std::unique_lock<std::mutex>& turn, std::uint32_t bell_seen) {
+  const bool sleeping_callers = options_.callers == callers_run::sleeping;
+  if (options_.callers == callers_run::never || (sleeping_callers && !plane_.idle()))
+    return plane_.wait(options_.sleep_max);
+  const auto at_most = plane_.rest(options_.sleep_max);
+  if (at_most <= clock::duration::zero())
+    return;
+  parked_ = sleeping_callers;
+  turn.unlock();
+  if (sleeping_callers)
+    net::futex_wait(bell_, bell_seen, at_most);
+  else
+    sleep_until_readable(plane_.descriptor(), at_most);
+  // Until this thread has its turn it counts as asleep: who has something for the plane then wakes
+  // the caller that runs it.
+  lock_turn();
+  turn = std::unique_lock(turn_, std::adopt_lock);
+  parked_ = false;
 }
 
 void data_plane_loop::run(const std::atomic<bool>& stop) {
@@ -101,7 +160,10 @@ void data_plane_loop::run(const std::atomic<bool>& stop) {
   clock::time_point now{};
   clock::time_point spin_until{};
   std::uint32_t turns_to_clock = 0;
-  while (!stop.load(std::memory_order_acquire)) {
+  for (;;) {
+    const auto bell_seen = bell_.load(std::memory_order_acquire);
+    if (stop.load(std::memory_order_acquire))
+      break;
     auto mine = take_turn();
     const bool took = ring_.drain();
     if (took || turns_to_clock == 0) {
@@ -117,7 +179,7 @@ void data_plane_loop::run(const std::atomic<bool>& stop) {
       turns_to_clock = 0;
     } else if (now < spin_until) {
       net::spin_pause();
-    } else if (sleep()) {
+    } else if (sleep(bell_seen)) {
       turns_to_clock = 0;
     }
   }

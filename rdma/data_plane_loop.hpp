@@ -8,6 +8,10 @@
 
 namespace peercache::rdma {
 
+/// Whether callers of `read_now` run a plane in place of its thread: never, or polling as long as
+/// their batch takes, or sleeping between the events of the plane.
+enum class callers_run : std::uint8_t { never, polling, sleeping };
+
 struct data_plane_loop_options {
   std::uint32_t ring_capacity = 1024; ///< Batches that the submit ring holds; a power of two.
   /// How long the thread goes on polling after something moved, before it sleeps. On a machine with
@@ -16,9 +20,8 @@ struct data_plane_loop_options {
   /// The longest sleep of the thread; the plane's timers, events, batches and `wake` end a sleep
   /// earlier.
   clock::duration sleep_max = std::chrono::seconds(1);
-  /// Whether callers may run the plane themselves (`read_now`). @pre if so, the plane has a
-  /// descriptor
-  bool callers_run = false;
+  /// @pre the plane has a descriptor, unless `never`
+  callers_run callers = callers_run::never;
   /// How long a caller works on nothing but its own batch.
   clock::duration caller_alone_max = std::chrono::microseconds(200);
   /// How long a caller runs the plane, which others may use meanwhile, before it leaves its batch
@@ -27,9 +30,12 @@ struct data_plane_loop_options {
 };
 
 /// The loop of a data plane's thread: takes batches from the ring, polls, sleeps. Starts no thread
-/// itself. With `callers_run` the thread holds the plane for one turn at a time, and a caller of
+/// itself. Where callers run the plane, the thread holds it for one turn at a time, and a caller of
 /// `read_now` runs it between two turns, or while the thread sleeps: a short read then wakes
-/// nobody. Threads: `run` in one thread, once; `submit`, `read_now`, `cancel` and `wake` from any.
+/// nobody. Two that sleep on a plane's events would both wake; so `callers_run::sleeping` has the
+/// thread of a plane without batches sleep apart from them (*park*), and a caller runs the plane
+/// only while the thread is parked. It leaves as soon as anything else comes for the plane.
+/// Threads: `run` in one thread, once; `submit`, `read_now`, `cancel` and `wake` from any.
 /// Ownership: the plane is lent, and must outlive this object and the last `submit`. Errors: as
 /// `submit_ring`'s.
 class data_plane_loop {
@@ -52,14 +58,25 @@ public:
   /// sets `stop` calls `wake` afterwards.
   void run(const std::atomic<bool>& stop);
 
-  void wake() noexcept { plane_.wake(); }
+  /// Ends the thread's sleep. A thread that is awake looks at `stop` once more before it sleeps.
+  void wake() noexcept;
 
 private:
+  void lock_turn();
+  /// The thread's turn; none is needed where no callers run the plane.
   std::unique_lock<std::mutex> take_turn();
+  /// A caller's turn; none when the batch has to go by the thread.
+  std::unique_lock<std::mutex> take_callers_turn();
   /// Runs the plane until the batch is complete, for `caller_run_max` at most. Returns whether it
-  /// is; sets `took` when batches came from the ring.
-  bool run_until_complete(const read_batch& batch, bool& took);
-  bool sleep();
+  /// is.
+  bool poll_until_complete(const read_batch& batch);
+  /// Does so, but sleeps while nothing moves, and returns when the bell is rung.
+  bool sleep_until_complete(const read_batch& batch, std::uint32_t bell_seen);
+  /// @param bell_seen the bell before the thread last looked whether it has to stop
+  bool sleep(std::uint32_t bell_seen);
+  /// Sleeps with the turn, or without it, where callers may run the plane meanwhile; has it
+  /// afterwards.
+  void sleep_with(std::unique_lock<std::mutex>& turn, std::uint32_t bell_seen);
 
   data_plane& plane_;
   const data_plane_loop_options options_;
@@ -67,6 +84,10 @@ private:
   /// Held by the thread that runs the plane and takes batches out of the ring. Nobody locks it
   /// unless callers may run the plane.
   std::mutex turn_;
+  std::atomic<std::uint32_t> bell_{0}; ///< The number of wakes; a parked thread sleeps on it.
+  bool parked_ = false;                ///< The thread sleeps on the bell. Guarded by `turn_`.
+  /// The thread waits for its turn, so callers take none: a mutex does not go by who came first.
+  std::atomic<bool> thread_waits_{false};
 };
 
 } // namespace peercache::rdma

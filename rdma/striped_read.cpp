@@ -54,6 +54,11 @@ void striped_read::start() {
   send(all);
 }
 
+void striped_read::start_alone() {
+  alone_ = true;
+  start();
+}
+
 void striped_read::finish() {
   do
     for (const auto& one : pieces_)
@@ -103,6 +108,19 @@ striped_read::piece& striped_read::piece_on(read_lane& lane) {
 }
 
 void striped_read::send(std::span<const std::uint32_t> pages) {
+  try {
+    cut(pages);
+  } catch (...) {
+    // No lane has a piece yet, so none is waited for.
+    for (const auto& one : pieces_)
+      one->lane->outstanding_bytes.fetch_sub(one->bytes, std::memory_order_relaxed);
+    pieces_.clear();
+    throw;
+  }
+  submit_pieces();
+}
+
+void striped_read::cut(std::span<const std::uint32_t> pages) {
   read_lane* lane = nullptr;
   std::uint64_t stripe = 0;
   for (const auto index : pages) {
@@ -131,13 +149,14 @@ void striped_read::send(std::span<const std::uint32_t> pages) {
     stripe += page.length_bytes;
     lane->outstanding_bytes.fetch_add(page.length_bytes, std::memory_order_relaxed);
   }
-  submit_pieces();
 }
 
 void striped_read::submit_pieces() {
+  const bool one_short =
+      alone_ && pieces_.size() == 1 && pieces_[0]->bytes <= alone_bytes && !cancelled_;
   for (auto& one : pieces_) {
     PEERCACHE_ASSERT(one->pages.size() == one->batch.pages.size() && !one->pages.empty());
-    one->lane->submit(one->batch);
+    one_short ? one->lane->submit_short(one->batch) : one->lane->submit(one->batch);
   }
 }
 

@@ -24,6 +24,9 @@ public:
 
   /// Hands the pages to lanes; does not block.
   void start();
+  /// Does as `start`. The calling thread, which has nothing to do but to wait for this read, may
+  /// work on it for some milliseconds, where that is faster (`read_lane::submit_short`).
+  void start_alone();
   /// Waits until every page has its status. An interruption of the thread cancels the read.
   void finish();
   /// When all pieces are complete, takes their results and hands pages that another lane may bring
@@ -38,6 +41,8 @@ public:
   /// The kind of the lane that brought a page, or that was the last to try.
   read_lane::kind carrier(std::size_t page) const noexcept { return carriers_[page]; }
 
+  /// Most bytes of a read on which the caller works itself.
+  static constexpr std::uint64_t alone_bytes = 4u << 20;
   /// Bytes of a batch that a lane gets before the next lane is chosen, so that a small batch stays
   /// on one lane.
   static constexpr std::uint64_t stripe_bytes = 256u << 10;
@@ -53,7 +58,9 @@ private:
   read_lane* choose() const noexcept;
   bool better(const read_lane& one, const read_lane& other) const noexcept;
   bool usable(std::size_t lane) const noexcept;
+  /// Gives the pages to lanes. An exception leaves nothing under way.
   void send(std::span<const std::uint32_t> pages);
+  void cut(std::span<const std::uint32_t> pages);
   piece& piece_on(read_lane& lane);
   void submit_pieces();
   /// Waits until the piece is complete, and cancels the read when the thread is interrupted.
@@ -67,6 +74,7 @@ private:
   read_batch& whole_;
   const std::int32_t numa_node_;
   bool cancelled_ = false;
+  bool alone_ = false;       ///< The caller waits for nothing else.
   std::vector<bool> failed_; ///< Lanes that could not reach the peer in this read.
   std::vector<std::unique_ptr<piece>> pieces_;
   /// Kind of the last lane that carried each page, by index into the whole batch.

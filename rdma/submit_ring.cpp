@@ -3,10 +3,12 @@
 #include "common/assert.hpp"
 #include "net/futex.hpp"
 
+#include <utility>
+
 namespace peercache::rdma {
 
-submit_ring::submit_ring(data_plane& plane, std::uint32_t capacity)
-    : plane_(plane), mask_(capacity - 1), cells_(new cell[capacity]) {
+submit_ring::submit_ring(data_plane& plane, std::uint32_t capacity, std::function<void()> wake)
+    : plane_(plane), wake_(std::move(wake)), mask_(capacity - 1), cells_(new cell[capacity]) {
   PEERCACHE_ASSERT(capacity != 0 && (capacity & (capacity - 1)) == 0);
   for (std::uint64_t i = 0; i < capacity; ++i) {
     cells_[i].sequence.store(i, std::memory_order_relaxed);
@@ -47,7 +49,7 @@ void submit_ring::wake_plane() noexcept {
   // over. The exchange only chooses which producer makes the call.
   if (sleeping_.load(std::memory_order_seq_cst) &&
       sleeping_.exchange(false, std::memory_order_relaxed))
-    plane_.wake();
+    wake_();
 }
 
 submit_ring::push_outcome submit_ring::push(const order& what) noexcept {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace peercache::rdma {
@@ -17,8 +18,9 @@ namespace peercache::rdma {
 /// thread submits and cancels reaches the plane in order.
 class submit_ring {
 public:
-  /// Makes an empty ring in front of `plane`. @pre `capacity` is a power of two
-  submit_ring(data_plane& plane, std::uint32_t capacity);
+  /// Makes an empty ring in front of `plane`. @param wake wakes the plane's thread, from any thread
+  /// @pre `capacity` is a power of two
+  submit_ring(data_plane& plane, std::uint32_t capacity, std::function<void()> wake);
 
   submit_ring(const submit_ring&) = delete;
   submit_ring& operator=(const submit_ring&) = delete;
@@ -37,6 +39,9 @@ public:
   /// false, and takes the announcement back, when a batch has arrived meanwhile: the thread must
   /// not sleep then.
   bool prepare_sleep() noexcept;
+  /// Whether the thread has announced its sleep and nobody has woken it since.
+  bool asleep() const noexcept { return sleeping_.load(std::memory_order_seq_cst); }
+  /// Takes the announcement back: from now on the thread looks into the ring by itself.
   void awake() noexcept;
 
   /// Closes the ring: further batches, and those still in the ring, are finished as `closed`.
@@ -66,6 +71,7 @@ private:
 
   // Members that stay constant after construction.
   data_plane& plane_;
+  const std::function<void()> wake_;
   const std::uint64_t mask_;
   const std::unique_ptr<cell[]> cells_;
 

@@ -128,6 +128,7 @@ deadline get_call::read_meanwhile(std::span<const std::uint32_t> told) {
   const auto found = plan_.located_bytes();
   if (found > 0 && waves_.begins(found, now)) {
     ask_for_cold();
+    take_round();
     begin_reads();
   }
   return copy_some() ? now : waves_.next();
@@ -168,22 +169,40 @@ std::vector<promote_plan::place> get_call::take_next(promote_call& from) {
 }
 
 void get_call::read_from_memory(mirror_call& mirrors) {
-  begin_reads();
-  finish_reads(mirrors);
+  take_round();
+  const bool waits_for_one = own_pages_.empty() && batches_.size() == 1 && !batches_.front()->begun;
+  auto waits_since = std::chrono::steady_clock::now();
+  if (waits_for_one)
+    begin(*batches_.front(), &rdma::striped_read::start_alone);
+  else
+    begin_reads();
+  // Pages of this host's pool are copied while the bytes of other pages are on their way.
+  while (copy_some()) {
+  }
+  if (!waits_for_one)
+    waits_since = std::chrono::steady_clock::now();
+  finish_reads(mirrors, waits_since);
 }
 
-void get_call::begin_reads() {
+void get_call::take_round() {
   for (const auto& page : plan_.take_round())
     if (plan_.is_own(page))
       own_pages_.push_back(page);
     else
       add_to_batch(page);
+}
+
+void get_call::begin(peer_read& read, void (rdma::striped_read::*start)()) {
+  client_.load.begin(read.batch.peer.inc, read.bytes);
+  read.over.emplace(client_.reads->lanes(), read.batch, rdma::current_numa_node());
+  read.begun = true;
+  (*read.over.*start)();
+}
+
+void get_call::begin_reads() {
   for (auto& read : batches_)
-    if (!read->begun) {
-      client_.load.begin(read->batch.peer.inc, read->bytes);
-      read->over.emplace(client_.reads->lanes(), read->batch, rdma::current_numa_node()).start();
-      read->begun = true;
-    }
+    if (!read->begun)
+      begin(*read, &rdma::striped_read::start);
 }
 
 bool get_call::copy_some() {
@@ -199,16 +218,14 @@ bool get_call::copy_some() {
   return false;
 }
 
-void get_call::finish_reads(mirror_call& mirrors) {
-  // Pages of this host's pool are copied while the bytes of other pages are on their way.
-  while (copy_some()) {
-  }
+void get_call::finish_reads(mirror_call& mirrors,
+                            std::chrono::steady_clock::time_point waits_since) {
   for (auto& read : batches_) {
-    const auto begun = std::chrono::steady_clock::now();
     end_read(*read);
     wait_.add(link::call_wait::peer, read->batch.peer.name,
-              std::chrono::steady_clock::now() - begun);
+              std::chrono::steady_clock::now() - waits_since);
     take_batch(*read, mirrors);
+    waits_since = std::chrono::steady_clock::now();
   }
   batches_.clear();
 }

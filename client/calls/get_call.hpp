@@ -62,13 +62,16 @@ private:
                       void (read_plan::*told)(const promote_plan::place&, bool late),
                       mirror_call& mirrors);
   void read_from_memory(mirror_call& mirrors);
-  /// Hands the pages that have a place to the data plane; those of this host's pool are to be
-  /// copied.
+  /// Sorts the pages that have a place by who has them: those of this host's pool are to be copied.
+  void take_round();
+  /// Hands the pages of one holder to the data plane.
+  void begin(peer_read& read, void (rdma::striped_read::*start)());
+  /// Hands all pages to the data plane that it does not have yet.
   void begin_reads();
   /// Copies pages of this host's pool, some hundred KiB. Returns whether there are more.
   bool copy_some();
-  /// Copies all pages of this host's pool that are left, and waits for all other reads.
-  void finish_reads(mirror_call& mirrors);
+  /// Waits for all reads of other hosts. @param waits_since when this thread had nothing else to do
+  void finish_reads(mirror_call& mirrors, std::chrono::steady_clock::time_point waits_since);
   /// Waits for the next places of pages that peers bring into their memory; empty: there are no
   /// more.
   std::vector<promote_plan::place> take_next(promote_call& from);

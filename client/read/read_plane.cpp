@@ -109,16 +109,14 @@ void read_plane::add_lane(rdma::read_lane::kind how, std::string name,
                           std::unique_ptr<rdma::data_plane> plane) {
   planes_.push_back(std::move(plane));
   rdma::data_plane_loop_options loop_options;
-  loop_options.callers_run = how == rdma::read_lane::kind::rail;
+  loop_options.callers =
+      how == rdma::read_lane::kind::rail ? rdma::callers_run::polling : rdma::callers_run::sleeping;
   loops_.push_back(std::make_unique<rdma::data_plane_loop>(*planes_.back(), loop_options));
   auto lane = std::make_unique<rdma::read_lane>();
   lane->how = how;
   lane->name = std::move(name);
   lane->submit = [loop = loops_.back().get()](rdma::read_batch& batch) { loop->submit(batch); };
-  if (loop_options.callers_run)
-    lane->read_now = [loop = loops_.back().get()](rdma::read_batch& batch) {
-      loop->read_now(batch);
-    };
+  lane->read_now = [loop = loops_.back().get()](rdma::read_batch& batch) { loop->read_now(batch); };
   lane->cancel = [loop = loops_.back().get()](const rdma::read_batch& batch) {
     loop->cancel(batch);
   };
@@ -130,6 +128,7 @@ rdma::data_plane* read_plane::take_tcp_plane() {
     if (lanes_[i]->how == rdma::read_lane::kind::tcp) {
       auto* const plane = planes_[i].get();
       lanes_[i]->submit = [plane](rdma::read_batch& batch) { plane->submit(batch); };
+      lanes_[i]->read_now = nullptr;
       lanes_[i]->cancel = [plane](const rdma::read_batch& batch) { plane->cancel(batch); };
       return plane;
     }

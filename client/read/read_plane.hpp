@@ -25,8 +25,8 @@ struct reader_rail;
 namespace peercache::client {
 
 /// The data plane of a client process: one lane for each rail and one for TCP, each with a thread
-/// (the data-plane actor) that owns its connections. Threads: `lanes` and `register_buffer` any;
-/// `run` one for each lane, until `stop`.
+/// (the data-plane actor) that runs it, in turns with callers of `read_now`. Threads: `lanes` and
+/// `register_buffer` any; `run` one for each lane, until `stop`.
 class read_plane {
 public:
   /// Fails when `data_plane` is verbs and no device is usable.

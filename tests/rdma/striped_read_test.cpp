@@ -38,6 +38,8 @@ protected:
 
   void batch_of(std::uint32_t pages, std::uint32_t bytes) {
     memory.resize(std::size_t{pages} * bytes);
+    whole.pages.clear();
+    whole.parts.clear();
     for (std::uint32_t i = 0; i < pages; ++i) {
       page_read page;
       page.length_bytes = bytes;
@@ -87,6 +89,39 @@ TEST_F(striped_read_test, what_the_caller_judges_goes_over_rails_only) {
   read();
   EXPECT_TRUE(all(page_status::unreachable));
   EXPECT_EQ(pages_on, (std::vector<std::size_t>{0, 6}));
+}
+
+/// Reads once as a caller that waits for nothing else, with lanes that offer `read_now`, and
+/// returns how many batches came that way.
+std::size_t read_alone(std::vector<std::unique_ptr<read_lane>>& lanes, read_batch& whole) {
+  std::size_t now = 0;
+  for (auto& lane : lanes)
+    lane->read_now = [&, lane = lane.get()](read_batch& batch) {
+      ++now;
+      lane->submit(batch);
+    };
+  striped_read reading(lanes, whole, -1);
+  reading.start_alone();
+  reading.finish();
+  return now;
+}
+
+TEST_F(striped_read_test, a_caller_works_itself_on_one_short_batch) {
+  add(read_lane::kind::rail);
+  batch_of(4, 1u << 20);
+  EXPECT_EQ(read_alone(lanes, whole), 1u);
+  EXPECT_TRUE(all(page_status::hit));
+  batch_of(4, (1u << 20) + 1);
+  EXPECT_EQ(read_alone(lanes, whole), 0u) << "four bytes more than a caller works on";
+  EXPECT_TRUE(all(page_status::hit));
+}
+
+TEST_F(striped_read_test, a_caller_leaves_several_batches_to_their_lanes) {
+  add(read_lane::kind::rail);
+  add(read_lane::kind::rail);
+  batch_of(2, 256u << 10);
+  EXPECT_EQ(read_alone(lanes, whole), 0u);
+  EXPECT_EQ(pages_on, (std::vector<std::size_t>{1, 1}));
 }
 
 TEST_F(striped_read_test, large_batches_use_all_rails_evenly) {

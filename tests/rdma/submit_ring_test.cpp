@@ -35,7 +35,7 @@ public:
 
 TEST(submit_ring, batches_reach_the_plane_in_order) {
   recording_plane plane;
-  submit_ring ring(plane, 4);
+  submit_ring ring(plane, 4, [&] { plane.wake(); });
   read_batch batches[3];
   for (auto& batch : batches)
     ring.submit(batch);
@@ -46,7 +46,7 @@ TEST(submit_ring, batches_reach_the_plane_in_order) {
 
 TEST(submit_ring, a_full_ring_refuses_and_takes_again_once_drained) {
   recording_plane plane;
-  submit_ring ring(plane, 4);
+  submit_ring ring(plane, 4, [&] { plane.wake(); });
   read_batch batches[5];
   for (auto& batch : batches) {
     batch.pages.resize(2);
@@ -65,7 +65,7 @@ TEST(submit_ring, a_full_ring_refuses_and_takes_again_once_drained) {
 
 TEST(submit_ring, only_a_sleeping_plane_is_woken_and_only_once) {
   recording_plane plane;
-  submit_ring ring(plane, 8);
+  submit_ring ring(plane, 8, [&] { plane.wake(); });
   read_batch batches[4];
   ring.submit(batches[0]);
   EXPECT_EQ(plane.wakes, 0);
@@ -82,7 +82,7 @@ TEST(submit_ring, only_a_sleeping_plane_is_woken_and_only_once) {
 
 TEST(submit_ring, closing_finishes_what_is_inside_and_what_comes) {
   recording_plane plane;
-  submit_ring ring(plane, 4);
+  submit_ring ring(plane, 4, [&] { plane.wake(); });
   read_batch inside, late;
   inside.pages.resize(1);
   late.pages.resize(1);
@@ -97,7 +97,7 @@ TEST(submit_ring, closing_finishes_what_is_inside_and_what_comes) {
 
 TEST(submit_ring, a_cancel_follows_its_batch_and_wakes_a_sleeping_plane) {
   recording_plane plane;
-  submit_ring ring(plane, 4);
+  submit_ring ring(plane, 4, [&] { plane.wake(); });
   read_batch batch;
   ring.submit(batch);
   ring.cancel(batch);
@@ -111,7 +111,7 @@ TEST(submit_ring, a_cancel_follows_its_batch_and_wakes_a_sleeping_plane) {
 
 TEST(submit_ring, closing_looks_at_no_batch_that_was_cancelled) {
   recording_plane plane;
-  submit_ring ring(plane, 4);
+  submit_ring ring(plane, 4, [&] { plane.wake(); });
   auto gone = std::make_unique<read_batch>();
   gone->finish();
   ring.cancel(*gone);
@@ -125,7 +125,7 @@ TEST(submit_ring, closing_looks_at_no_batch_that_was_cancelled) {
 
 TEST(submit_ring, a_cancel_waits_for_room_in_a_full_ring) {
   recording_plane plane;
-  submit_ring ring(plane, 2);
+  submit_ring ring(plane, 2, [&] { plane.wake(); });
   read_batch batches[2];
   for (auto& batch : batches)
     ring.submit(batch);

@@ -137,7 +137,7 @@ public:
       throw std::runtime_error(made.error().message);
     plane_ = std::move(*made);
     data_plane_loop_options loop_options;
-    loop_options.callers_run = true;
+    loop_options.callers = callers_run::polling;
     loop_ = std::make_unique<data_plane_loop>(*plane_, loop_options);
     thread_ = std::thread([this] { loop_->run(stop_); });
   }

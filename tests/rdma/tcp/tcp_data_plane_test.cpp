@@ -48,6 +48,27 @@ TEST(tcp_data_plane, a_batch_after_the_other_uses_one_connection) {
   EXPECT_EQ(rig.plane().stats().connects, 1u);
 }
 
+TEST(tcp_data_plane, a_caller_works_on_no_batch_that_takes_several_connections) {
+  test_pool pool;
+  tcp_data_plane_options opts;
+  opts.stripe_bytes = 1u << 20;
+  opts.request_bytes_max = 1u << 20;
+  tcp_rig rig(opts);
+  rig.serve(pool, life);
+  test_batch first(pool, 1, 1000), large(pool, 40, 100'000), next(pool, 1, 1000);
+  rig.read(first, life);
+  for (auto* each : {&large, &next}) {
+    each->batch.peer = rig.peer(life);
+    each->batch.deadline = rig.now + std::chrono::seconds(5);
+    rig.plane().read_now(each->batch, rig.now, std::chrono::seconds(1));
+  }
+  rig.finish(large);
+  rig.finish(next);
+  EXPECT_TRUE(large.all(page_status::hit));
+  EXPECT_TRUE(next.all(page_status::hit));
+  EXPECT_GT(rig.plane().stats().connects, 1u);
+}
+
 TEST(tcp_data_plane, large_batches_are_striped_over_several_connections) {
   test_pool pool;
   tcp_data_plane_options opts;

@@ -68,7 +68,7 @@ TEST_F(verbs_now, over_an_idle_connection_a_batch_is_complete_without_a_poll) {
   connect();
   for (int i = 0; i < 3; ++i) {
     aim(what);
-    EXPECT_TRUE(rig->plane().read_now(what.batch, 1s));
+    EXPECT_TRUE(rig->plane().read_now(what.batch, rig->now, 1s));
     ASSERT_TRUE(what.batch.complete());
     expect_right(what);
   }
@@ -82,7 +82,7 @@ TEST_F(verbs_now, pages_are_judged_as_ever) {
   pages.batch.pages[1].gen.value += 2;
   pages.batch.peer = rig->peer(life);
   pages.batch.deadline = rig->now + 5s;
-  EXPECT_TRUE(rig->plane().read_now(pages.batch, 1s));
+  EXPECT_TRUE(rig->plane().read_now(pages.batch, rig->now, 1s));
   EXPECT_EQ(pages.batch.pages[0].status, page_status::hit);
   EXPECT_EQ(pages.batch.pages[1].status, page_status::stale);
   EXPECT_TRUE(pages.holds(pool, 0));
@@ -91,7 +91,7 @@ TEST_F(verbs_now, pages_are_judged_as_ever) {
 
 TEST_F(verbs_now, without_a_connection_it_is_a_batch_like_any_other) {
   aim(what);
-  EXPECT_FALSE(rig->plane().read_now(what.batch, 1s));
+  EXPECT_FALSE(rig->plane().read_now(what.batch, rig->now, 1s));
   EXPECT_FALSE(what.batch.complete());
   while (!what.batch.complete())
     rig->step();
@@ -99,7 +99,7 @@ TEST_F(verbs_now, without_a_connection_it_is_a_batch_like_any_other) {
   while (what.all(page_status::unreachable)) {
     rig->step();
     aim(what);
-    rig->plane().read_now(what.batch, 1s);
+    rig->plane().read_now(what.batch, rig->now, 1s);
     while (!what.batch.complete())
       rig->step();
   }
@@ -110,21 +110,21 @@ TEST_F(verbs_now, work_that_takes_longer_goes_on_in_the_loop) {
   connect();
   fabric.set_delay(50us, 90us);
   aim(what);
-  EXPECT_FALSE(rig->plane().read_now(what.batch, 0s));
+  EXPECT_FALSE(rig->plane().read_now(what.batch, rig->now, 0s));
   EXPECT_FALSE(what.batch.complete());
   while (!what.batch.complete())
     rig->step();
   expect_right(what);
   fabric.set_delay(0us, 0us);
   aim(what);
-  EXPECT_TRUE(rig->plane().read_now(what.batch, 1s)) << "the connection is idle again";
+  EXPECT_TRUE(rig->plane().read_now(what.batch, rig->now, 1s)) << "the connection is idle again";
 }
 
 TEST_F(verbs_now, a_deadline_and_a_cancel_end_what_was_left_to_the_loop) {
   connect();
   fabric.set_delay(1s, 1s);
   aim(what, 1ms);
-  EXPECT_FALSE(rig->plane().read_now(what.batch, 0s));
+  EXPECT_FALSE(rig->plane().read_now(what.batch, rig->now, 0s));
   while (!what.batch.complete())
     rig->step();
   EXPECT_TRUE(what.all(page_status::timed_out));
@@ -132,7 +132,7 @@ TEST_F(verbs_now, a_deadline_and_a_cancel_end_what_was_left_to_the_loop) {
   connect();
   fabric.set_delay(1s, 1s);
   aim(what);
-  EXPECT_FALSE(rig->plane().read_now(what.batch, 0s));
+  EXPECT_FALSE(rig->plane().read_now(what.batch, rig->now, 0s));
   rig->plane().cancel(what.batch);
   EXPECT_TRUE(what.batch.complete());
   EXPECT_TRUE(what.all(page_status::closed));
@@ -145,13 +145,13 @@ TEST_F(verbs_now, a_connection_that_breaks_at_once_is_made_anew) {
   connect();
   fabric.fail(tests::fake_call::post_send, EIO);
   aim(what);
-  EXPECT_FALSE(rig->plane().read_now(what.batch, 1s));
+  EXPECT_FALSE(rig->plane().read_now(what.batch, rig->now, 1s));
   while (!what.batch.complete())
     rig->step();
   EXPECT_EQ(rig->plane().stats().connects, 2u);
   connect();
   aim(what);
-  EXPECT_TRUE(rig->plane().read_now(what.batch, 1s));
+  EXPECT_TRUE(rig->plane().read_now(what.batch, rig->now, 1s));
   expect_right(what);
 }
 
@@ -160,14 +160,24 @@ TEST_F(verbs_now, a_batch_without_any_piece_to_ask_for_ends_at_once) {
   aim(what);
   for (auto& page : what.batch.pages)
     page.source.rows = 0;
-  EXPECT_TRUE(rig->plane().read_now(what.batch, 1s));
+  EXPECT_TRUE(rig->plane().read_now(what.batch, rig->now, 1s));
   EXPECT_TRUE(what.all(page_status::bad_size));
+}
+
+TEST_F(verbs_now, a_batch_whose_time_is_over_harms_no_connection) {
+  connect();
+  area_batch what(line_bytes);
+  aim(what);
+  what.batch.deadline = rig->now;
+  EXPECT_TRUE(rig->plane().read_now(what.batch, rig->now, 1s));
+  EXPECT_TRUE(what.all(page_status::timed_out));
+  EXPECT_EQ(rig->plane().stats().connections_closed, 0u);
 }
 
 TEST_F(verbs_now, callers_and_the_planes_thread_take_turns) {
   connect();
   data_plane_loop_options options;
-  options.callers_run = true;
+  options.callers = callers_run::polling;
   data_plane_loop loop(rig->plane(), options);
   std::atomic<bool> stop{false};
   std::thread runner([&] { loop.run(stop); });

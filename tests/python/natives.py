@@ -1,8 +1,11 @@
-"""Native clients for tests: one that is slow, and one that counts registrations."""
+"""Native clients for tests: one that is slow, one that hears nobody, and one that counts registrations."""
 
 import time
 from collections import Counter
 from functools import partial
+from types import SimpleNamespace
+
+from peercache.client import Status
 
 
 class SlowNative:
@@ -24,6 +27,24 @@ class SlowNative:
         self.given.append(seconds)
         time.sleep(min(self._pause, seconds))
         return call(*others, 10.0, *held)
+
+
+class SilentNative:
+    """A native client of which calls with this name get an answer with this status and nothing else: those calls whose
+    number, from 0 on, is in `which`."""
+
+    def __init__(self, native, silent, status=Status.TIMED_OUT, which=range(1 << 30)):
+        self._native, self._silent, self._status, self._which = native, silent, status, which
+        self.asked = 0
+
+    def __getattr__(self, name):
+        return self._unheard if name == self._silent else getattr(self._native, name)
+
+    def _unheard(self, spaces, keys, *more):
+        self.asked += 1
+        if self.asked - 1 not in self._which:
+            return getattr(self._native, self._silent)(spaces, keys, *more)
+        return SimpleNamespace(ok=[False] * len(keys), statuses=bytes([self._status] * len(keys)))
 
 
 class Registrations(Counter):

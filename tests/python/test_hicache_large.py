@@ -3,13 +3,15 @@ page of one writer, or a miss."""
 
 import random
 import threading
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 from engines import fresh_keys, published, put
 from host_pools import FlatOnlyPool, MhaPool, MlaPool, StatePool
-from natives import SlowNative
+from natives import SilentNative, SlowNative
+from peercache.client import Status
 from peercache.hicache import host_pool, large_pages, pieces
 from shapes import NODES, pool_of
 
@@ -104,7 +106,7 @@ def piece_keys(store, keys):
     pool = store._pools["kv"]
     large, limit = pool.large(pool.own), store._backend.deadline()
     native = store._backend.client.native
-    return large.pieces, large._look_up(native, keys, limit)[1].piece_keys(large.count)
+    return large.pieces, large._found(native, keys, range(len(keys)), limit).piece_keys(large.count)
 
 
 def lose(store, pool, keys, lost):
@@ -125,6 +127,74 @@ def test_a_page_that_lost_a_piece_is_a_miss_until_it_is_set_again(ring, engine, 
     assert reader.batch_exists(keys) == 3
     assert read_back(reader, target, keys, [4, 5, 6]) == [True] * 3
     assert [target.bytes_of(p) for p in (4, 5, 6)] == [pool.bytes_of(p) for p in (0, 1, 2)]
+
+
+@pytest.mark.parametrize("silent", ["exists", "get", "remove"])
+def test_a_page_is_not_stored_where_its_old_head_cannot_be_read_or_removed(ring, engine, small_limits, silent):
+    """Beside the old head, whose pieces are gone, a new head would be dropped as a duplicate, and its pieces be nobody's."""
+    pool = MhaPool()
+    store, keys = engine(ring[0], pool, extra={"client.timeout": "1s"}), fresh_keys(2)
+    put(store, pool, keys[:1], [0])
+    lose(store, pool, keys[:1], [1])
+    client = store._backend.client
+    native, moved = client.native, client.stats()["set_bytes"]
+    client.native = SilentNative(native, silent)
+    assert store.batch_set_v1(keys, pool.indices([0, 1])) == [False, True]
+    client.native = native
+    assert client.stats()["set_bytes"] - moved < 2 * len(pool.bytes_of(1)), "the bytes of the second page only"
+    assert store.batch_exists(keys) == 0 and store.exists(keys[1])
+    put(store, pool, keys, [0, 1])
+    assert read_back(store, pool, keys, [4, 5]) == [True, True]
+
+
+def set_once_more(store, pool, keys, silent):
+    """Sets pages that are there through a native client that `silent` makes. Returns the answer, and whether the bytes
+    of a page were moved."""
+    client = store._backend.client
+    native, moved = client.native, client.stats()["set_bytes"]
+    client.native = silent(native)
+    answer = store.batch_set_v1(keys, pool.indices([7]))
+    client.native = native
+    return answer, client.stats()["set_bytes"] > moved
+
+
+# The directory is first asked for the heads and then, when these are read, for the pieces.
+LATE = {"head-sought": ("exists", range(1)), "head-read": ("get", range(3)), "pieces-sought": ("exists", range(1, 3))}
+
+
+@pytest.mark.parametrize("case", LATE)
+@pytest.mark.parametrize("status", [Status.TIMED_OUT, Status.UNREACHABLE, Status.BREAKER_OPEN])
+def test_a_whole_page_that_is_heard_of_late_is_stored_and_moves_nothing(ring, engine, small_limits, case, status):
+    """SGLang drops the rest of a backup behind a page that is not stored."""
+    pool = MhaPool()
+    store, keys = engine(ring[0], pool, extra={"client.timeout": "10s"}), fresh_keys(1)
+    put(store, pool, keys, [0])
+    call, which = LATE[case]
+    silent = partial(SilentNative, silent=call, status=status, which=which)
+    assert set_once_more(store, pool, keys, silent) == ([True], False)
+    assert read_back(store, pool, keys, [4]) == [True] and pool.bytes_of(4) == pool.bytes_of(0)
+
+
+@pytest.mark.parametrize("case", LATE)
+def test_a_whole_page_that_is_not_heard_of_in_time_is_kept(ring, engine, small_limits, case):
+    pool = MhaPool()
+    store, keys = engine(ring[0], pool, extra={"client.timeout": "300ms"}), fresh_keys(1)
+    put(store, pool, keys, [0])
+    call, which = LATE[case]
+    silent = partial(SilentNative, silent=call, which=range(which.start, 1 << 30))
+    assert set_once_more(store, pool, keys, silent) == ([False], False)
+    assert read_back(store, pool, keys, [4]) == [True] and pool.bytes_of(4) == pool.bytes_of(0)
+
+
+@pytest.mark.parametrize("status", [Status.STALE, Status.HOLDER_GONE, Status.CORRUPT])
+def test_a_page_whose_head_is_broken_is_set_again(ring, engine, small_limits, status):
+    pool = MhaPool()
+    store, keys = engine(ring[0], pool), fresh_keys(1)
+    put(store, pool, keys, [0])
+    wanted = pool.bytes_of(7)
+    assert set_once_more(store, pool, keys, partial(SilentNative, silent="get", status=status)) == ([True], True)
+    published(store)
+    assert read_back(store, pool, keys, [4]) == [True] and pool.bytes_of(4) == wanted
 
 
 def after_a_loss_and_another_writer(ring, engine):

@@ -62,8 +62,8 @@ class Jobs:
 
     def __init__(self, move: Move, threads: Dict[str, int], name: str, ended: Callable[[Ended], None] = lambda _: None,
                  ready: Callable[[], None] = lambda: None) -> None:
-        """`ended` and `ready` are called from any thread, without a lock of the queue's, and must not raise. `threads`
-        has the number of threads of each kind. The names of the threads begin with "peercache-{name}", and the
+        """`ended` and `ready` are called from any thread, without a lock of the queue's; what they raise is logged.
+        `threads` has the number of threads of each kind. The names of the threads begin with "peercache-{name}", and the
         logger is "peercache.{name}"."""
         self._move, self._told, self._ready = move, ended, ready
         self._logger = logging.getLogger(f"peercache.{name}")
@@ -148,12 +148,19 @@ class Jobs:
         if not ended:
             return
         for each in ended:
-            self._told(each)
+            self._call(self._told, each)
         with self._changed:
             self._ended.extend(ended)
             self._running -= len(ended)
             self._changed.notify_all()
-        self._ready()
+        self._call(self._ready)
+
+    def _call(self, told: Callable[..., None], *arguments: Ended) -> None:
+        """Tells the user of the queue of an end. Whatever that raises, the job is counted and the thread goes on."""
+        try:
+            told(*arguments)
+        except Exception:  # noqa: BLE001 - the engine waits for the end of its job
+            guard.say(self._logger, "what is done at the end of a job")
 
     def _next(self, kind: str) -> Optional[Job]:
         """Takes a job out to run it; waits for one. None: the threads are to end."""

@@ -136,6 +136,18 @@ def test_a_move_that_raises_ends_its_job_and_no_thread(queue):
     assert ended == {number: [number % 2 == 0] for number in range(6)}
 
 
+@pytest.mark.parametrize("broken", ["ended", "ready"])
+def test_what_raises_at_the_end_of_a_job_keeps_no_job_back_and_ends_no_thread(queue, broken):
+    def raises(*_):
+        raise RuntimeError("a test's")
+    held, ended = queue(lambda *_: Copies.Results(1), **{broken: raises}), []
+    for number in range(3):
+        held.submit(job_of(number))
+    assert until(lambda: ended.extend(each.job.id for each in held.take()) or len(ended) == 3, 5)
+    held.wait_idle()
+    assert sorted(ended) == [0, 1, 2] and held.unreported() == 0
+
+
 def test_each_job_is_reported_once_whatever_happens(queue):
     """Submits jobs with random deadlines and lengths while another thread takes ended jobs: none may come twice, none
     be lost."""

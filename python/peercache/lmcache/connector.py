@@ -139,6 +139,7 @@ class PeerCacheConnector:
         move = native.get if job.kind == GET else native.set
         return move([self._space], job.keys, job.addresses, job.sizes, seconds)
 
+    @guard.never_raises(logger, lambda *_: None)
     def _ended(self, ended: Ended) -> None:
         _say_why(ended)
         if ended.results is None and ended.job.kind in (EXISTS, GET) and not self._closed:

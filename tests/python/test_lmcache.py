@@ -39,12 +39,14 @@ def test_a_set_that_failed_is_said_and_an_exists_is_not(caplog):
     assert [line.getMessage() for line in caplog.records] == ["a set has failed: 1 of 2 keys: 1 bad_size"]
 
 
-def test_a_batch_completes_though_its_end_cannot_be_noted(ring, lmcache_server, monkeypatch):
+def test_a_batch_completes_though_its_end_can_be_neither_noted_nor_told(ring, lmcache_server, monkeypatch):
     def raises(*_):
         raise RuntimeError("a test's")
-    server = lmcache_server(ring[0])
+    server, keys = lmcache_server(ring[0]), fresh_keys(2)
     monkeypatch.setattr(connector, "_say_why", raises)
-    assert server.run("set", fresh_keys(1), [0], seconds=5) == [True]
+    assert server.run("set", keys[:1], [0], seconds=5) == [True]
+    monkeypatch.setattr(connector, "_words_of", raises)
+    assert server.run("get", keys[1:], [1], seconds=5) == [False]
 
 
 def test_each_batch_says_whether_all_of_it_is_a_success_and_why_not(ring, lmcache_server):

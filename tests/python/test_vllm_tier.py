@@ -164,6 +164,36 @@ def test_a_call_with_nonsense_is_a_miss_and_raises_nothing(ring, vllm_engine, ca
     assert not tier.has_pending_work()
 
 
+def test_a_job_whose_result_cannot_be_told_has_failed(ring, vllm_engine, monkeypatch):
+    engine = vllm_engine(ring[0])
+    maker = engine.tier._result
+    make, first, second = maker.make, *[engine.compute(fresh_keys(1)).job_id for _ in range(2)]
+
+    def fragile(job_id, success, keys, seconds, size):
+        if job_id == first and size:
+            raise ValueError("a test's")
+        return make(job_id, success, keys, seconds, size)
+    monkeypatch.setattr(maker, "make", fragile)
+    engine.tier.drain_jobs()
+    ended = {result.job_id: result.success for result in engine.tier.get_finished_jobs()}
+    assert ended == {first: False, second: True}, "vLLM waits for each of its jobs"
+
+
+def test_a_job_whose_end_cannot_be_told_keeps_no_other_back(ring, vllm_engine, monkeypatch):
+    engine = vllm_engine(ring[0])
+    maker = engine.tier._result
+    make, first, *others = maker.make, *[engine.compute(fresh_keys(1)).job_id for _ in range(3)]
+
+    def fragile(job_id, *more):
+        if job_id == first:
+            raise ValueError("a test's")
+        return make(job_id, *more)
+    monkeypatch.setattr(maker, "make", fragile)
+    engine.tier.drain_jobs()
+    assert sorted(result.job_id for result in engine.tier.get_finished_jobs()) == others
+    assert not engine.tier.has_pending_work()
+
+
 def test_small_answers(ring, vllm_engine):
     engine = vllm_engine(ring[0])
     assert isinstance(engine.tier.on_new_request(request()), RequestOffloadingContext)

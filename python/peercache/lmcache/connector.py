@@ -167,6 +167,15 @@ def _say_why(ended: Ended) -> None:
 
 
 def _completion_of(ended: Ended) -> Completion:
+    """The completion of a batch, whatever its results are: LMCache waits for the future."""
+    try:
+        return _told(ended)
+    except Exception:  # noqa: BLE001
+        guard.say(logger, "the completion of a batch")
+        return ended.job.id, False, "not known, see the log", [False] * len(ended.job.keys)
+
+
+def _told(ended: Ended) -> Completion:
     kind, results = ended.job.kind, ended.results
     if results is None:
         why = "not run: closed, refused (see the log), or the deadline came first"

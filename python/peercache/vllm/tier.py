@@ -211,9 +211,20 @@ class PeerCacheTier(TierBase):
     @never_raises(())
     def get_finished_jobs(self) -> Iterable[Any]:
         """The jobs that have ended since the last call, each once."""
-        return [self._result_of(ended) for ended in self._jobs.take()]
+        results = [self._result_of(ended) for ended in self._jobs.take()]
+        return [result for result in results if result is not None]
 
+    @never_raises(None)
     def _result_of(self, ended: Ended) -> Any:
+        """The end of a job in vLLM's words, which waits for it: a job of which not all can be told has failed. None
+        where not even that can be made, which keeps no other job's end back."""
+        try:
+            return self._whole_result_of(ended)
+        except Exception:  # noqa: BLE001 - whatever it is, vLLM waits for the end of its job
+            guard.say(logger, "the result of a job")
+            return self._result.make(ended.job.id, False, None, 0.0, 0)
+
+    def _whole_result_of(self, ended: Ended) -> Any:
         success = all(ended.ok)
         arrived = tuple(key for key, ok in zip(ended.job.keys, ended.ok) if ok)
         partial = arrived if ended.job.kind == LOAD and not success and arrived else None

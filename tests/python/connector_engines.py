@@ -36,10 +36,13 @@ class Engine:
         self.connector = RemoteKVConnector(ConnectorMetadata(
             model=model, dtype="bfloat16", page_size=PAGE_TOKENS, options=node.options(),
             **{"match_timeout_s": 10, **more}))
+        self.register(**(kv_args or {}))
+
+    def register(self, **kv_args):
         self.connector.register_kv_buffers(SimpleNamespace(
             kv_data_ptrs=[b.ctypes.data for b in self.buffers],
             kv_data_lens=[b.nbytes for b in self.buffers],
-            kv_item_lens=[ITEM_BYTES] * len(self.buffers), **(kv_args or {})))
+            kv_item_lens=[ITEM_BYTES] * len(self.buffers), **kv_args))
 
     def content(self, tokens):
         """Returns the bytes that the engine computes for the last page of these tokens; they differ for any two

@@ -12,8 +12,10 @@ import pytest
 from connector_engines import (
     ITEM_BYTES, PAGE_TOKENS, Engine, ExactIndex, conversations, fresh_model, mapping_of, prompt)
 from local_nodes import LATE_SECONDS, late_watch, until
-from peercache.connector import ConnectorMetadata, RemoteKVConnector
+from natives import CountedNative, Registrations
+from peercache.connector import ConnectorMetadata, RemoteKVConnector, remote_kv_connector
 from peercache.connector.prefix_match import leading_run
+from peercache.opening import open_or_miss
 
 
 @pytest.fixture
@@ -30,6 +32,28 @@ def serve():
     yield make
     for engine in engines:
         engine.connector.close()
+
+
+def test_a_connector_that_gets_no_threads_holds_no_memory_and_can_be_given_it_again(ring, monkeypatch):
+    engine, held, start = Engine.__new__(Engine), Registrations(), threading.Thread.start
+
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    def counted(*arguments):
+        client = open_or_miss(*arguments)
+        client.native = CountedNative(client.native, held)
+        monkeypatch.setattr(threading.Thread, "start", refused)
+        return client
+
+    monkeypatch.setattr(remote_kv_connector, "open_or_miss", counted)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        engine.__init__(ring[0], fresh_model())
+    assert held.registrations == 0
+    monkeypatch.setattr(threading.Thread, "start", start)
+    engine.register()
+    assert all(held[buffer.ctypes.data] == 1 for buffer in engine.buffers)
+    assert engine.connector.close() and not any(held.values())
 
 
 def store(engine, tokens, request="store", first_page=0, token_page=0):

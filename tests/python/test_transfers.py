@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 
+import pytest
 from local_nodes import until
 from peercache.client import Status
 from peercache.connector.transfers import Transfer, TransferQueue
@@ -91,3 +92,53 @@ def test_a_waiting_transfer_ends_by_its_deadline_and_a_moved_one_with_its_chunk(
     assert first.result(10).ok and last.result(10).ok
     assert queue.close(5) and queue.waiting() == (0, 0)
     assert until(lambda: not any("connector-timer" in each.name for each in threading.enumerate()))
+
+
+def no_more_threads(monkeypatch, after=0):
+    """Makes every start of a thread fail, beginning with the one behind the next `after`."""
+    start, started = threading.Thread.start, []
+
+    def refused(thread):
+        started.append(thread)
+        if len(started) > after:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+
+
+def stored(keys, pages, seconds):
+    return [Status.STORED] * len(pages)
+
+
+def test_a_process_that_can_start_no_more_threads_transfers_all_the_same(monkeypatch):
+    queue = TransferQueue(2, 1, 100)
+    no_more_threads(monkeypatch)
+    futures = [queue.submit(request, Transfer(stored, [""] * 3, [0, 1, 2], 4, time.monotonic() + 1000))
+               for request in "aab"]
+    assert [future.result(10) for future in futures] == [(True, 3, 12, "")] * 3
+    assert queue.close(5) and queue.waiting() == (0, 0)
+
+
+def test_a_deadline_ends_a_waiting_transfer_in_a_process_that_can_start_no_more_threads(monkeypatch):
+    queue, gate = TransferQueue(1, 1, 100), threading.Event()
+    no_more_threads(monkeypatch)
+
+    def held(keys, pages, seconds):
+        gate.wait(20)
+        return stored(keys, pages, seconds)
+
+    first = queue.submit("a", Transfer(held, [""], [0], 4, time.monotonic() + 1000))
+    late = queue.submit("b", Transfer(stored, [""], [0], 4, time.monotonic() + 0.02))
+    assert late.result(10).reason == "deadline" and not first.done()
+    gate.set()
+    assert first.result(10).ok and queue.close(5)
+
+
+@pytest.mark.parametrize("after", [1, 2], ids=["for-chunks", "for-deadlines"])
+def test_a_queue_that_gets_no_threads_is_not_made_and_leaves_none(monkeypatch, after):
+    before = set(threading.enumerate())
+    no_more_threads(monkeypatch, after)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        TransferQueue(2, 1, 100)
+    assert until(lambda: set(threading.enumerate()) <= before)

@@ -174,8 +174,9 @@ class RemoteKVConnector:
     Deadlines: num_external_matched_tokens by `match_timeout_s`, a transfer by `transfer_timeout_s`, or by
     `timeout` (seconds) of the call. Errors: ValueError, RuntimeError and OverflowError for misuse
     (pages outside the buffers or named twice in a call, ranges that are not pages, a call before
-    register_kv_buffers), `peercache.Error` from the constructor for options that make no sense, or an
-    embedded node that cannot start; nothing else. Pages that cannot be read or stored are misses;
+    register_kv_buffers), RuntimeError from `register_kv_buffers` where no threads can be started,
+    `peercache.Error` from the constructor for options that make no sense, or an embedded node that cannot
+    start; nothing else. Pages that cannot be read or stored are misses;
     after `close` all pages are.
     """
 
@@ -194,13 +195,19 @@ class RemoteKVConnector:
 
     def register_kv_buffers(self, kv_args: KVArgsLike) -> None:
         """Makes the engine's buffers known. Call it once, before any other call. The buffers stay the engine's, and
-        must stay in place until `close`."""
+        must stay in place until `close`. Errors: ValueError for buffers that are not of the metadata's pages,
+        RuntimeError where no threads can be started for the transfers; then nothing is registered, and the call may be
+        made again."""
         if self._buffers is not None:
             raise RuntimeError("the KV buffers are registered already")
         page_size = getattr(kv_args, "page_size", None) or self.metadata.page_size
         if page_size != self.metadata.page_size:
             raise ValueError(f"buffers with pages of {page_size} tokens, not {self.metadata.page_size}")
         buffers = KVBuffers.of(kv_args)
+        chunk_pages = max(1, self.metadata.chunk_bytes // buffers.page_bytes)
+        # Made first, since `close` gives no memory back whose buffers are not known.
+        self._queue = TransferQueue(self.metadata.threads, chunk_pages, self.metadata.waiting_pages_max)
+        self._buffers = buffers
         for address, size in buffers.memory():
             fault = self.client.native.register_memory(address, size)
             if fault is not None:
@@ -208,9 +215,6 @@ class RemoteKVConnector:
         self._spaces = _spaces_of(self.metadata, buffers.geometry())
         for space, fields in zip(self._spaces.group, self._spaces.told):
             self.client.native.describe(space, "connector", fields, {})
-        chunk_pages = max(1, self.metadata.chunk_bytes // buffers.page_bytes)
-        self._queue = TransferQueue(self.metadata.threads, chunk_pages, self.metadata.waiting_pages_max)
-        self._buffers = buffers
         self._begin_events()
 
     def _begin_events(self) -> None:

@@ -96,25 +96,56 @@ class Transfer:
         return TransferResult(not reason, done, done * self._page_tokens, reason)
 
 
+def _started(threads: int) -> ThreadPoolExecutor:
+    """A pool whose threads all run already: without a thread that could be started, a later step would have none, and
+    the transfers behind it no end but their deadline. Errors: RuntimeError where a thread cannot be started."""
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="peercache-connector")
+    # Each waits for all, so that none is idle and the pool starts another one.
+    all_run = threading.Barrier(threads + 1)
+    try:
+        for _ in range(threads):
+            pool.submit(all_run.wait)
+    except RuntimeError:
+        all_run.abort()
+        pool.shutdown(wait=False)
+        raise
+    all_run.wait()
+    return pool
+
+
+def _started_timer(run: Callable[[], None], pool: ThreadPoolExecutor) -> threading.Thread:
+    """A thread that waits for deadlines, from the start on as the threads of `pool`. Errors: RuntimeError where it cannot
+    be started; the pool is then over, too."""
+    timer = threading.Thread(target=run, name="peercache-connector-timer", daemon=True)
+    try:
+        timer.start()
+    except RuntimeError:
+        pool.shutdown(wait=False)
+        raise
+    return timer
+
+
 class TransferQueue:
-    """Runs transfers on `threads` threads of its own.
+    """Runs transfers on `threads` threads of its own; one more waits for deadlines, so callbacks of futures must be short.
 
     Transfers of one request run one after the other, in the order of `submit`. Requests take turns, chunk by chunk.
     Limit: at most `pages_max` pages wait; a transfer beyond that ends as "refused". Threads: any may call; results
     are set by the queue's threads, or by a caller that cancels. Deadlines: a waiting transfer ends by its deadline
     even when all threads are busy; a transfer that is being moved ends when its chunk does, and a chunk's calls have
-    no more time than the deadline.
+    no more time than the deadline. Errors: RuntimeError from the constructor, where no threads can be started.
     """
 
     def __init__(self, threads: int, chunk_pages: int, pages_max: int) -> None:
         self._chunk_pages, self._pages_max = chunk_pages, pages_max
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        self._timer_changed = threading.Condition(lock)
         self._requests: Dict[str, Deque[Transfer]] = {}
         self._waiting_pages = 0
         self._closed = False
-        self._timer: Optional[threading.Timer] = None
         self._timer_rings = math.inf
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="peercache-connector")
+        self._threads = _started(threads)
+        self._timer = _started_timer(self._run_timer, self._threads)
 
     def submit(self, request: str, transfer: Transfer) -> TransferFuture:
         """Queues the transfer and returns its future, which may be done already."""
@@ -165,19 +196,23 @@ class TransferQueue:
 
     def _expire_at(self, deadline: float) -> None:
         """Makes sure that `_expire` is called at `deadline`, or earlier."""
-        if self._closed or deadline >= self._timer_rings:
-            return
-        seconds = min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
-        timer = threading.Timer(seconds, self._expire)
-        timer.name, timer.daemon = "peercache-connector-timer", True
-        try:
-            timer.start()
-        except RuntimeError as why:  # Without a thread for the timer, transfers end late, when their turn comes.
-            logger.warning("waiting transfers may end late: %s", why)
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._timer_rings = timer, deadline
+        if deadline < self._timer_rings:
+            self._timer_rings = deadline
+            self._timer_changed.notify()
+
+    def _run_timer(self) -> None:
+        while self._rings():
+            self._expire()
+
+    def _rings(self) -> bool:
+        """Waits until a deadline has passed. False: the timer's thread is to end."""
+        with self._changed:
+            while not self._closed:
+                seconds = self._timer_rings - time.monotonic()
+                if seconds <= 0:
+                    return True
+                self._timer_changed.wait(min(seconds, threading.TIMEOUT_MAX))
+            return False
 
     def _expire(self) -> None:
         """Ends the waiting transfers whose deadline has passed. Running transfers end by themselves."""
@@ -234,15 +269,14 @@ class TransferQueue:
         """Cancels the transfers of all requests as `finish` does for one, and refuses later transfers."""
         with self._changed:
             self._closed = True
-            if self._timer is not None:
-                self._timer.cancel()
+            self._timer_changed.notify()
             dropped = [each for transfers in self._requests.values() for each in self._drop(transfers)]
         for each in dropped:
             each.future.set_result(each.result("cancelled"))
         with self._changed:
             idle = self._changed.wait_for(lambda: not any(map(self._runs, self._requests)), seconds)
         self._threads.shutdown(wait=idle)
-        if idle and self._timer is not None:
+        if idle:
             self._timer.join()
         return idle
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import FrozenSet, List, Optional, Sequence
 
-from peercache.kv_events.messages import DISK, EXTERNAL, Block, Event, Removed, Stored, block_hash
+from peercache.kv_events.messages import DISK, EXTERNAL, Block, Event, Removed, Stored, block_hash, token_ids
 
 NOWHERE: FrozenSet[str] = frozenset()
 MEDIA = (EXTERNAL, DISK)
@@ -87,7 +87,7 @@ class BlockWatch:
                 continue
             watched = self._blocks.get(key) or self._found_again(key, now)
             if watched is None:
-                own = tuple(tokens[index]) if tokens else ()
+                own = token_ids(tokens[index]) if tokens else ()
                 self._blocks[key] = _Watched(Block(key, value, last, own), now, now, was_read=was_read)
             else:
                 watched.added, watched.was_read = now, watched.was_read and was_read

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from itertools import groupby
-from typing import List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union
 
 EXTERNAL, DISK = "EXTERNAL", "DISK"
 """SGLang's names of media: the memory of the cluster (L3), and its disks (L4)."""
@@ -22,6 +23,15 @@ def block_hash(key: str) -> Optional[int]:
     except ValueError:
         return None
     return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def token_ids(given: Sequence[Any]) -> Tuple[int, ...]:
+    """The ids of a block's tokens as messages and journals can hold them: numbers of 32 bits, as SGLang hashes them.
+    None at all where one is something else: the block is then announced by its hash alone."""
+    try:
+        return tuple(array("I", given))
+    except (TypeError, ValueError, OverflowError):
+        return ()
 
 
 @dataclass(frozen=True)

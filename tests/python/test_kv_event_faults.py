@@ -1,0 +1,57 @@
+"""Tests, without nodes, of KV events that cannot be sent: routers hear of all others, above all of removed blocks."""
+
+import numpy
+import pytest
+from engines import fresh_keys
+from event_subscribers import WorkerRelay
+from local_nodes import until
+from peercache.kv_events import EXTERNAL, block_hash
+from peercache.kv_events.journal import Journal
+from peercache.kv_events.publisher import EventSettings
+from peercache.kv_events.rounds import EngineFacts
+from peercache.kv_events.service import KVEvents
+
+
+class Directory:
+    """A client whose directory has all pages but those in `gone`."""
+
+    def __init__(self):
+        self.node_address, self.native, self.gone = "127.0.0.1:1", self, set()
+
+    def tiers(self, spaces, keys, seconds):
+        return bytes(key not in self.gone for key in keys)
+
+
+@pytest.fixture
+def told(listen):
+    """A function that makes a directory, the events about its blocks, and a router that hears them."""
+    made = []
+
+    def make(**more):
+        relay, settings = listen(WorkerRelay, **more)
+        flat = {f"kv_events.{name}": value for name, value in settings.items()}
+        directory = Directory()
+        made.append(KVEvents(EventSettings.of(flat), directory, EngineFacts([None], 2, lambda _: ())))
+        return directory, made[-1], relay
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def hashes(keys):
+    return {block_hash(key) for key in keys}
+
+
+@pytest.mark.parametrize("bad", [[1 << 70, 2], [-1, 2], [1.5, 2], [None, 2], [(1, 2), (2, 3)], 5])
+def test_tokens_that_no_message_can_hold_cost_their_block_the_tokens_only(told, tmp_path, bad):
+    path = tmp_path / "journal"
+    _, events, relay = told(journal=str(path))
+    keys = fresh_keys(3)
+    events.stored(keys, [True] * 3, None, [[1, 2], bad, list(numpy.array([3, 4]))])
+    assert until(lambda: relay.has(EXTERNAL) == hashes(keys))
+    assert [relay.tokens[block_hash(key)] for key in keys] == [[1, 2], [], [3, 4]]
+    events.close()
+    journal = Journal(str(path), 9)
+    assert [block.tokens for block in journal.read()] == [(1, 2), (), (3, 4)]
+    journal.close()

@@ -6,6 +6,7 @@ from engines import fresh_keys
 from event_subscribers import WorkerRelay
 from local_nodes import until
 from peercache.kv_events import EXTERNAL, block_hash
+from peercache.kv_events.dialects import Arrays
 from peercache.kv_events.journal import Journal
 from peercache.kv_events.publisher import EventSettings
 from peercache.kv_events.rounds import EngineFacts
@@ -55,3 +56,23 @@ def test_tokens_that_no_message_can_hold_cost_their_block_the_tokens_only(told, 
     journal = Journal(str(path), 9)
     assert [block.tokens for block in journal.read()] == [(1, 2), (), (3, 4)]
     journal.close()
+
+
+def test_an_event_that_cannot_be_sent_keeps_no_other_back_and_is_named(told, monkeypatch, caplog):
+    directory, events, relay = told()
+    old, bad, new = fresh_keys(3)
+    events.stored([old], [True], None)
+    assert until(lambda: relay.has(EXTERNAL) == hashes([old]))
+    form = Arrays.form
+
+    def broken(dialect, event):
+        if [block.key for block in getattr(event, "blocks", [getattr(event, "block", None)])] == [bad]:
+            raise OverflowError("a test's")
+        return form(dialect, event)
+
+    monkeypatch.setattr(Arrays, "form", broken)
+    directory.gone.add(old)
+    events.stored([old, bad, new], [True] * 3, None)
+    assert until(lambda: relay.has(EXTERNAL) == hashes([new])), "what was removed in the same round is removed"
+    assert "KV events are sent one by one" in caplog.text
+    assert until(lambda: f"a KV event could not be sent: stored EXTERNAL: {bad}" in caplog.text)

@@ -66,6 +66,18 @@ class Cleared:
 
 Event = Union[Stored, Removed, Cleared]
 
+NAMED_BLOCKS = 3
+
+
+def name_of(event: Event) -> str:
+    """An event in words for a log: its kind, and the keys of its first blocks."""
+    if isinstance(event, Cleared):
+        return "cleared"
+    blocks = (event.block,) if isinstance(event, Stored) else event.blocks
+    keys = [block.key for block in blocks[:NAMED_BLOCKS]]
+    more = [f"{len(blocks) - NAMED_BLOCKS} more"] if len(blocks) > NAMED_BLOCKS else []
+    return f"{type(event).__name__.lower()} {event.medium}: {', '.join([*keys, *more])}"
+
 
 def with_removals_joined(events: Sequence[Event]) -> List[Event]:
     """Joins neighbouring events that remove from the same medium to one event; the order stays."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Optional, Sequence
+from typing import Dict, Optional, Sequence
 
 from peercache.client import Client
 from peercache.kv_events.block_watch import Tokens
 from peercache.kv_events.dialects import dialect_of
-from peercache.kv_events.messages import Cleared
+from peercache.kv_events.messages import Cleared, Event, name_of
 from peercache.kv_events.publisher import EventPublisher, EventSettings
 from peercache.kv_events.rounds import EngineFacts, Rounds
 
@@ -44,7 +44,7 @@ class KVEvents:
         except BaseException:
             self._rounds.close()
             raise
-        self._said_at = -REPEAT_SECONDS
+        self._said_at: Dict[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="peercache-kv-events", daemon=True)
         self._thread.start()
 
@@ -71,7 +71,7 @@ class KVEvents:
             while not self._ended.is_set():
                 self._publisher.serve_replays(STEP_SECONDS)
                 self._step_safely()
-            self._publisher.send(self._rounds.forget_all())
+            self._send(self._rounds.forget_all())
         except Exception:  # noqa: BLE001 - a thread's end, and no reason for the engine's
             logger.exception("KV events have ended")
         finally:
@@ -82,14 +82,36 @@ class KVEvents:
         try:
             self._step(time.monotonic())
         except Exception:  # noqa: BLE001
-            if time.monotonic() - self._said_at > REPEAT_SECONDS:
-                self._said_at = time.monotonic()
-                logger.exception("a round of KV events failed")
+            self._say("a round of KV events failed")
+
+    def _say(self, what: str, *which: str) -> None:
+        """Logs the exception that is being handled; each text at most once per minute, whichever it is about."""
+        now = time.monotonic()
+        if now - self._said_at.get(what, -REPEAT_SECONDS) >= REPEAT_SECONDS:
+            self._said_at[what] = now
+            logger.exception(what, *which)
 
     def _step(self, now: float) -> None:
         asked = self._rounds.begin(now)
         tiers = self._client.native.tiers(self._spaces, asked, ASK_SECONDS) if asked else None
-        self._publisher.send(self._rounds.end(asked, tiers, now))
+        self._send(self._rounds.end(asked, tiers, now))
+
+    def _send(self, events: Sequence[Event]) -> None:
+        """Sends events that the rounds count as told. One that cannot be sent is left out, and keeps no other back:
+        routers would believe in removed blocks for ever. Those that went out before the fault go out twice, in the
+        same order, which says the same."""
+        try:
+            self._publisher.send(events)
+        except Exception:  # noqa: BLE001 - whatever it is, the other events are sent
+            self._say("KV events are sent one by one, since they cannot be sent together")
+            for event in events:
+                self._send_alone(event)
+
+    def _send_alone(self, event: Event) -> None:
+        try:
+            self._publisher.send([event])
+        except Exception:  # noqa: BLE001
+            self._say("a KV event could not be sent: %s", name_of(event))
 
 
 def start(settings: Optional[EventSettings], client: Client, engine: EngineFacts) -> Optional[KVEvents]:

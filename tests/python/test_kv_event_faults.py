@@ -1,5 +1,8 @@
 """Tests, without nodes, of KV events that cannot be sent: routers hear of all others, above all of removed blocks."""
 
+from types import SimpleNamespace
+
+import msgpack
 import numpy
 import pytest
 from engines import fresh_keys
@@ -8,7 +11,8 @@ from local_nodes import until
 from peercache.kv_events import EXTERNAL, block_hash
 from peercache.kv_events.dialects import Arrays
 from peercache.kv_events.journal import Journal
-from peercache.kv_events.publisher import EventSettings
+from peercache.kv_events.messages import Block, Removed
+from peercache.kv_events.publisher import EventPublisher, EventSettings
 from peercache.kv_events.rounds import EngineFacts
 from peercache.kv_events.service import KVEvents
 
@@ -76,3 +80,23 @@ def test_an_event_that_cannot_be_sent_keeps_no_other_back_and_is_named(told, mon
     assert until(lambda: relay.has(EXTERNAL) == hashes([new])), "what was removed in the same round is removed"
     assert "KV events are sent one by one" in caplog.text
     assert until(lambda: f"a KV event could not be sent: stored EXTERNAL: {bad}" in caplog.text)
+
+
+def test_a_message_that_did_not_leave_is_a_gap_and_in_the_replay(listen):
+    relay, settings = listen(WorkerRelay)
+    flat = {f"kv_events.{name}": value for name, value in settings.items()}
+    publisher = EventPublisher(EventSettings.of(flat), Arrays(2))
+    socket = publisher._pub
+
+    def lost(_):
+        raise OSError("a test's")
+
+    blocks = [Block(key, block_hash(key), None) for key in fresh_keys(2)]
+    publisher._pub = SimpleNamespace(send_multipart=lost)
+    with pytest.raises(OSError):
+        publisher.send([Removed(blocks[:1], EXTERNAL)])
+    publisher._pub = socket
+    publisher.send([Removed(blocks[1:], EXTERNAL)])
+    heard = [(seq, msgpack.unpackb(payload)[1][0][1]) for seq, payload in publisher._sent]
+    assert heard == [(0, [blocks[0].hash]), (1, [blocks[1].hash])]
+    publisher.close()

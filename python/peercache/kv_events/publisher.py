@@ -146,10 +146,11 @@ class EventPublisher:
     def send(self, events: Sequence[Event]) -> None:
         """Publishes the events, in as few messages as the dialect allows; does not wait for any subscriber."""
         for body in self._dialect.bodies(events, time.time(), self._dp_rank):
-            payload = self._msgpack.packb(body)
-            self._sent.append((self._seq, payload))
-            self._pub.send_multipart((self._topic, self._seq.to_bytes(8, "big"), payload))
+            payload, seq = self._msgpack.packb(body), self._seq
+            # A message has its number before it is sent: where the send fails, subscribers see a gap and ask for it.
+            self._sent.append((seq, payload))
             self._seq += 1
+            self._pub.send_multipart((self._topic, seq.to_bytes(8, "big"), payload))
 
     def serve_replays(self, wait_s: float) -> None:
         """Waits for `wait_s` seconds, and answers subscribers that missed messages: [first seq wanted] -> [seq,

@@ -6,10 +6,14 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
+from collections import defaultdict
+from types import SimpleNamespace
 
 import pytest
 from local_nodes import LATE_SECONDS, late_watch, until
 from pd_engines import DecodeScheduler, Model, Request, decode_ranks
+from peercache.pd.manager import KVManager
 
 PAGE = Model().page_tokens
 HERE = pathlib.Path(__file__).parent
@@ -124,6 +128,65 @@ def test_a_frozen_prefill_fails_its_rooms_within_two_seconds(decode):
     prefill.kill()
     assert watch.seconds - watch.stalled < 2.5 + LATE_SECONDS
     assert right(decode)
+
+
+class OfTwoEngines(KVManager):
+    """A manager that knows two prefill engines, which are both lost; SGLang cannot handle the loss of the first one."""
+
+    def __init__(self):
+        self._lost = [(("host", 1), "lost"), (("host", 2), "lost")]
+        self.decode = SimpleNamespace(take_lost=self._take_lost)
+        self._lost_workers, self._not_dropped = set(), set()
+        self._lost_lock, self.connection_lock = threading.Lock(), threading.Lock()
+        self.connection_pool = {f"engine-{port}_0_0_0": [{"rank_ip": "host", "rank_port": port}] for port in (1, 2)}
+        self.addr_to_rooms_tracker = defaultdict(set, {"engine-1": {7, 9}})
+        self.handled, self.raising = [], {"engine-1"}
+
+    def _take_lost(self):
+        taken, self._lost = self._lost, []
+        return taken
+
+    def _handle_node_failure(self, failed_bootstrap_addr):
+        self.handled.append(failed_bootstrap_addr)
+        if failed_bootstrap_addr in self.raising:
+            raise KeyError("a test's")
+
+
+def test_a_loss_that_sglang_cannot_handle_is_not_the_last_one_that_is_handled():
+    manager = OfTwoEngines()
+    manager.drop_lost(but_room=9)
+    assert manager.handled == ["engine-1", "engine-2"]
+    assert 9 in manager.addr_to_rooms_tracker["engine-1"], "the spared room is still known"
+
+
+def test_a_loss_that_sglang_cannot_handle_is_handled_again_at_the_next_heartbeat():
+    manager = OfTwoEngines()
+    manager.drop_lost()
+    manager.drop_lost()
+    assert manager.handled == ["engine-1", "engine-2"], "not for each room, which it would fail"
+    manager._on_heartbeat_success("another engine")
+    assert manager.handled[2:] == ["engine-1"]
+    manager.raising.clear()
+    manager._on_heartbeat_success("another engine")
+    manager._on_heartbeat_success("another engine")
+    assert manager.handled[3:] == ["engine-1"], "once"
+
+
+def test_a_loss_whose_engine_cannot_be_found_out_is_handled_later():
+    manager = OfTwoEngines()
+    manager.connection_pool["engine-0_0_0_0"] = [None]
+    manager.drop_lost()
+    assert manager.handled == []
+    del manager.connection_pool["engine-0_0_0_0"]
+    manager.drop_lost()
+    assert manager.handled == ["engine-1", "engine-2"]
+
+
+def test_a_rank_without_a_port_hides_no_loss():
+    manager = OfTwoEngines()
+    manager.connection_pool["engine-0_0_0_0"] = [{"rank_ip": "host", "rank_port": "none"}]
+    manager.drop_lost()
+    assert manager.handled == ["engine-1", "engine-2"]
 
 
 ENDS = """

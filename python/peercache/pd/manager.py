@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from peercache import _native, process_end
 from peercache.pd import contract, refusals
@@ -36,6 +36,10 @@ class KVManager(CommonKVManager):
         self.decode: Optional[_native.DecodeWorker] = None
         self.sends = WaitingSends()
         self._lost_lock = threading.Lock()
+        self._lost_workers: Set[Tuple[str, str]] = set()
+        """Lost workers whose engines are not known yet: (host, port)."""
+        self._not_dropped: Set[str] = set()
+        """Engines that have lost a worker, and that SGLang could not drop."""
         # SGLang's constructor registers a prefill rank, so the worker starts in `register_to_bootstrap`.
         super().__init__(args, disaggregation_mode, server_args, bool(is_mla_backend))
         # Pages are quiet before anybody hears that a room has failed, so nothing has to be kept for longer.
@@ -114,31 +118,56 @@ class KVManager(CommonKVManager):
 
     # -- loss of prefill workers
 
-    def drop_lost(self, but_room: Optional[int] = None) -> None:
+    def drop_lost(self, but_room: Optional[int] = None, again: bool = False) -> None:
         """Forgets the addresses of prefill engines that have lost a worker, or rooms would dial the ports of dead
-        processes for ever; fails the rooms that these engines have, all but `but_room`."""
+        processes for ever; fails the rooms that these engines have, all but `but_room`. `again`: also of engines that
+        SGLang could not drop before."""
         if self.decode is None:
             return
         with self._lost_lock:
-            lost = {address for address, _ in self.decode.take_lost()}
-            for bootstrap_addr in sorted(self._engines_with(lost)) if lost else ():
-                rooms = self.addr_to_rooms_tracker.get(bootstrap_addr)
-                spared = rooms is not None and but_room in rooms
-                if rooms is not None and but_room is not None:
-                    rooms.discard(but_room)
-                self._handle_node_failure(bootstrap_addr)
-                if spared and but_room is not None:
-                    self.addr_to_rooms_tracker[bootstrap_addr].add(but_room)
+            self._lost_workers.update((str(host), str(port)) for (host, port), _ in self.decode.take_lost())
+            engines = self._engines_of_lost() | (self._not_dropped if again else set())
+            for bootstrap_addr in sorted(engines):
+                self._drop_engine(bootstrap_addr, but_room)
 
-    def _engines_with(self, workers: Set[Any]) -> Set[str]:
+    def _engines_of_lost(self) -> Set[str]:
+        """The engines of the lost workers. Where SGLang's table cannot be read, that is logged and the workers are kept
+        for the next call: the worker names a loss once."""
+        if not self._lost_workers:
+            return set()
+        try:
+            engines = self._engines_with(self._lost_workers)
+        except Exception:  # noqa: BLE001 - see above; the scheduler must live, too
+            logger.exception("SGLang's table of prefill's ranks cannot be read")
+            return set()
+        self._lost_workers.clear()
+        return engines
+
+    def _drop_engine(self, bootstrap_addr: str, but_room: Optional[int]) -> None:
+        """Forgets the addresses of a prefill engine, and fails its rooms, all but `but_room`. What SGLang's method
+        raises is logged: the other engines are dropped all the same, and this one again at the next heartbeat."""
+        rooms = self.addr_to_rooms_tracker.get(bootstrap_addr)
+        spared = rooms is not None and but_room in rooms
+        if rooms is not None and but_room is not None:
+            rooms.discard(but_room)
+        try:
+            self._handle_node_failure(bootstrap_addr)
+            self._not_dropped.discard(bootstrap_addr)
+        except Exception:  # noqa: BLE001 - see above; the scheduler must live, too
+            self._not_dropped.add(bootstrap_addr)
+            logger.exception("the loss of prefill's engine %s was not handled to its end", bootstrap_addr)
+        if spared and but_room is not None:
+            self.addr_to_rooms_tracker[bootstrap_addr].add(but_room)
+
+    def _engines_with(self, workers: Set[Tuple[str, str]]) -> Set[str]:
         """The bootstrap addresses of the engines that these workers belong to."""
         with self.connection_lock:
             return {
                 # A key is the engine's address and three ranks.
                 key.rsplit("_", 3)[0]
                 for key, infos in self.connection_pool.items()
-                if any((str(info.get("rank_ip")), int(info.get("rank_port") or 0)) in workers for info in infos or [])
+                if any((str(info.get("rank_ip")), str(info.get("rank_port"))) in workers for info in infos or [])
             }
 
     def _on_heartbeat_success(self, bootstrap_addr: str) -> None:
-        self.drop_lost()
+        self.drop_lost(again=True)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         is_dummy_cp_rank: bool
         enable_all_cp_ranks_for_transfer: bool
         enable_deferred_decode_kv_release: bool
+        bootstrap_timeout: float
         attn_tp_rank: int
         attn_tp_size: int
         attn_cp_rank: int
@@ -193,6 +194,7 @@ USED_OF_MANAGER = (
     "attn_tp_rank attn_tp_size attn_cp_rank attn_cp_size pp_rank pp_size local_ip rank_port request_status "
     "failure_records failure_lock enable_all_cp_ranks_for_transfer is_hybrid_mla_backend"
 ).split()
+USED_OF_PREFILL = ["bootstrap_timeout"]
 USED_OF_DECODE = "connection_pool connection_lock prefill_info_table addr_to_rooms_tracker waiting_timeout".split()
 
 

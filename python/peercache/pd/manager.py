@@ -49,6 +49,8 @@ class KVManager(CommonKVManager):
             self.decode = _native.DecodeWorker(**self._worker_arguments(is_prefill=False))
             self._started(self.decode)
             self._start_heartbeat_checker_thread()
+        else:
+            contract.check_manager(self, contract.USED_OF_PREFILL)
 
     def register_to_bootstrap(self) -> None:
         """Starts the worker of a prefill rank, and registers the port at which decode finds it."""

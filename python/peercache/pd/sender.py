@@ -73,7 +73,7 @@ class KVSender(CommonKVSender):
         token_position_offset: int = 0,
     ) -> None:
         """Announces pages. Pages that a forward is still writing (`_early_send_wait_event`) are announced by another
-        thread, when the forward is done."""
+        thread, when the forward is done; one that is not done after SGLang's time-out of a bootstrap fails the room."""
         event = getattr(self, "_early_send_wait_event", None)
         self._early_send_wait_event = None
         self.curr_idx += len(kv_indices)
@@ -96,8 +96,14 @@ class KVSender(CommonKVSender):
                 event,
                 lambda: self._announce(pages, states, is_last),
                 lambda why: self._worker.abort(self._room, why),
+                self._has_ended,
+                time.monotonic() + float(self.kv_mgr.bootstrap_timeout),
             )
         )
+
+    def _has_ended(self) -> bool:
+        cleared = not self._forget.alive
+        return cleared or self._watch is None or self._watch.poll() in (KVPoll.Success, KVPoll.Failed)
 
     def _announce(self, pages: Pages, state_indices: Any, is_last: bool) -> None:
         if not is_last:

@@ -3,6 +3,7 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 from local_nodes import until
 from pd_engines import Model, Pair, Request
@@ -132,6 +133,14 @@ def test_an_event_that_never_completes_fails_its_room_in_time(pair):
     assert any("not done in time" in reason for reason, _ in request.ended["prefill"])
     assert pair.run(Request(2, 2, 9 * PAGE, early_event=None)) == ["ok"]
     assert right(pair)
+
+
+def test_indices_that_are_no_pages_fail_the_room_and_do_not_raise(pair):
+    request = Request(1, 1, 9 * PAGE)
+    inflight(pair, request)
+    pair.prefill.inflight[0]["senders"][0].send(np.array([1 << 40]))
+    pair.turn_until(lambda: len(request.ended) == 2)
+    assert any("whole number of 32 bits" in reason for reason, _ in request.ended["prefill"])
 
 
 def send_of(room, done, failed):

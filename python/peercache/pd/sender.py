@@ -82,6 +82,10 @@ class KVSender(CommonKVSender):
             if is_last and self.kv_mgr.is_dummy_cp_rank:
                 self.kv_mgr.update_status(self.bootstrap_room, KVPoll.Success)
             return
+        self._or_fail(lambda: self._send(kv_indices, state_indices, event, is_last))
+
+    def _send(self, kv_indices: Any, state_indices: Any, event: Optional[Any], is_last: bool) -> None:
+        """Announces pages now, or when `event` is done. Errors: ValueError for an index that cannot be a page's."""
         if event is None and not self.kv_mgr.sends.has(self._room):
             self._announce(pages_of(kv_indices), state_indices, is_last)
             return

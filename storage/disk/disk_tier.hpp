@@ -142,6 +142,8 @@ private:
     /// The page was erased after its write was taken: the write will end as `refused`.
     bool forgotten = false;
   };
+  /// The tag of the scrub's reads. No caller's read has this tag.
+  static constexpr std::uint64_t scrub_tag = UINT64_MAX;
   /// A page that the scrub reads into memory of its own.
   struct scrubbed {
     struct free_deleter {

@@ -50,13 +50,18 @@ void bucket_writer::drop_failed(bucket& in) {
     close_open_bucket();
   if (std::any_of(first, in.groups.end(), [](const auto& group) { return group.on_its_way != 0; }))
     return;
+  // A sync that runs covers only groups before the first one that failed, and none of an unsafe
+  // bucket: `on_synced` still needs the groups that its sync covers.
+  PEERCACHE_ASSERT(static_cast<std::size_t>(first - in.groups.begin()) >= in.groups_syncing);
   in.end_bytes = std::min(in.end_bytes, first->offset_bytes);
   std::for_each(first, in.groups.end(), [&](auto& group) { fail_or_retry(group); });
   in.groups.erase(first, in.groups.end());
 }
 
 void bucket_writer::sync_written(bucket& in) {
-  if (in.syncing)
+  // Groups behind those whose sync failed are never durable in this bucket: a scan would not get
+  // past the groups that are lost. `drop_failed` has their pages written elsewhere.
+  if (in.syncing || in.unsafe)
     return;
   std::size_t count = 0;
   std::uint64_t bytes = 0;

@@ -219,6 +219,67 @@ TEST(bucket_store, after_a_failed_sync_nothing_that_it_covered_is_called_durable
   EXPECT_GE(there.store().stats().files, 2u);
 }
 
+/// Makes a sync fail that covers page 1, after page 2 of the same bucket was written and while
+/// page 3 of the bucket is still on the device. Page 0 is durable in the bucket before.
+void fail_a_sync_between_writes(store_harness& there, memory_disk_io& io) {
+  const auto step_after = [&](std::chrono::nanoseconds time) {
+    there.pass(time);
+    there.step();
+  };
+  ASSERT_EQ(there.write_and_settle({.number = 0}), disk_status::ok);
+  const auto syncs = there.store().stats().syncs;
+  io.set_delay(disk_operation::write, 1ms);
+  io.set_delay(disk_operation::sync, 20ms);
+  io.fail_once(disk_operation::sync, 0, EIO);
+  there.write({.number = 1});
+  there.step();
+  step_after(1ms); // The sync of page 1 begins.
+  there.write({.number = 2});
+  there.step();
+  step_after(1ms);
+  io.set_delay(disk_operation::write, 200ms);
+  there.write({.number = 3});
+  there.step();
+  step_after(20ms);
+  ASSERT_EQ(there.written(1), disk_status::io_failed);
+  ASSERT_EQ(there.store().stats().syncs, syncs + 1);
+  ASSERT_EQ(there.on_way(), 2u);
+  io.set_delay(disk_operation::write, 1ms);
+}
+
+TEST(bucket_store, no_page_behind_a_failed_sync_is_called_durable_by_a_later_sync) {
+  memory_disk_io io({.reorder = false});
+  store_harness there(bucket_kind, io, small_store());
+  ASSERT_TRUE(there.recover());
+  ASSERT_NO_FATAL_FAILURE(fail_a_sync_between_writes(there, io));
+  // A second sync of the bucket would begin and end while page 3 is on the device.
+  for (int i = 0; i < 12; ++i) {
+    there.pass(10ms);
+    there.step();
+  }
+  EXPECT_EQ(there.on_way(), 2u);
+  there.settle();
+  for (const std::uint32_t number : {0, 2, 3}) {
+    EXPECT_EQ(there.written(number), disk_status::ok) << number;
+    EXPECT_EQ(there.read_and_settle(number), disk_status::ok) << number;
+  }
+}
+
+TEST(bucket_store, pages_behind_a_failed_sync_are_written_elsewhere_once) {
+  memory_disk_io io({.reorder = false});
+  store_harness there(bucket_kind, io, small_store());
+  ASSERT_TRUE(there.recover());
+  ASSERT_NO_FATAL_FAILURE(fail_a_sync_between_writes(there, io));
+  // A second sync of the bucket would still run when the write of page 3 completes.
+  io.set_delay(disk_operation::sync, 1s);
+  there.settle();
+  for (const std::uint32_t number : {0, 2, 3}) {
+    EXPECT_EQ(there.written(number), disk_status::ok) << number;
+    EXPECT_EQ(there.read_and_settle(number), disk_status::ok) << number;
+  }
+  EXPECT_EQ(there.events(disk_event::kind::written, disk_status::ok), 3u);
+}
+
 TEST(bucket_store, keeps_few_files_open_and_reads_from_all) {
   memory_disk_io io;
   auto options = small_store();

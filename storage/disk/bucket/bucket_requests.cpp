@@ -12,43 +12,9 @@ void bucket_requests::add(const bucket_operation& operation, disk_request reques
   request.tag = free_.back();
   free_.pop_back();
   operations_[request.tag] = operation;
-  switch (request.what) {
-  case disk_request::kind::read:
+  if (request.what == disk_request::kind::read)
     ++reads_on_way_;
-    reads_.push_back(request);
-    break;
-  case disk_request::kind::write:
-    writes_.push_back(request);
-    break;
-  case disk_request::kind::sync:
-  case disk_request::kind::sync_folder:
-    // A sync goes to the front of the line: it covers only writes that are done, and many pages
-    // wait for it.
-    writes_.push_front(request);
-    break;
-  }
-}
-
-void bucket_requests::start() {
-  if (start_all(reads_))
-    start_all(writes_);
-}
-
-bool bucket_requests::start_all(std::deque<disk_request>& line) {
-  for (; !line.empty(); line.pop_front())
-    if (!io_.submit(line.front()))
-      return false;
-  return true;
-}
-
-std::vector<std::uint64_t> bucket_requests::cancel() {
-  std::vector<std::uint64_t> tags;
-  for (auto* line : {&reads_, &writes_}) {
-    for (const auto& request : *line)
-      tags.push_back(request.tag);
-    line->clear();
-  }
-  return tags;
+  line_.add(request);
 }
 
 bucket_operation bucket_requests::take(std::uint64_t tag) {

@@ -5,7 +5,6 @@
 #include "common/guards.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -149,11 +148,16 @@ bool bucket_store::read(const disk_read& page) {
 }
 
 void bucket_store::on_completion(const disk_completion& done) {
-  const auto operation = requests_.take(done.tag);
+  requests_.line().finished();
+  on_request(done.tag, done.error);
+}
+
+void bucket_store::on_request(std::uint64_t tag, int error) {
+  const auto operation = requests_.take(tag);
   if (operation.what == bucket_operation::kind::read)
-    on_read(operation, done.error);
+    on_read(operation, error);
   else
-    writer_.on_done(operation, done.error);
+    writer_.on_done(operation, error);
 }
 
 void bucket_store::on_read(const bucket_operation& done, int error) {
@@ -186,7 +190,7 @@ void bucket_store::poll(disk_clock::time_point now, std::uint64_t unix_s,
   unix_s_ = unix_s;
   writer_.poll(now, unix_s);
   take_outcomes();
-  requests_.start();
+  requests_.line().start();
   events.insert(events.end(), events_.begin(), events_.end());
   events_.clear();
 }
@@ -291,6 +295,7 @@ std::uint64_t bucket_store::walk(std::uint64_t after, std::uint32_t count,
 
 void bucket_store::close(std::chrono::nanoseconds at_most, std::vector<disk_event>& events) {
   closed_ = true;
+  const auto take = [this](const disk_completion& done) { on_completion(done); };
   const auto until = disk_clock::now() + at_most;
   writer_.seal_all();
   for (auto now = disk_clock::now(); now < until; now = disk_clock::now()) {
@@ -298,27 +303,12 @@ void bucket_store::close(std::chrono::nanoseconds at_most, std::vector<disk_even
     if (requests_.size() == 0 && writer_.idle())
       break;
     io_.wait(until - now);
-    reap_all();
+    requests_.line().take_completions(take);
   }
-  while (requests_.size() != 0) {
-    for (const auto tag : requests_.cancel())
-      on_completion({tag, ECANCELED});
-    if (requests_.size() == 0)
-      break;
-    io_.wait(std::chrono::hours(1));
-    reap_all();
-  }
+  requests_.line().end(take, [this](std::uint64_t tag, int error) { on_request(tag, error); });
+  PEERCACHE_ASSERT(requests_.size() == 0); // Each request has completed or was cancelled.
   writer_.give_up();
   poll(now_, unix_s_, events);
-}
-
-void bucket_store::reap_all() {
-  std::array<disk_completion, 64> done;
-  for (std::size_t count = done.size(); count == done.size();) {
-    count = io_.reap(done);
-    for (std::size_t i = 0; i < count; ++i)
-      on_completion(done[i]);
-  }
 }
 
 disk_store_stats bucket_store::stats() const {

@@ -37,7 +37,7 @@ public:
   void finish_eviction(std::uint64_t ticket) override;
   std::uint64_t walk(std::uint64_t after, std::uint32_t count,
                      const std::function<void(const disk_page&)>& visit) const override;
-  void refill() override { requests_.start(); }
+  void refill() override { requests_.line().start(); }
   void on_completion(const disk_completion& done) override;
   void poll(disk_clock::time_point now, std::uint64_t unix_s,
             std::vector<disk_event>& events) override;
@@ -53,6 +53,7 @@ private:
   void adopt(const bucket_scan& found, recovery_report& report);
   void insert(bucket& in, const record_header& record);
   void take_outcomes();
+  void on_request(std::uint64_t tag, int error);
   void on_read(const bucket_operation& done, int error);
   /// Counts the page of an erased index entry out of its bucket; a bucket without pages that nobody
   /// uses is removed.
@@ -60,7 +61,6 @@ private:
   void settle(bucket& in);
   std::vector<bucket*> eviction_order() const;
   void tell(disk_event::kind what, disk_status status, std::uint64_t tag, const page_key& key);
-  void reap_all();
 
   disk_io& io_;
   const disk_store_options options_;

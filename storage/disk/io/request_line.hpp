@@ -13,8 +13,9 @@
 
 namespace peercache::storage {
 
-/// The requests of a store that keeps each page by itself. The device gets as many requests as it
-/// takes; further requests wait in line, reads before writes. Syncs have a line of their own.
+/// The requests of a store. The device gets as many requests as it takes; further requests wait in
+/// line, reads before writes. Syncs have a line of their own and wait for neither: many pages wait
+/// for a sync.
 /// Threads: one owner.
 class request_line {
 public:
@@ -36,16 +37,18 @@ public:
       for (std::size_t i = 0; i < count; ++i)
         take(done[i]);
   }
-  /// Ends all requests, so that none is left afterwards. Requests that are still in line are
-  /// cancelled: `cancelled` is called with ECANCELED. Requests on the device are waited for, and
-  /// `take` is called for each of them.
+  /// Ends all requests, so that none is left afterwards. Requests that are still in line, or are
+  /// added meanwhile, are cancelled: `cancelled` is called with ECANCELED. Requests on the device
+  /// are waited for, and `take` is called for each of them.
   template <class Take>
   void end(Take&& take, const std::function<void(std::uint64_t tag, int error)>& cancelled) {
-    for (const auto tag : cancel())
-      cancelled(tag, ECANCELED);
-    for (take_completions(take); on_device_ != 0; take_completions(take))
-      io_.wait(std::chrono::hours(1)); // A completion ends the wait.
-    PEERCACHE_ASSERT(waiting() == 0);
+    do {
+      for (const auto tag : cancel())
+        cancelled(tag, ECANCELED);
+      take_completions(take);
+      if (on_device_ != 0)
+        io_.wait(std::chrono::hours(1)); // A completion ends the wait.
+    } while (on_device_ != 0 || waiting() != 0);
   }
 
   /// Whether requests wait in line and none is on the device: then no completion will bring the

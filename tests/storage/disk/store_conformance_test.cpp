@@ -131,6 +131,24 @@ TEST_P(disk_store_conformance, many_more_pages_than_the_device_takes_at_a_time_a
   EXPECT_EQ(there.wrong_pages(), 0u);
 }
 
+TEST_P(disk_store_conformance, a_page_becomes_durable_while_more_reads_wait_than_the_device_takes) {
+  memory_disk_io io({.queue_depth = 2});
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  ASSERT_EQ(there.write_and_settle({.number = 0}), disk_status::ok);
+  io.set_delay(disk_operation::read, 1ms);
+  there.write({.number = 1});
+  there.step(); // The page's transfers are on the device before the first read.
+  for (int turns = 0; turns < 1000 && !there.written(1); ++turns) {
+    while (there.on_way() < 9)
+      there.read(0);
+    there.step();
+    there.pass(1ms);
+  }
+  EXPECT_EQ(there.written(1), disk_status::ok);
+  there.settle();
+}
+
 TEST_P(disk_store_conformance, a_page_is_known_only_when_it_would_survive_a_loss_of_power) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

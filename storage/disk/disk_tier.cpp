@@ -6,6 +6,15 @@
 #include <utility>
 
 namespace peercache::storage {
+namespace {
+
+/// Whether two descriptions of a key's page are of the same bytes.
+template <class A, class B>
+bool same_page(const A& a, const B& b) noexcept {
+  return a.checksum == b.checksum && a.length_bytes == b.length_bytes;
+}
+
+} // namespace
 
 std::string_view to_string(write_skip why) noexcept {
   switch (why) {
@@ -23,6 +32,8 @@ std::string_view to_string(write_skip why) noexcept {
     return "closed";
   case write_skip::evicted:
     return "evicted";
+  case write_skip::other_on_way:
+    return "other_on_way";
   }
   return "unknown";
 }
@@ -42,29 +53,35 @@ result<recovery_report> disk_tier::recover(const recovery_options& how,
   return store_->recover(how, found);
 }
 
-write_skip disk_tier::write(const disk_write& page, disk_clock::time_point now) {
-  const auto bytes = in_blocks(page.length_bytes);
-  const auto* there = store_->find(page.key);
-  auto why = write_skip::none;
+/// Why a page is skipped that `write` is asked for; `none`: it is written.
+write_skip disk_tier::skip_of(const disk_write& page, disk_clock::time_point now) {
   if (closed_)
-    why = write_skip::closed;
-  else if (writes_.contains(page.key) || (there != nullptr && there->checksum == page.checksum &&
-                                          there->length_bytes == page.length_bytes))
-    why = write_skip::on_disk;
-  else if (now < full_until_)
-    why = write_skip::read_only;
-  else if (not_done_bytes_ + bytes > options_.queue_bytes)
-    why = write_skip::queue_full;
+    return write_skip::closed;
+  // A write on its way decides alone, because it replaces the page that the store has.
+  if (const auto found = writes_.find(page.key); found != writes_.end())
+    return same_page(found->second, page) && !found->second.forgotten ? write_skip::on_disk
+                                                                      : write_skip::other_on_way;
+  if (const auto* there = store_->find(page.key); there != nullptr && same_page(*there, page))
+    return write_skip::on_disk;
+  if (now < full_until_)
+    return write_skip::read_only;
+  if (not_done_bytes_ + in_blocks(page.length_bytes) > options_.queue_bytes)
+    return write_skip::queue_full;
   // The breaker is asked last: a half-open breaker lets one write through as a probe, and a refusal
   // for another reason would waste the probe.
-  else if (!write_breaker_.allow(now))
-    why = write_skip::breaker_open;
+  return write_breaker_.allow(now) ? write_skip::none : write_skip::breaker_open;
+}
+
+write_skip disk_tier::write(const disk_write& page, disk_clock::time_point now) {
+  const auto why = skip_of(page, now);
   if (why != write_skip::none) {
     ++stats_.skipped[static_cast<std::size_t>(why)];
     return why;
   }
+  const auto bytes = in_blocks(page.length_bytes);
   queue_.push_back(page);
-  writes_.insert({page.key, {bytes, false, false}});
+  writes_.insert(
+      {page.key, {.bytes = bytes, .checksum = page.checksum, .length_bytes = page.length_bytes}});
   not_done_bytes_ += bytes;
   return why;
 }
@@ -151,9 +168,7 @@ void disk_tier::start_reads() {
   while (!reads_.empty()) {
     const auto& page = reads_.front();
     const auto* there = store_->find(page.key);
-    const bool other =
-        there != nullptr && page.length_bytes != 0 &&
-        (there->length_bytes != page.length_bytes || there->checksum != page.checksum);
+    const bool other = there != nullptr && page.length_bytes != 0 && !same_page(*there, page);
     if (there == nullptr || other || too_old(*there))
       early_.push_back({disk_event::kind::read, disk_status::not_found, page.tag, page.key});
     else if (!store_->read(page))

@@ -38,11 +38,14 @@ enum class write_skip : std::uint8_t {
   queue_full,
   breaker_open, ///< The breaker of writes is open: writes failed again and again.
   read_only,    ///< The device was full a moment ago.
-  on_disk,      ///< The page is on disk already, or its write is on its way.
+  on_disk,      ///< The page is on disk already, or a write of the same bytes is on its way.
   closed,
-  evicted ///< The pool evicted the page before it was written: a set needed its memory at once.
+  evicted, ///< The pool evicted the page before it was written: a set needed its memory at once.
+  /// A write of the key is on its way that will not leave this page on disk: the page that is
+  /// written is another one, or was erased meanwhile.
+  other_on_way
 };
-inline constexpr std::size_t write_skips = 7;
+inline constexpr std::size_t write_skips = 8;
 std::string_view to_string(write_skip why) noexcept;
 
 struct disk_tier_stats {
@@ -137,7 +140,9 @@ public:
 
 private:
   struct writing {
-    std::uint64_t bytes = 0;
+    std::uint64_t bytes = 0; ///< The page's length in whole blocks.
+    std::uint64_t checksum = 0;
+    std::uint32_t length_bytes = 0;
     bool started = false;
     /// The page was erased after its write was taken: the write will end as `refused`.
     bool forgotten = false;
@@ -153,6 +158,7 @@ private:
     disk_page page;
   };
 
+  write_skip skip_of(const disk_write& page, disk_clock::time_point now);
   void start_reads();
   void start_writes();
   void settle(const disk_event& event, disk_tier_events& events);

@@ -51,6 +51,35 @@ TEST_F(disk_tier_test, a_page_that_is_there_or_on_its_way_is_not_written_again) 
   EXPECT_EQ(write(1), write_skip::on_disk);
 }
 
+TEST_F(disk_tier_test,
+       a_page_is_not_said_to_be_there_while_another_write_of_its_key_is_on_its_way) {
+  make();
+  store_pages(1, 1);
+  store->stalled = true;
+  ASSERT_EQ(write(1, 100), write_skip::none);
+  EXPECT_EQ(write(1, 100), write_skip::on_disk);
+  EXPECT_EQ(write(1, 200), write_skip::other_on_way);
+  EXPECT_EQ(write(1), write_skip::other_on_way) << "the page that is there is about to be replaced";
+  EXPECT_EQ(tier->stats().skipped[static_cast<std::size_t>(write_skip::other_on_way)], 2u);
+  poll();
+  store->stalled = false;
+  poll();
+  EXPECT_EQ(write(1, 200), write_skip::none) << "when the other write has ended";
+}
+
+TEST_F(disk_tier_test, a_page_is_not_said_to_be_there_while_its_write_ends_without_it) {
+  make();
+  store->stalled = true;
+  ASSERT_EQ(write(1), write_skip::none);
+  poll();
+  ASSERT_TRUE(tier->erase(key_of(1)));
+  EXPECT_EQ(write(1), write_skip::other_on_way);
+  store->stalled = false;
+  EXPECT_EQ(poll().done[0].status, disk_status::refused);
+  EXPECT_EQ(tier->find(key_of(1)), nullptr);
+  EXPECT_EQ(write(1), write_skip::none);
+}
+
 TEST_F(disk_tier_test, no_more_is_on_the_device_than_allowed) {
   options.writing_bytes = 3 * page_bytes;
   make();

@@ -41,11 +41,13 @@ protected:
     return *tier;
   }
 
-  write_skip write(std::uint32_t number) {
+  write_skip write(std::uint32_t number) { return write(number, number); }
+
+  write_skip write(std::uint32_t number, std::uint64_t checksum) {
     disk_write page;
     page.key = key_of(number);
     page.gen = {2};
-    page.checksum = number;
+    page.checksum = checksum;
     page.length_bytes = page_bytes;
     page.tag = number;
     return tier->write(page, now);

@@ -89,7 +89,7 @@ void disk_incidents::look_at_failures(const disk_look& seen) {
 /// device may have been full only between two calls.
 void disk_incidents::look_at_room(const disk_look& seen) {
   const auto& stats = seen.stats;
-  if (stats.read_only || stats.no_space_errors != no_space_told_) {
+  if (stats.full || stats.no_space_errors != no_space_told_) {
     no_space_told_ = stats.no_space_errors;
     writes_when_full_ = stats.writes;
     if (!is_on(kind::full))

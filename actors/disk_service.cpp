@@ -52,7 +52,7 @@ void disk_gate::leave(std::uint64_t bytes) noexcept {
 
 bool disk_gate::enter(std::uint64_t bytes) noexcept {
   if (!open_.load(std::memory_order_relaxed)) {
-    count_skip(storage::write_skip::read_only);
+    count_skip(storage::write_skip::paused);
     return false;
   }
   if (bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= bytes_max_)

@@ -142,7 +142,7 @@ bool disk_service::turn() {
   take(events);
   // The gate stays open while the circuit breaker for writes is open, because only writes that come
   // through the gate can close the breaker.
-  gate_.set_open(why_off_.empty() && !tier_->read_only());
+  gate_.set_open(why_off_.empty() && !tier_->pauses());
   const bool did = moved || count != 0 || !events.empty();
   const bool reports = now_ >= report_at_;
   if (reports) {
@@ -361,7 +361,7 @@ void disk_service::add_numbers(const storage::disk_tier_stats& stats, metrics::s
   to.set(metric::cleared_pages_total, {"disk"}, cleared_);
   to.set(metric::disk_scrubbed_bytes_total, stats.scrubbed_bytes);
   to.set(metric::disk_breaker_opened_total, stats.breaker_opened);
-  to.set(metric::disk_read_only, stats.read_only);
+  to.set(metric::disk_read_only, stats.full);
 }
 
 void disk_service::log_incidents(const storage::disk_tier_stats& stats) {

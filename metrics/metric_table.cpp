@@ -232,7 +232,7 @@ void add_disk(table& rows) {
       {disk_queue_pages, "peercache_disk_queue_pages", gauge, {}, "Pages that are to be written and are not durable yet."},
       {disk_writes_total, "peercache_disk_writes_total", counter, {}, "Pages that were written and made durable."},
       {disk_written_bytes_total, "peercache_disk_written_bytes_total", counter, {}, "Bytes of these pages, in whole blocks."},
-      {disk_skips_total, "peercache_disk_skips_total", counter, s.skip, "Pages that were not written, by the reason."},
+      {disk_skips_total, "peercache_disk_skips_total", counter, s.skip, "Pages that were not written, by the reason; `read_only`: the tier takes no page for now, because its device was full a moment ago, it is being scanned, or it is off."},
       {disk_reads_total, "peercache_disk_reads_total", counter, {}, "Pages that were read from disk, their checksums compared, scrubs included."},
       {disk_read_bytes_total, "peercache_disk_read_bytes_total", counter, {}, "Bytes of these pages."},
       {disk_errors_total, "peercache_disk_errors_total", counter, s.disk_op, "Writes and reads that the device failed."},

@@ -24,8 +24,8 @@ std::string_view to_string(write_skip why) noexcept {
     return "queue_full";
   case write_skip::breaker_open:
     return "breaker_open";
-  case write_skip::read_only:
-    return "read_only";
+  case write_skip::paused:
+    return "read_only"; // The word stays as it was: dashboards know the metric by it.
   case write_skip::on_disk:
     return "on_disk";
   case write_skip::closed:
@@ -64,7 +64,7 @@ write_skip disk_tier::skip_of(const disk_write& page, disk_clock::time_point now
   if (const auto* there = store_->find(page.key); there != nullptr && same_page(*there, page))
     return write_skip::on_disk;
   if (now < full_until_)
-    return write_skip::read_only;
+    return write_skip::paused;
   if (not_done_bytes_ + in_blocks(page.length_bytes) > options_.queue_bytes)
     return write_skip::queue_full;
   // The breaker is asked last: a half-open breaker lets one write through as a probe, and a refusal
@@ -320,7 +320,7 @@ disk_tier_stats disk_tier::stats() const {
   if (now.breaker == circuit_breaker::state::closed)
     now.breaker = read_breaker_.current();
   now.breaker_opened = write_breaker_.opened_total() + read_breaker_.opened_total();
-  now.read_only = full_until_ != disk_clock::time_point{};
+  now.full = full_until_ != disk_clock::time_point{};
   return now;
 }
 

@@ -37,7 +37,7 @@ enum class write_skip : std::uint8_t {
   none, ///< There is no reason: the page is queued for writing.
   queue_full,
   breaker_open, ///< The breaker of writes is open: writes failed again and again.
-  read_only,    ///< The device was full a moment ago.
+  paused,       ///< No write is tried for now: the device was full a moment ago.
   on_disk,      ///< The page is on disk already, or a write of the same bytes is on its way.
   closed,
   evicted, ///< The pool evicted the page before it was written: a set needed its memory at once.
@@ -68,7 +68,7 @@ struct disk_tier_stats {
   /// The state of the breaker of writes, or of the breaker of reads when that of writes is closed.
   circuit_breaker::state breaker = circuit_breaker::state::closed;
   std::uint64_t no_space_errors = 0; ///< Writes that failed because the device had no room.
-  bool read_only = false;            ///< The device was full, and no write has ended well since.
+  bool full = false;                 ///< The device was full, and no write has ended well since.
 };
 
 /// What a poll of the disk tier has to report.
@@ -125,7 +125,7 @@ public:
   }
   bool verifying() const noexcept { return verifying_; }
   /// Whether writing pauses because the device was full.
-  bool read_only() const noexcept { return now_ < full_until_; }
+  bool pauses() const noexcept { return now_ < full_until_; }
 
   /// Takes the completions of one reap. The device gets new requests before the completions are
   /// looked at.

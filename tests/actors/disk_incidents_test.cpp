@@ -62,13 +62,13 @@ TEST(disk_incidents, a_full_disk_has_room_when_a_write_ends_well) {
   disk_incidents all("/disk");
   disk_tier_stats stats;
   stats.writes = 5;
-  stats.read_only = true;
+  stats.full = true;
   EXPECT_TRUE(has(said(all, long_ago, stats), "-the file system of /disk is full"));
-  stats.read_only = false; // The tier tries the device again.
+  stats.full = false; // The tier tries the device again.
   EXPECT_EQ(said(all, long_ago + 1s, stats), "");
-  stats.read_only = true;
+  stats.full = true;
   EXPECT_EQ(said(all, long_ago + 2s, stats), "");
-  stats.read_only = false;
+  stats.full = false;
   stats.writes = 6;
   EXPECT_EQ(said(all, long_ago + 3s, stats), "+/disk has room again");
 }
@@ -127,13 +127,13 @@ using names = std::vector<std::string>;
 TEST(disk_incidents, a_trouble_is_a_fault_with_since_when_until_it_ends) {
   disk_incidents all("/disk");
   disk_tier_stats stats;
-  stats.read_only = true;
+  stats.full = true;
   said(all, long_ago, stats);
   EXPECT_EQ(open_ids(all), names{fault_ids::disk_full});
   EXPECT_EQ(all.open()[0].since_ms, 77u);
   EXPECT_EQ(number_of(all, "full"), 1);
   EXPECT_EQ(number_of(all, "hung"), 0);
-  stats.read_only = false;
+  stats.full = false;
   said(all, long_ago + 1h, stats);
   EXPECT_EQ(open_ids(all), names{fault_ids::disk_full}) << "no write has found room";
   stats.writes = 1;

@@ -25,7 +25,7 @@ TEST_F(pool_disk_test, a_gate_that_is_full_or_shut_skips_the_disk_and_not_the_se
   ASSERT_TRUE(gate.enter(1u << 20));
   EXPECT_EQ(put(key_named("b")), page_status::stored);
   EXPECT_EQ(kept(), 0u);
-  EXPECT_EQ(gate.skipped(storage::write_skip::read_only), 1u);
+  EXPECT_EQ(gate.skipped(storage::write_skip::paused), 1u);
   EXPECT_EQ(gate.skipped(storage::write_skip::queue_full), 1u);
 }
 

@@ -146,23 +146,23 @@ TEST_F(disk_tier_test, after_ten_reads_that_failed_the_device_is_not_asked_until
   EXPECT_EQ(tier->stats().breaker, circuit_breaker::state::closed);
 }
 
-TEST_F(disk_tier_test, a_full_device_is_read_only_until_it_has_room_again) {
+TEST_F(disk_tier_test, a_full_device_is_not_written_to_until_it_has_room_again) {
   make();
   store_pages(1, 1);
   store->device = disk_status::no_space;
   write(2);
   EXPECT_EQ(poll().done[0].status, disk_status::no_space);
-  EXPECT_EQ(write(3), write_skip::read_only);
-  EXPECT_TRUE(tier->stats().read_only);
+  EXPECT_EQ(write(3), write_skip::paused);
+  EXPECT_TRUE(tier->stats().full);
   store->device = disk_status::ok;
   read(1);
   EXPECT_EQ(poll().done[0].status, disk_status::ok);
-  EXPECT_EQ(write(3), write_skip::read_only) << "a read makes no room";
+  EXPECT_EQ(write(3), write_skip::paused) << "a read makes no room";
   now += 1s;
-  EXPECT_TRUE(tier->stats().read_only) << "until a write has found room";
+  EXPECT_TRUE(tier->stats().full) << "until a write has found room";
   EXPECT_EQ(write(3), write_skip::none);
   poll();
-  EXPECT_FALSE(tier->stats().read_only);
+  EXPECT_FALSE(tier->stats().full);
   EXPECT_EQ(tier->stats().breaker, circuit_breaker::state::closed);
 }
 

@@ -198,12 +198,12 @@ TEST_P(tier_faults, a_device_that_takes_no_write_is_left_alone_with_writes_and_s
   expect_all_served();
 }
 
-TEST_P(tier_faults, a_full_device_is_read_only_within_a_second_until_there_is_room) {
+TEST_P(tier_faults, a_full_device_is_not_written_to_within_a_second_until_there_is_room) {
   run(500ms);
   io.set_capacity(0);
   // Makes writes fail, too, because files that already have their final length need no more room.
   io.fail_share(disk_operation::write, 1, ENOSPC);
-  ASSERT_TRUE(within(1s, [&] { return last == write_skip::read_only; }));
+  ASSERT_TRUE(within(1s, [&] { return last == write_skip::paused; }));
   const auto before = taken();
   const auto was_read = read_well;
   run(5s);
@@ -215,7 +215,7 @@ TEST_P(tier_faults, a_full_device_is_read_only_within_a_second_until_there_is_ro
   io.heal();
   const auto was_written = written;
   EXPECT_TRUE(within(1s, [&] { return written > was_written; }));
-  EXPECT_FALSE(tier->read_only());
+  EXPECT_FALSE(tier->pauses());
   expect_all_served();
 }
 

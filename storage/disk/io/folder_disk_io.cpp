@@ -75,10 +75,13 @@ struct folder_name {
 /// Appends all names in a folder, sorted by inode, which is about the order on the disk (a folder
 /// lists its names in the order of a hash). False: errno says why.
 bool names_in(int folder, std::vector<folder_name>& names) {
-  const int own = ::fcntl(folder, F_DUPFD_CLOEXEC, 0);
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(own), &::closedir);
+  owned_fd own(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
+  if (!own)
+    return false;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(own.get()), &::closedir);
   if (!entries)
     return false;
+  own.release(); // `closedir` closes the descriptor.
   errno = 0;
   while (const auto* entry = ::readdir(entries.get())) {
     const std::string_view name = entry->d_name;

@@ -20,6 +20,8 @@ public:
   }
 
   int get() const noexcept { return fd_; }
+  /// Gives the descriptor to the caller, who closes it.
+  int release() noexcept { return std::exchange(fd_, -1); }
   explicit operator bool() const noexcept { return fd_ >= 0; }
 
 private:

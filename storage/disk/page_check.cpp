@@ -25,6 +25,12 @@ disk_status status_of(const error& why) noexcept {
   return why.code == errc::out_of_space ? disk_status::no_space : disk_status::io_failed;
 }
 
+disk_status read_status(const disk_page& page, const std::byte* memory, int error_number) noexcept {
+  if (error_number != 0)
+    return status_of(error_number);
+  return page_fits(page, memory) ? disk_status::ok : disk_status::corrupt;
+}
+
 disk_page page_of(const disk_write& write, std::uint64_t written_s) noexcept {
   return {write.key, write.gen, write.checksum, written_s, write.length_bytes};
 }

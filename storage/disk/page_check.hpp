@@ -17,6 +17,8 @@ bool page_fits(const disk_page& page, const std::byte* memory) noexcept;
 /// `refused`.
 disk_status status_of(int error_number) noexcept;
 disk_status status_of(const error& why) noexcept;
+/// The status of a read of this page into `memory` that ended with this errno.
+disk_status read_status(const disk_page& page, const std::byte* memory, int error_number) noexcept;
 
 /// What a store knows of a page that was written, as it stands in the index.
 disk_page page_of(const disk_write& write, std::uint64_t written_s) noexcept;

@@ -161,9 +161,7 @@ void record_store::on_read(std::uint32_t slot, int error_number) {
 }
 
 disk_status record_store::judge(const read_op& read, int error_number) {
-  if (error_number != 0)
-    return status_of(error_number);
-  return page_fits(read.record.page, read.request.memory) ? disk_status::ok : disk_status::corrupt;
+  return read_status(read.record.page, read.request.memory, error_number);
 }
 
 // Functions for completions, closing, events and statistics.

@@ -1,10 +1,11 @@
 #include "storage/disk/bucket/bucket_recovery.hpp"
 
+#include "storage/disk/page_check.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
-#include <thread>
 
 namespace peercache::storage {
 namespace {
@@ -22,13 +23,8 @@ public:
   }
 
   void run() {
-    std::vector<std::thread> threads;
     const auto wanted = std::min<std::size_t>(std::max(1u, options_.threads), found_.size());
-    for (std::size_t i = 1; i < wanted; ++i)
-      threads.emplace_back([this] { scan(); });
-    scan();
-    for (auto& thread : threads)
-      thread.join();
+    run_in_threads(static_cast<std::uint32_t>(wanted), [this](std::uint32_t) { scan(); });
   }
 
 private:

@@ -1,8 +1,6 @@
 #include "storage/disk/bucket/bucket_scan.hpp"
 
-#include "common/checksum.hpp"
-#include "common/guards.hpp"
-#include "common/limits.hpp"
+#include "storage/disk/page_check.hpp"
 
 #include <algorithm>
 
@@ -47,10 +45,8 @@ bool scanner::read(std::uint64_t offset_bytes, std::uint64_t bytes, std::vector<
 }
 
 bool scanner::is_whole(const record_header& record) {
-  if (!read(record.offset_bytes, record.length_bytes, page_))
-    return false;
-  const std::span<const std::byte> page(page_.data(), record.length_bytes);
-  return !guard_on(guard::checksum) || checksum_of(page) == record.checksum;
+  return read(record.offset_bytes, record.length_bytes, page_) &&
+         page_fits(page_of(record), page_.data());
 }
 
 void scanner::drop_wrong_pages(std::uint64_t& count) {

@@ -1,11 +1,9 @@
 #include "storage/disk/bucket/bucket_store.hpp"
 
 #include "common/assert.hpp"
-#include "common/checksum.hpp"
-#include "common/guards.hpp"
+#include "storage/disk/page_check.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 namespace peercache::storage {
@@ -94,8 +92,7 @@ void bucket_store::insert(bucket& in, const record_header& record) {
   if (known != nullptr && known->sequence > record.sequence)
     return;
   disk_index::entry made;
-  made.page = {record.key, generation{record.gen}, record.checksum, record.written_s,
-               record.length_bytes};
+  made.page = page_of(record);
   made.place = place_of(in.id, record.offset_bytes);
   made.sequence = record.sequence;
   in.pages.push_back(record.key);
@@ -161,12 +158,8 @@ void bucket_store::on_request(std::uint64_t tag, int error) {
 }
 
 void bucket_store::on_read(const bucket_operation& done, int error) {
-  auto status = disk_status::ok;
-  const std::span<const std::byte> page(done.read.memory, done.wanted.length_bytes);
-  if (error != 0) {
-    status = error == ECANCELED ? disk_status::refused : disk_status::io_failed;
-  } else if (guard_on(guard::checksum) && checksum_of(page) != done.wanted.checksum) {
-    status = disk_status::corrupt;
+  const auto status = read_status(done.wanted, done.read.memory, error);
+  if (status == disk_status::corrupt) {
     ++corrupt_;
     // The record is erased only if the index still names it: the key may have a newer record by
     // now.

@@ -2,6 +2,7 @@
 
 #include "common/assert.hpp"
 #include "common/limits.hpp"
+#include "storage/disk/page_check.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -97,16 +98,9 @@ void bucket_writer::start(bucket& in, bucket_group& group) {
   PEERCACHE_ASSERT(!group.started() && !group.pages.empty());
   std::vector<record_header> records(group.pages.size());
   for (std::size_t i = 0; i < records.size(); ++i) {
-    const auto& write = group.pages[i].write;
-    auto& record = records[i];
-    record.key = write.key;
-    record.space = options_.owner.space;
-    record.node = options_.owner.node;
-    record.gen = write.gen.value;
-    record.sequence = group.pages[i].sequence;
-    record.written_s = unix_s_;
-    record.checksum = write.checksum;
-    record.length_bytes = write.length_bytes;
+    const auto& page = group.pages[i];
+    // `place_group` sets the page's offset.
+    records[i] = header_of(page_of(page.write, unix_s_), options_.owner, page.sequence, 0);
   }
   const auto end_bytes = place_group(records, group.offset_bytes);
   PEERCACHE_ASSERT(end_bytes == group.end_bytes);

@@ -2,29 +2,15 @@
 
 #include "common/assert.hpp"
 #include "storage/disk/bucket/bucket_writer.hpp"
+#include "storage/disk/page_check.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 namespace peercache::storage {
 namespace {
 
 constexpr std::size_t spare_max = 256;
-
-/// The status of a page that is not kept because of this errno. An errno of 0 means that only other
-/// pages' transfers failed, and gives `io_failed`.
-disk_status failure_of(int error) noexcept {
-  switch (error) {
-  case ENOSPC:
-  case EDQUOT:
-    return disk_status::no_space;
-  case ECANCELED:
-    return disk_status::refused;
-  default:
-    return disk_status::io_failed;
-  }
-}
 
 } // namespace
 
@@ -108,7 +94,7 @@ void bucket_writer::on_synced(bucket& in, int error) {
       in.unsafe = true;
       in.end_bytes = std::min(in.end_bytes, group.offset_bytes);
       for (auto& page : group.pages)
-        fail(page, failure_of(error));
+        fail(page, status_of(error));
     }
     in.groups.pop_front();
   }
@@ -171,7 +157,7 @@ void bucket_writer::give_up() {
     for (auto& group : in.groups) {
       PEERCACHE_ASSERT(group.on_its_way == 0);
       for (auto& page : group.pages)
-        fail(page, page.error != 0 ? failure_of(page.error) : disk_status::refused);
+        fail(page, page.error != 0 ? status_of(page.error) : disk_status::refused);
     }
     in.groups.clear();
     finish(in);
@@ -201,7 +187,8 @@ void bucket_writer::fail_or_retry(bucket_group& group) {
   for (auto& page : group.pages) {
     const int error = group.headers_failed ? group.error : page.error;
     if (error != 0 || page.attempts >= attempts_max) {
-      fail(page, failure_of(error));
+      // Without an errno only transfers of other pages failed.
+      fail(page, error != 0 ? status_of(error) : disk_status::io_failed);
       continue;
     }
     ++page.attempts;

@@ -18,17 +18,30 @@ void request_line::add(const disk_request& request) {
 }
 
 void request_line::start() {
-  start(syncs_);
-  if (start(reads_))
-    start(writes_);
+  while (start_first(syncs_)) {
+  }
+  while (start_transfer()) {
+  }
 }
 
-bool request_line::start(std::deque<disk_request>& line) {
-  for (; !line.empty(); line.pop_front()) {
-    if (!io_.submit(line.front()))
-      return false;
-    ++on_device_;
+bool request_line::start_transfer() {
+  const bool write_is_next = reads_.empty() || reads_since_write_ >= reads_per_write;
+  if (write_is_next && start_first(writes_)) {
+    reads_since_write_ = 0;
+    return true;
   }
+  // A device that refuses the write may take a read: it has a limit on the bytes of writes.
+  if (!start_first(reads_))
+    return false;
+  ++reads_since_write_;
+  return true;
+}
+
+bool request_line::start_first(std::deque<disk_request>& line) {
+  if (line.empty() || !io_.submit(line.front()))
+    return false;
+  line.pop_front();
+  ++on_device_;
   return true;
 }
 

@@ -14,15 +14,16 @@
 namespace peercache::storage {
 
 /// The requests of a store. The device gets as many requests as it takes; further requests wait in
-/// line, reads before writes. Syncs have a line of their own and wait for neither: many pages wait
-/// for a sync.
+/// line, reads before writes. After every `reads_per_write` reads one write goes first, so that
+/// pages are written, and their memory becomes free, also while reads keep coming. Syncs have a
+/// line of their own and wait for neither: many pages wait for a sync.
 /// Threads: one owner.
 class request_line {
 public:
   explicit request_line(disk_io& io) : io_(io) {}
 
   void add(const disk_request& request);
-  /// Submits requests from the line until the device takes no further one.
+  /// Submits requests from the lines until the device takes no further one.
   void start();
   /// Notes that a request has completed.
   void finished() noexcept {
@@ -55,16 +56,22 @@ public:
   /// owner to start them.
   bool must_start() const noexcept { return on_device_ == 0 && waiting() != 0; }
 
+  static constexpr std::uint32_t reads_per_write = 7;
+
 private:
   /// Empties the line and returns the tags of the requests in it.
   std::vector<std::uint64_t> cancel();
   std::size_t waiting() const noexcept { return syncs_.size() + reads_.size() + writes_.size(); }
-  bool start(std::deque<disk_request>& line);
+  /// Submits the next read or write. False: none waits, or the device is full.
+  bool start_transfer();
+  /// Submits the first request of the line. False: the line is empty, or the device is full.
+  bool start_first(std::deque<disk_request>& line);
 
   disk_io& io_;
   std::deque<disk_request> syncs_;
   std::deque<disk_request> reads_;
   std::deque<disk_request> writes_;
+  std::uint64_t reads_since_write_ = 0;
   std::size_t on_device_ = 0;
 };
 

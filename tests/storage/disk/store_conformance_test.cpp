@@ -149,6 +149,32 @@ TEST_P(disk_store_conformance, a_page_becomes_durable_while_more_reads_wait_than
   there.settle();
 }
 
+TEST_P(disk_store_conformance, pages_are_written_while_more_reads_wait_than_the_device_takes) {
+  memory_disk_io io({.queue_depth = 2});
+  auto there = open(io);
+  ASSERT_TRUE(there.recover());
+  ASSERT_EQ(there.write_and_settle({.number = 0}), disk_status::ok);
+  io.set_delay(disk_operation::read, 1ms);
+  constexpr std::uint32_t pages = 20;
+  const auto read_on = [&] {
+    while (there.on_way() < 9 + pages)
+      there.read(0);
+    there.step();
+    there.pass(1ms);
+  };
+  read_on(); // Reads wait before the first page is handed in.
+  for (std::uint32_t i = 1; i <= pages; ++i)
+    there.write({.number = i});
+  const auto all = 1 + std::uint64_t{pages};
+  for (int turns = 0; turns < 1000 && there.events(event_kind::written, disk_status::ok) < all;
+       ++turns)
+    read_on();
+  EXPECT_EQ(there.events(event_kind::written, disk_status::ok), all);
+  EXPECT_GT(there.events(event_kind::read, disk_status::ok), 6 * pages)
+      << "reads keep most of the device";
+  there.settle();
+}
+
 TEST_P(disk_store_conformance, a_page_is_known_only_when_it_would_survive_a_loss_of_power) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -3,6 +3,7 @@
 #include "storage/disk/bucket/bucket_format.hpp"
 #include "storage/disk/disk_store.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -73,6 +74,13 @@ struct bucket {
   /// The ticket of the eviction that takes this bucket; 0: the bucket is not being evicted.
   std::uint64_t ticket = 0;
   bool doomed = false; ///< The bucket's file is removed as soon as `users` is 0.
+
+  /// Whether a write or sync of groups has failed. No group is started then: a scan would not get
+  /// past the failed groups.
+  bool failed() const noexcept {
+    return unsafe || std::any_of(groups.begin(), groups.end(),
+                                 [](const bucket_group& group) { return group.error != 0; });
+  }
 };
 
 } // namespace peercache::storage

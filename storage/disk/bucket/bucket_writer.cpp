@@ -198,7 +198,8 @@ disk_clock::time_point bucket_writer::next_due() const {
   if (open_ != nullptr)
     due = open_->opened ? *open_->opened + options_.seal_after : now_;
   for (const auto* in : writing_) {
-    if (!in->groups.empty() && !in->groups.back().started())
+    // Groups of a failed bucket wait for the completions of its transfers.
+    if (!in->groups.empty() && !in->groups.back().started() && !in->failed())
       due = now_;
     if (in->waiting_since && !in->syncing)
       due = std::min(due, *in->waiting_since + options_.sync_after);

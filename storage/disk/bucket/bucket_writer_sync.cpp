@@ -16,10 +16,7 @@ constexpr std::size_t spare_max = 256;
 
 void bucket_writer::advance(bucket& in) {
   drop_failed(in);
-  // No group is started while an earlier group of the bucket has failed: a scan would not get past
-  // the failed group.
-  if (!in.unsafe && std::all_of(in.groups.begin(), in.groups.end(),
-                                [](const auto& group) { return group.error == 0; }))
+  if (!in.failed())
     for (auto& group : in.groups)
       if (!group.started())
         start(in, group);

@@ -280,6 +280,29 @@ TEST(bucket_store, pages_behind_a_failed_sync_are_written_elsewhere_once) {
   EXPECT_EQ(there.events(disk_event::kind::written, disk_status::ok), 3u);
 }
 
+TEST(bucket_store, nothing_is_due_while_a_failed_group_waits_for_a_later_group) {
+  memory_disk_io io;
+  store_harness there(bucket_kind, io, small_store());
+  ASSERT_TRUE(there.recover());
+  io.fail_once(disk_operation::write, 0, EIO);
+  io.set_delay(disk_operation::write, 1ms);
+  there.write({.number = 0});
+  there.step();
+  io.set_delay(disk_operation::write, 1h);
+  there.write({.number = 1});
+  there.step();
+  there.write({.number = 2}); // Joins a third group of the bucket, which never starts there.
+  there.pass(1ms);
+  there.step();
+  ASSERT_EQ(there.on_way(), 3u);
+  EXPECT_EQ(there.store().next_due(), disk_clock::time_point::max());
+  io.set_delay(disk_operation::write, 0ms);
+  there.settle();
+  EXPECT_EQ(there.written(0), disk_status::io_failed);
+  EXPECT_EQ(there.written(1), disk_status::ok);
+  EXPECT_EQ(there.written(2), disk_status::ok);
+}
+
 TEST(bucket_store, keeps_few_files_open_and_reads_from_all) {
   memory_disk_io io;
   auto options = small_store();

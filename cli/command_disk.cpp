@@ -84,8 +84,9 @@ exit_code verify(const global_options& globals, const disk_arguments& arguments)
                                                  " reads failed, of these pages nothing is known "
                                                  "(look at dmesg)",
                     *done ? "" : "; it goes on (peercache disk status)"));
-  const bool whole = *done && progress.failures() == 0 && progress.unread() == 0;
-  return whole ? exit_code::ok : exit_code::failed;
+  if (progress.failures() != 0 || progress.unread() != 0)
+    return exit_code::failed;
+  return *done ? exit_code::ok : exit_code::degraded;
 }
 
 exit_code evict_now(const global_options& globals, const disk_arguments& arguments,
@@ -114,7 +115,9 @@ exit_code evict_now(const global_options& globals, const disk_arguments& argumen
                     reached ? ""
                     : *done ? "; no more can be: the rest is the store's own, or came meanwhile"
                             : "; it goes on (peercache disk status)"));
-  return reached ? exit_code::ok : exit_code::failed;
+  if (reached)
+    return exit_code::ok;
+  return *done ? exit_code::failed : exit_code::degraded;
 }
 
 /// Describes an evict for the person who has to confirm it. Errors: the arguments do not say how
@@ -177,12 +180,16 @@ void add_disk_command(command_line& line) {
              "What it holds and did (1: there is none, 3: it is not well)", show_status,
              arguments());
   auto of_verify = arguments();
-  add_wait(*add_action(line, *command, "verify",
-                       "Read all of it and compare checksums (1: pages were wrong)", verify,
-                       of_verify),
+  add_wait(*add_action(
+               line, *command, "verify",
+               "Read all of it and compare checksums (1: pages were wrong, or could not be read; "
+               "3: not all was read in time)",
+               verify, of_verify),
            *of_verify);
   auto of_evict = arguments();
-  auto* evicts = add_action(line, *command, "evict", "Evict pages from it until enough is free",
+  auto* evicts = add_action(line, *command, "evict",
+                            "Evict pages from it until enough is free (1: no more can be; 3: not "
+                            "all of that in time)",
                             evict, of_evict);
   add_size(*evicts, "--free", of_evict->free_bytes, "Of disk.size, that are to be free");
   evicts->add_flag("--all", of_evict->all, "All pages that are there go");

@@ -38,6 +38,9 @@ TEST_P(disk_command, shows_verifies_and_evicts_what_a_node_has_on_disk) {
   EXPECT_TRUE(before["on"].get<bool>());
   EXPECT_EQ(before["pages"], pages);
 
+  const auto begun = ask(node, {"verify", "--wait", "1ms"});
+  EXPECT_EQ(begun.exit_code, 3) << "nothing was wrong, but not all has been read";
+  EXPECT_FALSE(begun.json()["complete"].get<bool>());
   const auto verified = ask(node, {"verify"});
   EXPECT_EQ(verified.exit_code, 0);
   EXPECT_TRUE(verified.json()["complete"].get<bool>());
@@ -101,6 +104,9 @@ TEST_P(disk_command, evicts_all_that_there_is_and_nothing_that_comes_later) {
   EXPECT_EQ(report.value("pages_left", 1), 0);
   ASSERT_NO_FATAL_FAILURE(node.put_to_disk(pages, pages));
   EXPECT_EQ(ask(node, {"status"}).json()["pages"], pages);
+  const auto begun = ask(node, {"evict", "--all", "--yes", "--wait", "1ms"});
+  EXPECT_EQ(begun.exit_code, 3) << begun.output;
+  EXPECT_FALSE(begun.json()["reached"].get<bool>());
 }
 
 TEST(disk_off, a_path_that_cannot_be_used_costs_the_disk_and_nothing_else) {

@@ -1,6 +1,7 @@
 #include "actors/gateway_calls.hpp"
 
 #include "common/log.hpp"
+#include "common/printable.hpp"
 #include "common/unix_time.hpp"
 
 #include <algorithm>

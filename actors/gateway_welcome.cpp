@@ -1,7 +1,6 @@
 #include "actors/gateway_welcome.hpp"
 
 #include "common/log.hpp"
-#include "common/log_limit.hpp"
 #include "common/printable.hpp"
 #include "common/unix_time.hpp"
 #include "discovery/view_difference.hpp"
@@ -64,7 +63,7 @@ caf::error refusal_of(std::uint32_t version, const std::string& cluster, const s
   if (cluster != own)
     return caf::make_error(
         caf::sec::incompatible_application_ids,
-        "it does not belong to cluster '" + std::string(peer_text(cluster)) +
+        "it does not belong to cluster '" + peer_text(cluster) +
             "'; give its cluster.name, or the address of a node of that cluster");
   return {};
 }
@@ -74,9 +73,7 @@ void note_refused(gateway_pointer self, std::uint32_t version, const std::string
                   const std::string& who) {
   if (who == command_caller)
     return;
-  const auto shown = [](const std::string& text) {
-    return "'" + printable(std::string(peer_text(text))) + "'";
-  };
+  const auto shown = [](const std::string& text) { return "'" + peer_text(text) + "'"; };
   const bool of_other_version = version != wire_version;
   self->state.refused.note(
       shown(who),

@@ -2,6 +2,7 @@
 
 #include "common/limits.hpp"
 #include "common/log.hpp"
+#include "common/printable.hpp"
 #include "discovery/packet_codec.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/connector_actor.hpp"

@@ -37,8 +37,8 @@ std::string pushed_out_of(const discovery::membership& machine) {
 
 /// A node that asks to come in, in words.
 std::string caller_text(const discovery::member& who) {
-  return "the node '" + printable(std::string(peer_text(who.name))) + "' at " +
-         printable(std::string(peer_text(who.host))) + ":" + std::to_string(who.control_port);
+  return "the node '" + peer_text(who.name) + "' at " + peer_text(who.host) + ":" +
+         std::to_string(who.control_port);
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 #include "actors/seed_answers.hpp"
 
 #include "common/fault_ids.hpp"
-#include "common/log_limit.hpp"
+#include "common/printable.hpp"
 #include "link/caf_fault.hpp"
 #include "link/connector_actor.hpp"
 
@@ -71,8 +71,7 @@ std::string address_of(const discovery::endpoint& at) {
 void seed_answers::failed(const discovery::endpoint& at, const caf::error& why) {
   const auto fault = link::fault_of(why);
   const auto* id = id_of(why, fault);
-  by_address_[at] = {id, address_of(at) + ": " + std::string(peer_text(fault.message)), fix_of(id),
-                     false};
+  by_address_[at] = {id, address_of(at) + ": " + peer_text(fault.message), fix_of(id), false};
 }
 
 void seed_answers::no_address(const discovery::endpoint& at, const std::string& why) {
@@ -81,7 +80,7 @@ void seed_answers::no_address(const discovery::endpoint& at, const std::string& 
 
 void seed_answers::welcomed(const discovery::endpoint& at, const std::string& name) {
   by_address_[at] = {fault_ids::seed_undecided,
-                     address_of(at) + ": node '" + std::string(peer_text(name)) +
+                     address_of(at) + ": node '" + peer_text(name) +
                          "' answers and has not taken this node in",
                      "look at its log; it may wait for a cluster itself", true};
 }
@@ -92,8 +91,7 @@ void seed_answers::broke(const discovery::endpoint& at) {
 }
 
 void seed_answers::refused(discovery::refusal why, const std::string& reason) {
-  refusal_ = {id_of(why), "the cluster refuses this node: " + std::string(peer_text(reason)),
-              fix_of(why), true};
+  refusal_ = {id_of(why), "the cluster refuses this node: " + peer_text(reason), fix_of(why), true};
 }
 
 void seed_answers::clear() {

@@ -1,6 +1,5 @@
 #include "cli/key_spaces.hpp"
 
-#include "common/log_limit.hpp"
 #include "common/printable.hpp"
 
 #include <cstring>
@@ -24,10 +23,6 @@ std::optional<page_key> unpacked(std::string_view packed) {
 
 } // namespace
 
-std::string printable(std::string_view said) {
-  return peercache::printable(std::string(peer_text(said)));
-}
-
 std::string digest_text(std::string_view packed) {
   const auto key = unpacked(packed);
   return key ? to_string(*key) : std::string{};
@@ -41,9 +36,9 @@ space_id space_in(std::string_view packed) {
 std::string space_text(const link::session_space& space) {
   if (space.fields.empty())
     return "space " + to_string(space_id{space.space});
-  auto text = printable(space.door);
+  auto text = peer_text(space.door);
   for (std::size_t i = 0; i < space.fields.size() && i < fields_shown; ++i)
-    text += (i == 0 ? " " : ", ") + printable(space.fields[i]);
+    text += (i == 0 ? " " : ", ") + peer_text(space.fields[i]);
   return text + (space.fields.size() > fields_shown ? ", ..." : "");
 }
 
@@ -51,7 +46,7 @@ void space_names::add(const link::calls_report& told) {
   for (const auto& client : told.clients)
     for (const auto& each : client.spaces)
       if (!each.fields.empty())
-        names_[each.space] = printable(each.door) + " " + printable(each.fields.front());
+        names_[each.space] = peer_text(each.door) + " " + peer_text(each.fields.front());
 }
 
 std::string space_names::name_of(std::uint64_t space) const {

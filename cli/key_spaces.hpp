@@ -12,10 +12,6 @@
 
 namespace peercache::cli {
 
-/// Makes text that a client chose fit for a terminal: at most 256 bytes, with a question mark for
-/// each byte that is not printable ASCII.
-std::string printable(std::string_view said);
-
 /// A packed page_key as text; empty when it has another length.
 std::string digest_text(std::string_view packed);
 /// The space of a packed page_key; 0 when it has another length.

@@ -2,6 +2,7 @@
 
 #include "cli/key_spaces.hpp"
 #include "cli/output.hpp"
+#include "common/printable.hpp"
 #include "link/cluster_health.hpp"
 #include "metrics/metric_table.hpp"
 
@@ -58,9 +59,9 @@ nlohmann::json session_json(const std::string& node, const link::session_row& ro
   for (const auto& each : row.spaces) {
     auto fields = nlohmann::json::array();
     for (const auto& field : each.fields)
-      fields.push_back(printable(field));
+      fields.push_back(peer_text(field));
     spaces.push_back({{"space", to_string(space_id{each.space})},
-                      {"door", printable(each.door)},
+                      {"door", peer_text(each.door)},
                       {"fields", fields},
                       {"asked", each.asked},
                       {"stored", each.stored}});
@@ -84,8 +85,8 @@ nlohmann::json session_json(const std::string& node, const link::session_row& ro
 std::vector<std::string> session_cells(const std::string& node, const link::session_row& row) {
   const auto name = parts_of(row.client);
   return {node,
-          name.pid ? std::to_string(*name.pid) : printable(row.client),
-          printable(name.version),
+          name.pid ? std::to_string(*name.pid) : peer_text(row.client),
+          peer_text(name.version),
           link::time_text(row.opened_ms),
           row.silent              ? "silent"
           : row.slow_path.empty() ? "connected"
@@ -99,10 +100,10 @@ std::vector<std::string> session_cells(const std::string& node, const link::sess
 std::string session_lines(const std::string& node, const link::session_row& row) {
   const auto name = parts_of(row.client);
   const auto who =
-      fmt::format("{} {}", node, name.pid ? std::to_string(*name.pid) : printable(row.client));
+      fmt::format("{} {}", node, name.pid ? std::to_string(*name.pid) : peer_text(row.client));
   std::string text;
   if (!row.slow_path.empty())
-    text += fmt::format("{}: slow path: {}\n", who, printable(row.slow_path));
+    text += fmt::format("{}: slow path: {}\n", who, peer_text(row.slow_path));
   for (const auto& each : row.spaces)
     text += fmt::format("{}: {}: asked for {} pages, stored {}\n", who, space_text(each),
                         human_count(each.asked), human_count(each.stored));

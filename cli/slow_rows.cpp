@@ -2,6 +2,7 @@
 
 #include "cli/key_spaces.hpp"
 #include "cli/output.hpp"
+#include "common/printable.hpp"
 
 #include <algorithm>
 #include <array>
@@ -32,7 +33,7 @@ std::string wait_text(const link::slow_call& call) {
   if (call.waited_us < call.took_us / part_that_counts)
     return wait_words.front();
   const auto* what = word_of(wait_words, call.waited_for);
-  return call.peer.empty() ? what : fmt::format("{} {}", what, printable(call.peer));
+  return call.peer.empty() ? what : fmt::format("{} {}", what, peer_text(call.peer));
 }
 
 } // namespace
@@ -53,14 +54,14 @@ void sort_slowest(std::vector<slow_row>& rows, std::size_t most) {
 nlohmann::json to_json(const slow_row& row) {
   const auto& call = row.call;
   return {{"node", row.node},
-          {"client", printable(row.client)},
+          {"client", peer_text(row.client)},
           {"call", word_of(call_words, call.call)},
           {"pages", call.pages},
           {"failed", call.failed},
           {"took_us", call.took_us},
           {"waited_for", word_of(wait_words, call.waited_for)},
           {"waited_us", call.waited_us},
-          {"peer", printable(call.peer)},
+          {"peer", peer_text(call.peer)},
           {"first_digest", digest_text(call.digest)},
           {"age_ms", row.age_ms}};
 }
@@ -74,7 +75,7 @@ std::vector<std::string> cells_of(const slow_row& row) {
           wait_text(call),
           ms_text(call.waited_us),
           human_duration(std::chrono::milliseconds(row.age_ms)),
-          printable(row.client),
+          peer_text(row.client),
           row.node};
 }
 

@@ -2,6 +2,7 @@
 
 #include "cli/key_spaces.hpp"
 #include "cli/output.hpp"
+#include "common/printable.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -29,36 +30,36 @@ std::string key_text(std::string_view key) {
 nlohmann::json cause_json(const miss_cause& one, std::uint64_t missed) {
   auto differs = nlohmann::json::array();
   for (const auto& each : one.differs)
-    differs.push_back({{"field", printable(each.field)},
-                       {"asked", printable(each.asked)},
-                       {"stored", printable(each.stored)}});
+    differs.push_back({{"field", peer_text(each.field)},
+                       {"asked", peer_text(each.asked)},
+                       {"stored", peer_text(each.stored)}});
   auto example = nlohmann::json();
   if (!one.digest.empty())
     example = {{"key", key_text(one.key)}, {"digest", one.digest}, {"age_ms", one.age_ms}};
-  return {{"cause", printable(one.cause)},
-          {"door", printable(one.door)},
-          {"space", printable(one.space)},
+  return {{"cause", peer_text(one.cause)},
+          {"door", peer_text(one.door)},
+          {"space", peer_text(one.space)},
           {"pages", one.pages},
           {"sampled", one.sampled},
           {"share", share_of(one, missed)},
           {"differs", differs},
-          {"detail", printable(one.detail)},
-          {"fix", printable(one.fix)},
+          {"detail", peer_text(one.detail)},
+          {"fix", peer_text(one.fix)},
           {"example", example}};
 }
 
 std::string cause_text(const miss_cause& one, std::uint64_t missed) {
   auto text = fmt::format("{:5.1f} %  {}  {} pages, {} {}\n         {}\n",
-                          100 * share_of(one, missed), printable(one.cause), human_count(one.pages),
-                          printable(one.door), printable(one.space), printable(one.detail));
+                          100 * share_of(one, missed), peer_text(one.cause), human_count(one.pages),
+                          peer_text(one.door), peer_text(one.space), peer_text(one.detail));
   for (const auto& each : one.differs)
-    text += fmt::format("         {}: asked with {}, stored with {}\n", printable(each.field),
-                        printable(each.asked), printable(each.stored));
+    text += fmt::format("         {}: asked with {}, stored with {}\n", peer_text(each.field),
+                        peer_text(each.asked), peer_text(each.stored));
   if (!one.digest.empty())
     text += fmt::format("         for example {} ({}), {:.1f} s ago\n",
                         one.key.empty() ? "a page" : key_text(one.key), one.digest,
                         static_cast<double>(one.age_ms) / 1000);
-  return text + fmt::format("         fix: {}\n", printable(one.fix));
+  return text + fmt::format("         fix: {}\n", peer_text(one.fix));
 }
 
 } // namespace

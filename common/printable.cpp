@@ -10,4 +10,8 @@ std::string printable(std::string text) {
   return text;
 }
 
+std::string peer_text(std::string_view said) {
+  return printable(std::string(said.substr(0, peer_text_bytes_max)));
+}
+
 } // namespace peercache

@@ -1,7 +1,7 @@
 #include "link/connector_actor.hpp"
 
 #include "common/assert.hpp"
-#include "common/log_limit.hpp"
+#include "common/printable.hpp"
 #include "common/result.hpp"
 #include "link/caf_fault.hpp"
 #include "link/node_middleman.hpp"
@@ -54,8 +54,8 @@ void give_socket(connector_pointer self, connector_state::dial& done) {
 }
 
 std::string other_node_of(const std::string& shown, const std::string& meant) {
-  return "its certificate is that of the node '" + std::string(peer_text(shown)) + "', and '" +
-         std::string(peer_text(meant)) +
+  return "its certificate is that of the node '" + peer_text(shown) + "', and '" +
+         peer_text(meant) +
          "' is meant: each node needs one of its own (`peercache ca issue node`)";
 }
 

@@ -3,6 +3,7 @@
 #include "common/assert.hpp"
 #include "common/log.hpp"
 #include "common/log_limit.hpp"
+#include "common/printable.hpp"
 #include "metrics/http_connection.hpp"
 #include "metrics/http_routes.hpp"
 #include "net/peer_address.hpp"

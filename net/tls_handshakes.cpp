@@ -1,6 +1,7 @@
 #include "net/tls_handshakes.hpp"
 
 #include "common/log.hpp"
+#include "common/printable.hpp"
 #include "net/peer_address.hpp"
 
 #include <algorithm>

@@ -12,6 +12,7 @@ namespace {
 
 using discovery::endpoint;
 using testing::HasSubstr;
+using testing::Not;
 
 const endpoint first{"10.0.0.1", 31998};
 const endpoint second{"10.0.0.2", 31998};
@@ -43,6 +44,21 @@ TEST(seed_answers, each_kind_of_failure_has_an_id_of_its_own) {
             fault_ids::seed_speaks_other);
   EXPECT_EQ(id_after(make_error(sec::incompatible_application_ids, words("another cluster"))),
             fault_ids::seed_other_cluster);
+}
+
+TEST(seed_answers, whoever_answers_there_cannot_write_control_characters_into_logs_and_terminals) {
+  const std::string said = "a\x1b[2J\nb" + std::string(8 << 20, 'x');
+  seed_answers answers;
+  answers.welcomed(first, said);
+  answers.failed(second, caf::make_error(caf::sec::incompatible_versions, said));
+  const auto words = [&] { return answers.text(seeds); };
+  EXPECT_THAT(words(), HasSubstr("node 'a?[2J?bxxx"));
+  EXPECT_THAT(words(), HasSubstr("10.0.0.2:31998: a?[2J?bxxx"));
+  EXPECT_THAT(words(), Not(HasSubstr("\x1b")));
+  answers.refused(discovery::refusal::full, said);
+  EXPECT_THAT(words(), HasSubstr("refuses this node: a?[2J?bxxx"));
+  EXPECT_THAT(words(), Not(HasSubstr("\x1b")));
+  EXPECT_LT(words().size(), 2000u);
 }
 
 TEST(seed_answers, a_refusal_has_the_id_of_its_reason) {

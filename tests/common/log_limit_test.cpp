@@ -26,10 +26,5 @@ TEST(log_limit, a_thousand_sources_have_a_bounded_number_of_lines) {
   EXPECT_TRUE(lines.allows("late", begin + 1min));
 }
 
-TEST(log_limit, what_others_say_is_cut) {
-  EXPECT_EQ(peer_text("short"), "short");
-  EXPECT_EQ(peer_text(std::string(8 << 20, 'x')).size(), 256u);
-}
-
 } // namespace
 } // namespace peercache

@@ -1,10 +1,9 @@
 #include "actors/metrics_actor.hpp"
 
+#include "actors/status_json.hpp"
 #include "common/fault_ids.hpp"
 #include "common/log.hpp"
 #include "link/beats.hpp"
-
-#include <fmt/format.h>
 
 #include <cstdint>
 #include <utility>
@@ -14,23 +13,6 @@ namespace peercache::actors {
 using metrics::metric;
 
 namespace {
-
-std::string json_of(const node_report& node) {
-  const auto& now = node.samples;
-  return fmt::format(
-      R"({{"version":"{}","ready":{},"unready_reason":"{}","uptime_ms":{},"sessions":{},)"
-      R"("data_plane":"{}","tls":{},"insecure":{},"term":{},"view":{},"members":{},"leader":{},)"
-      R"("pool_bytes_used":{},"pool_bytes_capacity":{},"pool_pages":{},"puts":{},"evictions":{},)"
-      R"("directory_records":{}}})",
-      node.version, now.value(metric::ready) != 0, node.unready_reason,
-      now.milliseconds(metric::uptime_seconds), now.count(metric::sessions), node.data_plane,
-      now.value(metric::tls) != 0, now.value(metric::insecure) != 0, now.count(metric::view_term),
-      now.count(metric::view_version), now.count(metric::members),
-      now.value(metric::is_leader) != 0, now.count(metric::pool_bytes_used),
-      now.count(metric::pool_bytes_capacity), now.count(metric::pool_pages),
-      now.count(metric::pool_puts_total), now.count(metric::evictions_total),
-      now.count(metric::directory_records));
-}
 
 metrics::samples samples_of(const std::vector<rdma::rail_servers::rail_snapshot>& rails) {
   metrics::samples now;
@@ -80,7 +62,7 @@ void metrics_state::publish(const node_report& node) {
   board.numbers.take(samples_of(options.rail_stats()));
   board.numbers.take(samples_of(options.datagram_stats()));
   board.numbers.take(samples_of(*board.faults.load()));
-  board.status.store(json_of(node));
+  board.status.store(status_json(node));
   board.has_numbers = true;
 }
 

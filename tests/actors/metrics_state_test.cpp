@@ -112,6 +112,16 @@ TEST_F(metrics_state_test, the_status_page_reads_the_same_numbers) {
   EXPECT_EQ(status["puts"], 8);
 }
 
+TEST_F(metrics_state_test, whatever_the_status_page_quotes_leaves_it_json) {
+  node_report node;
+  node.unready_reason = R"(the node 'a"b\c' says "no")";
+  node.data_plane = "tcp: \xff\n";
+  state.publish(node);
+  const auto status = nlohmann::json::parse(*state.options.board->status.load(), nullptr, false);
+  ASSERT_FALSE(status.is_discarded()) << *state.options.board->status.load();
+  EXPECT_EQ(status["unready_reason"], node.unready_reason);
+}
+
 TEST_F(metrics_state_test, a_node_without_a_disk_tier_says_so_and_has_no_open_breaker) {
   state.publish(node_report{});
   EXPECT_EQ(value(metric::disk_on), 0);

@@ -82,7 +82,7 @@ struct explanation {
   double fetch_us = 0;
   /// Ports of other nodes that the node of this host cannot connect to, a sentence each.
   std::vector<std::string> closed_ports;
-  std::vector<page_loss_row> losses; ///< How the page lately left nodes, the newest loss first.
+  page_losses_told lost; ///< How the page lately left nodes; asked for only after a miss.
 };
 
 void fetch(client::cache_client& from, const page_key& key, explanation& told) {
@@ -97,14 +97,14 @@ void fetch(client::cache_client& from, const page_key& key, explanation& told) {
       std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
 }
 
-std::string advice(const explanation& told) {
+std::string verdict_on_get(const explanation& told) {
   switch (told.fetched.status) {
   case page_status::hit:
     return fmt::format("a get is a hit: {} in {:.0f} us", to_string(told.fetched.origin),
                        told.fetch_us);
   case page_status::not_found:
-    if (!told.losses.empty())
-      return "a get is a miss: the page is gone: " + text_of(told.losses.front());
+    if (!told.lost.rows.empty())
+      return "a get is a miss: the page is gone: " + text_of(told.lost.rows.front());
     return "a get is a miss: no directory owner knows the key; it was never put, was evicted long "
            "ago, or its namespace differs; see peercache sessions for who stores and who misses";
   case page_status::stale:
@@ -128,6 +128,16 @@ std::string advice(const explanation& told) {
     return fmt::format("a get is a miss: {}; see peercache nodes and the holder's log",
                        to_string(told.fetched.status));
   }
+}
+
+/// What became of a get and why, with the nodes whose part in it is not known.
+std::string verdict_of(const explanation& told) {
+  const auto& silent = told.lost.silent;
+  return verdict_on_get(told) +
+         (silent.empty() ? std::string{}
+                         : fmt::format("; how the page left {} is not known, {} not answer",
+                                       fmt::join(silent, ", "),
+                                       silent.size() == 1 ? "which does" : "which do"));
 }
 
 /// Adds what the node of this host knows: the names of the nodes whose shards hold the key's
@@ -165,11 +175,11 @@ void print_explanation(const global_options& globals, const std::string& key_tex
     found.push_back(std::move(fields));
   }
   auto losses = nlohmann::json::array();
-  for (const auto& loss : told.losses) {
+  for (const auto& loss : told.lost.rows) {
     facts.add("left", text_of(loss));
     losses.push_back(to_json(loss));
   }
-  facts.add("verdict", advice(told));
+  facts.add("verdict", verdict_of(told));
   print(globals,
         {{"key", key_text},
          {"digest", to_string(key)},
@@ -182,7 +192,8 @@ void print_explanation(const global_options& globals, const std::string& key_tex
          {"fetch_us", told.fetch_us},
          {"closed_ports", told.closed_ports},
          {"losses", losses},
-         {"verdict", advice(told)}},
+         {"silent", told.lost.silent},
+         {"verdict", verdict_of(told)}},
         facts.to_string());
 }
 
@@ -200,9 +211,11 @@ exit_code explain(const global_options& globals, const key_arguments& arguments)
     told.locations = locations->front();
   fetch(*cache, keys.front(), told);
   if (told.fetched.status != page_status::hit)
-    told.losses = ask_losses(cache->view(), globals, keys.front());
+    told.lost = ask_losses(cache->view(), globals, keys.front());
   print_explanation(globals, arguments.keys[0], keys.front(), cache->view(), told);
-  return told.fetched.status == page_status::hit ? exit_code::ok : exit_code::failed;
+  if (told.fetched.status == page_status::hit)
+    return exit_code::ok;
+  return told.lost.silent.empty() ? exit_code::failed : exit_code::degraded;
 }
 
 } // namespace
@@ -222,7 +235,8 @@ void add_key_command(command_line& line) {
     };
   });
   auto* why = command->add_subcommand(
-      "explain", "Follow one key to its bytes and say what was met (1: a miss)");
+      "explain", "Follow one key to its bytes and say what was met (1: a miss; 3: a miss, and "
+                 "some nodes do not answer)");
   why->fallthrough();
   why->add_option("KEY", arguments->keys, "Key of the page")->required()->expected(1);
   add_space_options(*why, *arguments);

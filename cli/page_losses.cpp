@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <fmt/format.h>
+#include <optional>
 
 namespace peercache::cli {
 namespace {
@@ -28,21 +29,27 @@ constexpr std::array<loss_words, link::page_losses> ways{{
 
 } // namespace
 
-std::vector<page_loss_row> ask_losses(const discovery::view& view, const global_options& globals,
-                                      const page_key& key) {
-  std::vector<link::lost_report> told(view.members.size());
+page_losses_told ask_losses(const discovery::view& view, const global_options& globals,
+                            const page_key& key) {
+  std::vector<std::optional<link::lost_report>> answers(view.members.size());
   ask_members(view.members, globals, [&](std::size_t i, client::admin_client& admin) {
     if (auto said = admin.lost_pages({&key, 1}))
-      told[i] = std::move(*said);
+      answers[i] = std::move(*said);
   });
-  std::vector<page_loss_row> rows;
-  for (std::size_t i = 0; i < told.size(); ++i)
-    for (const auto& page : told[i].pages)
+  page_losses_told told;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto& name = view.members[i].name;
+    if (!answers[i]) {
+      told.silent.push_back(name);
+      continue;
+    }
+    for (const auto& page : answers[i]->pages)
       if (page.prefix == key.prefix() && page.how < link::page_losses)
-        rows.push_back({view.members[i].name, static_cast<link::page_loss>(page.how), page.age_ms});
-  std::stable_sort(rows.begin(), rows.end(),
+        told.rows.push_back({name, static_cast<link::page_loss>(page.how), page.age_ms});
+  }
+  std::stable_sort(told.rows.begin(), told.rows.end(),
                    [](const auto& a, const auto& b) { return a.age_ms < b.age_ms; });
-  return rows;
+  return told;
 }
 
 std::string text_of(const page_loss_row& loss) {

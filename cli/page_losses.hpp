@@ -17,11 +17,17 @@ struct page_loss_row {
   std::uint64_t age_ms = 0;
 };
 
-/// Asks all members how the page left them, the last time first. Nodes remember their last 131,072
-/// losses, and of pages whose holders are gone the last 65,536. A node that does not answer says
-/// nothing.
-std::vector<page_loss_row> ask_losses(const discovery::view& view, const global_options& globals,
-                                      const page_key& key);
+/// What members say of how a page left them.
+struct page_losses_told {
+  std::vector<page_loss_row> rows; ///< The losses, the newest first.
+  /// Names of members that did not answer: the page may have left them later than `rows` says.
+  std::vector<std::string> silent;
+};
+
+/// Asks all members how the page left them. Nodes remember their last 131,072 losses, and of pages
+/// whose holders are gone the last 65,536.
+page_losses_told ask_losses(const discovery::view& view, const global_options& globals,
+                            const page_key& key);
 
 /// The loss in words: "evicted by node-2 12.3 s ago: make the pool larger ..."
 std::string text_of(const page_loss_row& loss);

@@ -51,12 +51,17 @@ TEST_F(key_explain, says_why_a_get_misses) {
   freeze(1);
   const auto stopped = explain("page");
   node(1).process().signal(SIGCONT);
-  EXPECT_EQ(stopped.exit_code, 1);
+  EXPECT_EQ(stopped.exit_code, 3) << "not all could be asked";
+  EXPECT_EQ(stopped.json().value("silent", std::vector<std::string>{}),
+            std::vector<std::string>{node(1).launch().name});
   const auto verdict = stopped.json()["verdict"].get<std::string>();
   EXPECT_TRUE(verdict.find("did not send it in time") != std::string::npos ||
               verdict.find("cannot be reached") != std::string::npos)
       << verdict;
   EXPECT_NE(verdict.find("see peercache status"), std::string::npos) << "what to do";
+  EXPECT_NE(verdict.find("how the page left " + node(1).launch().name + " is not known"),
+            std::string::npos)
+      << verdict;
 }
 
 TEST_F(key_explain, says_how_a_page_left_and_when) {

@@ -69,9 +69,15 @@ void event_log::take(const discovery::view& next, std::uint64_t unix_ms) {
 
 void event_log::take(const node_report& report, std::uint64_t unix_ms) {
   auto now = incidents_of(report);
+  // On a busy host single reports lack parts, again and again.
+  if (!std::exchange(lacked_parts_, !report.silent.empty()))
+    now.erase(fault_ids::status_incomplete);
   for (const auto& [id, words] : now)
     if (!incidents_.contains(id))
       add({unix_ms, id, self_, words});
+  // Whether an incident is over is not known while the report lacks parts.
+  if (!report.silent.empty())
+    now.insert(incidents_.begin(), incidents_.end());
   for (const auto& [id, words] : incidents_)
     if (!now.contains(id))
       add({unix_ms, id, self_, words, true});

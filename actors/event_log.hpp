@@ -24,7 +24,8 @@ public:
   /// Compares a view with the previous one and adds an event for each change of the members.
   void take(const discovery::view& next, std::uint64_t unix_ms);
   /// Compares the faults in a node's report with those in its previous one, and adds an event for
-  /// each that began or ended. Faults of one id are one incident.
+  /// each that began or ended. Faults of one id are one incident. None ends by a report that lacks
+  /// parts, which is an incident itself from the second such report in a row on.
   void take(const node_report& report, std::uint64_t unix_ms);
   const std::deque<node_event>& events() const noexcept { return events_; }
   /// How many events there ever were, including those that are forgotten.
@@ -37,6 +38,7 @@ private:
   std::string self_;
   discovery::view view_;
   std::map<std::string, std::string> incidents_; ///< Text of each incident that lasts, by fault id.
+  bool lacked_parts_ = false;                    ///< Whether the previous report did.
   std::deque<node_event> events_;
   std::uint64_t numbers_ = 0;
 };

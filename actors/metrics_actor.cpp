@@ -76,7 +76,9 @@ void metrics_state::remember(const node_report& node, node_history::time_point n
   const auto known = events.known();
   events.take(node, unix_ms);
   bool news = events.known() != known;
-  if (history.due(unix_ms)) {
+  // Missing counters are 0, and the next report would count all that they ever counted as one step.
+  // A later report, which has them all, ends the step.
+  if (node.silent.empty() && history.due(unix_ms)) {
     auto all = node.samples;
     all.take(samples_of(options.page_server_stats()));
     history.take(all, now, unix_ms);

@@ -28,7 +28,8 @@ std::string status_json(const node_report& node) {
       {"pool_pages", now.count(metric::pool_pages)},
       {"puts", now.count(metric::pool_puts_total)},
       {"evictions", now.count(metric::evictions_total)},
-      {"directory_records", now.count(metric::directory_records)}};
+      {"directory_records", now.count(metric::directory_records)},
+      {"silent", node.silent}};
   // Bytes that are not UTF-8 are replaced: `dump` would throw otherwise.
   return said.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

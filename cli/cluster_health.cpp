@@ -4,6 +4,7 @@
 #include "common/unix_time.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace peercache::cli {
 
@@ -32,6 +33,18 @@ std::vector<node_answer> ask_all(const discovery::view& view, const global_optio
     return discovery::natural_less(a.member.name, b.member.name);
   });
   return answers;
+}
+
+error silent_part(const client::node_status& status, const char* part) {
+  return {errc::timed_out, fmt::format("the {} of {} does not answer its node within 1 s; ask "
+                                       "again, and if it stays so look at the node's log",
+                                       part, status.self.name)};
+}
+
+exit_code fail_for_silent(const global_options& globals, const client::node_status& status,
+                          const char* part) {
+  fail(globals, silent_part(status, part));
+  return exit_code::degraded;
 }
 
 nlohmann::json to_json(const cluster_fault& fault) {

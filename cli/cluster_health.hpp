@@ -23,6 +23,12 @@ nlohmann::json status_json(const client::node_status& status, const discovery::v
                            const std::vector<node_answer>& answers,
                            const std::vector<cluster_fault>& faults);
 
+/// The error of a node that a part of it (a name of `link::node_parts`) does not answer.
+error silent_part(const client::node_status& status, const char* part);
+/// Tells that error. Returns `degraded`, because the node itself answers.
+exit_code fail_for_silent(const global_options& globals, const client::node_status& status,
+                          const char* part);
+
 nlohmann::json to_json(const cluster_fault& fault);
 nlohmann::json to_json(const discovery::departed& who);
 

@@ -1,3 +1,4 @@
+#include "cli/cluster_health.hpp"
 #include "cli/command.hpp"
 #include "cli/confirm.hpp"
 #include "cli/disk_status.hpp"
@@ -58,6 +59,8 @@ exit_code verify(const global_options& globals, const disk_arguments& arguments)
   auto before = (*admin)->status();
   if (!before)
     return fail(globals, before.error());
+  if (before->lacks(link::node_parts::disk))
+    return fail_for_silent(globals, *before, link::node_parts::disk);
   if (auto begun = (*admin)->verify_disk(); !begun)
     return fail(globals, begun.error());
   verify_progress progress(*before);
@@ -141,6 +144,8 @@ exit_code evict(const global_options& globals, const disk_arguments& arguments) 
   auto before = (*admin)->status();
   if (!before)
     return fail(globals, before.error());
+  if (before->lacks(link::node_parts::disk))
+    return fail_for_silent(globals, *before, link::node_parts::disk);
   const auto wanted =
       confirmed(globals, arguments.confirm, *meaning_of(arguments, before->self.name));
   if (!wanted)

@@ -45,6 +45,13 @@ exit_code list_shards(const global_options& globals) {
       shards.push_back({{"node", answer.member.name}, {"fault", answer.fault.message}});
       continue;
     }
+    if (status->lacks(link::node_parts::directory)) {
+      all = false;
+      const auto fault = silent_part(*status, link::node_parts::directory);
+      table.add_row({answer.member.name, "does not answer its node"});
+      shards.push_back({{"node", answer.member.name}, {"fault", fault.message}});
+      continue;
+    }
     const auto count = [&node = *status](metric id) { return human_count(node.count(id)); };
     table.add_row({answer.member.name, count(metric::directory_records),
                    human_bytes(status->count(metric::directory_bytes)),
@@ -65,6 +72,8 @@ exit_code show_shard(const global_options& globals, const std::string& name) {
   auto status = (*admin)->status();
   if (!status)
     return fail(globals, status.error());
+  if (status->lacks(link::node_parts::directory))
+    return fail_for_silent(globals, *status, link::node_parts::directory);
   const auto count = [&node = *status](metric id) { return human_count(node.count(id)); };
   fact_list facts;
   facts.add("node", status->self.name);
@@ -95,7 +104,8 @@ void add_shard_command(command_line& line) {
   auto* list = command->add_subcommand("ls", "The shards of all nodes (3: not all answer)");
   list->fallthrough();
   list->callback([&line] { line.action = list_shards; });
-  auto* show = command->add_subcommand("show", "One node's shard, and whose pages it knows");
+  auto* show = command->add_subcommand(
+      "show", "One node's shard, and whose pages it knows (3: it does not answer)");
   show->fallthrough();
   auto name = std::make_shared<std::string>();
   show->add_option("NODE", *name, "Its name [default: the node that is asked]");

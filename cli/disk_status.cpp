@@ -56,6 +56,8 @@ double scanned(const node_status& node) {
 }
 
 std::string state_of(const node_status& node) {
+  if (node.lacks(link::node_parts::disk))
+    return "not known: it does not answer its node within 1 s";
   if (!node.is(metric::disk_on))
     return "off: " + node.disk.why_off;
   if (scanned(node) < 1)
@@ -104,6 +106,7 @@ nlohmann::json recovered_json(const node_status& node) {
 nlohmann::json disk_json(const node_status& node) {
   const auto& disk = node.disk;
   return {{"node", node.self.name},
+          {"known", !node.lacks(link::node_parts::disk)},
           {"on", node.is(metric::disk_on)},
           {"why_off", disk.why_off},
           {"path", disk.path},
@@ -193,6 +196,8 @@ std::string disk_text(const node_status& node) {
 }
 
 exit_code disk_exit_code(const node_status& node) {
+  if (node.lacks(link::node_parts::disk))
+    return exit_code::degraded;
   if (!node.is(metric::disk_on))
     return exit_code::failed;
   const bool well = scanned(node) >= 1 && node.disk.breaker == "closed" &&
@@ -207,6 +212,8 @@ verify_progress::verify_progress(const node_status& before)
       total_bytes_(before.count(metric::disk_record_bytes)) {}
 
 bool verify_progress::take(const node_status& now) {
+  if (now.lacks(link::node_parts::disk))
+    return false;
   read_bytes_ = since(now.count(metric::disk_scrubbed_bytes_total), scrubbed_before_);
   failures_ = since(now.count(metric::disk_checksum_failures_total), failures_before_);
   unread_ = since(by_word(now, metric::disk_errors_total, "read"), unread_before_);
@@ -220,6 +227,8 @@ evict_progress::evict_progress(const node_status& before, std::uint64_t wanted_b
       evicted_before_(before.count(metric::disk_evictions_total)) {}
 
 evict_progress::state evict_progress::take(const node_status& now) {
+  if (now.lacks(link::node_parts::disk))
+    return state::going_on;
   const auto pages = now.count(metric::disk_records);
   const auto free = since(now.count(metric::disk_bytes_capacity), now.count(metric::disk_bytes));
   const auto evicted = since(now.count(metric::disk_evictions_total), evicted_before_);

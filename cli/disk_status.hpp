@@ -27,7 +27,8 @@ public:
 
   /// Takes the node's newest report. Call this several times a second, the first time at least
   /// `report_pause_ms` after the beginning. True when the node is done, which two reports in a row
-  /// must say, because the first may have been made before the beginning.
+  /// must say, because the first may have been made before the beginning. A report without the
+  /// disk tier's part says nothing.
   bool take(const client::node_status& now);
 
   std::uint64_t read_bytes() const noexcept { return read_bytes_; }
@@ -59,7 +60,7 @@ public:
   evict_progress(const client::node_status& before, std::uint64_t wanted_bytes);
 
   /// @return `stuck` when `wanted_bytes` are not free although none of the earlier pages is left,
-  /// or when nothing changes for a while.
+  /// or when nothing changes for a while. A report without the disk tier's part changes nothing.
   state take(const client::node_status& now);
 
   std::uint64_t free_bytes() const noexcept { return free_bytes_; }

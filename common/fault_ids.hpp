@@ -23,6 +23,7 @@ inline constexpr name links_missing = "node-links-missing";
 inline constexpr name seed_missing = "seed-missing";
 inline constexpr name seed_only_self = "seed-only-self";
 inline constexpr name join_turned_away = "join-turned-away";
+inline constexpr name status_incomplete = "status-incomplete";
 inline constexpr name view_differs = "view-differs";
 
 // Differences between members, and ports of members that other members cannot reach.
@@ -63,7 +64,7 @@ inline constexpr std::array all{
     disk_other_store,   disk_rotten,       disk_slow,         advertise_out_of_reach,
     join_refused,       name_in_use,       pushed_out,        seed_no_control_port,
     seed_other_cluster, seed_speaks_other, seed_silent,       seed_tls,
-    seed_undecided,     seed_unreachable,  seed_no_address};
+    seed_undecided,     seed_unreachable,  seed_no_address,   status_incomplete};
 
 /// Whether a word is the name of a fault.
 constexpr bool is_name(std::string_view word) {

@@ -76,8 +76,8 @@ void add_apart(const node_answer& answer, const discovery::view& view, std::size
   const auto& status = *answer.status;
   if (answer.of_earlier_view)
     return;
-  if (status.count(metric::view_term) != view.term ||
-      status.count(metric::view_version) != view.version)
+  if (!status.lacks(node_parts::membership) && (status.count(metric::view_term) != view.term ||
+                                                status.count(metric::view_version) != view.version))
     faults.push_back(
         {fault_ids::view_differs, name,
          fmt::format("{} has another view: term {}, version {}; ask again, and if it "
@@ -85,7 +85,7 @@ void add_apart(const node_answer& answer, const discovery::view& view, std::size
                      name, status.count(metric::view_term), status.count(metric::view_version))});
   // Members that do not answer have a fault of their own, so a missing connection to them is no
   // further fault.
-  else if (status.count(metric::links) + 1 < answering)
+  else if (!status.lacks(node_parts::directory) && status.count(metric::links) + 1 < answering)
     faults.push_back({fault_ids::links_missing, name,
                       fmt::format("{} is connected to {} of {} other nodes; look at the network "
                                   "between them",
@@ -178,10 +178,24 @@ void add_clocks(const std::vector<node_answer>& answers, std::vector<cluster_fau
   }
 }
 
+/// A fault for the parts that a status or a report lacks.
+node_fault incomplete(const std::vector<std::string>& silent) {
+  const bool one = silent.size() == 1;
+  return {fault_ids::status_incomplete,
+          fmt::format("its {} {} not answer within 1 s: what {} is not in this status",
+                      fmt::join(silent, ", "), one ? "does" : "do",
+                      one ? "it counts, and whether it is well,"
+                          : "they count, and whether they are well,"),
+          "ask again; if it stays so, look at its log, and at the load of its host: a busy host "
+          "makes several actors late at once"};
+}
+
 /// The faults in the parts of a status or of a report.
 template <class Said>
 std::vector<node_fault> joined(const Said& said) {
   std::vector<node_fault> all;
+  if (!said.silent.empty())
+    all.push_back(incomplete(said.silent));
   for (const auto* part : {&said.membership.faults, &said.disk.faults, &said.links.faults})
     all.insert(all.end(), part->begin(), part->end());
   return all;
@@ -228,7 +242,10 @@ std::string state_of(const node_answer& answer) {
     return std::string(to_string(answer.fault.code));
   if (!answer.status->is(metric::ready))
     return "unready: " + answer.status->unready_reason;
-  return answer.status->is(metric::draining) ? "draining" : "ready";
+  const bool draining = answer.status->lacks(node_parts::membership)
+                            ? answer.member.draining
+                            : answer.status->is(metric::draining);
+  return draining ? "draining" : "ready";
 }
 
 std::string since_of(const discovery::departed& who) {

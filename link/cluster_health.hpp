@@ -54,7 +54,7 @@ std::vector<node_fault> own_faults_of(const node_status& status);
 std::vector<node_fault> own_faults_of(const node_report& report);
 /// The ids of all faults that a node says of itself.
 std::vector<std::string> fault_ids_of(const node_status& status);
-/// A node's role in the view: "leader", "master" or "member".
+/// A node's role in the view: "leader", "master" or "member"; "leader" only if the node says so.
 std::string role_of(const node_answer& answer, const discovery::view& view);
 
 } // namespace peercache::link

@@ -2,9 +2,14 @@
 
 #include "discovery/view_codec.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace peercache::link {
+
+bool node_status::lacks(std::string_view part) const {
+  return std::find(silent.begin(), silent.end(), part) != silent.end();
+}
 
 result<node_status> status_of(node_report report) {
   auto self = discovery::decode_member(report.member);
@@ -23,6 +28,7 @@ result<node_status> status_of(node_report report) {
   said.lookup_port = report.lookup_port;
   said.unix_ms = report.unix_ms;
   said.common_options = std::move(report.common_options);
+  said.silent = std::move(report.silent);
   return said;
 }
 

@@ -39,11 +39,15 @@ result<std::uint64_t> settle_disk(const node_process& node, std::chrono::millise
     auto status = status_of(node, timeout);
     if (!status)
       return status.error();
-    if (!status->is(metric::disk_on))
+    const bool known = !status->lacks(link::node_parts::disk);
+    const bool late = std::chrono::steady_clock::now() >= until;
+    if (late && !known)
+      return {errc::timed_out, "the disk tier of " + node.launch().name + " does not answer it"};
+    if (known && !status->is(metric::disk_on))
       return {errc::io_failed, node.launch().name + " has no disk tier: " + status->disk.why_off};
     const auto pages = status->count(metric::disk_records);
-    const bool idle = status->count(metric::disk_queue_bytes) == 0;
-    if ((idle && before == pages) || std::chrono::steady_clock::now() >= until)
+    const bool idle = known && status->count(metric::disk_queue_bytes) == 0;
+    if ((idle && before == pages) || late)
       return pages;
     before = idle ? std::optional(pages) : std::nullopt;
     std::this_thread::sleep_for(std::chrono::milliseconds(report_pause_ms));

@@ -9,7 +9,7 @@
 namespace peercache::link {
 
 /// Version of the messages between processes; every change of a message raises it.
-inline constexpr std::uint32_t wire_version = 26;
+inline constexpr std::uint32_t wire_version = 27;
 
 /// The client's end of a session: what a client process hears from the gateway of its host.
 using session_listener = caf::typed_actor<

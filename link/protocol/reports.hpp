@@ -15,6 +15,19 @@ namespace peercache::link {
 // its `inspect`: another field is another `wire_version`. User-declared constructors keep g++ from
 // taking the structs for paren-initialisable aggregates.
 
+/// The actors of a node that have a part in its report, as `node_report::silent` and people name
+/// them.
+namespace node_parts {
+inline constexpr const char* pool = "pool";
+inline constexpr const char* directory = "directory";
+inline constexpr const char* membership = "membership";
+inline constexpr const char* disk = "disk tier";
+inline constexpr const char* links = "connections";
+inline constexpr const char* promoter = "promoter";
+inline constexpr const char* clearing = "clearing";
+inline constexpr const char* overlap = "overlap index";
+} // namespace node_parts
+
 /// Something that keeps a node from being well, as the node itself says it.
 struct node_fault {
   node_fault() = default;
@@ -117,10 +130,13 @@ struct node_report {
   std::uint64_t unix_ms = 0;     ///< The node's time of day when it answered, in ms since 1970.
   /// The options that all members of a cluster need alike, by their names.
   std::map<std::string, std::string> common_options;
+  /// Names (`node_parts`) of the node's actors that did not answer the gateway in time: the report
+  /// lacks their numbers and what they say.
+  std::vector<std::string> silent;
   template <class Inspector>
   friend auto inspect(Inspector& f, node_report& x) {
     return f(x.member, x.unready_reason, x.data_plane, x.version, x.samples, x.directory, x.disk,
-             x.membership, x.links, x.lookup_port, x.unix_ms, x.common_options);
+             x.membership, x.links, x.lookup_port, x.unix_ms, x.common_options, x.silent);
   }
 };
 

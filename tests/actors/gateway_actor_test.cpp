@@ -371,6 +371,7 @@ TEST_F(gateway_actor_test, its_status_has_all_parts) {
   EXPECT_EQ(report->samples.count(metric::directory_records), 1u);
   EXPECT_EQ(report->samples.value(metric::disk_scanned_ratio), 1) << "it has no disk to scan";
   EXPECT_EQ(report->directory.records_of["here"], 1u);
+  EXPECT_TRUE(report->silent.empty());
 }
 
 } // namespace

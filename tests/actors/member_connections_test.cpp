@@ -3,6 +3,7 @@
 
 #include "actors/lookup_connections.hpp"
 
+#include "actors/link_names.hpp"
 #include "net/frame_channel.hpp"
 
 #include <gtest/gtest.h>

@@ -99,6 +99,7 @@ TEST_F(metrics_state_test, the_status_page_reads_the_same_numbers) {
   node.samples.set(metric::insecure, false);
   node.samples.set(metric::view_version, 7);
   node.samples.set(metric::pool_puts_total, 8);
+  node.silent = {"membership"};
   state.publish(node);
   const auto status = nlohmann::json::parse(*state.options.board->status.load());
   EXPECT_EQ(status["version"], "1.2");
@@ -110,6 +111,21 @@ TEST_F(metrics_state_test, the_status_page_reads_the_same_numbers) {
   EXPECT_EQ(status["insecure"], false);
   EXPECT_EQ(status["view"], 7);
   EXPECT_EQ(status["puts"], 8);
+  EXPECT_EQ(status["silent"], nlohmann::json::array({"membership"}));
+}
+
+TEST_F(metrics_state_test, a_report_that_lacks_parts_ends_no_step_of_the_history) {
+  const node_history::time_point now{};
+  node_report whole, late;
+  whole.samples.set(metric::hits_total, {"own_host"}, 100);
+  late.silent = {"pool"};
+  state.remember(whole, now, history_step_ms);
+  state.remember(late, now, 2 * history_step_ms);
+  EXPECT_TRUE(state.history.points().empty());
+  whole.samples.set(metric::hits_total, {"own_host"}, 110);
+  state.remember(whole, now, 3 * history_step_ms);
+  ASSERT_EQ(state.history.points().size(), 1u);
+  EXPECT_EQ(state.history.points().front().hits[0], 10u);
 }
 
 TEST_F(metrics_state_test, whatever_the_status_page_quotes_leaves_it_json) {

@@ -139,6 +139,29 @@ TEST(event_log, who_came_who_was_lost_and_who_was_stopped) {
   EXPECT_NE(log.events().back().text.find("silent"), std::string::npos);
 }
 
+TEST(event_log, a_late_report_ends_no_incident_and_two_in_a_row_are_one) {
+  event_log log("a");
+  node_report report;
+  report.samples.set(metric::ready, 1);
+  report.disk.faults.emplace_back("disk-slow", "slow", "");
+  log.take(report, today);
+  auto late = report;
+  late.disk.faults.clear();
+  late.silent = {link::node_parts::disk};
+  for (int i = 0; i < 3; ++i) {
+    log.take(late, today);
+    log.take(report, today);
+  }
+  EXPECT_THAT(told(log), ElementsAre("disk-slow a"));
+  log.take(late, today);
+  log.take(late, today);
+  EXPECT_THAT(told(log), ElementsAre("disk-slow a", "status-incomplete a"));
+  report.disk.faults.clear();
+  log.take(report, today);
+  EXPECT_THAT(told(log), ElementsAre("disk-slow a", "status-incomplete a", "over disk-slow a",
+                                     "over status-incomplete a"));
+}
+
 TEST(event_log, an_incident_begins_and_ends_once) {
   event_log log("a");
   node_report report;

@@ -69,6 +69,32 @@ TEST(cluster_health, a_cluster_that_is_well_has_no_faults_nor_one_that_drains) {
   EXPECT_EQ(state_of(c.answers[1]), "draining");
 }
 
+TEST(cluster_health, parts_that_a_status_lacks_are_a_fault_and_the_cause_of_no_other) {
+  cluster c;
+  auto& status = *c.answers[1].status;
+  set(c.answers[1], metric::links, 0);
+  status.silent = {link::node_parts::directory};
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::status_incomplete));
+  EXPECT_THAT(c.faults(), ElementsAre(AllOf(HasSubstr("node-2: its directory does not answer"),
+                                            HasSubstr("ask again"))));
+  set(c.answers[1], metric::view_term, 0);
+  status.silent = {link::node_parts::membership, link::node_parts::directory};
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::status_incomplete));
+  EXPECT_THAT(c.faults(), ElementsAre(HasSubstr("its membership, directory do not answer")));
+  status.silent = {link::node_parts::membership};
+  EXPECT_THAT(c.ids(), ElementsAre(fault_ids::links_missing, fault_ids::status_incomplete))
+      << "the directory says how many connections it has";
+}
+
+TEST(cluster_health, while_the_membership_is_silent_the_view_says_who_drains) {
+  cluster c;
+  c.answers[1].status->silent = {link::node_parts::membership};
+  EXPECT_EQ(state_of(c.answers[1]), "ready");
+  EXPECT_EQ(role_of(c.answers[1], c.view), "master");
+  c.answers[1].member.draining = true;
+  EXPECT_EQ(state_of(c.answers[1]), "draining");
+}
+
 TEST(cluster_health, each_fault_has_an_id_and_names_its_node) {
   cluster c;
   c.silence(0);

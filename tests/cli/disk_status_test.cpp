@@ -76,6 +76,22 @@ TEST(disk_status, only_reasons_that_happened_are_named_and_json_has_all) {
   EXPECT_EQ(data["write_latency"]["count"], 0);
 }
 
+TEST(disk_status, a_report_without_the_tier_s_part_says_nothing_of_it) {
+  const auto before = healthy_tier();
+  node_status silent;
+  silent.silent = {link::node_parts::disk};
+  EXPECT_EQ(disk_exit_code(silent), exit_code::degraded);
+  EXPECT_TRUE(says(silent, "not known: it does not answer")) << disk_text(silent);
+  EXPECT_EQ(disk_json(silent)["known"], false);
+  EXPECT_EQ(disk_json(before)["known"], true);
+  verify_progress verify(before);
+  evict_progress evict(before, 0);
+  for (int i = 0; i < 2 * evict_progress::reports_until_stuck; ++i) {
+    ASSERT_FALSE(verify.take(silent));
+    ASSERT_EQ(evict.take(silent), evict_progress::state::going_on);
+  }
+}
+
 TEST(disk_status, a_verify_is_done_when_two_reports_say_so) {
   auto disk = healthy_tier();
   disk.samples.set(metric::disk_scrubbed_bytes_total, 10'000);

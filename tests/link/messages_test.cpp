@@ -48,7 +48,7 @@ FIELDS_OF(lost_report, a)
 FIELDS_OF(counted_page, a, b, c, d)
 FIELDS_OF(counted_space, a, b, c)
 FIELDS_OF(page_census, a, b, c, d, e)
-FIELDS_OF(node_report, a, b, c, d, e, f, g, h, i, j, k, l)
+FIELDS_OF(node_report, a, b, c, d, e, f, g, h, i, j, k, l, m)
 #undef FIELDS_OF
 
 /// Treats samples as one field; tests/link/samples_wire_test.cpp tests what is in them.

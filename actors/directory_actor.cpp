@@ -151,22 +151,30 @@ void give(directory_pointer self, directory::hand_over::order&& order) {
   auto& state = self->state;
   PEERCACHE_ASSERT(state.cluster && order.to != state.options.self);
   const auto* owner = state.cluster->find(order.to);
-  auto settled = [self](std::uint64_t taken) {
-    self->state.totals.add(metric::directory_handed_over_total, taken);
+  const auto count = order.records.size() / directory::wire::publish_record_bytes;
+  auto failed = [self, count] {
     {
       const auto own = self->state.shard->lock();
       if (!own->gives())
         return;
-      own->given(taken);
+      own->not_given(count);
+    }
+    self->send(self, pump_atom_v, from_here{});
+  };
+  auto answered = [self](const std::string& outcomes) {
+    {
+      const auto own = self->state.shard->lock();
+      if (!own->gives())
+        return;
+      self->state.totals.add(metric::directory_handed_over_total, own->given(outcomes));
     }
     self->send(self, pump_atom_v, from_here{});
   };
   if (owner == nullptr || !owner->linked())
-    return settled(0);
+    return failed();
   self->request(owner->directory, state.options.hand_over_timeout, publish_atom_v,
                 std::move(order.records))
-      .then([settled](const std::string& outcomes) { settled(outcomes.size()); },
-            [settled](const caf::error&) { settled(0); });
+      .then(answered, [failed](const caf::error&) { failed(); });
 }
 
 /// Sends the shard's records to the nodes that will own them, as many as may be under way now.
@@ -175,16 +183,23 @@ void give_on(directory_pointer self) {
   auto orders = shard->lock()->give(self->clock().now());
   for (auto& order : orders)
     give(self, std::move(order));
-  if (const auto records = shard->lock()->end_giving())
-    log::info("directory: gave {} records to their new owners", *records);
+  if (const auto came_to = shard->lock()->end_giving())
+    log::log(came_to->left == 0 ? log::level::info : log::level::warn,
+             "directory: gave {} records to their new owners, {} are left", came_to->given,
+             came_to->left);
 }
 
-caf::result<std::uint64_t> begin_to_give(directory_pointer self, bool leaving,
-                                         std::uint32_t within_ms) {
-  auto promise = self->make_response_promise<std::uint64_t>();
+caf::result<drain_report> begin_to_give(directory_pointer self, bool leaving,
+                                        std::uint32_t within_ms) {
+  auto promise = self->make_response_promise<drain_report>();
   const auto until = self->clock().now() + std::chrono::milliseconds(within_ms);
   self->state.shard->lock()->begin_to_give(
-      leaving, until, [promise](std::uint64_t records) mutable { promise.deliver(records); });
+      leaving, until, [promise](const directory::handed_over& came_to) mutable {
+        drain_report told;
+        told.given = came_to.given;
+        told.left = came_to.left;
+        promise.deliver(std::move(told));
+      });
   give_on(self);
   return promise;
 }

@@ -12,7 +12,7 @@ caf::result<bool> leave(gateway_pointer self);
 
 /// With `drained` the node stays, but its pages are written to disk (and can still be read), its
 /// shard's records go to their new owners, and it takes no new pages until `drained` is false.
-/// Answers how many records were handed over.
-caf::result<std::uint64_t> set_drained(gateway_pointer self, bool drained);
+/// Answers what became of pages and records.
+caf::result<drain_report> set_drained(gateway_pointer self, bool drained);
 
 } // namespace peercache::actors

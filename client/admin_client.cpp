@@ -167,11 +167,12 @@ result<void> admin_client::evict_disk(std::uint64_t bytes) {
   return begun(impl_->ask<bool>(evict_atom_v, bytes));
 }
 
-result<std::uint64_t> admin_client::set_drained(bool drained, std::chrono::milliseconds within) {
+result<link::drain_report> admin_client::set_drained(bool drained,
+                                                     std::chrono::milliseconds within) {
   auto usual = std::exchange(impl_->timeout, std::max(within, impl_->timeout));
-  auto records = impl_->ask<std::uint64_t>(drain_atom_v, drained);
+  auto came_to = impl_->ask<drain_report>(drain_atom_v, drained);
   impl_->timeout = usual;
-  return records;
+  return came_to;
 }
 
 result<void> admin_client::forget(const std::string& name) {

@@ -53,9 +53,9 @@ public:
   result<void> drain();
 
   /// With `drained` the node gives its keys away and takes no more pages; without, it takes part
-  /// again. Returns how many directory records went to their new owners; the change shows in a
-  /// later view.
-  result<std::uint64_t> set_drained(bool drained, std::chrono::milliseconds within);
+  /// again. Returns what the drain came to; the change shows in a later view. Errors: timed_out
+  /// when the node does not end it within `within`; it goes on by itself then.
+  result<link::drain_report> set_drained(bool drained, std::chrono::milliseconds within);
 
   /// Lets the cluster forget that the member `name` is gone; a later view no longer says so. Asked
   /// of the leader: `not_found` when the node does not lead, or nobody of this name is gone.

@@ -4,7 +4,9 @@
 #include "directory/wire.hpp"
 #include "discovery/placement.hpp"
 
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 
 namespace peercache::directory {
 
@@ -13,6 +15,7 @@ using owners_array = std::array<node_id, discovery::hash_ring::replicas_max>;
 void hand_over::walk(const shard& source) {
   PEERCACHE_ASSERT(!walked_); // A second walk of the shard would send its records twice.
   const auto show = [this](const page_key& key, const page_location& location) {
+    ++seen_;
     if (location.holder == options_.leaving)
       return;
     owners_array fresh;
@@ -39,12 +42,29 @@ void hand_over::close_batches() {
   batches_.clear();
 }
 
+/// Ends the hand-over and counts what it leaves. Records that the walk has not passed are counted
+/// unseen: to look at each of millions now would hold up the shard's users.
+void hand_over::give_up(const shard& source) {
+  const auto records_in = [](const std::string& batch) {
+    return batch.size() / wire::publish_record_bytes;
+  };
+  for (const auto& order : ready_)
+    counts_.left += records_in(order.records);
+  for (const auto& [to, records] : batches_)
+    counts_.left += records_in(records);
+  // With fewer nodes than a key has owners, each of them owns every key already.
+  const bool owes = after_.members() >= options_.replicas &&
+                    before_.incarnation_of(options_.self) != incarnation{};
+  if (!walked_ && owes)
+    counts_.left += source.locations() - std::min<std::uint64_t>(seen_, source.locations());
+  walked_ = true;
+  ready_.clear();
+  batches_.clear();
+}
+
 std::vector<hand_over::order> hand_over::next(const shard& source, time_point now) {
-  if (now >= options_.until) {
-    walked_ = true;
-    ready_.clear();
-    batches_.clear();
-  }
+  if (now >= options_.until)
+    give_up(source);
   std::vector<order> orders;
   while (in_flight_ < options_.in_flight_max) {
     while (ready_.empty() && !walked_)
@@ -59,10 +79,26 @@ std::vector<hand_over::order> hand_over::next(const shard& source, time_point no
   return orders;
 }
 
-void hand_over::settled(std::uint64_t taken) {
+std::uint64_t hand_over::answered(std::string_view outcomes) {
   PEERCACHE_ASSERT(in_flight_ > 0);
   --in_flight_;
-  taken_ += taken;
+  const auto count = [outcomes](std::initializer_list<publish_outcome> which) {
+    return static_cast<std::uint64_t>(std::ranges::count_if(outcomes, [which](char byte) {
+      return std::ranges::find(which, static_cast<publish_outcome>(byte)) != which.end();
+    }));
+  };
+  const auto taken = count({publish_outcome::accepted});
+  counts_.given += taken;
+  // An owner that has a newer fact, or enough copies of the page, needs no record.
+  counts_.left +=
+      outcomes.size() - taken - count({publish_outcome::stale, publish_outcome::duplicate});
+  return taken;
+}
+
+void hand_over::failed(std::uint64_t records) {
+  PEERCACHE_ASSERT(in_flight_ > 0);
+  --in_flight_;
+  counts_.left += records;
 }
 
 std::vector<hand_over::order> hand_over::forward(std::string_view withdrawals) const {

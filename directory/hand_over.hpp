@@ -17,12 +17,22 @@
 
 namespace peercache::directory {
 
+/// What a hand-over came to.
+struct handed_over {
+  std::uint64_t given = 0; ///< Records that new owners took.
+  /// Records that were not sent in time, or that new owners did not answer for or refused. An
+  /// upper bound: of records that were not looked at in time, some may need no other owner.
+  std::uint64_t left = 0;
+  bool operator==(const handed_over&) const = default;
+};
+
 /// Gives a shard's records to the nodes that will own their keys, before the shard's node stops
 /// owning any. Events in, orders out: the driver sends the orders and reports what became of them.
 ///
 /// Threads: none; the owner serializes. No I/O; time is an argument. Bounds: `in_flight_max` orders
-/// are on their way at once; the hand-over ends at `until` even if records are left. A record that
-/// does not arrive costs only time: its producer publishes it again when it learns of the new view.
+/// are on their way at once; the hand-over ends at `until` even if records are left, which it
+/// counts. A record that does not arrive costs only time: its producer publishes it again when it
+/// learns of the new view.
 class hand_over {
 public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -54,21 +64,25 @@ public:
   }
 
   /// Returns the batches of records to send now. Call at the start of the hand-over, and again
-  /// after each `settled`.
+  /// after each `answered` and `failed`.
   std::vector<order> next(const shard& source, time_point now);
-  /// Call when an order was answered or has failed: its receiver took `taken` records.
-  void settled(std::uint64_t taken);
+  /// Call when an order was answered, with a `publish_outcome` for each of its records. Returns how
+  /// many records the new owner took.
+  std::uint64_t answered(std::string_view outcomes);
+  /// Call when an order of this many records has failed.
+  void failed(std::uint64_t records);
   bool done() const noexcept { return walked_ && ready_.empty() && in_flight_ == 0; }
 
   /// Returns orders that pass withdrawals on to the new owners to which this hand-over may have
   /// given the withdrawn records already.
   std::vector<order> forward(std::string_view withdrawals) const;
 
-  std::uint64_t records() const noexcept { return taken_; }
+  const handed_over& so_far() const noexcept { return counts_; }
 
 private:
   void walk(const shard& source);
   void close_batches();
+  void give_up(const shard& source);
 
   options options_;
   discovery::hash_ring before_;
@@ -77,7 +91,8 @@ private:
   std::deque<order> ready_;
   std::uint32_t place_ = 0;
   std::uint32_t in_flight_ = 0;
-  std::uint64_t taken_ = 0;
+  std::uint64_t seen_ = 0; ///< Records of the shard that the walk has passed.
+  handed_over counts_;
   bool walked_ = false;
 };
 

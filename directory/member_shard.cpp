@@ -154,10 +154,10 @@ member_shard::swept member_shard::sweep(time_point now,
 }
 
 void member_shard::begin_to_give(bool leaving, time_point until,
-                                 std::function<void(std::uint64_t)> done) {
+                                 std::function<void(const handed_over&)> done) {
   const auto* own = cluster_.view ? cluster_.view->find(options_.self) : nullptr;
   if (own == nullptr)
-    return done(0);
+    return done({});
   waiting_.push_back(std::move(done));
   if (giving_)
     return;
@@ -175,19 +175,24 @@ std::vector<hand_over::order> member_shard::give(time_point now) {
   return giving_ ? giving_->next(shard_, now) : std::vector<hand_over::order>{};
 }
 
-void member_shard::given(std::uint64_t records) {
+std::uint64_t member_shard::given(std::string_view outcomes) {
   PEERCACHE_ASSERT(gives());
-  giving_->settled(records);
+  return giving_->answered(outcomes);
 }
 
-std::optional<std::uint64_t> member_shard::end_giving() {
+void member_shard::not_given(std::uint64_t records) {
+  PEERCACHE_ASSERT(gives());
+  giving_->failed(records);
+}
+
+std::optional<handed_over> member_shard::end_giving() {
   if (!giving_ || !giving_->done())
     return std::nullopt;
-  const auto records = giving_->records();
+  const auto came_to = giving_->so_far();
   giving_.reset();
   for (auto& done : std::exchange(waiting_, {}))
-    done(records);
-  return records;
+    done(came_to);
+  return came_to;
 }
 
 std::vector<hand_over::order> member_shard::forward(std::string_view withdrawals) const {

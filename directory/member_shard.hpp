@@ -140,19 +140,22 @@ public:
   /// Begins to give the records to the members that will own their keys, unless a hand-over is
   /// under way.
   /// @param leaving records of this process are left out, because its pages go with it
-  /// @param done gets the number of records given, in the call of `end_giving` that ends the
-  /// hand-over; 0 at once when the last view taken lacks this member, because a node outside the
-  /// view owns nothing
-  void begin_to_give(bool leaving, time_point until, std::function<void(std::uint64_t)> done);
+  /// @param done gets what the hand-over came to, in the call of `end_giving` that ends it; zeros
+  /// at once when the last view taken lacks this member, because a node outside the view owns
+  /// nothing
+  void begin_to_give(bool leaving, time_point until, std::function<void(const handed_over&)> done);
   bool gives() const noexcept { return giving_.has_value(); }
-  /// Returns the batches to publish now. Call after `begin_to_give` and after each `given`; then
+  /// Returns the batches to publish now. Call after `begin_to_give` and after each `given` and
+  /// `not_given`; then
   /// publish the batches, and call `end_giving`.
   std::vector<hand_over::order> give(time_point now);
-  /// Call when a batch of `give` was answered or has failed: its receiver took `records` records.
-  /// @pre gives()
-  void given(std::uint64_t records);
-  /// If the hand-over is done, ends it and returns the number of records that were given.
-  std::optional<std::uint64_t> end_giving();
+  /// Call when a batch of `give` was answered, with a `publish_outcome` for each of its records.
+  /// Returns how many records its receiver took. @pre gives()
+  std::uint64_t given(std::string_view outcomes);
+  /// Call when a batch of `give` with this many records has failed. @pre gives()
+  void not_given(std::uint64_t records);
+  /// If the hand-over is done, ends it and returns what it came to.
+  std::optional<handed_over> end_giving();
   /// Returns orders that pass withdrawals on to the new owners to which a running hand-over may
   /// have given the withdrawn records already.
   std::vector<hand_over::order> forward(std::string_view withdrawals) const;
@@ -172,7 +175,7 @@ private:
   std::optional<std::uint32_t> sweep_end_; ///< Place at which the sweep began; null: there is none.
   std::optional<hand_over> giving_;
   /// Functions to call when `giving_` ends.
-  std::vector<std::function<void(std::uint64_t)>> waiting_;
+  std::vector<std::function<void(const handed_over&)>> waiting_;
 };
 
 } // namespace peercache::directory

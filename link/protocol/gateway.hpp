@@ -127,9 +127,8 @@ using gateway_actor = caf::typed_actor<
     // withdrawn.
     caf::replies_to<drain_atom>::with<bool>,
     // CLI: with `true` the node gives its keys away and takes no new pages, but serves the pages
-    // that it has; with `false` it takes part again. Answers how many directory records went to
-    // their new owners.
-    caf::replies_to<drain_atom, bool>::with<std::uint64_t>,
+    // that it has; with `false` it takes part again. Answers what the drain came to.
+    caf::replies_to<drain_atom, bool>::with<drain_report>,
     // Clients of this host and the CLI: clear this space (space_id) within this many milliseconds.
     // The nodes in the text, one name per line, are gone for good. Answers when the clear is
     // certain, or when the time has passed.

@@ -113,6 +113,22 @@ struct clear_report {
   }
 };
 
+/// What a drain came to.
+struct drain_report {
+  drain_report() = default;
+  std::uint64_t given = 0;     ///< Directory records that their new owners took.
+  std::uint64_t left = 0;      ///< Directory records that they did not get, or refused; at most.
+  std::uint64_t unwritten = 0; ///< Pages in memory only that could not be written to disk in time.
+  /// An actor of the node did not answer: more may be left and unwritten than the report says.
+  bool uncertain = false;
+
+  bool complete() const { return left == 0 && unwritten == 0 && !uncertain; }
+  template <class Inspector>
+  friend auto inspect(Inspector& f, drain_report& x) {
+    return f(x.given, x.left, x.unwritten, x.uncertain);
+  }
+};
+
 /// One node as `peercache status` shows it.
 struct node_report {
   node_report() = default;

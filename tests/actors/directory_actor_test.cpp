@@ -170,29 +170,73 @@ TEST_F(directory_actor_test, gives_its_records_to_those_who_will_own_them) {
   };
   ASSERT_EQ(theirs(), 0u);
   auto leaving =
-      ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000}, from_here{});
+      ask<drain_report>(shard_here, drain_atom_v, true, std::uint32_t{1000}, from_here{});
   ASSERT_TRUE(leaving);
-  EXPECT_GT(*leaving, mine / 3);
-  EXPECT_LT(*leaving, mine) << "without those of the node that leaves";
-  EXPECT_EQ(theirs(), *leaving);
+  EXPECT_GT(leaving->given, mine / 3);
+  EXPECT_LT(leaving->given, mine) << "without those of the node that leaves";
+  EXPECT_EQ(theirs(), leaving->given);
   auto staying =
-      ask<std::uint64_t>(shard_here, drain_atom_v, false, std::uint32_t{1000}, from_here{});
+      ask<drain_report>(shard_here, drain_atom_v, false, std::uint32_t{1000}, from_here{});
   ASSERT_TRUE(staying);
-  EXPECT_EQ(*staying, mine);
+  EXPECT_EQ(staying->given, mine);
   EXPECT_EQ(theirs(), mine);
-  EXPECT_EQ(count_of(shard_here, metric::directory_handed_over_total), *leaving + mine);
+  EXPECT_EQ(count_of(shard_here, metric::directory_handed_over_total), leaving->given + mine);
   stop(shard_third);
 }
 
 TEST_F(directory_actor_test, a_drain_ends_although_nobody_takes_its_records) {
-  tell_everyone(topology_of({{here, shard_here}, {there, {}}}, 2));
+  directory_options options;
+  options.self = here.id;
+  options.replicas = 1;
+  auto shard = spawn_shard(options);
+  send_topology(shard, topology_of({{here, shard}, {there, {}}}, 2));
+  settle();
   for (int i = 0; i < 100; ++i)
-    ask<std::string>(shard_here, publish_atom_v, publication(key_named(std::to_string(i)), there));
-  EXPECT_EQ(*ask<std::uint64_t>(shard_here, drain_atom_v, false, std::uint32_t{1000}, from_here{}),
-            0u);
-  tell_everyone(topology_of({{here, shard_here}}, 3));
-  EXPECT_EQ(*ask<std::uint64_t>(shard_here, drain_atom_v, true, std::uint32_t{1000}, from_here{}),
-            0u);
+    ask<std::string>(shard, publish_atom_v, publication(key_named(std::to_string(i)), there));
+  const auto drain = [&](bool leaving, std::uint32_t within_ms) {
+    return *ask<drain_report>(shard, drain_atom_v, leaving, within_ms, from_here{});
+  };
+  const auto unlinked = drain(false, 1000);
+  EXPECT_EQ(unlinked.given, 0u);
+  EXPECT_GT(unlinked.left, 0u);
+  EXPECT_FALSE(unlinked.complete());
+  EXPECT_EQ(drain(false, 0).left, 100u) << "there was no time to look at them";
+  send_topology(shard, topology_of({{here, shard}}, 3));
+  settle();
+  const auto alone = drain(true, 1000);
+  EXPECT_EQ(alone.given, 0u);
+  EXPECT_EQ(alone.left, 0u) << "there is nobody to give them to";
+  stop(shard);
+}
+
+/// A directory that refuses what is published to it.
+caf::behavior refuses_all(caf::event_based_actor* self) {
+  self->set_default_handler(caf::drop);
+  return {[](publish_atom, const std::string& batch) {
+    return std::string(batch.size() / directory::wire::publish_record_bytes,
+                       static_cast<char>(directory::publish_outcome::refused));
+  }};
+}
+
+TEST_F(directory_actor_test, a_drain_counts_records_that_a_new_owner_refuses_as_left) {
+  auto full = system.spawn(refuses_all);
+  directory_options options;
+  options.self = here.id;
+  options.replicas = 1;
+  auto shard = spawn_shard(options);
+  send_topology(shard,
+                topology_of({{here, shard}, {there, caf::actor_cast<directory_actor>(full)}}, 1));
+  settle();
+  for (int i = 0; i < 100; ++i)
+    ask<std::string>(shard, publish_atom_v, publication(key_named(std::to_string(i)), there));
+  const auto came_to =
+      *ask<drain_report>(shard, drain_atom_v, false, std::uint32_t{1000}, from_here{});
+  EXPECT_EQ(came_to.given, 0u);
+  EXPECT_GT(came_to.left, 0u);
+  EXPECT_EQ(count_of(shard, metric::directory_handed_over_total), 0u);
+  stop(shard);
+  caf::anon_send_exit(full, caf::exit_reason::kill);
+  settle();
 }
 
 TEST_F(directory_actor_test, passes_no_more_withdrawals_on_than_a_new_owner_answers) {

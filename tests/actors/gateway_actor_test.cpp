@@ -247,16 +247,16 @@ TEST_F(gateway_actor_test, a_drained_node_takes_no_pages_until_it_takes_part_aga
   caf::anon_send(gateway, topology_atom_v, both(2));
   settle();
   auto session = open();
-  EXPECT_TRUE(ask<std::uint64_t>(gateway, drain_atom_v, true));
+  EXPECT_TRUE(ask<drain_report>(gateway, drain_atom_v, true));
   EXPECT_TRUE(draining);
   EXPECT_EQ(readiness, "drained: it owns no keys and takes no pages (peercache undrain)");
   EXPECT_FALSE(reserve_pages(session, 1));
-  EXPECT_TRUE(ask<std::uint64_t>(gateway, drain_atom_v, false));
+  EXPECT_TRUE(ask<drain_report>(gateway, drain_atom_v, false));
   EXPECT_FALSE(draining);
   EXPECT_EQ(readiness, "ready");
   EXPECT_TRUE(reserve_pages(session, 1));
   EXPECT_TRUE(ask<bool>(gateway, drain_atom_v));
-  EXPECT_FALSE(ask<std::uint64_t>(gateway, drain_atom_v, false)) << "it leaves for good";
+  EXPECT_FALSE(ask<drain_report>(gateway, drain_atom_v, false)) << "it leaves for good";
 }
 
 TEST_F(gateway_actor_test, a_drain_that_is_taken_back_while_records_go_is_not_announced) {
@@ -278,7 +278,7 @@ TEST_F(gateway_actor_test, a_drained_node_commits_what_was_filled_and_gives_no_s
   append_record(one_more, std::uint32_t{4096});
   EXPECT_TRUE(commit_slot(session, record_at<slot_id>(*slots, 0), one_more));
   EXPECT_EQ(filling(), 2u);
-  EXPECT_TRUE(ask<std::uint64_t>(gateway, drain_atom_v, true));
+  EXPECT_TRUE(ask<drain_report>(gateway, drain_atom_v, true));
   EXPECT_TRUE(commit_slot(session, record_at<slot_id>(*slots, 1), one_more));
   EXPECT_EQ(filling(), 1u);
 }

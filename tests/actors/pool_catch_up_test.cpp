@@ -248,7 +248,8 @@ TEST_F(node_with_a_disk, that_is_drained_has_its_pages_on_disk_and_serves_them) 
   write_all();
   for (int i = 0; i < 10; ++i)
     pass(50ms);
-  drained.receive([](std::uint64_t) {}, [](const caf::error&) { FAIL(); });
+  drained.receive([](const drain_report& came_to) { EXPECT_TRUE(came_to.complete()); },
+                  [](const caf::error&) { FAIL(); });
   EXPECT_TRUE(found("page 7"));
 }
 

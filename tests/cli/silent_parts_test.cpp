@@ -12,6 +12,7 @@
 namespace peercache::cli::silent_parts_test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 /// A fake node on loopback, which is alone in its view.
@@ -92,6 +93,36 @@ TEST_F(silent_parts, a_disk_tier_that_does_not_answer_is_neither_read_nor_evicte
   EXPECT_EQ(ask({"disk", "verify"}).code, exit_code::degraded);
   EXPECT_EQ(ask({"disk", "evict", "--all", "--yes"}).code, exit_code::degraded);
   EXPECT_EQ(node.evicted_bytes, 0u);
+}
+
+TEST_F(silent_parts, of_a_drain_in_which_a_part_is_silent_a_0_is_not_known) {
+  view.members[0].draining = true;
+  node.drain_answer = {};
+  node.drain_answer.uncertain = true;
+  const auto nothing = ask({"drain", "fake", "--yes"});
+  EXPECT_EQ(nothing.code, exit_code::degraded);
+  EXPECT_FALSE(nothing.json().value("complete", true));
+  for (const auto* count : {"handed_over", "left", "unwritten_pages"})
+    EXPECT_TRUE(nothing.json().value(count, nlohmann::json(0)).is_null()) << count;
+  EXPECT_THAT(ask({"drain", "fake", "--yes"}, "table").text,
+              AllOf(HasSubstr("an unknown number of"), HasSubstr("wait a minute")));
+  node.drain_answer.given = 5;
+  node.drain_answer.unwritten = 40;
+  auto some = ask({"drain", "fake", "--yes"}).json();
+  EXPECT_EQ(some["handed_over"], 5);
+  EXPECT_EQ(some["unwritten_pages"], 40);
+  EXPECT_TRUE(some["left"].is_null());
+  node.drain_answer.uncertain = false;
+  some = ask({"drain", "fake", "--yes"}).json();
+  EXPECT_EQ(some["left"], 0);
+}
+
+TEST_F(silent_parts, a_drain_says_what_is_left_while_no_view_says_that_it_drains) {
+  node.drain_answer.unwritten = 40;
+  const auto said = ask({"drain", "fake", "--yes", "--wait", "100ms"}, "table");
+  EXPECT_EQ(said.code, exit_code::degraded);
+  EXPECT_THAT(said.text, AllOf(HasSubstr("no view says so yet"),
+                               HasSubstr("40 pages are in its memory only")));
 }
 
 } // namespace

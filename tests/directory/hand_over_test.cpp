@@ -67,7 +67,7 @@ protected:
       target.set_members(living);
       auto outcomes = publish_batch(target, on_their_way.front().records);
       EXPECT_TRUE(outcomes);
-      job.settled(outcomes->size());
+      job.answered(*outcomes);
       on_their_way.pop_front();
     }
   }
@@ -99,7 +99,7 @@ TEST_F(hand_over_test, every_new_owner_has_its_records_and_nobody_gets_others) {
     }
   EXPECT_EQ(expected, keys.size()) << "one owner takes the place of the one that goes";
   EXPECT_EQ(held, expected);
-  EXPECT_EQ(job.records(), expected);
+  EXPECT_EQ(job.so_far(), (handed_over{expected, 0}));
 }
 
 TEST_F(hand_over_test, what_goes_with_its_node_is_left_out) {
@@ -110,7 +110,8 @@ TEST_F(hand_over_test, what_goes_with_its_node_is_left_out) {
     shard.walk(0, 1u << 20, [&](const page_key&, const page_location& location) {
       EXPECT_NE(location.holder, all[0].inc);
     });
-  EXPECT_GT(job.records(), 0u);
+  EXPECT_GT(job.so_far().given, 0u);
+  EXPECT_EQ(job.so_far().left, 0u);
 }
 
 TEST_F(hand_over_test, at_the_end_of_its_time_nothing_more_is_sent) {
@@ -119,13 +120,40 @@ TEST_F(hand_over_test, at_the_end_of_its_time_nothing_more_is_sent) {
   auto first = job.next(source, start);
   EXPECT_EQ(first.size(), options.in_flight_max);
   EXPECT_TRUE(job.next(source, start).empty()) << "no credit left";
-  job.settled(16);
+  job.answered(std::string(16, static_cast<char>(publish_outcome::accepted)));
   EXPECT_TRUE(job.next(source, options.until).empty());
   EXPECT_FALSE(job.done()) << "three are on their way";
   for (int i = 0; i < 3; ++i)
-    job.settled(0);
+    job.failed(16);
   EXPECT_TRUE(job.done());
-  EXPECT_EQ(job.records(), 16u);
+  EXPECT_EQ(job.so_far(), (handed_over{16, keys.size() - 16})) << "all others are left";
+}
+
+TEST_F(hand_over_test, without_time_all_records_are_left_that_another_node_is_to_own) {
+  hand_over job(options, before, after);
+  EXPECT_TRUE(job.next(source, options.until).empty());
+  EXPECT_TRUE(job.done());
+  EXPECT_EQ(job.so_far(), (handed_over{0, keys.size()}));
+  hand_over again(options, after, after);
+  EXPECT_TRUE(again.next(source, options.until).empty());
+  EXPECT_EQ(again.so_far(), handed_over{}) << "its node owns no keys";
+  hand_over alone(options, before, {});
+  EXPECT_TRUE(alone.next(source, options.until).empty());
+  EXPECT_EQ(alone.so_far(), handed_over{}) << "there is nobody to give them to";
+}
+
+TEST_F(hand_over_test, only_what_a_new_owner_took_counts_as_given) {
+  options.batch_records = 6;
+  options.in_flight_max = 1;
+  hand_over job(options, before, after);
+  ASSERT_EQ(job.next(source, start).size(), 1u);
+  std::string outcomes;
+  for (const auto each :
+       {publish_outcome::accepted, publish_outcome::duplicate, publish_outcome::stale,
+        publish_outcome::refused, publish_outcome::unknown_holder, publish_outcome::behind})
+    outcomes += static_cast<char>(each);
+  EXPECT_EQ(job.answered(outcomes), 1u);
+  EXPECT_EQ(job.so_far(), (handed_over{1, 3})) << "an owner that knows better lacks nothing";
 }
 
 TEST_F(hand_over_test, an_empty_shard_is_done_at_once) {

@@ -70,7 +70,7 @@ protected:
   }
   void begin_to_give(bool leaving) {
     subject.begin_to_give(leaving, now + 1s,
-                          [this](std::uint64_t records) { gave.push_back(records); });
+                          [this](const handed_over& all) { gave.push_back(all.given); });
   }
 
   std::vector<discovery::member> members;
@@ -244,8 +244,8 @@ TEST_F(member_shard_test, gives_its_records_once_to_all_who_wait) {
   std::string withdrawal;
   append_withdraw(withdrawal, {key_of(0), members[1].inc, {2}});
   EXPECT_EQ(subject.forward(withdrawal).size(), 1u);
-  subject.given(1);
-  EXPECT_EQ(subject.end_giving(), 1u);
+  subject.given(std::string(1, static_cast<char>(publish_outcome::accepted)));
+  EXPECT_EQ(subject.end_giving(), (handed_over{1, 0}));
   EXPECT_EQ(gave, (std::vector<std::uint64_t>{0, 1, 1}));
   EXPECT_FALSE(subject.gives());
   EXPECT_TRUE(subject.forward(withdrawal).empty());

@@ -29,6 +29,7 @@ FIELDS_OF(session_welcome, a, b, c, d, e, f, g)
 FIELDS_OF(directory_report, a)
 FIELDS_OF(disk_report, a, b, c, d, e, f, g, h)
 FIELDS_OF(clear_report, a, b, c, d, e)
+FIELDS_OF(drain_report, a, b, c, d)
 FIELDS_OF(membership_report, a, b)
 FIELDS_OF(node_fault, a, b, c, d)
 FIELDS_OF(links_report, a)
@@ -147,10 +148,10 @@ bool same(T& a, T& b) {
 template <class T>
 class message_type : public test::actor_fixture {};
 
-using types =
-    testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report, node_report,
-                   disk_report, clear_report, membership_report, links_report, history_report,
-                   sessions_report, call_report, calls_report, lost_report, page_census>;
+using types = testing::Types<peer_welcome, session_welcome, metrics::samples, directory_report,
+                             node_report, disk_report, clear_report, drain_report,
+                             membership_report, links_report, history_report, sessions_report,
+                             call_report, calls_report, lost_report, page_census>;
 template <class... T>
 constexpr std::size_t count_of(const testing::Types<T...>*) {
   return sizeof...(T);

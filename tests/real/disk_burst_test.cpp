@@ -74,14 +74,21 @@ TEST_F(disk_burst, does_not_keep_a_drain_at_a_disk_that_hangs) {
   disk_node node(options);
   set_at_once(node);
   const auto begin = clock::now();
-  const auto said = run_cli(
-      {"--node", node.address(), "--cluster", node.cluster(), "drain", node.name(), "--yes"});
+  std::vector<std::string> drain{"--node",    node.address(), "--cluster", node.cluster(), "drain",
+                                 node.name(), "--yes",        "-o",        "json"};
+  const auto said = run_cli(drain);
   const auto took = clock::now() - begin;
-  EXPECT_EQ(said.exit_code, 0) << said.output;
+  EXPECT_EQ(said.exit_code, 3) << said.output;
+  EXPECT_EQ(said.json().value("complete", true), false) << said.output;
+  EXPECT_GT(said.json().value("unwritten_pages", 0), 0) << said.output;
   EXPECT_GE(took, drain_timeout * 9 / 10) << "the disk was to have its time";
   EXPECT_LE(took, drain_timeout + slack);
   EXPECT_NE(node.log().find("in memory only"), std::string::npos) << node.log();
   EXPECT_EQ(node.count_hits(0, pages), pages) << "the drained node is still read";
+  drain.insert(drain.end(), {"--wait", "1ms", "--timeout", "500ms"});
+  const auto later = run_cli(drain);
+  EXPECT_EQ(later.exit_code, 3) << later.output << "the node answers, and is not done";
+  EXPECT_TRUE(later.json()["handed_over"].is_null()) << later.output;
 }
 
 class disk_burst_restart : public disk_burst, public testing::WithParamInterface<std::string> {};

@@ -13,6 +13,11 @@ using late_view_change = survival_ring;
 
 constexpr std::uint32_t pages = 96;
 
+class drain_without_time : public local_ring {
+protected:
+  drain_without_time() { prototype_.flags = {"--drain-timeout", "0ms"}; }
+};
+
 } // namespace
 
 TEST_F(late_view_change, the_keys_of_a_killed_owner_are_found_at_once_before_the_new_view) {
@@ -59,6 +64,7 @@ TEST_F(view_change, a_drained_node_owns_nothing_takes_nothing_and_is_read_until_
   EXPECT_EQ(done.exit_code, 0) << done.output;
   EXPECT_EQ(done.json()["complete"], true) << done.output;
   EXPECT_GT(done.json()["handed_over"].get<int>(), 0);
+  EXPECT_EQ(done.json().value("left", 1), 0) << done.output;
   ASSERT_TRUE(within(milliseconds(5000), [&] {
     const auto* member = reader->view().find_name(node(2).launch().name);
     return member != nullptr && member->draining;
@@ -79,6 +85,17 @@ TEST_F(view_change, a_drained_node_owns_nothing_takes_nothing_and_is_read_until_
   EXPECT_TRUE(within(milliseconds(5000),
                      [&] { return put_one(*drained, 2000, 0) == page_status::stored; }));
   EXPECT_EQ(count_existing(*reader, 0, 2 * pages), 2 * pages);
+}
+
+TEST_F(drain_without_time, is_not_complete_and_says_what_is_left) {
+  auto producer = client_of(1);
+  put(*producer, 0, pages);
+  const auto done = run_cli(
+      {"--node", address(0), "--cluster", cluster(), "-o", "json", "drain", node(2).launch().name});
+  EXPECT_EQ(done.exit_code, 3) << done.output;
+  EXPECT_EQ(done.json().value("complete", true), false) << done.output;
+  EXPECT_EQ(done.json().value("handed_over", 1), 0) << done.output;
+  EXPECT_GT(done.json().value("left", 0), 0) << done.output;
 }
 
 TEST_F(view_change, a_client_that_is_behind_learns_of_the_new_view_from_a_shard) {

@@ -50,17 +50,19 @@ directory::member_shard::options process::shard_options() const {
 
 void process::hand_over_shard(bool leaving, const std::function<void()>& done) {
   shard_.begin_to_give(leaving, cluster_.time().now() + hand_over_limit,
-                       [done](std::uint64_t) { done(); });
+                       [done](const directory::handed_over&) { done(); });
   give_on();
 }
 
 /// Sends the records that the shard's hand-over gives out now to their new owners.
 void process::give_on() {
   for (auto& order : shard_.give(cluster_.time().now())) {
-    const auto take = [this](const std::string* outcomes) {
-      const auto taken = outcomes != nullptr ? outcomes->size() : 0;
-      cluster_.counts().handed_over += taken;
-      shard_.given(taken);
+    const auto count = order.records.size() / directory::wire::publish_record_bytes;
+    const auto take = [this, count](const std::string* outcomes) {
+      if (outcomes != nullptr)
+        cluster_.counts().handed_over += shard_.given(*outcomes);
+      else
+        shard_.not_given(count);
       give_on();
     };
     if (const auto* owner = shard_.process_of(order.to))

@@ -118,8 +118,8 @@ TEST_F(admin_client_test, what_a_disk_is_to_do_begins_where_there_is_one) {
 
 TEST_F(admin_client_test, a_node_is_drained_for_a_while_or_for_good) {
   connect();
-  EXPECT_EQ(*admin->set_drained(true, 1ms), 7u) << "records that went to their new owners";
-  EXPECT_EQ(*admin->set_drained(false, 1ms), 0u);
+  EXPECT_EQ(admin->set_drained(true, 1ms)->given, 7u) << "records that went to their new owners";
+  EXPECT_EQ(admin->set_drained(false, 1ms)->given, 0u);
   EXPECT_TRUE(admin->drain());
 }
 

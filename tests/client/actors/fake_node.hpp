@@ -16,6 +16,13 @@
 
 namespace peercache::client {
 
+/// What a drain came to in which new owners took this many records.
+inline link::drain_report drain_of(std::uint64_t given) {
+  link::drain_report came_to;
+  came_to.given = given;
+  return came_to;
+}
+
 /// What a fake gateway has been asked and told, and what it answers. A question whose function
 /// (such as `removes`) is empty stays open until the test answers it, as at a frozen node. Threads:
 /// the gateway's; the test's while the gateway has nothing to do, and before the first message.
@@ -58,6 +65,7 @@ struct fake_node {
   }
   link::node_report report;
   link::clear_report clear_answer;
+  link::drain_report drain_answer = drain_of(7);
   std::function<std::string(const std::string& lengths)> slots_for;
   std::function<std::string(const std::string& filled)> statuses_of;
   std::function<std::string(const std::string& keys)> removes;
@@ -215,7 +223,7 @@ inline link::gateway_actor::behavior_type run_fake_gateway(link::gateway_actor::
       [](outside_atom, const std::string&, from_here) {},
       [](forget_atom, const std::string&) { return false; },
       [](drain_atom) { return true; },
-      [](drain_atom, bool drained) { return std::uint64_t{drained ? 7u : 0u}; },
+      [node](drain_atom, bool drained) { return drained ? node->drain_answer : drain_report{}; },
       [](topology_atom, const topology_ptr&) {},
       [node](beat_atom, from_here) { node->at_beat(); },
   };
@@ -241,7 +249,7 @@ inline link::directory_actor::behavior_type run_fake_shard(link::directory_actor
       [shard](lookup_atom, const std::string&) { return shard->answer; },
       [](compare_atom, const std::string&) { return std::uint64_t{0}; },
       [](list_atom, const std::string&) { return std::string{}; },
-      [](drain_atom, bool, std::uint32_t, from_here) { return std::uint64_t{0}; },
+      [](drain_atom, bool, std::uint32_t, from_here) { return drain_report{}; },
       [](pump_atom, from_here) {},
       [](lost_atom, const std::string&, from_here) { return lost_report{}; },
       [](stats_atom) -> caf::result<metrics::samples, directory_report> {

@@ -152,10 +152,8 @@ publish_outcome shard::make_room(unit_number first, const page_location& wanted)
     unlink(of_gone);
     return publish_outcome::accepted;
   }
-  if (wanted.where == tier::disk)
-    return publish_outcome::refused;
   const auto displaced = on_disk != no_unit ? on_disk : spare;
-  if (displaced == no_unit || wanted.mirrored)
+  if (displaced == no_unit || wanted.mirrored || wanted.where == tier::disk)
     return publish_outcome::duplicate;
   unlink(displaced);
   return publish_outcome::accepted;

@@ -27,7 +27,7 @@ enum class publish_outcome : std::uint8_t {
   accepted = 0, ///< Recorded, or recorded before with the same content.
   /// Nothing is stored: other members within reach have the page in memory, with this length (one
   /// such member suffices with `if_absent`, as many as a key may have with `always`); or the key
-  /// has no room for one more mirror.
+  /// has no room for one more mirror or page on disk.
   duplicate = 1,
   stale = 2,          ///< A newer fact about the same process's page is known.
   refused = 3,        ///< A limit was reached, or the location makes no sense.

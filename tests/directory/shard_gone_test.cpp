@@ -124,7 +124,7 @@ TEST_F(shard_gone_test, hidden_records_make_room_for_others) {
   subject.follow(holders);
   for (std::size_t i = 0; i < limits::locations_per_key_max; ++i)
     EXPECT_EQ(publish(location(holders[i], 2)), publish_outcome::accepted);
-  EXPECT_EQ(publish(location(bob, 2, tier::disk)), publish_outcome::refused);
+  EXPECT_EQ(publish(location(bob, 2, tier::disk)), publish_outcome::duplicate);
   holders.erase(holders.begin());
   subject.follow(holders);
   EXPECT_EQ(publish(location(bob, 2, tier::disk)), publish_outcome::accepted);

@@ -187,7 +187,7 @@ TEST(shard, a_key_has_at_most_four_locations) {
     EXPECT_EQ(s.publish(k, location(holder, 2), publish_mode::always), publish_outcome::accepted);
   EXPECT_EQ(s.publish(k, location(erin, 2), publish_mode::always), publish_outcome::duplicate);
   EXPECT_EQ(s.publish(k, location(erin, 2, tier::disk), publish_mode::always),
-            publish_outcome::refused);
+            publish_outcome::duplicate);
   EXPECT_EQ(s.publish(k, location(dave, 4), publish_mode::always), publish_outcome::accepted);
   EXPECT_TRUE(s.withdraw(k, bob, {2}));
   EXPECT_EQ(s.publish(k, location(erin, 2), publish_mode::always), publish_outcome::accepted);
@@ -272,7 +272,7 @@ public:
       auto cold = std::find_if(there.begin(), there.end(),
                                [](const auto& have) { return have.where == tier::disk; });
       if (l.where == tier::disk || cold == there.end())
-        return l.where == tier::disk ? publish_outcome::refused : publish_outcome::duplicate;
+        return publish_outcome::duplicate;
       there.erase(cold);
     }
     known ? void(*own = l) : there.push_back(l);

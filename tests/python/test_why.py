@@ -18,6 +18,7 @@ from lmcache_engines import fresh_keys as chunk_names
 from local_nodes import PROGRAM, until
 from vllm_engines import fresh_keys as chunk_keys
 
+from peercache import Status
 from peercache.hicache import host_pool, pieces
 from vllm.v1.core import kv_cache_utils
 from vllm.v1.kv_offload.config import OffloadingConfig
@@ -312,7 +313,8 @@ def node_was_down(made):
     client = made.connect(node, **{"client.timeout": "2s"})
     space = client.space("down")
     node.kill()
-    assert until(lambda: not client.exists(space, ["probe"])[0].ok)
+    # Until the client has seen that, the directory that it maps answers for its node.
+    assert until(lambda: client.exists(space, ["probe"])[0].status != Status.NOT_FOUND)
     results = client.exists(space, fresh_keys(PAGES))
     assert not any(each.ok for each in results)
     made.ring.restart(0)

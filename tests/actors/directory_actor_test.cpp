@@ -210,7 +210,7 @@ TEST_F(directory_actor_test, a_drain_ends_although_nobody_takes_its_records) {
 }
 
 /// A directory that refuses what is published to it.
-caf::behavior refuses_all(caf::event_based_actor* self) {
+caf::behavior refuses_all(caf::event_based_actor* self, const bool*) {
   self->set_default_handler(caf::drop);
   return {[](publish_atom, const std::string& batch) {
     return std::string(batch.size() / directory::wire::publish_record_bytes,
@@ -219,7 +219,7 @@ caf::behavior refuses_all(caf::event_based_actor* self) {
 }
 
 TEST_F(directory_actor_test, a_drain_counts_records_that_a_new_owner_refuses_as_left) {
-  auto full = system.spawn(refuses_all);
+  auto full = system.spawn(refuses_all, nullptr);
   directory_options options;
   options.self = here.id;
   options.replicas = 1;

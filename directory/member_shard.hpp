@@ -146,8 +146,7 @@ public:
   void begin_to_give(bool leaving, time_point until, std::function<void(const handed_over&)> done);
   bool gives() const noexcept { return giving_.has_value(); }
   /// Returns the batches to publish now. Call after `begin_to_give` and after each `given` and
-  /// `not_given`; then
-  /// publish the batches, and call `end_giving`.
+  /// `not_given`; then publish the batches, and call `end_giving`.
   std::vector<hand_over::order> give(time_point now);
   /// Call when a batch of `give` was answered, with a `publish_outcome` for each of its records.
   /// Returns how many records its receiver took. @pre gives()

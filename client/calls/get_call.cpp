@@ -170,18 +170,16 @@ std::vector<promote_plan::place> get_call::take_next(promote_call& from) {
 
 void get_call::read_from_memory(mirror_call& mirrors) {
   take_round();
-  const bool waits_for_one = own_pages_.empty() && batches_.size() == 1 && !batches_.front()->begun;
-  auto waits_since = std::chrono::steady_clock::now();
-  if (waits_for_one)
+  if (own_pages_.empty() && batches_.size() == 1 && !batches_.front()->begun) {
+    const auto begun = std::chrono::steady_clock::now();
     begin(*batches_.front(), &rdma::striped_read::start_alone);
-  else
-    begin_reads();
+    return finish_reads(mirrors, begun);
+  }
+  begin_reads();
   // Pages of this host's pool are copied while the bytes of other pages are on their way.
   while (copy_some()) {
   }
-  if (!waits_for_one)
-    waits_since = std::chrono::steady_clock::now();
-  finish_reads(mirrors, waits_since);
+  finish_reads(mirrors, std::chrono::steady_clock::now());
 }
 
 void get_call::take_round() {

@@ -5,18 +5,12 @@
 namespace peercache::actors::gateway_drain_test_file {
 namespace {
 
-/// An actor that answers nothing.
-caf::behavior hung(caf::event_based_actor* self, const bool*) {
-  self->set_default_handler(caf::skip);
-  return {[](turn_atom) {}};
-}
-
 using gateway_drain_test = gateway_fixture;
 
 } // namespace
 
 TEST_F(gateway_drain_test, a_drain_whose_directory_does_not_answer_is_not_complete) {
-  auto directory = system.spawn(hung, nullptr);
+  auto directory = system.spawn(mute_actor, nullptr);
   auto options = usual_options();
   options.directory = caf::actor_cast<directory_actor>(directory);
   options.hand_over_timeout = std::chrono::milliseconds(500);
@@ -34,7 +28,7 @@ TEST_F(gateway_drain_test, a_drain_whose_directory_does_not_answer_is_not_comple
 }
 
 TEST_F(gateway_drain_test, what_it_came_to_is_told_though_the_membership_does_not_answer) {
-  auto silent = system.spawn(hung, nullptr);
+  auto silent = system.spawn(mute_actor, nullptr);
   auto options = usual_options();
   options.membership = caf::actor_cast<membership_actor>(silent);
   spawn_gateway(options);

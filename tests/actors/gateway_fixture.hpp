@@ -14,6 +14,12 @@ inline session_listener::behavior_type silent_client(session_listener::pointer, 
   return {[](view_atom, const std::string&) {}, [](beat_atom, from_here) {}};
 }
 
+/// An actor that answers nothing. The second argument is for CAF, as `silent_client`'s.
+inline caf::behavior mute_actor(caf::event_based_actor* self, const bool*) {
+  self->set_default_handler(caf::skip);
+  return {[](turn_atom) {}};
+}
+
 /// A node's gateway with its membership, for tests that spawn it: `spawn_gateway(usual_options())`,
 /// or with changes. The gateway is ended here, at the latest: a class whose members the options use
 /// ends it before.

@@ -9,18 +9,12 @@ namespace {
 
 using metrics::metric;
 
-/// An actor that answers nothing. The second argument is for CAF, as `silent_client`'s.
-caf::behavior mute(caf::event_based_actor* self, const bool*) {
-  self->set_default_handler(caf::skip);
-  return {[](turn_atom) {}};
-}
-
 using gateway_status_test = gateway_fixture;
 
 } // namespace
 
 TEST_F(gateway_status_test, the_status_names_the_parts_that_it_lacks) {
-  auto silent = system.spawn(mute, nullptr);
+  auto silent = system.spawn(mute_actor, nullptr);
   auto options = usual_options();
   options.disk = caf::actor_cast<disk_actor>(silent);
   options.membership = caf::actor_cast<membership_actor>(silent);

@@ -38,6 +38,8 @@ public:
   /// being heard meanwhile.
   void forgive(duration gap, time_point now);
 
+  /// Whether this process is one of the members that are followed.
+  bool follows(const incarnation& inc) const { return records_.contains(inc); }
   bool silent(const incarnation& inc, time_point now) const;
   /// Why the member is silent, or why it would be if it were not heard of again.
   departure why_silent(const incarnation& inc) const;

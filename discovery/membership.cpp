@@ -133,7 +133,7 @@ void membership::handle(const heartbeat_packet& p) {
   // A heartbeat that names a newer view than this node's is not a sign of life: a node that hears
   // of newer views and never gets them is not in touch with the senders.
   const bool ahead = p.known > newest_.stamp();
-  if (ahead && p.known <= outbid_)
+  if (ahead && p.known <= outbid_ && liveness_.follows(p.inc))
     elsewhere_.insert(p.inc);
   // Masters judge each other by answers, since a master that can send but hears nobody is of no
   // use.
@@ -175,7 +175,8 @@ void membership::handle(const heartbeat_answer_packet& p) {
       // newest view: this node has just ignored it as a fragment. So the sender lives in the
       // fragment, and does not vote in this node's view. Without that vote this node may have to
       // take the fragment, so it considers the view again.
-      elsewhere_.insert(p.inc);
+      if (liveness_.follows(p.inc))
+        elsewhere_.insert(p.inc);
       consider(*newer);
     }
   } else if (newest_.stamp() > p.known)

@@ -248,6 +248,7 @@ private:
   bool closes_the_door() const;
   std::vector<action> tick_after_leaving();
   void tell_of_leaving();
+  void note_leaver(const incarnation& inc);
 
   // Functions about the members that views list as gone (membership_gone.cpp).
   std::vector<departed> gone_after(const view& next) const;
@@ -264,6 +265,7 @@ private:
   };
   std::vector<endpoint> who_may_lead() const;
   void send_joins();
+  bool note_applicant(const applicant& asks);
   bool replaces(const applicant& asks, const member& known) const;
   void declare_replaced_dead();
   bool newest_is_orphaned() const;
@@ -369,8 +371,7 @@ private:
   std::map<endpoint, answer> answered_; ///< The last answer from each master's address.
   /// When this master last got a heartbeat from each other one that has the same view.
   std::map<incarnation, time_point> greeted_;
-  /// Members that another master hears, as that master's veto says, and the time until which the
-  /// veto keeps each of them in views.
+  /// Members that another master hears, as its veto says, and until when that keeps them in views.
   std::map<incarnation, time_point> vouched_;
   /// Processes that said that they leave, and when they said it; kept for an expiry, and as long as
   /// this node's view has them.
@@ -383,8 +384,7 @@ private:
   time_point ask_again_at_;     ///< When masters that have not granted their votes are asked again.
   time_point stand_in_at_;      ///< When this process may act for the master whose name it has.
   std::uint64_t term_seen_ = 0; ///< The highest term of any attempt that this process heard of.
-  /// The highest view version that this process proposed to others.
-  std::uint64_t version_proposed_ = 0;
+  std::uint64_t version_proposed_ = 0; ///< The highest view version that it proposed to others.
   /// The base view for which this leader has used its first attempt, which needs no promises.
   view_stamp led_;
   vote_memory votes_; ///< This process's votes about the view after `view_`.

@@ -56,27 +56,38 @@ void membership::handle(const join_packet& p) {
   if (phase_ != phase::joined) {
     // A process that has not joined may have to make the next view itself; it then takes in the
     // nodes that asked meanwhile.
-    joining_.insert_or_assign(p.who.id, asks);
-    change_is_due_ = true;
+    note_applicant(asks);
   }
   if (!may_propose()) {
     forward(p);
     return;
   }
   auto refused = reason_to_refuse(p.who);
-  if (!refused) {
-    joining_.insert_or_assign(p.who.id, asks);
-    change_is_due_ = true;
-    if (frozen(now_))
-      refused = {refusal::no_majority,
-                 "too few masters answer for a change: until they do, or those who are left have "
-                 "made a view without them"};
-  }
+  if (!refused && !note_applicant(asks))
+    refused = {refusal::full, "as many nodes ask to come in as a cluster may have members"};
+  if (!refused && frozen(now_))
+    refused = {refusal::no_majority,
+               "too few masters answer for a change: until they do, or those who are left have "
+               "made a view without them"};
   if (!refused)
     return;
   if (refused->why != refusal::no_majority)
     add<join_turned_away>() = {p.who, refused->reason};
   send(control_endpoint(p.who), std::move(*refused));
+}
+
+/// Remembers the applicant, which may be taken in until an expiry after it has asked. Returns false
+/// when it is not remembered, because as many others are as a cluster may have members. Applicants
+/// with the names of members have room besides: strangers must not keep out who comes back.
+bool membership::note_applicant(const applicant& asks) {
+  const auto& id = asks.who.id;
+  const bool has_room = joining_.size() < limits::members_max || joining_.contains(id) ||
+                        newest_.find(id) != nullptr || view_.find(id) != nullptr;
+  if (has_room) {
+    joining_.insert_or_assign(id, asks);
+    change_is_due_ = true;
+  }
+  return has_room;
 }
 
 /// Whether the applicant runs in place of the member `known`. An applicant at the member's own

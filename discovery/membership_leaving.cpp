@@ -1,5 +1,6 @@
 // Leaving in the membership protocol: what the leaving member does, and what other members do.
 
+#include "common/limits.hpp"
 #include "discovery/membership.hpp"
 
 #include <algorithm>
@@ -81,10 +82,19 @@ void membership::tell_of_leaving() {
     send(std::move(target), leave_packet{self_.inc});
 }
 
+/// Remembers that the process leaves. Besides members, as many processes are remembered as a
+/// cluster may have members, and not none: an applicant may leave before it is taken in, and a
+/// member before this node hears of the view that has it.
+void membership::note_leaver(const incarnation& inc) {
+  if (leavers_.size() < limits::members_max || leavers_.contains(inc) || liveness_.follows(inc) ||
+      newest_.find(inc) != nullptr)
+    leavers_.insert_or_assign(inc, now_);
+}
+
 void membership::handle(const leave_packet& p) {
   if (p.inc == self_.inc)
     return;
-  leavers_.insert_or_assign(p.inc, now_);
+  note_leaver(p.inc);
   liveness_.declare_dead(p.inc);
   std::erase_if(joining_, [&p](const auto& entry) { return entry.second.who.inc == p.inc; });
   change_is_due_ = true;

@@ -23,7 +23,7 @@ void membership::pursue() {
     return now_ - entry.second > options_.expiry && view_.find(entry.first) == nullptr;
   });
   std::erase_if(vouched_, [this](const auto& entry) { return now_ >= entry.second; });
-  if (round_ || !may_propose())
+  if (round_ || !may_propose() || frozen(now_))
     return;
   auto members = wanted_members();
   if (members.empty() || !wants_other_view(members))

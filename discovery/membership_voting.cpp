@@ -43,7 +43,7 @@ void membership::stand_in_after(duration wait) {
 /// Starts an attempt to make the next view. The leader's first attempt skips the promises: its
 /// ballot is the oldest of all, so no earlier attempt can have accepted anything.
 void membership::start_round(std::vector<member> members) {
-  if (now_ < next_round_at_ || frozen(now_))
+  if (now_ < next_round_at_)
     return;
   PEERCACHE_ASSERT(!round_); // A process makes one attempt at a time.
   if (leads() && led_ != view_.stamp()) {
@@ -152,8 +152,10 @@ void membership::handle(const vote_packet& p) {
       (p.accepted && !(is_credible(p.accepted->in) && is_credible(p.accepted->value.stamp()))))
     return;
   term_seen_ = std::max(term_seen_, p.promised.term);
+  // A veto that comes when its own attempt has ended is of use for the next attempt.
   for (const auto& inc : p.alive) {
-    vouched_.insert_or_assign(inc, now_ + options_.heartbeat);
+    if (liveness_.follows(inc))
+      vouched_.insert_or_assign(inc, now_ + options_.heartbeat);
     // A process that is heard long after it said that it leaves has not gone, or the leave packet
     // was forged.
     if (const auto at = leavers_.find(inc);

@@ -11,6 +11,7 @@
 #include "discovery/view_codec.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace peercache::actors {
@@ -94,6 +95,13 @@ membership_report membership_state::report(caf::actor_clock::time_point now) con
   return said;
 }
 
+void membership_state::forget_routes(caf::actor_clock::time_point now) {
+  std::erase_if(routes, [&](const auto& entry) {
+    const auto& [at, way] = entry;
+    return !way.peer && !way.dialing && now >= way.refused_until && !is_seed(at);
+  });
+}
+
 void membership_state::turn_away(const discovery::member& who, const std::string& why,
                                  const char* fix, caf::actor_clock::time_point now) {
   refused.note(caller_text(who), printable(why), fix, now, unix_ms());
@@ -120,11 +128,12 @@ void connected(membership_pointer self, const discovery::endpoint& to,
   way.dialing = false;
   auto member = discovery::decode_member(welcome.member);
   if (!member || !welcome.membership) // The process that answers may not be a node.
-    return;
+    return self->state.forget_routes(self->clock().now());
   way.peer = welcome.membership;
   way.inc = member->inc;
   way.id = member->id;
-  self->state.answers.welcomed(to, member->name);
+  if (self->state.is_seed(to))
+    self->state.answers.welcomed(to, member->name);
   self->monitor(welcome.membership);
   if (auto packet = std::exchange(way.waiting, {}); !packet.empty())
     self->send(way.peer, packet_atom_v, std::move(packet));
@@ -139,11 +148,13 @@ void dial_failed(membership_pointer self, const discovery::endpoint& to, const c
   way.waiting.clear();
   way.id = {};
   way.inc = {};
-  self->state.answers.failed(to, why);
+  if (self->state.is_seed(to))
+    self->state.answers.failed(to, why);
   const bool refused =
       why == caf::sec::incompatible_application_ids || why == caf::sec::incompatible_versions;
   if (refused) // Each hello makes a line in the refusing node's log.
     way.refused_until = self->clock().now() + refusal_pause;
+  self->state.forget_routes(self->clock().now());
   log::debug("membership: {}:{} is out of reach: {}", to.host, to.port, self->system().render(why));
 }
 
@@ -187,6 +198,7 @@ void adopt(membership_pointer self, const discovery::view& latest) {
   state.had_company = state.had_company || latest.members.size() > 1;
   for (const auto& member : latest.members)
     state.refused.forget(caller_text(member));
+  state.forget_routes(self->clock().now());
   log::info("membership: view {}.{} with {} members, leader {}; {}", latest.term, latest.version,
             latest.members.size(), latest.masters.empty() ? "none" : latest.masters.front(),
             discovery::changes_between(before, latest));
@@ -311,14 +323,18 @@ void receive_packet(membership_pointer self, const std::string& bytes) {
 }
 
 void peer_lost(membership_pointer self, const caf::actor_addr& who) {
-  for (auto& entry : self->state.routes) {
-    auto& way = entry.second;
+  std::set<incarnation> lost;
+  for (auto& [at, way] : self->state.routes) {
     if (!way.peer || way.peer.address() != who)
       continue;
     way.peer = nullptr;
-    self->state.answers.broke(entry.first);
-    step(self, [&](auto& machine, auto now) { return machine.on_peer_lost(way.inc, now); });
+    if (self->state.is_seed(at))
+      self->state.answers.broke(at);
+    lost.insert(way.inc);
   }
+  self->state.forget_routes(self->clock().now());
+  for (const auto& inc : lost)
+    step(self, [&](auto& machine, auto now) { return machine.on_peer_lost(inc, now); });
 }
 
 } // namespace

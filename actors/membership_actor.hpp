@@ -102,6 +102,9 @@ struct membership_state {
   membership_report report(caf::actor_clock::time_point now) const;
   /// Why this process is in no view that others go on with, in words; empty while it is in one.
   std::string why_outside() const;
+  bool is_seed(const discovery::endpoint& at) const;
+  /// Forgets the addresses of which nothing is left to know: no seeds, without a connection.
+  void forget_routes(caf::actor_clock::time_point now);
   /// Whether the seed is a member of `view`, under this address or another, or `view` lists it as
   /// gone.
   bool is_accounted_for(const discovery::endpoint& seed, const discovery::view& view) const;

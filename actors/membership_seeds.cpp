@@ -25,6 +25,11 @@ void membership_state::take_addresses(caf::actor_clock::time_point now) {
   }
 }
 
+bool membership_state::is_seed(const discovery::endpoint& at) const {
+  const auto& seeds = options.machine.seeds;
+  return std::find(seeds.begin(), seeds.end(), at) != seeds.end();
+}
+
 bool membership_state::has_only_itself_as_seed() const {
   const auto& seeds = options.machine.seeds;
   const auto is_own = [this](const discovery::endpoint& seed) {

@@ -26,6 +26,43 @@ links_actor::behavior_type no_links(links_actor::pointer, int* views) {
           [](beat_atom, from_here) {}};
 }
 
+/// A fake node at every address, with one membership actor, which is stopped to end all
+/// connections to it.
+struct fake_node {
+  caf::actor gateway;
+  caf::actor membership;
+};
+
+caf::behavior hears_packets(caf::event_based_actor*, int) {
+  return {[](packet_atom, const std::string&) {}};
+}
+
+caf::behavior welcomes(caf::event_based_actor*, const discovery::member& who,
+                       const caf::actor& membership) {
+  return {[who, membership](hello_atom, std::uint32_t, const std::string&, const std::string&) {
+    peer_welcome welcome;
+    welcome.member = discovery::encode_member(who);
+    welcome.membership = caf::actor_cast<membership_actor>(membership);
+    return welcome;
+  }};
+}
+
+connector_actor::behavior_type reaches(connector_actor::pointer, const caf::actor& gateway) {
+  return {[gateway](dial_atom, const std::string&, std::uint16_t, const std::string&, from_here) {
+            return caf::actor_cast<gateway_actor>(gateway);
+          },
+          [](try_atom, const std::string&, std::uint16_t, from_here) { return std::string{}; },
+          [](beat_atom, from_here) {}};
+}
+
+/// Runs a membership actor and shows its state to the test.
+membership_actor::behavior_type run_shown(membership_actor::stateful_pointer<membership_state> self,
+                                          membership_actor_options options,
+                                          membership_state** shown) {
+  *shown = &self->state;
+  return run_membership(self, std::move(options));
+}
+
 /// A membership actor that founds a cluster. The fixture records, in order, what the actor tells
 /// its node.
 class membership_actor_test : public test::actor_fixture {
@@ -40,6 +77,7 @@ protected:
       system.spawn(unreachable_everywhere, caf::sec::cannot_connect_to_node);
   int views = 0;
   links_actor links = system.spawn(no_links, &views);
+  membership_state* state = nullptr; ///< State of `membership`.
   membership_actor membership = spawn_membership();
 
   ~membership_actor_test() override {
@@ -62,7 +100,7 @@ protected:
     };
     options.on_rejoined = [this] { told.push_back("in again"); };
     options.on_outside = [this](const std::string& why) { outside.push_back(why); };
-    return system.spawn(run_membership, std::move(options));
+    return system.spawn(run_shown, std::move(options), &state);
   }
 
   std::vector<std::string> missing_seeds() { return report().missing_seeds; }
@@ -78,6 +116,14 @@ protected:
   void hear(const discovery::view& latest) {
     caf::anon_send(membership, packet_atom_v,
                    discovery::encode_packet(discovery::view_packet{latest}, "test"));
+    settle();
+  }
+
+  /// Lets the actor hear a heartbeat of a node with an older view: it answers at `from`.
+  void hear_from(const discovery::endpoint& from) {
+    caf::anon_send(membership, packet_atom_v,
+                   discovery::encode_packet(
+                       discovery::heartbeat_packet{from, {from.port, 77}, {}, true, {}}, "test"));
     settle();
   }
 
@@ -238,6 +284,54 @@ TEST_F(membership_actor_test, a_node_that_is_pushed_out_says_so_at_once_and_by_w
   EXPECT_EQ(report().faults.at(0).id, fault_ids::pushed_out);
   hear(view_of({here, there}, 12));
   EXPECT_EQ(outside.back(), "");
+}
+
+TEST_F(membership_actor_test, addresses_that_lead_nowhere_are_forgotten_but_not_those_of_seeds) {
+  stop(membership);
+  const discovery::endpoint seed{"10.9.9.9", 7};
+  membership = spawn_membership({control_endpoint(here), seed});
+  caf::anon_send(membership, beat_atom_v, from_here{});
+  hear(view_of({here, there}, 10));
+  hear_from(seed);
+  for (std::uint16_t port = 100; port < 150; ++port)
+    hear_from({"10.9.9.9", port});
+  EXPECT_LE(state->routes.size(), 2u);
+  EXPECT_TRUE(state->routes.contains(seed));
+}
+
+TEST_F(membership_actor_test, an_address_of_another_cluster_is_remembered_for_a_while) {
+  stop(membership);
+  stop(connector);
+  connector = system.spawn(unreachable_everywhere, caf::sec::incompatible_application_ids);
+  membership = spawn_membership();
+  caf::anon_send(membership, beat_atom_v, from_here{});
+  settle();
+  const discovery::endpoint other{"10.9.9.9", 7};
+  hear_from(other);
+  hear(view_of({here, there}, 10));
+  EXPECT_TRUE(state->routes.contains(other)) << "it is not to be dialed again so soon";
+  pass(std::chrono::seconds(11));
+  hear(view_of({here, there}, 50));
+  EXPECT_FALSE(state->routes.contains(other));
+}
+
+TEST_F(membership_actor_test, addresses_of_a_node_that_is_gone_are_forgotten) {
+  stop(membership);
+  stop(connector);
+  fake_node node;
+  node.membership = system.spawn(hears_packets, 0);
+  node.gateway = system.spawn(welcomes, there, node.membership);
+  connector = system.spawn(reaches, node.gateway);
+  membership = spawn_membership();
+  caf::anon_send(membership, beat_atom_v, from_here{});
+  settle();
+  for (std::uint16_t port = 100; port < 110; ++port)
+    hear_from({"10.9.9.9", port});
+  hear(view_of({here, there}, 10));
+  EXPECT_GE(state->routes.size(), 10u) << "the connections stand";
+  stop(node.membership);
+  EXPECT_TRUE(state->routes.empty()) << state->routes.size();
+  stop(node.gateway);
 }
 
 TEST_F(membership_actor_test, who_has_no_vote_has_left_at_once) {

@@ -23,8 +23,6 @@ constexpr auto catch_up_patience = 15s;
 /// The requests to pool and disk have no time-out: both live in this process and answer for as long
 /// as this actor does.
 constexpr auto local_timeout = caf::infinite;
-/// A clear whose time has passed is answered at most this much later.
-constexpr auto look_again = 50ms;
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
@@ -94,10 +92,12 @@ bool clearing_state::has_news() const {
 namespace {
 
 /// Plans this actor's next beat: soon when the beat has something to do, after a longer rest when
-/// not.
+/// not, and no later than when the time of a clear has passed.
 void plan_beat(clearing_pointer self) {
   auto& state = self->state;
   const auto beat = state.options.beat;
+  for (const auto& clear : state.open)
+    state.beats.plan(self, clear.until);
   state.beats.plan(self, state.has_news() ? beat : std::max(beat, link::rest_period));
 }
 
@@ -320,8 +320,6 @@ caf::result<clear_report> on_clear(clearing_pointer self, std::uint64_t space,
   state.open.push_back(std::move(clear));
   take_stock(self, rose);
   tell_whom_it_concerns(self);
-  if (state.open.size() == 1) // While another clear is open, the timer runs already.
-    self->send(self, turn_atom_v, from_here{});
   settle_clears(self);
   return promise;
 }
@@ -382,12 +380,7 @@ clearing_actor::behavior_type run_clearing(clearing_pointer self, clearing_optio
         look_whether_to_wait_on(self);
         answer_tellers(self, true);
         tell_whom_it_concerns(self);
-        plan_beat(self);
-      },
-      [self](turn_atom, from_here) {
         settle_clears(self);
-        if (!self->state.open.empty())
-          self->delayed_send(self, look_again, turn_atom_v, from_here{});
       },
   };
 }

@@ -30,9 +30,8 @@ using clearing_actor = caf::typed_actor<
     caf::replies_to<stats_atom>::with<metrics::samples>,
     // This node's membership: tells the members that have to hear of clears.
     caf::reacts_to<topology_atom, topology_ptr>,
-    // The clearing actor, to itself: tells members that have not heard of a clear.
-    caf::reacts_to<beat_atom, from_here>,
-    // The clearing actor, to itself: answers the requests to clear whose time has passed.
-    caf::reacts_to<turn_atom, from_here>>;
+    // The clearing actor, to itself: tells members that have not heard of a clear, and answers the
+    // requests to clear whose time has passed.
+    caf::reacts_to<beat_atom, from_here>>;
 
 } // namespace peercache::link

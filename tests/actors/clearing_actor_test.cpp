@@ -269,6 +269,38 @@ TEST_F(clearing_test, two_clears_at_once_are_both_certain) {
   EXPECT_TRUE(other->certain) << other->why_not;
 }
 
+TEST_F(clearing_test, clears_one_after_another_leave_no_timers_behind) {
+  start("a");
+  show_all(view_of(1, {"a"}));
+  nodes["a"].withdrawals.waits = true;
+  for (int i = 0; i < 10; ++i) {
+    auto answer = begin_clear("a", 10'000ms);
+    EXPECT_FALSE(answer());
+    caf::anon_send(nodes["a"].pool, beat_atom_v, from_here{});
+    settle();
+    EXPECT_TRUE(answer());
+  }
+  auto open = begin_clear("a", 10'000ms);
+  EXPECT_LE(scheduler().clock().advance_time(50ms), 1u);
+  settle();
+  EXPECT_FALSE(open());
+}
+
+TEST_F(clearing_test, a_clear_is_answered_when_its_time_is_over_whatever_others_take) {
+  start("a");
+  show_all(view_of(1, {"a"}));
+  nodes["a"].withdrawals.waits = true;
+  auto longer = begin_clear("a", 1030ms);
+  auto shorter = begin_clear("a", 510ms);
+  pass(500ms);
+  EXPECT_FALSE(shorter());
+  pass(10ms);
+  // Both requests are the test's own: the first answer is that of the clear that ends first.
+  EXPECT_TRUE(shorter());
+  pass(520ms);
+  EXPECT_TRUE(longer());
+}
+
 TEST_F(clearing_test, counts_clears_and_what_keeps_them_from_being_certain) {
   start("a");
   start("b");

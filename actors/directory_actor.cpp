@@ -193,8 +193,10 @@ caf::result<drain_report> begin_to_give(directory_pointer self, bool leaving,
                                         std::uint32_t within_ms) {
   auto promise = self->make_response_promise<drain_report>();
   const auto until = self->clock().now() + std::chrono::milliseconds(within_ms);
+  using afterwards = directory::member_shard::afterwards;
   self->state.shard->lock()->begin_to_give(
-      leaving, until, [promise](const directory::handed_over& came_to) mutable {
+      leaving ? afterwards::leaves : afterwards::drains, until,
+      [promise](const directory::handed_over& came_to) mutable {
         drain_report told;
         told.given = came_to.given;
         told.left = came_to.left;

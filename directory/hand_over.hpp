@@ -66,6 +66,12 @@ public:
   /// Returns the batches of records to send now. Call at the start of the hand-over, and again
   /// after each `answered` and `failed`.
   std::vector<order> next(const shard& source, time_point now);
+  /// Leaves out the records of the process `leaving` that are in no batch yet, and ends at `until`,
+  /// from now on.
+  void go_on_leaving(const incarnation& leaving, time_point until) noexcept {
+    options_.leaving = leaving;
+    options_.until = until;
+  }
   /// Call when an order was answered, with a `publish_outcome` for each of its records. Returns how
   /// many records the new owner took.
   std::uint64_t answered(std::string_view outcomes);

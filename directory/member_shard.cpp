@@ -153,20 +153,24 @@ member_shard::swept member_shard::sweep(time_point now,
   return {slice.gone, slice.others, more};
 }
 
-void member_shard::begin_to_give(bool leaving, time_point until,
+void member_shard::begin_to_give(afterwards then, time_point until,
                                  std::function<void(const handed_over&)> done) {
   const auto* own = cluster_.view ? cluster_.view->find(options_.self) : nullptr;
   if (own == nullptr)
     return done({});
   waiting_.push_back(std::move(done));
-  if (giving_)
+  const bool leaves = then == afterwards::leaves;
+  if (giving_) {
+    if (leaves)
+      giving_->go_on_leaving(own->inc, until);
     return;
+  }
   auto members = cluster_.view->members;
   std::erase_if(members, [&](const auto& member) { return member.id == options_.self; });
   auto how = options_.giving;
   how.self = options_.self;
   how.replicas = options_.replicas;
-  how.leaving = leaving ? own->inc : incarnation{};
+  how.leaving = leaves ? own->inc : incarnation{};
   how.until = until;
   giving_.emplace(how, *cluster_.ring, discovery::hash_ring(members));
 }

@@ -84,6 +84,9 @@ public:
     bool more = false;       ///< The sweep that all callers share has not ended: call again, soon.
   };
 
+  /// What this member does when it has given its records: go on without keys of its own, or end.
+  enum class afterwards : std::uint8_t { drains, leaves };
+
   member_shard() = default;
   explicit member_shard(const options& opts)
       : options_(opts), shard_(opts.records_max, opts.file) {}
@@ -137,13 +140,14 @@ public:
   /// @param gone is called with each key of a process that is gone
   swept sweep(time_point now, const std::function<void(const page_key&)>& gone = nullptr);
 
-  /// Begins to give the records to the members that will own their keys, unless a hand-over is
-  /// under way.
-  /// @param leaving records of this process are left out, because its pages go with it
+  /// Begins to give the records to the members that will own their keys. A hand-over that is under
+  /// way goes on; from now on as a leaving member's, if this call is that of one.
+  /// @param then `leaves`: records of this process are left out, because its pages go with it
   /// @param done gets what the hand-over came to, in the call of `end_giving` that ends it; zeros
   /// at once when the last view taken lacks this member, because a node outside the view owns
   /// nothing
-  void begin_to_give(bool leaving, time_point until, std::function<void(const handed_over&)> done);
+  void begin_to_give(afterwards then, time_point until,
+                     std::function<void(const handed_over&)> done);
   bool gives() const noexcept { return giving_.has_value(); }
   /// Returns the batches to publish now. Call after `begin_to_give` and after each `given` and
   /// `not_given`; then publish the batches, and call `end_giving`.

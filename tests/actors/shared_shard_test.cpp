@@ -158,7 +158,8 @@ TEST_F(shared_shard_test, a_change_with_which_the_actor_has_more_to_do_is_not_ma
   view->members = {self, other};
   std::ranges::sort(view->members, {}, &member::id);
   shard.lock()->follow({view, std::make_shared<discovery::hash_ring>(view->members)}, {});
-  shard.lock()->begin_to_give(false, {}, [](const directory::handed_over&) {});
+  shard.lock()->begin_to_give(directory::member_shard::afterwards::drains, {},
+                              [](const directory::handed_over&) {});
   EXPECT_FALSE(shard.try_withdraw(withdrawal(key(1), 1))) << "those who get the records must hear";
   EXPECT_EQ(shard.lock()->records().locations(), 1u);
 }

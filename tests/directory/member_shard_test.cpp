@@ -16,6 +16,8 @@ using namespace std::chrono_literals;
 /// The shard of the first of two members, `here` and `there`; each key has one owner.
 class member_shard_test : public testing::Test {
 protected:
+  using afterwards = member_shard::afterwards;
+
   member_shard_test() {
     for (const auto* name : {"here", "there"}) {
       discovery::member member;
@@ -47,10 +49,10 @@ protected:
           ring.owns(members[owner].id, key, 1))
         return key;
   }
-  std::string record(const page_key& key) const {
+  std::string record(const page_key& key, std::size_t holder = 1) const {
     page_location place;
-    place.node = members[1].id;
-    place.holder = members[1].inc;
+    place.node = members[holder].id;
+    place.holder = members[holder].inc;
     place.gen = {2};
     place.length_bytes = 4096;
     std::string batch;
@@ -68,11 +70,44 @@ protected:
     EXPECT_TRUE(subject.look_up(keys, count));
     return count;
   }
-  void begin_to_give(bool leaving) {
-    subject.begin_to_give(leaving, now + 1s,
+  void begin_to_give(afterwards then, std::chrono::milliseconds within = 1s) {
+    subject.begin_to_give(then, now + within,
                           [this](const handed_over& all) { gave.push_back(all.given); });
   }
+  /// Publishes records of pages of both members, 20 each, under keys that this member owns, and
+  /// begins to drain: the first record is on its way.
+  void begin_to_drain_with_records() {
+    options.giving.in_flight_max = 1;
+    options.giving.batch_records = 1;
+    options.giving.places_per_step = 1;
+    subject = member_shard(options);
+    follow(1, members);
+    const discovery::hash_ring ring(members);
+    for (std::size_t i = 0, published = 0; published < 40; ++i)
+      if (const auto key = key_space{}.key_of(std::to_string(i));
+          ring.owns(members[0].id, key, 1)) {
+        ASSERT_TRUE(subject.publish(record(key, published++ % 2)));
+      }
+    begin_to_give(afterwards::drains);
+    ASSERT_EQ(subject.give(now).size(), 1u);
+  }
+  /// Gives the other records, one after another. Returns how many of them are of pages of this
+  /// member.
+  std::size_t own_records_given() {
+    std::size_t own = 0;
+    while (!subject.end_giving()) {
+      subject.given(accepted);
+      for (const auto& order : subject.give(now)) {
+        publish_reader reader(order.records);
+        for (publish_record each; reader.next(each);)
+          own += each.location.holder == members[0].inc ? 1 : 0;
+      }
+    }
+    return own;
+  }
 
+  /// The outcomes of a batch of one record that its receiver took.
+  const std::string accepted{static_cast<char>(publish_outcome::accepted)};
   std::vector<discovery::member> members;
   member_shard::options options;
   member_shard subject;
@@ -230,25 +265,57 @@ TEST_F(member_shard_test, makes_a_sweep_due_again_after_the_last_one) {
 }
 
 TEST_F(member_shard_test, gives_its_records_once_to_all_who_wait) {
-  begin_to_give(true);
+  begin_to_give(afterwards::leaves);
   EXPECT_EQ(gave, std::vector<std::uint64_t>{0}) << "it is in no view";
   follow(1, members);
   publish(key_of(0));
-  begin_to_give(false);
+  begin_to_give(afterwards::drains);
   auto orders = subject.give(now);
   ASSERT_EQ(orders.size(), 1u);
   EXPECT_EQ(orders[0].to, members[1].id);
-  begin_to_give(true);
+  begin_to_give(afterwards::leaves);
   EXPECT_TRUE(subject.give(now).empty());
   EXPECT_FALSE(subject.end_giving()) << "the answer is on its way";
   std::string withdrawal;
   append_withdraw(withdrawal, {key_of(0), members[1].inc, {2}});
   EXPECT_EQ(subject.forward(withdrawal).size(), 1u);
-  subject.given(std::string(1, static_cast<char>(publish_outcome::accepted)));
+  subject.given(accepted);
   EXPECT_EQ(subject.end_giving(), (handed_over{1, 0}));
   EXPECT_EQ(gave, (std::vector<std::uint64_t>{0, 1, 1}));
   EXPECT_FALSE(subject.gives());
   EXPECT_TRUE(subject.forward(withdrawal).empty());
+}
+
+TEST_F(member_shard_test, a_member_that_leaves_while_it_gives_leaves_its_own_records_out) {
+  begin_to_drain_with_records();
+  begin_to_give(afterwards::leaves);
+  EXPECT_LE(own_records_given(), 1u) << "one may have been ready before";
+  ASSERT_EQ(gave.size(), 2u);
+  EXPECT_GE(gave[0], 20u);
+  EXPECT_EQ(gave[1], gave[0]);
+}
+
+TEST_F(member_shard_test, a_member_that_drains_gives_its_own_records_too) {
+  begin_to_drain_with_records();
+  begin_to_give(afterwards::drains);
+  EXPECT_GE(own_records_given(), 19u);
+}
+
+TEST_F(member_shard_test, a_member_that_leaves_gives_for_as_long_as_it_said_when_it_left) {
+  for (const auto within : {500ms, 2000ms}) {
+    begin_to_drain_with_records();
+    begin_to_give(afterwards::leaves, within);
+    now += 1500ms;
+    subject.given(accepted);
+    EXPECT_EQ(subject.give(now).empty(), within < 1500ms);
+  }
+}
+
+TEST_F(member_shard_test, a_drain_does_not_take_back_that_a_member_leaves) {
+  begin_to_drain_with_records();
+  begin_to_give(afterwards::leaves);
+  begin_to_give(afterwards::drains);
+  EXPECT_LE(own_records_given(), 1u);
 }
 
 /// By which view readers on other hosts may read the shard.

@@ -159,7 +159,8 @@ private:
 
   // Methods that drain the node and leave the cluster (process_hand_over.cpp).
   directory::member_shard::options shard_options() const;
-  void hand_over_shard(bool leaving, const std::function<void()>& done);
+  using afterwards = directory::member_shard::afterwards;
+  void hand_over_shard(afterwards then, const std::function<void()>& done);
   void give_on();
   incarnation incarnation_of(node_id id) const;
 

@@ -19,7 +19,7 @@ void process::set_drained(bool drained) {
     step([&](auto& machine, auto now) { return machine.set_draining(drained, now); });
   };
   if (drained)
-    hand_over_shard(false, announce);
+    hand_over_shard(afterwards::drains, announce);
   else
     announce();
 }
@@ -29,7 +29,7 @@ void process::set_drained(bool drained) {
 void process::leave() {
   if (std::exchange(leaving_, true))
     return;
-  hand_over_shard(true, [this] {
+  hand_over_shard(afterwards::leaves, [this] {
     publisher_->leave();
     carry_out_orders();
   });
@@ -48,8 +48,8 @@ directory::member_shard::options process::shard_options() const {
   return options;
 }
 
-void process::hand_over_shard(bool leaving, const std::function<void()>& done) {
-  shard_.begin_to_give(leaving, cluster_.time().now() + hand_over_limit,
+void process::hand_over_shard(afterwards then, const std::function<void()>& done) {
+  shard_.begin_to_give(then, cluster_.time().now() + hand_over_limit,
                        [done](const directory::handed_over&) { done(); });
   give_on();
 }

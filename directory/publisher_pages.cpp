@@ -23,7 +23,7 @@ bool is_useless(link::commit_mode mode, const publication& said, std::size_t i) 
 void publisher::take_in(put_job& job) {
   if (job.mode == link::commit_mode::mirror)
     return take_in_mirrors(job);
-  pool_.commit(job.fills, job.outcomes);
+  pool_.commit(job.fills, job.outcomes, storage::fill_origin::producer);
   for (const auto& outcome : job.outcomes)
     if (outcome.replaced) {
       left({&*outcome.replaced, 1});
@@ -52,7 +52,7 @@ void publisher::take_in_mirrors(put_job& job) {
   std::vector<storage::commit_outcome> outcomes(taken.size());
   // Mirrors start on probation, as promoted pages do: a reader that scans other hosts' pages
   // flushes no pages of this pool.
-  pool_.commit(taken, outcomes, /*promoted=*/true);
+  pool_.commit(taken, outcomes, storage::fill_origin::copy);
   for (std::size_t i = 0; i < taken.size(); ++i) {
     // A page committed as promoted replaces no other page of its key.
     PEERCACHE_ASSERT(!outcomes[i].replaced);
@@ -192,7 +192,7 @@ void publisher::drop(const page_key& key, generation gen) {
 
 void publisher::restore(std::span<const storage::fill> fills, time_point now) {
   std::vector<storage::commit_outcome> outcomes(fills.size());
-  pool_.commit(fills, outcomes, /*promoted=*/true);
+  pool_.commit(fills, outcomes, storage::fill_origin::copy);
   for (std::size_t i = 0; i < fills.size(); ++i) {
     PEERCACHE_ASSERT(!outcomes[i].replaced);
     if (outcomes[i].status != page_status::stored)

@@ -170,24 +170,25 @@ std::optional<slot_id> page_pool::place(std::uint32_t granules, std::vector<evic
 }
 
 void page_pool::commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
-                       bool promoted) {
+                       fill_origin from) {
   PEERCACHE_ASSERT(fills.size() == outcomes.size());
   // Pages are inserted from last to first, so that the policy sees the chain's head as the newest.
   // Pages that were in the pool already are touched after that, because they are the front of the
   // chain.
-  const auto in_order = [&](std::size_t from, std::size_t end) {
-    for (auto i = end; i-- > from;)
+  const auto as = from == fill_origin::copy ? standing::on_probation : standing::settled;
+  const auto in_order = [&](std::size_t begin, std::size_t end) {
+    for (auto i = end; i-- > begin;)
       if (outcomes[i].status == page_status::stored)
-        put_in_order(fills[i].slot, fills[i].key, promoted);
-    for (auto i = end; i-- > from;)
+        put_in_order(fills[i].slot, fills[i].key, as);
+    for (auto i = end; i-- > begin;)
       if (outcomes[i].status == page_status::duplicate)
         order_.touch(outcomes[i].slot);
   };
   std::size_t done = 0;
   for (std::size_t i = 0; i < fills.size(); ++i) {
     const auto resident = index_.find(fills[i].key);
-    const bool replaces =
-        resident && !promoted && slots_.contents(*resident).length_bytes != fills[i].length_bytes;
+    const bool replaces = resident && from == fill_origin::producer &&
+                          slots_.contents(*resident).length_bytes != fills[i].length_bytes;
     if (replaces) {
       // The page that gives way may be an earlier page of this commit, and a page can give way only
       // from the policy's order. So the pages of this commit before fill `i` are put in order now.

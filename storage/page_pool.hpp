@@ -42,6 +42,10 @@ struct page_pool_options {
   hold_table holds;
 };
 
+/// Where the pages of a `commit` come from: a producer has set them, or they are copies of pages on
+/// disk or another host.
+enum class fill_origin : bool { producer, copy };
+
 /// One page of a `commit`. The page's bytes lie in `slot`, which `reserve` returned, and whoever
 /// put them there has said so in the slot table (`slot_table::fill`). Checksum 0: the producer has
 /// computed none, and the pool computes it.
@@ -174,11 +178,9 @@ public:
 
   /// Publishes the pages of one put. `fills` are a prefix chain, head first, and will be evicted
   /// tail first. The newest page of a key counts: a page of another length gives way to it.
-  /// `promoted`: the pages came from disk or from another host and go on probation
-  /// (storage/probation.hpp); no page gives way to them.
+  /// Copies go on probation (storage/probation.hpp), and no page gives way to them.
   /// @pre outcomes.size() == fills.size()
-  void commit(std::span<const fill> fills, std::span<commit_outcome> outcomes,
-              bool promoted = false);
+  void commit(std::span<const fill> fills, std::span<commit_outcome> outcomes, fill_origin from);
 
   /// Frees a slot whose reservation will not be committed. Only for a filler that can no longer
   /// write: it said so, or its process is gone. False, and nothing changed, when `slot` is not
@@ -275,6 +277,8 @@ private:
   /// When the bytes of a slot that has to be zeroed are: in calls of `scrub`, or at once if nobody
   /// reads them, because the caller needs the slot.
   enum class zeroing : bool { later, at_once };
+  /// How a page is in the order of eviction (storage/probation.hpp).
+  enum class standing : bool { settled, on_probation };
 
   /// What the pool notes of a page, at its first granule. Every granule has such a note of two
   /// bytes.
@@ -325,7 +329,7 @@ private:
                             bool replaces);
   std::optional<slot_id> place(std::uint32_t granules, std::vector<evicted>& victims,
                                spare_mode spare);
-  void put_in_order(slot_id slot, const page_key& key, bool promoted);
+  void put_in_order(slot_id slot, const page_key& key, standing as);
   std::optional<slot_id> next_victim();
   std::optional<slot_id> next_victim_kept_elsewhere();
   void evict(slot_id victim, std::vector<evicted>& victims, zeroing when);

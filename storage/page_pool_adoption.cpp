@@ -57,7 +57,7 @@ std::vector<resident_page> page_pool::adopt(std::span<const slot_id> slots) {
   // The pages are inserted from last to first as in `commit`, so that pages that were filled
   // together lose their tail first.
   for (auto page = adopted.rbegin(); page != adopted.rend(); ++page)
-    put_in_order(page->slot, page->key, false);
+    put_in_order(page->slot, page->key, standing::settled);
   return adopted;
 }
 

@@ -23,9 +23,9 @@ constexpr std::uint32_t second_chances_max = 16;
 
 } // namespace
 
-void page_pool::put_in_order(slot_id slot, const page_key& key, bool promoted) {
+void page_pool::put_in_order(slot_id slot, const page_key& key, standing as) {
   const auto bytes = pages_[slot.value].granules() * limits::granule_bytes;
-  if (promoted)
+  if (as == standing::on_probation)
     order_.insert_promoted(slot, key, bytes);
   else
     order_.insert(slot, key, bytes);
@@ -48,7 +48,8 @@ std::optional<slot_id> page_pool::next_victim() {
     const bool held = options_.holds.is_held(slot, now_);
     if (!held && !stays && options_.holds.close(slot, now_))
       return slot;
-    put_in_order(slot, slots_.contents(slot).key, victim->promoted && !in_use && !held);
+    put_in_order(slot, slots_.contents(slot).key,
+                 victim->promoted && !in_use && !held ? standing::on_probation : standing::settled);
     if (in_use || held || !victim->promoted)
       order_.touch(slot);
     if (stays && !held)
@@ -76,7 +77,7 @@ std::optional<slot_id> page_pool::next_victim_kept_elsewhere() {
   }
   for (const auto slot : spared) {
     options_.holds.open(slot);
-    put_in_order(slot, slots_.contents(slot).key, false);
+    put_in_order(slot, slots_.contents(slot).key, standing::settled);
   }
   return chosen;
 }

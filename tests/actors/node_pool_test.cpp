@@ -30,7 +30,7 @@ TEST(node_pool, bytes_of_pages_that_give_way_are_zeroed_as_the_configuration_say
     const storage::fill page{*slot, page_key{}, 4096, checksum_of(bytes)};
     memory->slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
     storage::commit_outcome outcome;
-    pool->commit({&page, 1}, {&outcome, 1});
+    pool->commit({&page, 1}, {&outcome, 1}, storage::fill_origin::producer);
     ASSERT_TRUE(pool->remove(page.key));
     pool->scrub(4096);
     EXPECT_EQ(bytes.front() == std::byte{0}, wanted);

@@ -64,7 +64,7 @@ inline slot_id put(page_pool& pool, slot_table slots, std::uint64_t number,
                    std::uint32_t length_bytes) {
   const auto page = filled(pool, slots, number, length_bytes);
   commit_outcome outcome;
-  pool.commit({&page, 1}, {&outcome, 1});
+  pool.commit({&page, 1}, {&outcome, 1}, fill_origin::producer);
   EXPECT_EQ(outcome.status, page_status::stored);
   return outcome.slot;
 }

@@ -18,7 +18,7 @@ protected:
   }
   commit_outcome commit(const fill& page) {
     commit_outcome outcome;
-    pool->commit({&page, 1}, {&outcome, 1});
+    pool->commit({&page, 1}, {&outcome, 1}, fill_origin::producer);
     return outcome;
   }
   /// Returns the commit record of a writer that got the slot of a removed page, wrote nothing to

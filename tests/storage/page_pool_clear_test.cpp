@@ -32,35 +32,35 @@ protected:
         memory->slots(), make_eviction_policy(eviction_kind::lru, 8 * std::uint64_t{granule}),
         options);
   }
-  page_status commit(bool promoted) {
+  page_status commit(fill_origin from) {
     std::vector<evicted> victims;
     const fill page{*pool->reserve(granule, victims), key, granule, 1};
     memory->slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
     commit_outcome outcome;
-    pool->commit({&page, 1}, {&outcome, 1}, promoted);
+    pool->commit({&page, 1}, {&outcome, 1}, from);
     return outcome.status;
   }
 };
 
 TEST_F(cleared_pool_test, a_page_whose_space_was_cleared_since_its_set_began_is_not_taken_in) {
   epochs.raise(space_of(key), 1);
-  for (const bool from_disk : {false, true}) {
-    EXPECT_EQ(commit(from_disk), page_status::stale);
+  for (const auto from : {fill_origin::producer, fill_origin::copy}) {
+    EXPECT_EQ(commit(from), page_status::stale);
     EXPECT_FALSE(pool->find(key));
     EXPECT_EQ(pool->stats().free_bytes, pool->capacity_bytes()) << "its slot is free";
   }
   set_epoch(key, 1);
-  EXPECT_EQ(commit(false), page_status::stored);
+  EXPECT_EQ(commit(fill_origin::producer), page_status::stored);
 }
 
 TEST_F(cleared_pool_test, without_its_guard_such_a_page_is_taken_in) {
   epochs.raise(space_of(key), 1);
   guard_switched_off off(guard::epoch);
-  EXPECT_EQ(commit(false), page_status::stored);
+  EXPECT_EQ(commit(fill_origin::producer), page_status::stored);
 }
 
 TEST_F(cleared_pool_test, a_page_that_a_process_before_has_left_is_not_adopted_after_a_clear) {
-  ASSERT_EQ(commit(false), page_status::stored);
+  ASSERT_EQ(commit(fill_origin::producer), page_status::stored);
   const auto slot = pool->find(key)->slot;
   epochs.raise(space_of(key), 1);
   make_pool(); // Makes a new pool on the same memory, as the next process of a node does.

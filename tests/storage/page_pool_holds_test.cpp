@@ -27,7 +27,7 @@ protected:
     const fill page{*slot, key_of(number), length, number + 1};
     memory.slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
     commit_outcome outcome;
-    pool.commit({&page, 1}, {&outcome, 1});
+    pool.commit({&page, 1}, {&outcome, 1}, fill_origin::producer);
     return outcome;
   }
   void put_all(std::uint64_t first, std::uint64_t end) {

@@ -28,9 +28,9 @@ protected:
     return *slot;
   }
 
-  commit_outcome commit(const fill& page, bool promoted = false) {
+  commit_outcome commit(const fill& page, fill_origin from = fill_origin::producer) {
     commit_outcome outcome;
-    pool->commit({&page, 1}, {&outcome, 1}, promoted);
+    pool->commit({&page, 1}, {&outcome, 1}, from);
     return outcome;
   }
 
@@ -73,7 +73,7 @@ TEST_F(page_pool_on_host, the_host_finds_what_is_here_from_its_filling_to_its_en
   ASSERT_TRUE(on_host(1));
   const auto gen = commit(page).gen;
   EXPECT_EQ(on_host(1)->contents.gen, gen);
-  const auto promoted = commit(unnamed(2), /*promoted=*/true);
+  const auto promoted = commit(unnamed(2), fill_origin::copy);
   EXPECT_EQ(on_host(2)->slot, promoted.slot) << "nobody but the pool knows that it is here";
   pool->remove(key_of(1));
   EXPECT_FALSE(on_host(1));
@@ -119,7 +119,7 @@ TEST_F(page_pool_on_host, a_page_of_another_length_gives_way_to_the_newest) {
 TEST_F(page_pool_on_host, nothing_gives_way_to_a_page_that_comes_from_disk) {
   make(16);
   put(1, 2 * granule);
-  const auto outcome = commit(unnamed(1), /*promoted=*/true);
+  const auto outcome = commit(unnamed(1), fill_origin::copy);
   EXPECT_EQ(outcome.status, page_status::duplicate);
   EXPECT_EQ(pool->find(key_of(1))->length_bytes, 2 * granule);
 }
@@ -131,7 +131,7 @@ TEST_F(page_pool_on_host, one_put_may_bring_two_pages_of_one_key) {
   for (const auto length : {granule, 2 * granule, 3 * granule, 3 * granule})
     fills.push_back(unnamed(1, length));
   std::vector<commit_outcome> outcomes(fills.size());
-  pool->commit(fills, outcomes);
+  pool->commit(fills, outcomes, fill_origin::producer);
   const std::vector expected = {page_status::duplicate, page_status::stored, page_status::stored,
                                 page_status::duplicate};
   for (std::size_t i = 0; i < fills.size(); ++i)

@@ -108,7 +108,7 @@ private:
       filling_.erase(filling_.begin());
     }
     std::vector<commit_outcome> outcomes(fills.size());
-    pool_.commit(fills, outcomes);
+    pool_.commit(fills, outcomes, fill_origin::producer);
     for (std::size_t i = 0; i < fills.size(); ++i) {
       auto here = resident_.find(numbers[i]);
       if (here != resident_.end() && here->second.length_bytes == fills[i].length_bytes) {
@@ -223,7 +223,7 @@ void put(page_pool& pool, slot_table slots, slot_id slot, std::uint64_t number,
   const fill page{slot, key_of(number), length, 1};
   slots.fill(page.slot, page.key, page.length_bytes, page.checksum);
   commit_outcome outcome;
-  pool.commit({&page, 1}, {&outcome, 1});
+  pool.commit({&page, 1}, {&outcome, 1}, fill_origin::producer);
 }
 
 /// Puts pages of one length into a pool, twice as many as fit. Returns the share of the pool's

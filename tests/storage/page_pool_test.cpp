@@ -36,9 +36,9 @@ protected:
     return page;
   }
 
-  commit_outcome commit(const fill& page, bool promoted = false) {
+  commit_outcome commit(const fill& page, fill_origin from = fill_origin::producer) {
     commit_outcome outcome;
-    pool->commit({&page, 1}, {&outcome, 1}, promoted);
+    pool->commit({&page, 1}, {&outcome, 1}, from);
     return outcome;
   }
 
@@ -48,7 +48,7 @@ protected:
 
   /// Stores a page as one that was promoted from disk. Returns its slot.
   slot_id promote(std::uint64_t number) {
-    const auto outcome = commit(filled(number), /*promoted=*/true);
+    const auto outcome = commit(filled(number), fill_origin::copy);
     EXPECT_EQ(outcome.status, page_status::stored);
     return outcome.slot;
   }
@@ -59,7 +59,7 @@ protected:
     for (auto number = first; number < first + count; ++number)
       fills.push_back(filled(number));
     std::vector<commit_outcome> outcomes(fills.size());
-    pool->commit(fills, outcomes);
+    pool->commit(fills, outcomes, fill_origin::producer);
   }
 
   bool has(std::uint64_t number) const { return pool->find(key_of(number)).has_value(); }
@@ -167,7 +167,7 @@ TEST_F(page_pool_test, a_key_twice_in_one_put_is_stored_once) {
   make(16);
   const std::vector<fill> fills{filled(1), filled(1)};
   std::vector<commit_outcome> outcomes(2);
-  pool->commit(fills, outcomes);
+  pool->commit(fills, outcomes, fill_origin::producer);
   EXPECT_EQ(outcomes[0].status, page_status::stored);
   EXPECT_EQ(outcomes[1].status, page_status::duplicate);
 }

@@ -23,13 +23,13 @@ protected:
     pool.know_kept([this](slot_id slot) { return elsewhere.contains(numbers.at(slot.value)); });
   }
 
-  slot_id put(std::uint64_t number, bool promoted = false) {
+  slot_id put(std::uint64_t number, fill_origin from = fill_origin::producer) {
     auto slot = pool.reserve(granule, victims, page_pool::spare_mode::only_copies);
     EXPECT_TRUE(slot);
     const fill page{*slot, key_of(number), granule, std::max<std::uint64_t>(number, 1)};
     memory.slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
     commit_outcome outcome;
-    pool.commit({&page, 1}, {&outcome, 1}, promoted);
+    pool.commit({&page, 1}, {&outcome, 1}, from);
     numbers[outcome.slot.value] = number;
     return outcome.slot;
   }
@@ -37,7 +37,7 @@ protected:
   /// promoted.
   void promote(std::uint64_t count) {
     for (std::uint64_t cold = 1000; cold < 1000 + count; ++cold) {
-      memory.slots().count_use(put(cold, true));
+      memory.slots().count_use(put(cold, fill_origin::copy));
       pool.fold_uses(64);
       pool.evict_ahead(victims, nullptr, 4 * granule);
     }

@@ -135,7 +135,7 @@ TEST(page_survey, is_told_the_pages_and_reads_of_a_pool) {
     const fill page{*slot, key_of(i), granule, 1};
     memory.slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
     commit_outcome outcome;
-    pool.commit({&page, 1}, {&outcome, 1});
+    pool.commit({&page, 1}, {&outcome, 1}, fill_origin::producer);
     slots.push_back(outcome.slot);
   }
   memory.slots().count_use(slots[1]);

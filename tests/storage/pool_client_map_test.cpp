@@ -76,7 +76,7 @@ TEST_P(any_words, in_what_clients_write_cost_misses_and_never_a_wrong_byte_or_th
   EXPECT_EQ(memory->holds().granules_max(), memory->granules());
   pool->fold_uses(UINT32_MAX);
   commit_outcome refused;
-  pool->commit({&being_filled, 1}, {&refused, 1});
+  pool->commit({&being_filled, 1}, {&refused, 1}, fill_origin::producer);
   EXPECT_EQ(refused.status, page_status::refused);
   // The pool goes on: pages are evicted, removed and set, and are found where they should be.
   for (std::uint64_t number = 1000; number < 2000; ++number) {

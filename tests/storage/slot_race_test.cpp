@@ -84,7 +84,7 @@ private:
       }
     }
     commit_outcome outcome;
-    pool_.commit({&page, 1}, {&outcome, 1});
+    pool_.commit({&page, 1}, {&outcome, 1}, fill_origin::producer);
     auto& note = notes_[number - 1];
     note.slot.store(outcome.slot.value, std::memory_order_relaxed);
     note.gen.store(outcome.gen.value, std::memory_order_release);

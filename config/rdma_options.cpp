@@ -66,8 +66,10 @@ void add_rdma_path(std::vector<option>& table) {
         .default_value = 14ul,
         .min = 8ul,
         .max = 15ul,
-        .meaning = "A packet without acknowledgement is sent again after 4.096 us * 2^timeout, "
-                   "`rdma.retries` times: under a second with any values that are allowed.",
+        .meaning =
+            "A packet without acknowledgement is sent again after 4.096 us * 2^timeout, "
+            "`rdma.retries` times: under a second with any values that are allowed, of which "
+            "a NIC may make up to four.",
         .store = into([](node_config & c) -> auto& { return c.rdma.timeout; })},
        {.name = "rdma.retries",
         .type = type::integer,

@@ -11,7 +11,8 @@ struct path_options {
   std::uint8_t service_level = 0;
   std::uint8_t hop_limit = 64; ///< Most routers that a packet may pass.
   /// A packet that is not acknowledged is sent again after 4.096 µs × 2^timeout, up to `retries`
-  /// times; the nominal time of all tries must stay under 1 s.
+  /// times. The nominal time of all tries must stay under 1 s; a provider may take four times as
+  /// long.
   std::uint8_t timeout = 14;
   /// How often a packet is sent again, 1..6: 7 means for ever on some providers.
   std::uint8_t retries = 3;

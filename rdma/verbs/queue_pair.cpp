@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::uint32_t largest_24_bits = 0xffffff;
 constexpr double timeout_unit_seconds = 4.096e-6;
+/// Until this time a dead peer must have shown.
+constexpr int longest_wait_limit_seconds = 4;
 // RNR timer of 0.64 ms; a queue pair has to have one, but READs consume no receive, so it never
 // runs.
 constexpr std::uint8_t rnr_timer = 12;
@@ -116,15 +118,13 @@ result<void> check_path(const path& to, const port_report& own) {
   return {};
 }
 
-double nominal_seconds(const path_options& options) noexcept {
-  return (options.retries + 1) * timeout_unit_seconds * std::ldexp(1.0, options.timeout);
+/// The longest time until a dead peer shows: a provider may take up to four times the nominal
+/// time-out (InfiniBand Architecture Specification 1.4, 9.7.6.1.3).
+double longest_wait_seconds(const path_options& options) noexcept {
+  return 4 * (options.retries + 1) * timeout_unit_seconds * std::ldexp(1.0, options.timeout);
 }
 
 } // namespace
-
-double longest_wait_seconds(const path_options& options) noexcept {
-  return 4 * nominal_seconds(options);
-}
 
 result<void> check(const path_options& options) {
   if (options.retries < 1 || options.retries > 6 || options.rnr_retries > 6)
@@ -137,12 +137,12 @@ result<void> check(const path_options& options) {
     return {errc::invalid_argument, "a service level is 0 to 15"};
   if (options.hop_limit == 0)
     return {errc::invalid_argument, "the hop limit is at least 1; 64 passes routers"};
-  if (nominal_seconds(options) >= 1)
-    return {errc::invalid_argument, "a packet time-out of 4.096 µs × 2^" +
-                                        std::to_string(options.timeout) + " with " +
-                                        std::to_string(options.retries) + " retries is " +
-                                        std::to_string(nominal_seconds(options)) +
-                                        " s until a dead peer shows: it must stay under 1 s"};
+  if (const auto wait = longest_wait_seconds(options); wait >= longest_wait_limit_seconds)
+    return {errc::invalid_argument,
+            "with a packet time-out of 4.096 µs × 2^" + std::to_string(options.timeout) + " and " +
+                std::to_string(options.retries) + " retries a dead peer may show only after " +
+                std::to_string(wait) + " s: it must be less than " +
+                std::to_string(longest_wait_limit_seconds) + " s"};
   return {};
 }
 

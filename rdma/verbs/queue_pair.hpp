@@ -8,12 +8,9 @@
 
 namespace peercache::rdma::verbs {
 
-/// The longest time until a dead peer shows, in seconds: four times (retries + 1) × 4.096 µs ×
-/// 2^timeout, because a provider may take up to four times the nominal time-out (InfiniBand
-/// Architecture Specification 1.4, 9.7.6.1.3).
-double longest_wait_seconds(const path_options& options) noexcept;
-/// Refuses a nominal time-out of 1 s or more, a `timeout` of 0 or a number of retries of 7, which
-/// both mean for ever, and values that do not fit into a packet; the message says what is allowed.
+/// Refuses a time-out with which a dead peer may show only after 4 s, a `timeout` of 0 or a number
+/// of retries of 7, which both mean for ever, and values that do not fit into a packet; the message
+/// says what is allowed.
 result<void> check(const path_options& options);
 
 /// How one end of a connection reaches the other end: the values that both ends have agreed on.

@@ -82,8 +82,11 @@ bool mirror_call::copy_compared(std::span<const page_part> parts, std::span<std:
 }
 
 void mirror_call::run() {
-  if (chosen_.empty() || steady_clock::now() >= until_ ||
-      !client_.session.board().window.enter(bytes_, steady_clock::now()))
+  if (chosen_.empty() || steady_clock::now() >= until_)
+    return;
+  auto& board = client_.session.board();
+  set_window::stay stay{board.window, bytes_, steady_clock::now()};
+  if (!stay.entered())
     return;
   take_slots();
   pending_commit job;
@@ -116,14 +119,16 @@ void mirror_call::run() {
   if (!abandoned.empty())
     caf::anon_send(pool_->gateway, link::abandon_atom_v, pool_->session, std::move(abandoned));
   if (job.filled.empty())
-    return client_.session.board().window.leave(bytes_, 1, {});
+    return;
   const auto granules = limits::granules_of(chosen_.back().length_bytes);
   for (auto more = pool_->leases.ask_for(granules, leases_wanted, leases_wanted); more > 0; --more)
     link::append_record(job.next_lengths, granules * limits::granule_bytes);
   job.pool = pool_;
   job.bytes = bytes_;
   job.mode = link::commit_mode::mirror;
-  if (client_.session.board().commits.push(std::move(job)))
+  const bool wakes = board.commits.push(std::move(job));
+  stay.pass_on();
+  if (wakes)
     caf::anon_send(client_.session.actor(), link::commit_atom_v, link::from_here{});
 }
 

@@ -42,9 +42,9 @@ void set_call::run() {
   if (is_late())
     return plan_.fail(page_status::timed_out);
   const auto begun = std::chrono::steady_clock::now();
-  const bool entered = client_.session.board().window.enter(bytes_, until_);
+  set_window::stay stay{client_.session.board().window, bytes_, until_};
   waited_since(begun);
-  if (!entered)
+  if (!stay.entered())
     return plan_.fail(page_status::refused);
   take_leases();
   // The leased slots are filled while the node finds slots for the rest.
@@ -56,7 +56,7 @@ void set_call::run() {
   }
   wait_for_space();
   copy_fence();
-  commit();
+  commit(stay);
   abandon_unfilled();
 }
 
@@ -169,22 +169,22 @@ std::string set_call::next_lengths(const std::string& filled) {
   return lengths;
 }
 
-void set_call::commit() {
+void set_call::commit(set_window::stay& stay) {
   auto& board = client_.session.board();
   pending_commit job;
   job.filled =
       plan_.commit([this](const link::filled_slot& page) { return pool_->make_readable(page); });
-  if (job.filled.empty()) {
-    board.window.leave(bytes_, 1, {});
+  if (job.filled.empty())
     return;
-  }
   PEERCACHE_ASSERT(bytes_ > 0 && bytes_ <= pages_.size() * limits::page_bytes_max);
   job.next_lengths = next_lengths(job.filled);
   job.pool = pool_;
   job.bytes = bytes_;
   job.mode = client_.options.duplicate == duplicate_mode::skip ? link::commit_mode::skip
                                                                : link::commit_mode::store;
-  if (board.commits.push(std::move(job)))
+  const bool wakes = board.commits.push(std::move(job));
+  stay.pass_on();
+  if (wakes)
     caf::anon_send(client_.session.actor(), link::commit_atom_v, link::from_here{});
 }
 

@@ -34,7 +34,8 @@ private:
   void copy_in();
   /// Copies one page. False when the deadline passed during the copy: the slot is not filled.
   bool copy_in(const set_plan::page& page);
-  void commit();
+  /// Passes the filled pages on, and with them the call's stay in the window.
+  void commit(set_window::stay& stay);
   std::string next_lengths(const std::string& filled);
   /// Gives the slots back that there was no time to fill.
   void abandon_unfilled();

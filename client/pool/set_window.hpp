@@ -18,6 +18,31 @@ public:
   /// to others.
   static constexpr std::uint64_t parts_of_pool = 8;
 
+  /// What one call has taken of the window. The end of this object gives it back, so that a call
+  /// that ends by an exception keeps nothing.
+  class stay {
+  public:
+    /// As `enter`.
+    stay(set_window& window, std::uint64_t bytes, deadline until)
+        : window_(window), bytes_(bytes), inside_(window.enter(bytes, until)) {}
+    ~stay() {
+      if (inside_)
+        window_.leave(bytes_, 1, {});
+    }
+    stay(const stay&) = delete;
+    stay& operator=(const stay&) = delete;
+
+    bool entered() const noexcept { return inside_; }
+    /// Call when the pages are on their way to the node: `leave` is called when it has acknowledged
+    /// them.
+    void pass_on() noexcept { inside_ = false; }
+
+  private:
+    set_window& window_;
+    const std::uint64_t bytes_;
+    bool inside_;
+  };
+
   explicit set_window(std::uint64_t bytes_max) : option_bytes_(bytes_max), bytes_max_(bytes_max) {}
 
   /// Notes that pages now go to a pool of this size: the window shrinks to its part of the pool, if

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
 #include <thread>
 
 namespace peercache::client {
@@ -33,6 +34,24 @@ TEST(set_window, is_no_larger_than_its_part_of_the_pool) {
   window.follow(1u << 30); // The node has restarted with a larger pool.
   EXPECT_TRUE(window.enter(50, now()));
   EXPECT_FALSE(window.enter(1, now())) << "the option's word still holds";
+}
+
+TEST(set_window, a_call_that_ends_early_gives_back_what_it_has_not_passed_on) {
+  set_window window{100};
+  const auto set = [&window](bool fails) {
+    set_window::stay stay{window, 100, now()};
+    EXPECT_TRUE(stay.entered());
+    EXPECT_FALSE((set_window::stay{window, 1, now()}.entered()));
+    if (fails)
+      throw std::bad_alloc();
+    stay.pass_on();
+  };
+  EXPECT_THROW(set(true), std::bad_alloc);
+  EXPECT_TRUE(window.wait_empty(now()));
+  set(false);
+  EXPECT_FALSE(window.wait_empty(now()));
+  window.leave(100, 1, {});
+  EXPECT_TRUE(window.wait_empty(now()));
 }
 
 TEST(set_window, counts_failures_and_duplicates_until_they_are_asked_for) {

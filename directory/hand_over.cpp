@@ -52,10 +52,7 @@ void hand_over::give_up(const shard& source) {
     counts_.left += records_in(order.records);
   for (const auto& [to, records] : batches_)
     counts_.left += records_in(records);
-  // With fewer nodes than a key has owners, each of them owns every key already.
-  const bool owes = after_.members() >= options_.replicas &&
-                    before_.incarnation_of(options_.self) != incarnation{};
-  if (!walked_ && owes)
+  if (!walked_)
     counts_.left += source.locations() - std::min<std::uint64_t>(seen_, source.locations());
   walked_ = true;
   ready_.clear();

@@ -57,7 +57,7 @@ public:
 
   /// @param before the hash ring with this node @param after the hash ring without this node
   hand_over(const options& opts, discovery::hash_ring before, discovery::hash_ring after)
-      : options_(opts), before_(std::move(before)), after_(std::move(after)) {
+      : options_(opts), before_(std::move(before)), after_(std::move(after)), walked_(!owes()) {
     PEERCACHE_ASSERT(opts.replicas >= 1 && opts.replicas <= discovery::hash_ring::replicas_max);
     PEERCACHE_ASSERT(opts.in_flight_max > 0 && opts.places_per_step > 0);
     PEERCACHE_ASSERT(opts.batch_records > 0 && opts.batch_records <= limits::batch_pages_max);
@@ -86,6 +86,12 @@ public:
   const handed_over& so_far() const noexcept { return counts_; }
 
 private:
+  /// Whether any key gets another owner. With fewer nodes than a key has owners, each of them owns
+  /// every key already.
+  bool owes() const noexcept {
+    return after_.members() >= options_.replicas &&
+           before_.incarnation_of(options_.self) != incarnation{};
+  }
   void walk(const shard& source);
   void close_batches();
   void give_up(const shard& source);

@@ -134,12 +134,17 @@ TEST_F(hand_over_test, without_time_all_records_are_left_that_another_node_is_to
   EXPECT_TRUE(job.next(source, options.until).empty());
   EXPECT_TRUE(job.done());
   EXPECT_EQ(job.so_far(), (handed_over{0, keys.size()}));
-  hand_over again(options, after, after);
-  EXPECT_TRUE(again.next(source, options.until).empty());
-  EXPECT_EQ(again.so_far(), handed_over{}) << "its node owns no keys";
+}
+
+TEST_F(hand_over_test, without_a_key_that_gets_another_owner_the_shard_is_not_walked) {
+  hand_over outside(options, after, after);
+  EXPECT_TRUE(outside.done()) << "its node owns no keys";
   hand_over alone(options, before, {});
-  EXPECT_TRUE(alone.next(source, options.until).empty());
-  EXPECT_EQ(alone.so_far(), handed_over{}) << "there is nobody to give them to";
+  EXPECT_TRUE(alone.done()) << "there is nobody to give them to";
+  for (auto* job : {&outside, &alone}) {
+    EXPECT_TRUE(job->next(source, start).empty());
+    EXPECT_EQ(job->so_far(), handed_over{});
+  }
 }
 
 TEST_F(hand_over_test, only_what_a_new_owner_took_counts_as_given) {

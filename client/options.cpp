@@ -3,21 +3,6 @@
 #include "link/rail_settings.hpp"
 
 namespace peercache::client {
-namespace {
-
-verify_mode mode_of(config::verify_mode mode) noexcept {
-  switch (mode) {
-  case config::verify_mode::off:
-    return verify_mode::off;
-  case config::verify_mode::sample:
-    return verify_mode::sample;
-  case config::verify_mode::always:
-    break;
-  }
-  return verify_mode::always;
-}
-
-} // namespace
 
 client_options options_of(const config::node_config& config) {
   client_options options;
@@ -26,14 +11,13 @@ client_options options_of(const config::node_config& config) {
   options.cluster = config.cluster.name;
   options.tls = config.tls;
   options.timeout = config.client.timeout;
-  options.verify_own_host = mode_of(config.client.verify_own_host);
-  options.verify_tcp = mode_of(config.client.verify_tcp);
-  options.verify_rdma = mode_of(config.client.verify_rdma);
+  options.verify_own_host = config.client.verify_own_host;
+  options.verify_tcp = config.client.verify_tcp;
+  options.verify_rdma = config.client.verify_rdma;
   options.rails = link::rails_of(config);
   options.bounce_bytes = config.rdma.bounce_bytes;
   options.verify_sample = config.client.verify_sample;
-  options.duplicate = config.set.duplicate == config::duplicate_mode::store ? duplicate_mode::store
-                                                                            : duplicate_mode::skip;
+  options.duplicate = config.set.duplicate;
   options.channels_per_peer_max = config.data.max_channels_per_peer;
   options.lookup_datagrams = config.net.lookup_datagrams;
   options.location_cache_keys = config.client.location_cache_keys;

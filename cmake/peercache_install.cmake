@@ -39,7 +39,7 @@ set(public_headers
   client/cache_client.hpp client/page_view.hpp client/async_calls.hpp client/admin_client.hpp
   client/values/call_results.hpp client/values/client_options.hpp client/values/client_stats.hpp client/values/gpu_news.hpp client/values/pages.hpp
   link/node_status.hpp link/protocol/calls.hpp link/protocol/history.hpp link/protocol/reports.hpp metrics/latency_histogram.hpp metrics/metric_table.hpp metrics/samples.hpp
-  common/assert.hpp common/error.hpp common/hash_seed.hpp common/ids.hpp common/limits.hpp common/overlap.hpp common/page_key.hpp
+  common/assert.hpp common/call_modes.hpp common/error.hpp common/hash_seed.hpp common/ids.hpp common/limits.hpp common/overlap.hpp common/page_key.hpp
   common/page_origin.hpp common/page_part.hpp common/page_status.hpp common/result.hpp
   common/tls_paths.hpp
   directory/page_location.hpp discovery/view.hpp

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/call_modes.hpp"
 #include "common/tls_paths.hpp"
 
 #include <array>
@@ -20,8 +21,6 @@ constexpr std::uint64_t bytes_of(huge_pages size) noexcept {
 }
 enum class eviction_mode : std::uint8_t { automatic, lru, s3fifo };
 enum class data_plane_mode : std::uint8_t { automatic, verbs, tcp };
-enum class verify_mode : std::uint8_t { off, sample, always };
-enum class duplicate_mode : std::uint8_t { skip, store };
 enum class mirror_mode : std::uint8_t { off, hot, all };
 enum class disk_store_mode : std::uint8_t { bucket, file_per_key, offset };
 enum class disk_policy : std::uint8_t { write_through, on_evict };

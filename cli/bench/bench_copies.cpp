@@ -109,7 +109,7 @@ result<void> bench_set(bench_setup& setup, const set_case& what, std::vector<ben
 result<void> bench_get(bench_setup& setup, const copy_case& what, std::span<const page_key> keys,
                        std::vector<bench_row>& rows) {
   client::client_options options;
-  options.verify_own_host = what.verify ? client::verify_mode::always : client::verify_mode::off;
+  options.verify_own_host = what.verify ? verify_mode::always : verify_mode::off;
   auto client = setup.connect(0, options);
   if (!client)
     return client.error();

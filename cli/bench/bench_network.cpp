@@ -35,7 +35,7 @@ result<remote_pages> store_on_other_host(bench_setup& setup, client::cache_clien
 
 client::client_options reader_options(bool verify, bool cached) {
   client::client_options options;
-  options.verify_tcp = verify ? client::verify_mode::always : client::verify_mode::off;
+  options.verify_tcp = verify ? verify_mode::always : verify_mode::off;
   if (!cached)
     options.location_cache_keys = 0;
   return options;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/call_modes.hpp"
 #include "common/tls_paths.hpp"
 #include "rdma/verbs/rail_choice.hpp"
 
@@ -9,12 +10,6 @@
 #include <string>
 
 namespace peercache::client {
-
-/// When the checksum of a page that was read is compared.
-enum class verify_mode : std::uint8_t { off, sample, always };
-
-/// What `set` does with a key that is readable somewhere in the cluster.
-enum class duplicate_mode : std::uint8_t { skip, store };
 
 struct client_options {
   std::string node_host = "127.0.0.1"; ///< Address of this host's peercache-node.

@@ -54,7 +54,7 @@ protected:
     client::client_options options;
     options.node_port = node(index).ports().control_port;
     options.cluster = cluster();
-    options.verify_own_host = client::verify_mode::off;
+    options.verify_own_host = verify_mode::off;
     auto connected = client::cache_client::connect(options);
     EXPECT_TRUE(connected);
     return connected ? std::move(*connected) : nullptr;

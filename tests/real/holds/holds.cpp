@@ -81,7 +81,7 @@ std::unique_ptr<client::cache_client> connect(std::uint16_t port, const std::str
   options.node_port = port;
   options.cluster = cluster;
   options.timeout = 10s;
-  options.duplicate = client::duplicate_mode::store;
+  options.duplicate = duplicate_mode::store;
   auto made = client::cache_client::connect(options);
   if (!made) {
     std::fprintf(stderr, "%s\n", made.error().message.c_str());

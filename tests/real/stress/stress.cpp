@@ -103,7 +103,7 @@ nlohmann::json report(const stress_plan& plan, const stress_ledger& ledger,
     for (const auto& guard : plan.guards_off)
       if (guard != plan.guard)
         masked.push_back(guard);
-    if (plan.verify == client::verify_mode::off)
+    if (plan.verify == verify_mode::off)
       masked.push_back("checksum");
     json["masked"] = masked;
   }

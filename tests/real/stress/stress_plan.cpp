@@ -18,7 +18,7 @@ std::uint64_t mixed(std::uint64_t x) {
 void small_equal_pages(stress_plan& plan) {
   plan.page_bytes = 8192;
   plan.keys = 8'000;
-  plan.verify = client::verify_mode::off;
+  plan.verify = verify_mode::off;
 }
 
 void generation_profile(stress_plan& plan) {

@@ -37,7 +37,7 @@ struct stress_plan {
   std::chrono::milliseconds deadline_least{0};
   std::chrono::milliseconds deadline_most{0};
   std::chrono::microseconds pause_between_calls{0};
-  client::verify_mode verify = client::verify_mode::always;
+  verify_mode verify = verify_mode::always;
   /// Whether readers rest from before a node is killed until the restarted node has pages, so that
   /// they go on with old locations.
   bool readers_rest_at_kills = false;

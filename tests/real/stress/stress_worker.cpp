@@ -35,8 +35,7 @@ client::cache_client* stress_worker::client() {
   options.timeout = client_timeout;
   options.verify_own_host = plan_.verify;
   options.verify_tcp = plan_.verify;
-  options.duplicate =
-      draw() % 2 == 0 ? client::duplicate_mode::store : client::duplicate_mode::skip;
+  options.duplicate = draw() % 2 == 0 ? duplicate_mode::store : duplicate_mode::skip;
   auto connected = client::cache_client::connect(options);
   if (!connected)
     return nullptr;

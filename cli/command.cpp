@@ -315,30 +315,38 @@ nlohmann::json to_json(const client::node_status& status) {
   const auto plane = status.data_plane.substr(0, colon);
   const auto reason =
       colon == std::string::npos ? std::string() : status.data_plane.substr(colon + 2);
+  // Numbers that actors of the node did not tell are null, not 0.
+  const auto count = [&status](metric id) {
+    return status.samples.has(id) ? nlohmann::json(status.count(id)) : nlohmann::json();
+  };
+  const auto flag = [&status](metric id) {
+    return status.samples.has(id) ? nlohmann::json(status.is(id)) : nlohmann::json();
+  };
   return {{"node", to_json(status.self)},
           {"ready", status.is(metric::ready)},
-          {"leader", status.is(metric::is_leader)},
+          {"leader", flag(metric::is_leader)},
           {"unready_reason", status.unready_reason},
           {"uptime_ms", status.samples.milliseconds(metric::uptime_seconds)},
-          {"view_term", status.count(metric::view_term)},
-          {"view_version", status.count(metric::view_version)},
-          {"pool_bytes_used", status.count(metric::pool_bytes_used)},
-          {"pool_bytes_capacity", status.count(metric::pool_bytes_capacity)},
-          {"pool_pages", status.count(metric::pool_pages)},
-          {"puts", status.count(metric::pool_puts_total)},
-          {"evictions", status.count(metric::evictions_total)},
-          {"evicted_bytes", status.count(metric::evicted_bytes_total)},
-          {"draining", status.is(metric::draining)},
-          {"members", status.count(metric::members)},
-          {"links", status.count(metric::links)},
-          {"directory_records", status.count(metric::directory_records)},
-          {"sessions", status.count(metric::sessions)},
+          {"view_term", count(metric::view_term)},
+          {"view_version", count(metric::view_version)},
+          {"pool_bytes_used", count(metric::pool_bytes_used)},
+          {"pool_bytes_capacity", count(metric::pool_bytes_capacity)},
+          {"pool_pages", count(metric::pool_pages)},
+          {"puts", count(metric::pool_puts_total)},
+          {"evictions", count(metric::evictions_total)},
+          {"evicted_bytes", count(metric::evicted_bytes_total)},
+          {"draining", flag(metric::draining)},
+          {"members", count(metric::members)},
+          {"links", count(metric::links)},
+          {"directory_records", count(metric::directory_records)},
+          {"sessions", count(metric::sessions)},
           {"data_plane", plane},
           {"data_plane_reason", reason},
           {"lookup_port", status.lookup_port},
           {"tls", status.is(metric::tls)},
           {"insecure", status.is(metric::insecure)},
-          {"version", status.version}};
+          {"version", status.version},
+          {"silent", status.silent}};
 }
 
 result<std::vector<page_key>> key_arguments::parse() const {

@@ -27,6 +27,23 @@ std::string fault_lines_of(const std::vector<node_answer>& answers) {
   return lines.empty() ? lines : "\n" + lines;
 }
 
+/// The cells of POOL, USED, PAGES, EVICTIONS and RECORDS: "?" for what an actor of the node did not
+/// tell.
+std::vector<std::string> number_cells_of(const client::node_status& status) {
+  const auto known = [&status](metric id, auto human, auto number) {
+    return status.samples.has(id) ? human(number) : std::string("?");
+  };
+  const auto capacity = status.count(metric::pool_bytes_capacity);
+  const auto share =
+      capacity == 0 ? 0.0
+                    : status.samples.value(metric::pool_bytes_used) / static_cast<double>(capacity);
+  std::vector<std::string> cells{known(metric::pool_bytes_capacity, human_bytes, capacity),
+                                 known(metric::pool_bytes_used, human_percent, share)};
+  for (const auto id : {metric::pool_pages, metric::evictions_total, metric::directory_records})
+    cells.push_back(known(id, human_count, status.count(id)));
+  return cells;
+}
+
 std::string text_of(const std::vector<node_answer>& answers, const discovery::view& view) {
   using side = text_table::align;
   text_table table({{"NODE"},
@@ -47,15 +64,8 @@ std::string text_of(const std::vector<node_answer>& answers, const discovery::vi
     if (status) {
       if (const auto ids = fault_ids_of(*status); !ids.empty())
         cells[2] += fmt::format(" ({})", fmt::join(ids, ", "));
-      const auto count = [&node = *status](metric id) { return node.count(id); };
-      const auto capacity = count(metric::pool_bytes_capacity);
-      const auto share = capacity == 0 ? 0.0
-                                       : status->samples.value(metric::pool_bytes_used) /
-                                             static_cast<double>(capacity);
-      cells.insert(cells.end(), {human_bytes(capacity), human_percent(share),
-                                 human_count(count(metric::pool_pages)),
-                                 human_count(count(metric::evictions_total)),
-                                 human_count(count(metric::directory_records))});
+      const auto numbers = number_cells_of(*status);
+      cells.insert(cells.end(), numbers.begin(), numbers.end());
     }
     table.add_row(std::move(cells));
   }

@@ -190,17 +190,6 @@ node_fault incomplete(const std::vector<std::string>& silent) {
           "makes several actors late at once"};
 }
 
-/// The faults in the parts of a status or of a report.
-template <class Said>
-std::vector<node_fault> joined(const Said& said) {
-  std::vector<node_fault> all;
-  if (!said.silent.empty())
-    all.push_back(incomplete(said.silent));
-  for (const auto* part : {&said.membership.faults, &said.disk.faults, &said.links.faults})
-    all.insert(all.end(), part->begin(), part->end());
-  return all;
-}
-
 } // namespace
 
 bool is_master(const discovery::view& view, const std::string& name) {
@@ -262,12 +251,13 @@ std::string sentence_of(const node_fault& fault) {
                      fault.since_ms == 0 ? "" : " (since " + time_text(fault.since_ms) + ")");
 }
 
-std::vector<node_fault> own_faults_of(const node_status& status) {
-  return joined(status);
-}
-
 std::vector<node_fault> own_faults_of(const node_report& report) {
-  return joined(report);
+  std::vector<node_fault> all;
+  if (!report.silent.empty())
+    all.push_back(incomplete(report.silent));
+  for (const auto* part : {&report.membership.faults, &report.disk.faults, &report.links.faults})
+    all.insert(all.end(), part->begin(), part->end());
+  return all;
 }
 
 std::vector<std::string> fault_ids_of(const node_status& status) {

@@ -50,7 +50,6 @@ std::string time_text(std::uint64_t unix_ms);
 /// A node's fault as a sentence for people, with what to do and since when.
 std::string sentence_of(const node_fault& fault);
 /// All faults that a node says of itself: of its membership, its disk tier, its connections.
-std::vector<node_fault> own_faults_of(const node_status& status);
 std::vector<node_fault> own_faults_of(const node_report& report);
 /// The ids of all faults that a node says of itself.
 std::vector<std::string> fault_ids_of(const node_status& status);

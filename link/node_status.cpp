@@ -16,19 +16,8 @@ result<node_status> status_of(node_report report) {
   if (!self)
     return self.error();
   node_status said;
+  static_cast<node_report&>(said) = std::move(report);
   said.self = std::move(*self);
-  said.unready_reason = std::move(report.unready_reason);
-  said.data_plane = std::move(report.data_plane);
-  said.version = std::move(report.version);
-  said.samples = std::move(report.samples);
-  said.directory = std::move(report.directory);
-  said.disk = std::move(report.disk);
-  said.membership = std::move(report.membership);
-  said.links = std::move(report.links);
-  said.lookup_port = report.lookup_port;
-  said.unix_ms = report.unix_ms;
-  said.common_options = std::move(report.common_options);
-  said.silent = std::move(report.silent);
   return said;
 }
 

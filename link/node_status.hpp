@@ -6,31 +6,13 @@
 #include "metrics/samples.hpp"
 
 #include <cstdint>
-#include <map>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace peercache::link {
 
 /// The state of one node, as it reports it.
-struct node_status {
-  discovery::member self;
-  std::string unready_reason; ///< Why the node is not ready; empty when it is.
-  std::string data_plane;     ///< How the node serves pages, "tcp" or "verbs", with the reason.
-  std::string version;
-  /// All metrics of the node but those of its data planes.
-  metrics::samples samples;
-  directory_report directory;
-  disk_report disk;
-  membership_report membership;
-  links_report links;
-  std::uint16_t lookup_port = 0; ///< The port where the node's directory answers clients.
-  std::uint64_t unix_ms = 0;     ///< The node's time of day when it answered, in ms since 1970.
-  /// The options that all members of a cluster need alike, by their names.
-  std::map<std::string, std::string> common_options;
-  /// Names (`node_parts`) of the node's actors that did not answer: the status lacks their part.
-  std::vector<std::string> silent;
+struct node_status : node_report {
+  discovery::member self; ///< What `node_report::member` says.
 
   /// The value of a metric without labels; 0 when the node does not say it.
   std::uint64_t count(metrics::metric id) const { return samples.count(id); }

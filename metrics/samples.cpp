@@ -101,6 +101,10 @@ void samples::zero_gauges() {
       value = 0;
 }
 
+bool samples::has(metric id) const {
+  return values_.contains(series_of(id, {}));
+}
+
 double samples::value(metric id, label_words words) const {
   const auto found = values_.find(series_of(id, words));
   return found == values_.end() ? 0 : found->second;

@@ -74,6 +74,8 @@ public:
   /// Sets all gauges to 0. For samples of a process that is gone: only its counters still count.
   void zero_gauges();
 
+  /// Whether there is a value of the metric without labels.
+  bool has(metric id) const;
   /// The value; 0 for a series that is not there.
   double value(metric id, label_words words = {}) const;
   /// The value as a whole number, for metrics that count things or are 0 or 1.

@@ -125,5 +125,17 @@ TEST_F(silent_parts, a_drain_says_what_is_left_while_no_view_says_that_it_drains
                                HasSubstr("40 pages are in its memory only")));
 }
 
+TEST_F(silent_parts, numbers_that_nobody_told_are_null_and_no_zeros) {
+  node.report.samples.set(metrics::metric::pool_pages, 0);
+  node.report.silent = {link::node_parts::directory, link::node_parts::membership};
+  for (const auto& node_said : {ask({"status"}).json(), ask({"nodes"}).json()["nodes"][0]}) {
+    EXPECT_EQ(node_said["pool_pages"], 0);
+    for (const auto* unknown : {"directory_records", "draining", "leader", "members"})
+      EXPECT_TRUE(node_said.value(unknown, nlohmann::json(0)).is_null()) << unknown;
+    EXPECT_EQ(node_said["silent"].size(), 2u);
+  }
+  EXPECT_THAT(ask({"nodes"}, "table").text, testing::ContainsRegex("fake .* 0 +\\? +\\?"));
+}
+
 } // namespace
 } // namespace peercache::cli::silent_parts_test

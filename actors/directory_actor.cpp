@@ -266,7 +266,7 @@ run_directory(directory_actor::stateful_pointer<directory_state> self,
       [&state](list_atom, const std::string& request) {
         return to_caf(directory::list_records(state.shard->lock()->records(), request));
       },
-      [self](drain_atom, bool leaving, std::uint32_t within_ms, from_here) {
+      [self](give_atom, bool leaving, std::uint32_t within_ms, from_here) {
         return begin_to_give(self, leaving, within_ms);
       },
       [self](pump_atom, from_here) { give_on(self); },

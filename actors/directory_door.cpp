@@ -78,8 +78,8 @@ run_directory_door(directory_actor::stateful_pointer<directory_door_state> self,
       [self, &keeper](list_atom, std::string& request) {
         return self->delegate(keeper, list_atom_v, std::move(request));
       },
-      [self, &keeper](drain_atom, bool leaving, std::uint32_t within_ms, from_here) {
-        return self->delegate(keeper, drain_atom_v, leaving, within_ms, from_here{});
+      [self, &keeper](give_atom, bool leaving, std::uint32_t within_ms, from_here) {
+        return self->delegate(keeper, give_atom_v, leaving, within_ms, from_here{});
       },
       [self, &keeper](stats_atom) { return self->delegate(keeper, stats_atom_v); },
       [self, &keeper](lost_atom, std::string& prefixes, from_here) {

@@ -45,7 +45,7 @@ void write_out_pages(gateway_pointer self, std::chrono::milliseconds within,
 void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::milliseconds within,
                      const std::function<void(drain_report)>& done) {
   PEERCACHE_ASSERT(within.count() >= 0);
-  self->request(self->state.options.directory, within + 1s, drain_atom_v, leaving,
+  self->request(self->state.options.directory, within + 1s, give_atom_v, leaving,
                 static_cast<std::uint32_t>(within.count()), from_here{})
       .then([done](drain_report& came_to) { done(std::move(came_to)); },
             [done](const caf::error&) {
@@ -59,7 +59,7 @@ void hand_over_shard(gateway_pointer self, bool leaving, std::chrono::millisecon
 void withdraw_and_leave(gateway_pointer self, const std::function<void()>& finish) {
   PEERCACHE_ASSERT(self->state.leaving); // A node that drains without leaving keeps its pages.
   self->state.withdraws = true;
-  self->request(self->state.options.pool, caf::infinite, drain_atom_v, from_here{})
+  self->request(self->state.options.pool, caf::infinite, withdraw_atom_v, from_here{})
       .then(
           [self, finish](bool) {
             self->request(self->state.options.membership, self->state.options.vote_timeout,

@@ -287,7 +287,7 @@ pool_actor::behavior_type run_pool(pool_pointer self, const pool_actor_options& 
       [self](write_atom, std::uint32_t within_ms, from_here) { return write_out(self, within_ms); },
       [self](clear_atom, from_here) { return give_up_old(self); },
       [self](clear_atom, std::uint32_t from, from_here) { go_on_giving_up(self, from); },
-      [self](drain_atom, from_here) { return withdraw_everything(self); },
+      [self](withdraw_atom, from_here) { return withdraw_everything(self); },
       [self](lost_atom, const std::string& prefixes, from_here) {
         return self->state.lost.find(prefixes, self->clock().now());
       },

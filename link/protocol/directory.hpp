@@ -36,7 +36,7 @@ using directory_actor = caf::typed_actor<
     // Gateway of this node: give the records to the nodes that will own their keys, within this
     // many milliseconds. `true`: without the records of this node, which leaves. Answers how many
     // records were given away and are left.
-    caf::replies_to<drain_atom, bool, std::uint32_t, from_here>::with<drain_report>,
+    caf::replies_to<give_atom, bool, std::uint32_t, from_here>::with<drain_report>,
     // Gateway: asks for the shard's numbers, and for its state that metrics do not show.
     caf::replies_to<stats_atom>::with<metrics::samples, directory_report>,
     // Gateway of this node: asks which pages with these prefixes (packed u64) the shard has

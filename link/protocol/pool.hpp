@@ -58,7 +58,7 @@ using pool_actor = caf::typed_actor<
     // The pool, to itself: goes on giving up cleared pages, from this granule on.
     caf::reacts_to<clear_atom, std::uint32_t, from_here>,
     // Gateway: withdraw everything from the directory; the node is leaving.
-    caf::replies_to<drain_atom, from_here>::with<bool>,
+    caf::replies_to<withdraw_atom, from_here>::with<bool>,
     // Gateway: asks for the pool's numbers.
     caf::replies_to<stats_atom>::with<metrics::samples>,
     // Gateway: asks how pages with these prefixes (packed u64) left this node.

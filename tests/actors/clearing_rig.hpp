@@ -24,45 +24,45 @@ struct played_pool {
 };
 
 inline pool_actor::behavior_type play_pool(pool_actor::pointer self, played_pool* pool) {
-  return {[](reserve_atom, const std::string&, from_here) { return std::string{}; },
-          [](reserve_atom, from_here) {},
-          [](commit_atom, const std::string&, std::uint8_t, const std::string&,
-             from_here) -> caf::result<std::string, std::string> {
-            return {std::string{}, std::string{}};
-          },
-          [](abandon_atom, const std::string&, from_here) {},
-          [](used_atom, const std::string&, from_here) { return std::string{}; },
-          [](hold_atom, const std::string&, std::uint32_t, std::uint32_t, from_here) {
-            return std::string{};
-          },
-          [](remove_atom, const std::string&, from_here) { return std::string{}; },
-          [](locate_atom, const std::string&, from_here) { return std::string{}; },
-          [](restore_atom, const std::string&, from_here) { return std::string{}; },
-          [](stored_atom, const std::string&, from_here) {},
-          [](gone_atom, std::uint64_t, const std::string&, from_here) {},
-          [](walk_atom, from_here) {}, [](hello_atom, const disk_actor&, from_here) {},
-          [](publish_atom, from_here) {},
-          [](write_atom, std::uint32_t, from_here) -> caf::result<std::uint64_t, std::uint64_t> {
-            return {std::uint64_t{0}, std::uint64_t{0}};
-          },
-          [self, pool](clear_atom, from_here) -> caf::result<std::uint64_t> {
-            ++pool->asked;
-            if (!pool->waits)
-              return std::uint64_t{0};
-            pool->held.push_back(self->make_response_promise<std::uint64_t>());
-            return pool->held.back();
-          },
-          [](clear_atom, std::uint32_t, from_here) {}, [](drain_atom, from_here) { return true; },
-          [](lost_atom, const std::string&, from_here) { return lost_report{}; },
-          [](census_atom, from_here) { return page_census{}; },
-          [](stats_atom) { return metrics::samples{}; },
-          [pool](topology_atom, const topology_ptr&) { ++pool->views; },
-          [](adopt_atom, const std::string&, from_here) {}, [](scrub_atom, from_here) {},
-          // The test sends a beat to have the held requests answered.
-          [pool](beat_atom, from_here) {
-            for (auto& each : std::exchange(pool->held, {}))
-              each.deliver(std::uint64_t{0});
-          }};
+  return {
+      [](reserve_atom, const std::string&, from_here) { return std::string{}; },
+      [](reserve_atom, from_here) {},
+      [](commit_atom, const std::string&, std::uint8_t, const std::string&,
+         from_here) -> caf::result<std::string, std::string> {
+        return {std::string{}, std::string{}};
+      },
+      [](abandon_atom, const std::string&, from_here) {},
+      [](used_atom, const std::string&, from_here) { return std::string{}; },
+      [](hold_atom, const std::string&, std::uint32_t, std::uint32_t, from_here) {
+        return std::string{};
+      },
+      [](remove_atom, const std::string&, from_here) { return std::string{}; },
+      [](locate_atom, const std::string&, from_here) { return std::string{}; },
+      [](restore_atom, const std::string&, from_here) { return std::string{}; },
+      [](stored_atom, const std::string&, from_here) {},
+      [](gone_atom, std::uint64_t, const std::string&, from_here) {}, [](walk_atom, from_here) {},
+      [](hello_atom, const disk_actor&, from_here) {}, [](publish_atom, from_here) {},
+      [](write_atom, std::uint32_t, from_here) -> caf::result<std::uint64_t, std::uint64_t> {
+        return {std::uint64_t{0}, std::uint64_t{0}};
+      },
+      [self, pool](clear_atom, from_here) -> caf::result<std::uint64_t> {
+        ++pool->asked;
+        if (!pool->waits)
+          return std::uint64_t{0};
+        pool->held.push_back(self->make_response_promise<std::uint64_t>());
+        return pool->held.back();
+      },
+      [](clear_atom, std::uint32_t, from_here) {}, [](withdraw_atom, from_here) { return true; },
+      [](lost_atom, const std::string&, from_here) { return lost_report{}; },
+      [](census_atom, from_here) { return page_census{}; },
+      [](stats_atom) { return metrics::samples{}; },
+      [pool](topology_atom, const topology_ptr&) { ++pool->views; },
+      [](adopt_atom, const std::string&, from_here) {}, [](scrub_atom, from_here) {},
+      // The test sends a beat to have the held requests answered.
+      [pool](beat_atom, from_here) {
+        for (auto& each : std::exchange(pool->held, {}))
+          each.deliver(std::uint64_t{0});
+      }};
 }
 
 class clearing_test : public test::actor_fixture {

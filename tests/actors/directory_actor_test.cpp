@@ -169,14 +169,13 @@ TEST_F(directory_actor_test, gives_its_records_to_those_who_will_own_them) {
            count_of(shard_third, metric::directory_records);
   };
   ASSERT_EQ(theirs(), 0u);
-  auto leaving =
-      ask<drain_report>(shard_here, drain_atom_v, true, std::uint32_t{1000}, from_here{});
+  auto leaving = ask<drain_report>(shard_here, give_atom_v, true, std::uint32_t{1000}, from_here{});
   ASSERT_TRUE(leaving);
   EXPECT_GT(leaving->given, mine / 3);
   EXPECT_LT(leaving->given, mine) << "without those of the node that leaves";
   EXPECT_EQ(theirs(), leaving->given);
   auto staying =
-      ask<drain_report>(shard_here, drain_atom_v, false, std::uint32_t{1000}, from_here{});
+      ask<drain_report>(shard_here, give_atom_v, false, std::uint32_t{1000}, from_here{});
   ASSERT_TRUE(staying);
   EXPECT_EQ(staying->given, mine);
   EXPECT_EQ(theirs(), mine);
@@ -194,7 +193,7 @@ TEST_F(directory_actor_test, a_drain_ends_although_nobody_takes_its_records) {
   for (int i = 0; i < 100; ++i)
     ask<std::string>(shard, publish_atom_v, publication(key_named(std::to_string(i)), there));
   const auto drain = [&](bool leaving, std::uint32_t within_ms) {
-    return *ask<drain_report>(shard, drain_atom_v, leaving, within_ms, from_here{});
+    return *ask<drain_report>(shard, give_atom_v, leaving, within_ms, from_here{});
   };
   const auto unlinked = drain(false, 1000);
   EXPECT_EQ(unlinked.given, 0u);
@@ -230,7 +229,7 @@ TEST_F(directory_actor_test, a_drain_counts_records_that_a_new_owner_refuses_as_
   for (int i = 0; i < 100; ++i)
     ask<std::string>(shard, publish_atom_v, publication(key_named(std::to_string(i)), there));
   const auto came_to =
-      *ask<drain_report>(shard, drain_atom_v, false, std::uint32_t{1000}, from_here{});
+      *ask<drain_report>(shard, give_atom_v, false, std::uint32_t{1000}, from_here{});
   EXPECT_EQ(came_to.given, 0u);
   EXPECT_GT(came_to.left, 0u);
   EXPECT_EQ(count_of(shard, metric::directory_handed_over_total), 0u);
@@ -258,7 +257,7 @@ TEST_F(directory_actor_test, passes_no_more_withdrawals_on_than_a_new_owner_answ
     directory::append_withdraw(batch, {key, there.inc, {1}});
   }
   const auto withdraw_during_a_drain = [&](int times) {
-    caf::anon_send(shard, drain_atom_v, false, std::uint32_t{60'000}, from_here{});
+    caf::anon_send(shard, give_atom_v, false, std::uint32_t{60'000}, from_here{});
     for (int i = 0; i < times; ++i)
       EXPECT_TRUE(ask<std::uint64_t>(shard, withdraw_atom_v, batch));
   };

@@ -269,14 +269,14 @@ TEST_F(pool_actor_test, a_drain_withdraws_every_page) {
   tell_everyone(both());
   for (int i = 0; i < 10; ++i)
     put(key_named(std::to_string(i)));
-  EXPECT_TRUE(ask<bool>(pool, drain_atom_v, from_here{}));
+  EXPECT_TRUE(ask<bool>(pool, withdraw_atom_v, from_here{}));
   EXPECT_EQ(count_of(shard_there, metric::directory_records), 0u);
 }
 
 TEST_F(pool_actor_test, what_was_withdrawn_stays_so_while_the_node_waits_to_leave) {
   tell_everyone(both());
   put(key_named("before"));
-  EXPECT_TRUE(ask<bool>(pool, drain_atom_v, from_here{}));
+  EXPECT_TRUE(ask<bool>(pool, withdraw_atom_v, from_here{}));
   // The node gets view 5, in which it is a member, without the views between.
   tell_everyone(both(5));
   put(key_named("after"));

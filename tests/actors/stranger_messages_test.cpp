@@ -39,7 +39,7 @@ TEST_F(stranger_messages, do_not_make_a_shard_forget_its_records) {
   ASSERT_GT(before, 0u);
   for (const auto& shard : {shard_here, shard_there}) {
     say(shard, leave_atom_v, without);
-    say(shard, drain_atom_v, true, std::uint32_t{1000});
+    say(shard, give_atom_v, true, std::uint32_t{1000});
     say(shard, beat_atom_v);
   }
   EXPECT_EQ(places_of_a(), before);
@@ -54,7 +54,7 @@ TEST_F(stranger_messages, have_no_effect_at_a_door) {
   auto door = system.spawn(run_directory_door, directory_door_options{own_shard, shard_here});
   const auto before = places_of_a();
   say(door, leave_atom_v, discovery::encode_view(newer->view));
-  say(door, drain_atom_v, true, std::uint32_t{1000});
+  say(door, give_atom_v, true, std::uint32_t{1000});
   say(door, lost_atom_v, std::string(8, 'x'));
   say(door, clear_atom_v);
   say(door, beat_atom_v);
@@ -71,7 +71,7 @@ TEST_F(stranger_messages, take_nothing_out_of_a_pool_and_put_nothing_into_it) {
   std::string a;
   append_record(a, key_named("a"));
   say(pool, remove_atom_v, a);
-  say(pool, drain_atom_v);
+  say(pool, withdraw_atom_v);
   say(pool, clear_atom_v);
   say(pool, commit_atom_v, fill_slot(key_named("b"), slot), std::uint8_t{0}, std::string{});
   say(pool, restore_atom_v, fill_slot(key_named("b"), slot));

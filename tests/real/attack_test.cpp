@@ -198,7 +198,7 @@ TEST_F(attack, messages_that_only_the_node_itself_may_send) {
     const auto membership = caf::actor_cast<caf::actor>(membership_of(i));
     const auto gateway = caf::actor_cast<caf::actor>(gateways_[i]);
     caf::anon_send(shard, leave_atom_v, encoded);
-    caf::anon_send(shard, drain_atom_v, true, std::uint32_t{1000});
+    caf::anon_send(shard, give_atom_v, true, std::uint32_t{1000});
     caf::anon_send(membership, leave_atom_v);
     caf::anon_send(membership, drain_atom_v, true);
     caf::anon_send(gateway, tell_atom_v);

@@ -249,7 +249,7 @@ inline link::directory_actor::behavior_type run_fake_shard(link::directory_actor
       [shard](lookup_atom, const std::string&) { return shard->answer; },
       [](compare_atom, const std::string&) { return std::uint64_t{0}; },
       [](list_atom, const std::string&) { return std::string{}; },
-      [](drain_atom, bool, std::uint32_t, from_here) { return drain_report{}; },
+      [](give_atom, bool, std::uint32_t, from_here) { return drain_report{}; },
       [](pump_atom, from_here) {},
       [](lost_atom, const std::string&, from_here) { return lost_report{}; },
       [](stats_atom) -> caf::result<metrics::samples, directory_report> {

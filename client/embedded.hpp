@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/node.hpp"
+#include "actors/node/node.hpp"
 #include "client/cache_client.hpp"
 #include "config/node_config.hpp"
 

@@ -169,8 +169,8 @@ deadline directory_lookup::tell() {
   return again;
 }
 
-void directory_lookup::ask(const std::vector<lookup_course::question*>& round) {
-  for (auto* due : round) {
+void directory_lookup::ask(std::vector<lookup_course::question*> round) {
+  const auto begin = [this, &round](lookup_course::question* due) {
     const auto* owner = peer_of(due->share.owner);
     PEERCACHE_ASSERT(owner != nullptr); // The plan asks linked owners only.
     auto& with = running_.emplace_back();
@@ -178,8 +178,14 @@ void directory_lookup::ask(const std::vector<lookup_course::question*>& round) {
     with.carrier = carrier_to(*owner, due->share.request.size(), round.size());
     counters_.directory_messages.fetch_add(1, std::memory_order_relaxed);
     take(with, with.carrier->start(due->share.request));
-  }
+  };
+  // This thread itself searches the shard of its host, while the other owners answer.
+  const auto here = std::partition(round.begin(), round.end(), [this](const auto* due) {
+    return !own_ || due->share.owner != own_->node.id;
+  });
+  std::for_each(round.begin(), here, begin);
   datagrams_.send();
+  std::for_each(here, round.end(), begin);
 }
 
 void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answer> answers,

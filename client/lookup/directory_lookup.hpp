@@ -65,7 +65,7 @@ private:
   /// Fetches the newer view that a shard spoke of.
   void refresh(lookup_plan& plan, deadline until);
   /// Asks the questions of one round.
-  void ask(const std::vector<lookup_course::question*>& round);
+  void ask(std::vector<lookup_course::question*> round);
   /// Chooses how a question travels to its owner. @param questions of the same round
   std::unique_ptr<lookup_carrier> carrier_to(const link::peer& owner, std::size_t request_bytes,
                                              std::size_t questions);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/node.hpp"
+#include "actors/node/node.hpp"
 
 namespace peercache::cli {
 

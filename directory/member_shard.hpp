@@ -27,8 +27,8 @@ namespace peercache::directory {
 /// forgets records, and the hand-over of its records before the member drains or leaves.
 ///
 /// Events in, answers and orders out; the driver has the clock, the timers and the messages
-/// (actors/directory_actor.cpp). Threads: none; the owner serializes. Time never goes back. Bounds:
-/// those of `shard` and `hand_over`.
+/// (actors/directory/directory_actor.cpp). Threads: none; the owner serializes. Time never goes
+/// back. Bounds: those of `shard` and `hand_over`.
 class member_shard {
 public:
   using time_point = std::chrono::steady_clock::time_point;

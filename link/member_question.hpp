@@ -24,8 +24,8 @@
 /// Answers come in any order, one for each question. Each question is limited in size. The
 /// questions of one connection that are not answered yet are limited in number
 /// (`member_questions_open_max`) and in bytes: the sum of their `held_bytes_of` (the limit is in
-/// actors/lookup_connections.hpp), of which clients use half, except for a single larger question.
-/// A member ends a connection that breaks the rules.
+/// actors/serving/lookup_connections.hpp), of which clients use half, except for a single larger
+/// question. A member ends a connection that breaks the rules.
 namespace peercache::link {
 
 inline constexpr std::uint32_t member_question_magic = 0x31514350; ///< "PCQ1"

@@ -112,10 +112,10 @@ FORMATS = [
            "the file in which a disk tier keeps what was cleared",
            "the node's disk tier stays off, and `peercache status` says why",
            ["storage/disk/cleared_file.cpp#write_cleared"]),
-    Format("encoding_version", "actors/cleared_spaces.cpp",
+    Format("encoding_version", "actors/clearing/cleared_spaces.cpp",
            "what nodes tell each other and keep of cleared spaces",
            "who reads it takes it for malformed; a disk tier that keeps it stays off",
-           ["actors/cleared_spaces.cpp#encode", "actors/cleared_spaces.cpp#encode_for_disk", "actors/cleared_spaces.cpp#tell",
+           ["actors/clearing/cleared_spaces.cpp#encode", "actors/clearing/cleared_spaces.cpp#encode_for_disk", "actors/clearing/cleared_spaces.cpp#tell",
             "actors/life_record.cpp#encode_record"]),
 ]
 
@@ -123,7 +123,7 @@ FORMATS = [
 INSIDE_ONE_PROCESS = ["link/protocol/disk.hpp", "link/protocol/pool.hpp", "link/protocol/topology.hpp"]
 
 # Constants that are named like format versions but do not version any encoding that this script compares.
-NO_VERSIONS = ["actors/overview_json.hpp:api_format"]
+NO_VERSIONS = ["actors/monitoring/overview_json.hpp:api_format"]
 
 LITERAL = r"""(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)" | "(?:[^"\\\n]|\\.)*"
       | (?<![0-9a-zA-Z_])'(?:[^'\\\n]|\\.)+'"""

@@ -1,4 +1,4 @@
-#include "actors/cleared_spaces.hpp"
+#include "actors/clearing/cleared_spaces.hpp"
 
 #include "common/assert.hpp"
 #include "common/byte_codec.hpp"

@@ -1,6 +1,6 @@
 // Decides when a node that was started has heard of every clear that it may have missed.
 
-#include "actors/cleared_spaces.hpp"
+#include "actors/clearing/cleared_spaces.hpp"
 
 #include "common/assert.hpp"
 

@@ -1,6 +1,6 @@
-#include "actors/clearing_actor.hpp"
+#include "actors/clearing/clearing_actor.hpp"
 
-#include "actors/clearing_goodbye.hpp"
+#include "actors/clearing/clearing_goodbye.hpp"
 #include "common/assert.hpp"
 #include "common/log.hpp"
 

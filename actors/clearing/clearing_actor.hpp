@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/cleared_spaces.hpp"
+#include "actors/clearing/cleared_spaces.hpp"
 #include "actors/link_names.hpp"
 #include "link/beats.hpp"
 #include "link/protocol/clearing.hpp"

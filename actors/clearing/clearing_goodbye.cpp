@@ -1,4 +1,4 @@
-#include "actors/clearing_goodbye.hpp"
+#include "actors/clearing/clearing_goodbye.hpp"
 
 #include "common/assert.hpp"
 #include "common/log.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/clearing_actor.hpp"
+#include "actors/clearing/clearing_actor.hpp"
 
 #include <string>
 

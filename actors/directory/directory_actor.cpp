@@ -1,4 +1,4 @@
-#include "actors/directory_actor.hpp"
+#include "actors/directory/directory_actor.hpp"
 
 #include "actors/errors.hpp"
 #include "common/assert.hpp"

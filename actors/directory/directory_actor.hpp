@@ -1,8 +1,8 @@
 #pragma once
 
+#include "actors/directory/lost_pages.hpp"
+#include "actors/directory/shared_shard.hpp"
 #include "actors/link_names.hpp"
-#include "actors/lost_pages.hpp"
-#include "actors/shared_shard.hpp"
 #include "common/limits.hpp"
 #include "directory/member_shard.hpp"
 #include "link/protocol/directory.hpp"

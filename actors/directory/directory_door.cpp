@@ -1,4 +1,4 @@
-#include "actors/directory_door.hpp"
+#include "actors/directory/directory_door.hpp"
 
 #include "actors/errors.hpp"
 #include "common/assert.hpp"

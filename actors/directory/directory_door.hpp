@@ -1,7 +1,7 @@
 #pragma once
 
+#include "actors/directory/shared_shard.hpp"
 #include "actors/link_names.hpp"
-#include "actors/shared_shard.hpp"
 #include "link/protocol/directory.hpp"
 
 #include <cstddef>

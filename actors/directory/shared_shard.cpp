@@ -1,4 +1,4 @@
-#include "actors/shared_shard.hpp"
+#include "actors/directory/shared_shard.hpp"
 
 #include "common/assert.hpp"
 #include "directory/shard_batch.hpp"

@@ -17,9 +17,9 @@ namespace peercache::actors {
 
 /// The directory shard of this member, for the threads that use it. The directory actor keeps it:
 /// it follows views, and forgets and gives away records. The pool of this node and the directory's
-/// door for other nodes (actors/directory_door.hpp) change a few records at once, where that needs
-/// nothing else of the actor. The look-up server answers look-ups from the shard's memory
-/// (actors/lookup_server.hpp). What needs no actor saves two wake-ups of threads.
+/// door for other nodes (actors/directory/directory_door.hpp) change a few records at once, where
+/// that needs nothing else of the actor. The look-up server answers look-ups from the shard's
+/// memory (actors/serving/lookup_server.hpp). What needs no actor saves two wake-ups of threads.
 ///
 /// The rule: whoever changes the shard has the lock. A look-up takes no lock and waits for nobody,
 /// not even for a sweep of millions of records: it reads the shard's memory while it changes

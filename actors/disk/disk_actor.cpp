@@ -1,4 +1,4 @@
-#include "actors/disk_actor.hpp"
+#include "actors/disk/disk_actor.hpp"
 
 #include "common/assert.hpp"
 #include "common/page_status.hpp"

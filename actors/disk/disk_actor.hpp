@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/disk_service.hpp"
+#include "actors/disk/disk_service.hpp"
 #include "actors/link_names.hpp"
 #include "link/protocol/disk.hpp"
 #include "link/protocol/pool.hpp"

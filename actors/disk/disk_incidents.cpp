@@ -1,4 +1,4 @@
-#include "actors/disk_incidents.hpp"
+#include "actors/disk/disk_incidents.hpp"
 
 #include "common/assert.hpp"
 #include "common/fault_ids.hpp"

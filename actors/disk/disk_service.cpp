@@ -1,4 +1,4 @@
-#include "actors/disk_service.hpp"
+#include "actors/disk/disk_service.hpp"
 
 #include "common/assert.hpp"
 #include "common/checksum.hpp"

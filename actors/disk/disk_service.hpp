@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/cleared_spaces.hpp"
-#include "actors/disk_incidents.hpp"
+#include "actors/clearing/cleared_spaces.hpp"
+#include "actors/disk/disk_incidents.hpp"
 #include "actors/link_names.hpp"
 #include "config/node_config.hpp"
 #include "discovery/membership.hpp"

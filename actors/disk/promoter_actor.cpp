@@ -1,4 +1,4 @@
-#include "actors/promoter_actor.hpp"
+#include "actors/disk/promoter_actor.hpp"
 
 #include "common/assert.hpp"
 #include "directory/wire.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "actors/disk/promotions.hpp"
 #include "actors/link_names.hpp"
-#include "actors/promotions.hpp"
 #include "directory/page_location.hpp"
 #include "link/protocol/disk.hpp"
 #include "link/protocol/disk_wire.hpp"

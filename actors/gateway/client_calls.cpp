@@ -1,4 +1,4 @@
-#include "actors/client_calls.hpp"
+#include "actors/gateway/client_calls.hpp"
 
 #include "common/page_status.hpp"
 

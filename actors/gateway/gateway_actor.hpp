@@ -1,11 +1,11 @@
 #pragma once
 
-#include "actors/client_calls.hpp"
+#include "actors/gateway/client_calls.hpp"
+#include "actors/gateway/session_table.hpp"
 #include "actors/link_names.hpp"
-#include "actors/overlap_actor.hpp"
-#include "actors/session_table.hpp"
-#include "actors/turned_away.hpp"
-#include "actors/unmapped_clients.hpp"
+#include "actors/membership/turned_away.hpp"
+#include "actors/overlap/overlap_actor.hpp"
+#include "actors/pool/unmapped_clients.hpp"
 #include "common/limits.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/view.hpp"

@@ -1,4 +1,4 @@
-#include "actors/gateway_calls.hpp"
+#include "actors/gateway/gateway_calls.hpp"
 
 #include "common/log.hpp"
 #include "common/printable.hpp"

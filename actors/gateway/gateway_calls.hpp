@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/gateway_actor.hpp"
+#include "actors/gateway/gateway_actor.hpp"
 
 #include <cstdint>
 #include <string>

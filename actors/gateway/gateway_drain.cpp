@@ -1,4 +1,4 @@
-#include "actors/gateway_drain.hpp"
+#include "actors/gateway/gateway_drain.hpp"
 
 #include "common/assert.hpp"
 #include "common/log.hpp"

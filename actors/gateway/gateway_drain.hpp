@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/gateway_actor.hpp"
+#include "actors/gateway/gateway_actor.hpp"
 
 // How the gateway conducts the other actors when its node has to leave, or to give up all its keys.
 namespace peercache::actors {

@@ -1,4 +1,4 @@
-#include "actors/gateway_overlap.hpp"
+#include "actors/gateway/gateway_overlap.hpp"
 
 #include <chrono>
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "actors/gateway_pages.hpp"
+#include "actors/gateway/gateway_pages.hpp"
 
 #include "link/protocol/disk_wire.hpp"
 

@@ -1,6 +1,6 @@
-#include "actors/gateway_status.hpp"
+#include "actors/gateway/gateway_status.hpp"
 
-#include "actors/gateway_welcome.hpp"
+#include "actors/gateway/gateway_welcome.hpp"
 #include "common/assert.hpp"
 #include "common/unix_time.hpp"
 #include "discovery/view_codec.hpp"

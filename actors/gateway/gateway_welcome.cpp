@@ -1,4 +1,4 @@
-#include "actors/gateway_welcome.hpp"
+#include "actors/gateway/gateway_welcome.hpp"
 
 #include "common/log.hpp"
 #include "common/printable.hpp"

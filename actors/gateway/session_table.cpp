@@ -1,4 +1,4 @@
-#include "actors/session_table.hpp"
+#include "actors/gateway/session_table.hpp"
 
 #include "actors/link_names.hpp"
 #include "common/assert.hpp"

@@ -1,4 +1,4 @@
-#include "actors/join_check.hpp"
+#include "actors/membership/join_check.hpp"
 
 #include "common/limits.hpp"
 #include "common/log.hpp"

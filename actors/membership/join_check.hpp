@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/membership_actor.hpp"
+#include "actors/membership/membership_actor.hpp"
 
 #include <functional>
 

@@ -1,6 +1,6 @@
-#include "actors/membership_actor.hpp"
+#include "actors/membership/membership_actor.hpp"
 
-#include "actors/join_check.hpp"
+#include "actors/membership/join_check.hpp"
 #include "common/assert.hpp"
 #include "common/fault_ids.hpp"
 #include "common/log.hpp"

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "actors/link_names.hpp"
-#include "actors/seed_answers.hpp"
-#include "actors/seed_names.hpp"
-#include "actors/turned_away.hpp"
+#include "actors/membership/seed_answers.hpp"
+#include "actors/membership/seed_names.hpp"
+#include "actors/membership/turned_away.hpp"
 #include "common/log_limit.hpp"
 #include "discovery/membership.hpp"
 #include "link/beats.hpp"

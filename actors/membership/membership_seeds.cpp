@@ -1,4 +1,4 @@
-#include "actors/membership_actor.hpp"
+#include "actors/membership/membership_actor.hpp"
 #include "common/log.hpp"
 
 #include <algorithm>

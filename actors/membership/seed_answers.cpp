@@ -1,4 +1,4 @@
-#include "actors/seed_answers.hpp"
+#include "actors/membership/seed_answers.hpp"
 
 #include "common/fault_ids.hpp"
 #include "common/printable.hpp"

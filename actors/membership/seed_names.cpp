@@ -1,4 +1,4 @@
-#include "actors/seed_names.hpp"
+#include "actors/membership/seed_names.hpp"
 
 #include "common/assert.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/turned_away.hpp"
+#include "actors/membership/turned_away.hpp"
 
 #include "common/assert.hpp"
 #include "common/fault_ids.hpp"

@@ -1,4 +1,4 @@
-#include "actors/cluster_history.hpp"
+#include "actors/monitoring/cluster_history.hpp"
 
 #include "common/fault_ids.hpp"
 #include "link/protocol/pool_wire.hpp"

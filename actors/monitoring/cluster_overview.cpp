@@ -1,4 +1,4 @@
-#include "actors/cluster_overview.hpp"
+#include "actors/monitoring/cluster_overview.hpp"
 
 #include "common/assert.hpp"
 #include "common/fault_ids.hpp"

@@ -1,4 +1,4 @@
-#include "actors/event_log.hpp"
+#include "actors/monitoring/event_log.hpp"
 
 #include "common/fault_ids.hpp"
 #include "link/cluster_health.hpp"

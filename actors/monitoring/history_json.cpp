@@ -1,7 +1,7 @@
-#include "actors/history_json.hpp"
+#include "actors/monitoring/history_json.hpp"
 
 #include "actors/link_names.hpp"
-#include "actors/overview_json.hpp"
+#include "actors/monitoring/overview_json.hpp"
 
 #include <array>
 #include <cstddef>

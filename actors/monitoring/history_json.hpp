@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/cluster_history.hpp"
+#include "actors/monitoring/cluster_history.hpp"
 #include "link/protocol/history.hpp"
 
 #include <deque>

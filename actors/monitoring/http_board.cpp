@@ -1,7 +1,7 @@
-#include "actors/http_board.hpp"
+#include "actors/monitoring/http_board.hpp"
 
-#include "actors/history_json.hpp"
-#include "actors/overview_json.hpp"
+#include "actors/monitoring/history_json.hpp"
+#include "actors/monitoring/overview_json.hpp"
 #include "common/page_key.hpp"
 #include "common/result.hpp"
 

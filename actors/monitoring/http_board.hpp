@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/cluster_history.hpp"
-#include "actors/node_history.hpp"
+#include "actors/monitoring/cluster_history.hpp"
+#include "actors/monitoring/node_history.hpp"
 #include "common/page_key.hpp"
 #include "common/published.hpp"
 #include "common/unix_time.hpp"

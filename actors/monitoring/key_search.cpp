@@ -1,6 +1,6 @@
-#include "actors/key_search.hpp"
+#include "actors/monitoring/key_search.hpp"
 
-#include "actors/overview_json.hpp"
+#include "actors/monitoring/overview_json.hpp"
 #include "directory/wire.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-#include "actors/metrics_actor.hpp"
+#include "actors/monitoring/metrics_actor.hpp"
 
-#include "actors/status_json.hpp"
+#include "actors/monitoring/status_json.hpp"
 #include "common/fault_ids.hpp"
 #include "common/log.hpp"
 #include "link/beats.hpp"

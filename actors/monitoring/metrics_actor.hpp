@@ -1,11 +1,11 @@
 #pragma once
 
-#include "actors/event_log.hpp"
-#include "actors/http_board.hpp"
 #include "actors/link_names.hpp"
-#include "actors/lookup_datagrams.hpp"
-#include "actors/node_history.hpp"
-#include "actors/page_server.hpp"
+#include "actors/monitoring/event_log.hpp"
+#include "actors/monitoring/http_board.hpp"
+#include "actors/monitoring/node_history.hpp"
+#include "actors/serving/lookup_datagrams.hpp"
+#include "actors/serving/page_server.hpp"
 #include "common/unix_time.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/topology.hpp"

@@ -1,4 +1,4 @@
-#include "actors/node_history.hpp"
+#include "actors/monitoring/node_history.hpp"
 
 #include "common/assert.hpp"
 #include "link/protocol/pool_wire.hpp"

@@ -1,6 +1,6 @@
-#include "actors/overview_actor.hpp"
+#include "actors/monitoring/overview_actor.hpp"
 
-#include "actors/overview_json.hpp"
+#include "actors/monitoring/overview_json.hpp"
 #include "common/assert.hpp"
 #include "common/key_epoch.hpp"
 #include "common/unix_time.hpp"

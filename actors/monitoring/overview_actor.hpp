@@ -1,10 +1,10 @@
 #pragma once
 
-#include "actors/cluster_history.hpp"
-#include "actors/cluster_overview.hpp"
-#include "actors/http_board.hpp"
-#include "actors/key_search.hpp"
 #include "actors/link_names.hpp"
+#include "actors/monitoring/cluster_history.hpp"
+#include "actors/monitoring/cluster_overview.hpp"
+#include "actors/monitoring/http_board.hpp"
+#include "actors/monitoring/key_search.hpp"
 #include "common/limits.hpp"
 #include "link/beats.hpp"
 #include "link/protocol/message_types.hpp"

@@ -1,4 +1,4 @@
-#include "actors/overview_json.hpp"
+#include "actors/monitoring/overview_json.hpp"
 
 #include "metrics/metric_table.hpp"
 

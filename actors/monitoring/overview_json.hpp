@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/cluster_overview.hpp"
+#include "actors/monitoring/cluster_overview.hpp"
 
 #include <cstdint>
 #include <string>

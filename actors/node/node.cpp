@@ -1,8 +1,8 @@
-#include "actors/node_impl.hpp"
+#include "actors/node/node_impl.hpp"
 
 #include "actors/life_record.hpp"
 #include "actors/link_names.hpp"
-#include "actors/node_options.hpp"
+#include "actors/node/node_options.hpp"
 #include "common/assert.hpp"
 #include "common/log.hpp"
 #include "common/user_group.hpp"

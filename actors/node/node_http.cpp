@@ -1,7 +1,7 @@
 // The node's HTTP port, and the actors that make its answers.
 
 #include "actors/link_names.hpp"
-#include "actors/node_impl.hpp"
+#include "actors/node/node_impl.hpp"
 #include "common/assert.hpp"
 #include "link/thread_actor.hpp"
 #include "metrics/process_metrics.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/seed_names.hpp"
+#include "actors/membership/seed_names.hpp"
 #include "config/node_config.hpp"
 #include "discovery/membership.hpp"
 #include "storage/page_pool.hpp"

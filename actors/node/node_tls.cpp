@@ -1,4 +1,4 @@
-#include "actors/node_impl.hpp"
+#include "actors/node/node_impl.hpp"
 
 #include "common/log.hpp"
 #include "link/node_middleman.hpp"

@@ -1,4 +1,4 @@
-#include "actors/gpu_window.hpp"
+#include "actors/overlap/gpu_window.hpp"
 
 #include "common/assert.hpp"
 

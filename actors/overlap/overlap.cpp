@@ -1,4 +1,4 @@
-#include "actors/overlap.hpp"
+#include "actors/overlap/overlap.hpp"
 
 #include "common/assert.hpp"
 #include "net/sha256.hpp"

@@ -1,7 +1,7 @@
-#include "actors/overlap_actor.hpp"
+#include "actors/overlap/overlap_actor.hpp"
 
-#include "actors/overlap_json.hpp"
-#include "actors/overview_json.hpp"
+#include "actors/monitoring/overview_json.hpp"
+#include "actors/overlap/overlap_json.hpp"
 #include "common/assert.hpp"
 #include "common/key_epoch.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/gpu_window.hpp"
 #include "actors/link_names.hpp"
-#include "actors/overlap_search.hpp"
+#include "actors/overlap/gpu_window.hpp"
+#include "actors/overlap/overlap_search.hpp"
 #include "common/limits.hpp"
 #include "link/protocol/message_types.hpp"
 #include "link/protocol/topology.hpp"

@@ -1,4 +1,4 @@
-#include "actors/overlap_json.hpp"
+#include "actors/overlap/overlap_json.hpp"
 
 #include <fmt/format.h>
 #include <limits>

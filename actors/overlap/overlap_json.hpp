@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/overlap.hpp"
+#include "actors/overlap/overlap.hpp"
 #include "common/result.hpp"
 #include "discovery/view.hpp"
 

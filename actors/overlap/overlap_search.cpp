@@ -1,4 +1,4 @@
-#include "actors/overlap_search.hpp"
+#include "actors/overlap/overlap_search.hpp"
 
 #include "directory/wire.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/overlap.hpp"
+#include "actors/overlap/overlap.hpp"
 #include "directory/page_location.hpp"
 #include "discovery/hash_ring.hpp"
 

@@ -1,8 +1,8 @@
-#include "actors/pool_actor.hpp"
+#include "actors/pool/pool_actor.hpp"
 
-#include "actors/pool_catch_up.hpp"
-#include "actors/pool_publishing.hpp"
-#include "actors/pool_reserve.hpp"
+#include "actors/pool/pool_catch_up.hpp"
+#include "actors/pool/pool_publishing.hpp"
+#include "actors/pool/pool_reserve.hpp"
 #include "common/assert.hpp"
 #include "common/limits.hpp"
 #include "common/log.hpp"

@@ -1,6 +1,6 @@
-#include "actors/pool_adoption.hpp"
+#include "actors/pool/pool_adoption.hpp"
 
-#include "actors/pool_publishing.hpp"
+#include "actors/pool/pool_publishing.hpp"
 #include "common/log.hpp"
 
 #include <chrono>

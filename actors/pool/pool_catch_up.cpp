@@ -1,4 +1,4 @@
-#include "actors/pool_catch_up.hpp"
+#include "actors/pool/pool_catch_up.hpp"
 
 #include "common/assert.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/pool_actor.hpp"
+#include "actors/pool/pool_actor.hpp"
 
 // Writes pages that are in memory and not on disk when the disk has time: pages that found its
 // queue full or the device failing, and all pages that are not on disk before a node leaves.

@@ -1,7 +1,7 @@
-#include "actors/pool_clear.hpp"
+#include "actors/pool/pool_clear.hpp"
 
-#include "actors/pool_actor.hpp"
-#include "actors/pool_publishing.hpp"
+#include "actors/pool/pool_actor.hpp"
+#include "actors/pool/pool_publishing.hpp"
 #include "common/assert.hpp"
 #include "common/log.hpp"
 

@@ -1,7 +1,7 @@
-#include "actors/pool_disk.hpp"
+#include "actors/pool/pool_disk.hpp"
 
-#include "actors/pool_catch_up.hpp"
-#include "actors/pool_publishing.hpp"
+#include "actors/pool/pool_catch_up.hpp"
+#include "actors/pool/pool_publishing.hpp"
 #include "common/assert.hpp"
 #include "common/page_status.hpp"
 #include "storage/disk/io/disk_io.hpp"

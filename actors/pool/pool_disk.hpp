@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/disk_catch_up.hpp"
-#include "actors/disk_service.hpp"
+#include "actors/disk/disk_catch_up.hpp"
+#include "actors/disk/disk_service.hpp"
 #include "actors/link_names.hpp"
 #include "directory/disk_marks.hpp"
 #include "link/protocol/disk.hpp"

@@ -1,6 +1,6 @@
-#include "actors/pool_publishing.hpp"
+#include "actors/pool/pool_publishing.hpp"
 
-#include "actors/pool_reserve.hpp"
+#include "actors/pool/pool_reserve.hpp"
 #include "common/assert.hpp"
 
 #include <type_traits>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/pool_actor.hpp"
+#include "actors/pool/pool_actor.hpp"
 
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
-#include "actors/pool_reserve.hpp"
+#include "actors/pool/pool_reserve.hpp"
 
-#include "actors/pool_actor.hpp"
+#include "actors/pool/pool_actor.hpp"
 #include "common/assert.hpp"
 
 #include <utility>

@@ -1,4 +1,4 @@
-#include "actors/unmapped_clients.hpp"
+#include "actors/pool/unmapped_clients.hpp"
 
 namespace peercache::actors {
 

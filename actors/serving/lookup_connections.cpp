@@ -1,4 +1,4 @@
-#include "actors/lookup_connections.hpp"
+#include "actors/serving/lookup_connections.hpp"
 
 #include "common/assert.hpp"
 #include "common/limits.hpp"

@@ -1,4 +1,4 @@
-#include "actors/lookup_datagrams.hpp"
+#include "actors/serving/lookup_datagrams.hpp"
 
 #include "directory/wire.hpp"
 

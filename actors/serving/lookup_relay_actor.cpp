@@ -1,4 +1,4 @@
-#include "actors/lookup_relay_actor.hpp"
+#include "actors/serving/lookup_relay_actor.hpp"
 
 #include "actors/link_names.hpp"
 #include "common/assert.hpp"

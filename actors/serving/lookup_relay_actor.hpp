@@ -23,7 +23,7 @@ struct relayed_answer {
 using relayed_answers = net::inbox<relayed_answer>;
 
 /// The RELAY protocol: asks the directory or the gateway on behalf of the look-up server, which is
-/// not an actor (actors/lookup_server.hpp).
+/// not an actor (actors/serving/lookup_server.hpp).
 using lookup_relay_actor = caf::typed_actor<
     // Look-up server: a ticket, a member_question and its body, which `link::read_question` has
     // accepted. Each ticket is answered once, in `relayed_answers`.

@@ -1,4 +1,4 @@
-#include "actors/lookup_server.hpp"
+#include "actors/serving/lookup_server.hpp"
 
 #include "common/assert.hpp"
 #include "common/beat_time.hpp"

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "actors/held_pool.hpp"
-#include "actors/lookup_connections.hpp"
-#include "actors/lookup_datagrams.hpp"
-#include "actors/lookup_relay_actor.hpp"
-#include "actors/shared_shard.hpp"
+#include "actors/directory/shared_shard.hpp"
+#include "actors/pool/held_pool.hpp"
+#include "actors/serving/lookup_connections.hpp"
+#include "actors/serving/lookup_datagrams.hpp"
+#include "actors/serving/lookup_relay_actor.hpp"
 #include "common/ids.hpp"
 #include "common/log_limit.hpp"
 #include "common/result.hpp"

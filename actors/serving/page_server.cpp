@@ -1,4 +1,4 @@
-#include "actors/page_server.hpp"
+#include "actors/serving/page_server.hpp"
 
 #include "common/assert.hpp"
 #include "rdma/server_loop.hpp"

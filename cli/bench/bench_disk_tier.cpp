@@ -41,7 +41,7 @@ config::disk_store_mode mode_of(const std::string& store) {
   return static_cast<config::disk_store_mode>(word - words.begin());
 }
 
-/// Makes the store of the tier as a node does (actors/disk_service.cpp).
+/// Makes the store of the tier as a node does (actors/disk/disk_service.cpp).
 result<std::unique_ptr<storage::disk_store>>
 make_store(const disk_bench_tier::place& where, storage::disk_io& io,
            const storage::disk_store_options& options) {

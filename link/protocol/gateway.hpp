@@ -26,7 +26,7 @@ struct peer_welcome {
   std::string member; ///< The node that answers, as an encoded discovery::member.
   directory_actor directory;
   membership_actor membership;
-  /// The port where the node's directory answers clients (actors/lookup_server.hpp).
+  /// The port where the node's directory answers clients (actors/serving/lookup_server.hpp).
   std::uint16_t lookup_port = 0;
   template <class Inspector>
   friend auto inspect(Inspector& f, peer_welcome& x) {

@@ -19,7 +19,7 @@ struct peer {
   gateway_actor gateway;
   directory_actor directory;
   membership_actor membership;
-  /// The port where the member answers clients (actors/lookup_server.hpp).
+  /// The port where the member answers clients (actors/serving/lookup_server.hpp).
   std::uint16_t lookup_port = 0;
   bool reached = false; ///< In a client: the connection to the member stands.
   bool tried = false;   ///< At least one attempt to connect has ended, well or not.

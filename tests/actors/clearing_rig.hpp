@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/clearing_actor.hpp"
-#include "actors/gateway_actor.hpp"
+#include "actors/clearing/clearing_actor.hpp"
+#include "actors/gateway/gateway_actor.hpp"
 #include "tests/actors/pool_disk_fixture.hpp"
 
 #include <algorithm>

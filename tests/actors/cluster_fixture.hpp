@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/directory_actor.hpp"
+#include "actors/directory/directory_actor.hpp"
 #include "actors/link_names.hpp"
-#include "actors/pool_actor.hpp"
+#include "actors/pool/pool_actor.hpp"
 #include "directory/wire.hpp"
 #include "discovery/view_codec.hpp"
 #include "link/protocol/pool_wire.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/disk_service.hpp"
+#include "actors/disk/disk_service.hpp"
 #include "common/checksum.hpp"
 #include "common/limits.hpp"
 #include "common/page_status.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/gateway_actor.hpp"
+#include "actors/gateway/gateway_actor.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/cleared_spaces.hpp"
+#include "actors/clearing/cleared_spaces.hpp"
 
 #include <algorithm>
 #include <gtest/gtest.h>

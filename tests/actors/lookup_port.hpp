@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/directory_actor.hpp"
+#include "actors/directory/directory_actor.hpp"
 #include "actors/link_names.hpp"
 #include "link/protocol/gateway.hpp"
 #include "link/system_config.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/promoter_actor.hpp"
+#include "actors/disk/promoter_actor.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 
 #include <map>

@@ -2,8 +2,8 @@
 // Messages that only the node's own process may send have an element of type `from_here`, which
 // cannot be decoded from bytes.
 
-#include "actors/directory_door.hpp"
-#include "cluster_fixture.hpp"
+#include "actors/directory/directory_door.hpp"
+#include "tests/actors/cluster_fixture.hpp"
 
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>

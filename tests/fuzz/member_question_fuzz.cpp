@@ -1,4 +1,4 @@
-#include "actors/lookup_connections.hpp"
+#include "actors/serving/lookup_connections.hpp"
 #include "link/member_question.hpp"
 #include "net/frame_channel.hpp"
 #include "tests/fuzz/fuzz_input.hpp"

@@ -44,21 +44,21 @@ class includes(unittest.TestCase):
 
     def test_a_folder_sees_itself_and_what_stands_above_it(self):
         for path, target in [("storage/a.cpp", "storage/a.hpp"), ("storage/a.cpp", "common/ids.hpp"),
-                             ("actors/a.cpp", "storage/a.hpp"), ("client/pool/a.cpp", "storage/slot_table.hpp"),
-                             ("cli/a.cpp", "actors/node.hpp"), ("tests/cli/a.cpp", "rdma/x.hpp")]:
+                             ("actors/pool/a.cpp", "storage/a.hpp"), ("client/pool/a.cpp", "storage/slot_table.hpp"),
+                             ("cli/a.cpp", "actors/node/node.hpp"), ("tests/cli/a.cpp", "rdma/x.hpp")]:
             self.assertEqual(self.include(path, f'#include "{target}"'), [], path)
 
     def test_a_folder_does_not_see_what_stands_below_or_beside_it(self):
         for path, target in [("common/a.cpp", "storage/a.hpp"), ("storage/a.cpp", "directory/shard.hpp"),
                              ("rdma/a.hpp", "storage/a.hpp"), ("metrics/a.cpp", "actors/a.hpp"),
-                             ("client/a.cpp", "actors/node.hpp"), ("link/protocol/a.hpp", "actors/node.hpp"),
-                             ("examples/a.cpp", "actors/node.hpp"), ("actors/a.cpp", "cli/command.hpp")]:
+                             ("client/a.cpp", "actors/node/node.hpp"), ("link/protocol/a.hpp", "actors/node/node.hpp"),
+                             ("examples/a.cpp", "actors/node/node.hpp"), ("actors/a.cpp", "cli/command.hpp")]:
             found = self.include(path, f'#include "{target}"')
             self.assertEqual(len(found), 1, path)
             self.assertIn(f"{path}:1: ", found[0])
 
     def test_only_the_embedded_node_of_the_client_sees_the_composition_root(self):
-        self.assertEqual(self.include("client/embedded_node.cpp", '#include "actors/node.hpp"'), [])
+        self.assertEqual(self.include("client/embedded_node.cpp", '#include "actors/node/node.hpp"'), [])
 
     def test_a_shared_header_is_seen_but_not_its_folder(self):
         self.assertEqual(self.include("client/notes/a.cpp", '#include "metrics/latency_histogram.hpp"'), [])
@@ -70,7 +70,7 @@ class includes(unittest.TestCase):
                 ("net/a.cpp", "discovery/a.cpp", "sys/socket.h"), ("storage/disk/io/a.cpp", "storage/a.cpp", "liburing.h"),
                 ("config/a.cpp", "cli/a.cpp", "toml++/toml.h"), ("cli/a.cpp", "client/a.cpp", "CLI/CLI.hpp"),
                 ("metrics/a.cpp", "actors/a.cpp", "prometheus/registry.h"), ("metrics/a.cpp", "cli/a.cpp", "httplib.h"),
-                ("link/scribe.cpp", "actors/pool_actor.cpp", "netinet/in.h")]:
+                ("link/scribe.cpp", "actors/pool/pool_actor.cpp", "netinet/in.h")]:
             self.assertEqual(self.include(home, f"#include <{target}>"), [], target)
             self.assertEqual(len(self.include(away, f"#  include <{target}>")), 1, target)
 

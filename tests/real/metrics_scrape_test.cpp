@@ -52,9 +52,9 @@ protected:
 };
 
 /// Whether a lone node without rails has no value of this metric. Tests that cover these metrics:
-/// those of data planes and the overview in tests/actors/metrics_state_test.cpp, of peers below, of
-/// handed-over records in tests/actors/directory_actor_test.cpp, of hand-over workers in
-/// tests/client/handoff/hand_over_counts_test.cpp, of refused series in
+/// those of data planes and the overview in tests/actors/monitoring/metrics_state_test.cpp, of
+/// peers below, of handed-over records in tests/actors/directory/directory_actor_test.cpp, of
+/// hand-over workers in tests/client/handoff/hand_over_counts_test.cpp, of refused series in
 /// tests/metrics/registry_test.cpp.
 bool is_of_others(const metrics::metric_info& info) {
   return (info.name.starts_with("peercache_data_") &&

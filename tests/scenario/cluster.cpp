@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 namespace {
 
 /// `goodbye_limit`: how long a process that has left may still vote, like `vote_timeout` of
-/// actors/gateway_actor.hpp. `goodbye_check`: how often the simulator looks whether the vote of
-/// such a process is needed.
+/// actors/gateway/gateway_actor.hpp. `goodbye_check`: how often the simulator looks whether the
+/// vote of such a process is needed.
 constexpr auto goodbye_limit = expiry + 2 * heartbeat;
 constexpr auto goodbye_check = 20ms;
 

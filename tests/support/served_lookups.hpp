@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/lookup_server.hpp"
+#include "actors/serving/lookup_server.hpp"
 #include "link/protocol/internal.hpp"
 
 #include <caf/scoped_actor.hpp>

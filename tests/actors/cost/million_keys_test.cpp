@@ -1,6 +1,6 @@
 // A million keys in one shard, moved, evicted and looked up at once by eight threads.
 
-#include "actors/shared_shard.hpp"
+#include "actors/directory/shared_shard.hpp"
 #include "common/page_key.hpp"
 #include "directory/wire.hpp"
 #include "discovery/hash_ring.hpp"

@@ -3,8 +3,8 @@
 // in the build that users have. Times are processor times of the thread, so that other programs do
 // not count.
 
-#include "actors/overlap_json.hpp"
-#include "actors/overlap_search.hpp"
+#include "actors/overlap/overlap_json.hpp"
+#include "actors/overlap/overlap_search.hpp"
 #include "directory/shard_batch.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "actors/cleared_spaces.hpp"
+#include "actors/clearing/cleared_spaces.hpp"
 #include "common/test_guards.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/directory_door.hpp"
+#include "actors/directory/directory_door.hpp"
 
 #include "link/system_config.hpp"
 #include "storage/epoch_table.hpp"

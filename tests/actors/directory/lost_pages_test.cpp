@@ -1,4 +1,4 @@
-#include "actors/lost_pages.hpp"
+#include "actors/directory/lost_pages.hpp"
 
 #include "common/page_status.hpp"
 #include "link/protocol/pool_wire.hpp"

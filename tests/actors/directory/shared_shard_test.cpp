@@ -1,4 +1,4 @@
-#include "actors/shared_shard.hpp"
+#include "actors/directory/shared_shard.hpp"
 #include "common/page_key.hpp"
 #include "directory/shard_batch.hpp"
 #include "discovery/hash_ring.hpp"

@@ -1,4 +1,4 @@
-#include "actors/disk_catch_up.hpp"
+#include "actors/disk/disk_catch_up.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "actors/promotions.hpp"
+#include "actors/disk/promotions.hpp"
 
 #include <cstring>
 #include <gtest/gtest.h>

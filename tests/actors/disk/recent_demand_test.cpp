@@ -1,4 +1,4 @@
-#include "actors/recent_demand.hpp"
+#include "actors/disk/recent_demand.hpp"
 
 #include <gtest/gtest.h>
 

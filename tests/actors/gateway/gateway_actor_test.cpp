@@ -1,4 +1,4 @@
-#include "actors/gateway_actor.hpp"
+#include "actors/gateway/gateway_actor.hpp"
 
 #include "tests/actors/gateway_fixture.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/gateway_calls.hpp"
+#include "actors/gateway/gateway_calls.hpp"
 
 #include "tests/actors/cluster_fixture.hpp"
 

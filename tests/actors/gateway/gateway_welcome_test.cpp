@@ -1,4 +1,4 @@
-#include "actors/gateway_welcome.hpp"
+#include "actors/gateway/gateway_welcome.hpp"
 
 #include "common/fault_ids.hpp"
 #include "common/log.hpp"

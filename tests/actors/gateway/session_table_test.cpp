@@ -1,5 +1,5 @@
+#include "actors/gateway/session_table.hpp"
 #include "actors/link_names.hpp"
-#include "actors/session_table.hpp"
 
 #include "link/protocol/pool_wire.hpp"
 

@@ -1,7 +1,7 @@
 // Tests of the connections on which clients ask a member all questions except the look-ups of their
 // calls.
 
-#include "actors/lookup_connections.hpp"
+#include "actors/serving/lookup_connections.hpp"
 
 #include "actors/link_names.hpp"
 #include "net/frame_channel.hpp"

@@ -1,4 +1,4 @@
-#include "actors/membership_actor.hpp"
+#include "actors/membership/membership_actor.hpp"
 
 #include "tests/actors/cluster_fixture.hpp"
 

@@ -1,5 +1,5 @@
-#include "actors/node_options.hpp"
-#include "actors/seed_names.hpp"
+#include "actors/membership/seed_names.hpp"
+#include "actors/node/node_options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Tests of what a node knows of all nodes of its cluster, and of what /api/cluster says of them.
 
-#include "actors/cluster_overview.hpp"
-#include "actors/http_board.hpp"
-#include "actors/overview_json.hpp"
+#include "actors/monitoring/cluster_overview.hpp"
+#include "actors/monitoring/http_board.hpp"
+#include "actors/monitoring/overview_json.hpp"
 #include "common/fault_ids.hpp"
 #include "tests/link/named_members.hpp"
 #include "tests/support/actor_fixture.hpp"

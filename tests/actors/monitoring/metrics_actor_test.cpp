@@ -1,6 +1,6 @@
 // Tests of when the metrics actor asks for the node's numbers, and of scrapes that wait for them.
 
-#include "actors/metrics_actor.hpp"
+#include "actors/monitoring/metrics_actor.hpp"
 
 #include "tests/support/actor_fixture.hpp"
 

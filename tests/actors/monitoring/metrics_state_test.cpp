@@ -1,4 +1,4 @@
-#include "actors/metrics_actor.hpp"
+#include "actors/monitoring/metrics_actor.hpp"
 #include "metrics/metric_table.hpp"
 #include "storage/disk/disk_tier.hpp"
 

@@ -1,11 +1,11 @@
 // Tests of what a node remembers of its last hour, and of what other nodes learn of that.
 
-#include "actors/cluster_history.hpp"
-#include "actors/event_log.hpp"
-#include "actors/history_json.hpp"
-#include "actors/http_board.hpp"
-#include "actors/key_search.hpp"
-#include "actors/node_history.hpp"
+#include "actors/monitoring/cluster_history.hpp"
+#include "actors/monitoring/event_log.hpp"
+#include "actors/monitoring/history_json.hpp"
+#include "actors/monitoring/http_board.hpp"
+#include "actors/monitoring/key_search.hpp"
+#include "actors/monitoring/node_history.hpp"
 #include "common/fault_ids.hpp"
 #include "directory/wire.hpp"
 #include "metrics/latency_histogram.hpp"

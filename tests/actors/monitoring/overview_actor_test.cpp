@@ -1,7 +1,7 @@
 // Tests of when the overview actor asks the nodes of its cluster, and of the faults that it reports
 // to collectors of metrics.
 
-#include "actors/overview_actor.hpp"
+#include "actors/monitoring/overview_actor.hpp"
 
 #include "common/fault_ids.hpp"
 #include "discovery/view_codec.hpp"

@@ -1,4 +1,4 @@
-#include "actors/status_json.hpp"
+#include "actors/monitoring/status_json.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // Tests of what a node knows of the blocks that engines of its host hold on their GPUs.
 
-#include "actors/gpu_window.hpp"
+#include "actors/overlap/gpu_window.hpp"
 
 #include <gtest/gtest.h>
 

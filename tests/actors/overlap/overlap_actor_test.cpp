@@ -1,6 +1,6 @@
 // Tests of a router's query at one of two nodes, whose shards answer, are frozen, or refuse.
 
-#include "actors/overlap_actor.hpp"
+#include "actors/overlap/overlap_actor.hpp"
 
 #include "tests/actors/cluster_fixture.hpp"
 

@@ -1,8 +1,8 @@
 // Tests of what a router learns of blocks on GPUs, which sessions of this host and of another host
 // report until they end; and of the query in its binary form.
 
-#include "actors/gateway_actor.hpp"
-#include "actors/overlap_actor.hpp"
+#include "actors/gateway/gateway_actor.hpp"
+#include "actors/overlap/overlap_actor.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 
 #include <nlohmann/json.hpp>

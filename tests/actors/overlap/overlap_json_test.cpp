@@ -1,7 +1,7 @@
 // Tests of the JSON of a router's query and of its answer.
 
 #include "actors/link_names.hpp"
-#include "actors/overlap_json.hpp"
+#include "actors/overlap/overlap_json.hpp"
 #include "discovery/view.hpp"
 #include "tests/link/named_members.hpp"
 

@@ -2,7 +2,7 @@
 // has, and which owners are asked.
 
 #include "actors/link_names.hpp"
-#include "actors/overlap_search.hpp"
+#include "actors/overlap/overlap_search.hpp"
 #include "directory/wire.hpp"
 #include "tests/link/named_members.hpp"
 

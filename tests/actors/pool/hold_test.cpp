@@ -1,6 +1,6 @@
 // Tests of held pages, from the request at the gateway to the eviction that passes them over.
 
-#include "actors/gateway_actor.hpp"
+#include "actors/gateway/gateway_actor.hpp"
 #include "tests/actors/cluster_fixture.hpp"
 
 namespace peercache::actors {

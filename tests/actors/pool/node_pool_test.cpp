@@ -1,4 +1,4 @@
-#include "actors/node_options.hpp"
+#include "actors/node/node_options.hpp"
 #include "common/checksum.hpp"
 
 #include <algorithm>

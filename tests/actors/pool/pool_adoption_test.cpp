@@ -1,4 +1,4 @@
-#include "actors/pool_adoption.hpp"
+#include "actors/pool/pool_adoption.hpp"
 
 #include "common/test_guards.hpp"
 #include "tests/actors/pool_disk_fixture.hpp"

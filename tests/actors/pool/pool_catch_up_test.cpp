@@ -1,7 +1,7 @@
 // Tests that pages which are only in memory are written to disk when the disk has time, and before
 // the node leaves.
 
-#include "actors/gateway_actor.hpp"
+#include "actors/gateway/gateway_actor.hpp"
 #include "link/beats.hpp"
 #include "tests/actors/pool_disk_fixture.hpp"
 

@@ -1,6 +1,6 @@
 // Tests of how the pool gives up the pages of cleared spaces.
 
-#include "actors/pool_clear.hpp"
+#include "actors/pool/pool_clear.hpp"
 
 #include "common/test_guards.hpp"
 #include "tests/actors/pool_disk_fixture.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/page_server.hpp"
+#include "actors/serving/page_server.hpp"
 #include "client/calls/client_impl.hpp"
 #include "client/calls/exists_call.hpp"
 #include "client/calls/get_call.hpp"

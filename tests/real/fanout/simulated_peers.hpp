@@ -1,7 +1,7 @@
 #pragma once
 
-#include "actors/lookup_connections.hpp"
-#include "actors/lookup_datagrams.hpp"
+#include "actors/serving/lookup_connections.hpp"
+#include "actors/serving/lookup_datagrams.hpp"
 #include "common/ids.hpp"
 #include "net/datagram_socket.hpp"
 #include "net/socket.hpp"

@@ -83,7 +83,9 @@ void add_disk_store(std::vector<option>& table) {
         .default_value = 256 * mib,
         .min = mib,
         .max = 64 * gib,
-        .meaning = "Size of a file of the store `bucket`; at most a quarter of `disk.size`.",
+        .meaning =
+            "Size of a file of the store `bucket`, which is evicted as a whole; the node takes "
+            "no more than a quarter of `disk.size`.",
         .store = into([](node_config & c) -> auto& { return c.disk.bucket_bytes; })},
        {.name = "disk.bucket_keys",
         .type = type::integer,

@@ -3,6 +3,7 @@
 #include "common/call_modes.hpp"
 #include "common/tls_paths.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <concepts>
@@ -190,6 +191,7 @@ struct node_config {
     disk_eviction eviction = disk_eviction::fifo;
     /// Age at which pages on disk are dropped; 0: pages are kept whatever their age.
     std::chrono::milliseconds ttl{};
+    /// Size of a bucket's file, as configured; the node takes `file_bytes`.
     std::uint64_t bucket_bytes = 0;
     std::uint32_t bucket_keys = 0;
     disk_policy policy = disk_policy::write_through;
@@ -205,6 +207,9 @@ struct node_config {
 
     /// Whether the node should have a disk tier.
     bool wanted() const noexcept { return enabled && !path.empty(); }
+    /// The size of a bucket's file: with fewer than four of them, evicting one would take more than
+    /// a quarter of the pages.
+    std::uint64_t file_bytes() const noexcept { return std::min(bucket_bytes, size_bytes / 4); }
   } disk;
 
   struct client_section {

@@ -152,11 +152,6 @@ void check_disk(const loaded_config& loaded, std::vector<std::string>& faults) {
                      what(loaded, "disk.high_watermark") +
                      ": eviction would have nowhere to go from one to the other; set "
                      "`disk.low_watermark` below `disk.high_watermark`");
-  if (disk.store == disk_store_mode::bucket && disk.bucket_bytes > disk.size_bytes / 4)
-    faults.push_back(what(loaded, "disk.bucket_size") + " and " + what(loaded, "disk.size") +
-                     ": evicting a bucket would take more than a quarter of the disk's pages; set "
-                     "`disk.bucket_size` to " +
-                     format_size(disk.size_bytes / 4) + " or less");
   if (disk.ttl > std::chrono::milliseconds(0) && disk.ttl < std::chrono::seconds(1))
     faults.push_back(what(loaded, "disk.ttl") +
                      ": the age of a page on disk is known in seconds; set 1s or more, or 0s for "

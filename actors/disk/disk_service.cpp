@@ -21,7 +21,7 @@ storage::disk_store_options store_options(const config::node_config& config,
   options.owner = {node_id_of(config.cluster.name).value, self.id.value};
   options.size_bytes = config.disk.size_bytes;
   options.lru = config.disk.eviction == config::disk_eviction::lru;
-  options.bucket_bytes = config.disk.bucket_bytes;
+  options.bucket_bytes = config.disk.file_bytes();
   options.bucket_keys = config.disk.bucket_keys;
   return options;
 }

@@ -47,6 +47,15 @@ TEST(lost_pages, tell_how_a_page_left_and_how_long_ago) {
   EXPECT_EQ(found.pages[1].age_ms, 3000u);
 }
 
+TEST(lost_pages, know_their_age_in_a_node_that_has_run_for_long) {
+  lost_pages lost;
+  lost.note(key_of(1), page_loss::evicted, start);
+  lost.note(key_of(2), page_loss::evicted, start + 50 * 24h);
+  const auto found = lost.find(prefixes({2}), start + 50 * 24h + 1s);
+  ASSERT_EQ(found.pages.size(), 1u);
+  EXPECT_EQ(found.pages[0].age_ms, 1000u);
+}
+
 TEST(lost_pages, count_only_removals_of_pages_that_were_there) {
   lost_pages lost;
   const std::string statuses{static_cast<char>(page_status::hit),

@@ -23,7 +23,7 @@ record_repair::options repair_of(const publisher_options& options) {
 
 publisher::publisher(const publisher_options& options, storage::page_pool& pool)
     : options_(options), pool_(pool), mirrors_(options.mirrored_bytes_max),
-      republishing_(options.republish_rate, options.republish_rate / 4),
+      republishing_(options.republish_rate, std::max<std::uint64_t>(1, options.republish_rate / 4)),
       disk_records_(options.disk_records_max), repair_(repair_of(options)) {
   PEERCACHE_ASSERT(options.replicas >= 1 && options.replicas <= discovery::hash_ring::replicas_max);
   // One step of a walk over the disk must fit into `disk_records_`: a step without room would be

@@ -254,6 +254,20 @@ TEST_F(publisher_test, publishing_again_keeps_to_the_budget) {
   EXPECT_TRUE(machine->idle());
 }
 
+TEST_F(publisher_test, the_smallest_budget_is_enough_for_one_record_at_a_time) {
+  options.republish_rate = 1;
+  restart();
+  SetUp();
+  put_for_good({1});
+  machine->publish_again(now);
+  std::size_t all = records_told();
+  for (int i = 0; i < 5; ++i) {
+    pass(1000ms);
+    all += records_told();
+  }
+  EXPECT_EQ(all, 2u) << "each to each owner";
+}
+
 TEST_F(publisher_test, an_owner_out_of_reach_costs_nothing_and_hears_when_it_is_back) {
   put_for_good({1});
   machine->follow(view_of(3, members, members[1].id), now);

@@ -13,25 +13,17 @@ namespace {
 /// A reserve evicts this many pages by age before it evicts all pages of an address window.
 constexpr std::uint32_t victims_before_window = 8;
 
-page_pool_options with_defaults(page_pool_options options, std::uint64_t capacity_bytes) {
-  if (options.free_low_bytes == 0)
-    options.free_low_bytes = capacity_bytes / 128;
-  if (options.free_high_bytes == 0)
-    options.free_high_bytes = std::max(capacity_bytes / 64, options.free_low_bytes);
-  PEERCACHE_ASSERT(options.free_low_bytes <= options.free_high_bytes);
-  PEERCACHE_ASSERT(options.evict_batch_pages_max > 0);
-  return options;
-}
-
 } // namespace
 
 page_pool::page_pool(slot_table slots, std::unique_ptr<eviction_policy> policy,
                      const page_pool_options& options, host_index host)
-    : slots_(slots), host_(host),
-      options_(with_defaults(options, std::uint64_t{slots.granules()} * limits::granule_bytes)),
+    : slots_(slots), host_(host), options_(options),
       order_(std::move(policy), std::uint64_t{slots.granules()} * limits::granule_bytes),
       free_(slots.granules()), index_(slots),
-      pages_(slots.granules(), page_note{slot_state::free, 0}) {}
+      pages_(slots.granules(), page_note{slot_state::free, 0}) {
+  PEERCACHE_ASSERT(options_.free_low_bytes <= options_.free_high_bytes);
+  PEERCACHE_ASSERT(options_.evict_batch_pages_max > 0);
+}
 
 // Functions that move slots from one state to another.
 

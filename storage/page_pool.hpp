@@ -26,8 +26,8 @@
 namespace peercache::storage {
 
 struct page_pool_options {
-  /// `evict_ahead` starts when less than `free_low_bytes` is free and stops at `free_high_bytes`. 0
-  /// means 1/128 and 1/64 of the pool.
+  /// `evict_ahead` starts when less than `free_low_bytes` is free and stops at `free_high_bytes`.
+  /// With 0 nothing is evicted before its room is asked for.
   std::uint64_t free_low_bytes = 0;
   std::uint64_t free_high_bytes = 0;
   /// The most pages that one call of `evict_ahead` evicts.

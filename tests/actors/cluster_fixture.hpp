@@ -100,7 +100,10 @@ protected:
             slots,
             storage::make_eviction_policy(storage::eviction_kind::lru,
                                           std::uint64_t{slots.granules()} * limits::granule_bytes),
-            storage::page_pool_options{.scrub_evicted = scrub_evicted, .holds = memory.holds()}));
+            storage::page_pool_options{.free_low_bytes = 1,
+                                       .free_high_bytes = limits::granule_bytes,
+                                       .scrub_evicted = scrub_evicted,
+                                       .holds = memory.holds()}));
   }
 
   void restart_pool() {

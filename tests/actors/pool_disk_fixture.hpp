@@ -119,8 +119,10 @@ protected:
     stop(actor);
   }
 
-  /// Makes the pool actor again, with the fake disk and a promoter.
-  void use(bool write_through, const storage::page_pool_options& pool_options = {}) {
+  /// Makes the pool actor again, with the fake disk and a promoter. The pool keeps one page free,
+  /// unless the options say something else.
+  void use(bool write_through, const storage::page_pool_options& pool_options = {
+                                   .free_low_bytes = 1, .free_high_bytes = 1u << 12}) {
     stop(pool);
     pool_actor_options options;
     options.self = here.id;

@@ -66,6 +66,26 @@ TEST_F(page_pool_victims, a_page_that_is_kept_elsewhere_goes_before_an_older_one
   EXPECT_TRUE(has(0));
 }
 
+TEST(page_pool_watermarks, with_a_low_watermark_of_0_nothing_is_evicted_ahead) {
+  heap_pool memory{4, false};
+  page_pool pool{memory.slots(),
+                 make_eviction_policy(eviction_kind::lru, 4ull * granule),
+                 {.free_low_bytes = 0, .free_high_bytes = 1}};
+  std::vector<evicted> victims;
+  for (std::uint64_t number = 1; number <= 4; ++number) {
+    const auto slot = pool.reserve(granule, victims);
+    ASSERT_TRUE(slot);
+    const fill page{*slot, key_of(number), granule, number};
+    memory.slots().fill(page.slot, page.key, page.length_bytes, page.checksum);
+    commit_outcome outcome;
+    pool.commit({&page, 1}, {&outcome, 1}, fill_origin::producer);
+  }
+  pool.evict_ahead(victims);
+  EXPECT_TRUE(victims.empty());
+  EXPECT_TRUE(pool.reserve(granule, victims));
+  EXPECT_EQ(victims.size(), 1u) << "room is made when it is asked for";
+}
+
 TEST_F(page_pool_victims, the_oldest_goes_when_none_of_the_next_ones_is_kept_elsewhere) {
   for (std::uint64_t i = 0; i < 64; ++i)
     put(i);

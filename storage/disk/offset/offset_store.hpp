@@ -48,6 +48,11 @@ public:
   static constexpr std::uint32_t reads_max = 1024;
 
 private:
+  /// The index stores a next sequence that is larger by this than the real one, so that records
+  /// which were written and never committed are older than those of the next start. A process
+  /// commits when it starts and at the latest after `writes_max` writes.
+  static constexpr std::uint64_t sequence_margin = 65536;
+
   static std::uint64_t blocks_of(const disk_page& page) noexcept {
     return 1 + in_blocks(page.length_bytes) / disk_block_bytes;
   }

@@ -143,9 +143,7 @@ result<void> offset_store::remember(const offset_scan_result& scanned, bool rebu
     }
   }
   next_sequence_ = scanned.next_sequence;
-  batch.next_sequence = next_sequence_;
-  if (!rebuilt && batch.empty())
-    return {};
+  batch.next_sequence = next_sequence_ + sequence_margin;
   return places_->commit_now(batch);
 }
 

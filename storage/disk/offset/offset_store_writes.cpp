@@ -7,13 +7,6 @@
 #include <utility>
 
 namespace peercache::storage {
-namespace {
-
-/// A commit stores a next sequence that is larger by this than the real one, so that records which
-/// were written and never committed are older than those of the next start.
-constexpr std::uint64_t sequence_margin = 65536;
-
-} // namespace
 
 // Functions that take writes.
 

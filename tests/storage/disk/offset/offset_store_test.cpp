@@ -186,6 +186,20 @@ TEST(offset_store, of_records_that_overlap_the_newest_is_kept) {
   EXPECT_EQ(again.recover()->replaced, 0u);
 }
 
+/// Sequences of records that were written and never committed are not given out again.
+TEST(offset_store, each_start_begins_at_a_larger_sequence) {
+  memory_disk_io io;
+  std::uint64_t before = 0;
+  for (int start = 0; start < 3; ++start) {
+    ASSERT_TRUE(open(io).recover());
+    const auto next =
+        name_index(io).load(1, [](std::uint32_t, const page_key&, std::span<const std::byte>) {});
+    ASSERT_TRUE(next && *next);
+    EXPECT_GT(**next, before) << "start " << start;
+    before = **next;
+  }
+}
+
 TEST(offset_store, records_outside_of_the_file_are_dropped) {
   memory_disk_io io;
   recovery_report report;

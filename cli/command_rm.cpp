@@ -16,8 +16,12 @@ exit_code remove_pages(const global_options& globals, const key_arguments& argum
   cache->remove(keys, results);
   nlohmann::json pages = nlohmann::json::array();
   std::string text;
+  std::size_t removed = 0;
+  std::size_t unknown = 0; ///< Pages that may be there still: nobody answered in time.
   for (std::size_t i = 0; i < results.size(); ++i) {
-    bool gone = results[i].status == page_status::hit;
+    const bool gone = results[i].status == page_status::hit;
+    removed += gone ? 1 : 0;
+    unknown += gone || results[i].status == page_status::not_found ? 0 : 1;
     pages.push_back(
         {{"key", arguments.keys[i]}, {"removed", gone}, {"status", to_string(results[i].status)}});
     text +=
@@ -25,16 +29,15 @@ exit_code remove_pages(const global_options& globals, const key_arguments& argum
                     gone ? "removed" : "not removed: " + std::string(to_string(results[i].status)));
   }
   print(globals, {{"keys", pages}}, text);
-  bool all = std::all_of(results.begin(), results.end(),
-                         [](const auto& page) { return page.status == page_status::hit; });
-  return all ? exit_code::ok : exit_code::failed;
+  return exit_code_of_pages(results.size(), removed, unknown);
 }
 
 } // namespace
 
 void add_rm_command(command_line& line) {
   auto* command =
-      line.app.add_subcommand("rm", "Withdraw pages wherever they are (1: some were not there)");
+      line.app.add_subcommand("rm", "Withdraw pages wherever they are (1: some were not "
+                                    "there; 3, 4: nobody to ask about some, about all)");
   auto arguments = std::make_shared<key_arguments>();
   command->add_option("KEY", arguments->keys, "Keys of the pages")->required();
   add_space_options(*command, *arguments);

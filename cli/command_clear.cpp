@@ -3,6 +3,7 @@
 #include "cli/option_forms.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <string>
 
 namespace peercache::cli {
@@ -18,12 +19,20 @@ struct clear_arguments {
   confirmation confirm;
 };
 
+/// Says what a clear does, for the person who confirms it.
+std::string what_is_done(const clear_arguments& arguments) {
+  auto what = fmt::format("Every page of the space '{}' is withdrawn, on every node and disk, for "
+                          "all clients.",
+                          arguments.space);
+  if (!arguments.gone.empty())
+    what += fmt::format(" Clears no longer wait for these nodes, which must be lost for good, with "
+                        "all clients on their hosts: {}.",
+                        fmt::join(arguments.gone, ", "));
+  return what;
+}
+
 exit_code clear(const global_options& globals, const clear_arguments& arguments) {
-  const auto wanted =
-      confirmed(globals, arguments.confirm,
-                fmt::format("Every page of the space '{}' is withdrawn, on every node and disk, "
-                            "for all clients.",
-                            arguments.space));
+  const auto wanted = confirmed(globals, arguments.confirm, what_is_done(arguments));
   if (!wanted)
     return fail(globals, wanted.error());
   if (!*wanted)

@@ -251,7 +251,11 @@ void disk_service::was_read(const storage::disk_event& event) {
     read_latency_.record(now_ - load.since);
     auto& pages = loads_.at(load.request).pages;
     PEERCACHE_ASSERT(load.index < pages.size());
-    pages[load.index].found = 1;
+    auto& page = pages[load.index];
+    // A page that left the disk during its read is not found: a promoted page counts as one that is
+    // on disk too, and would be evicted from memory without being written.
+    const auto* there = tier_->find(event.key);
+    page.found = there != nullptr && there->checksum == page.checksum ? 1 : 0;
   }
   finish_load(load.request);
 }

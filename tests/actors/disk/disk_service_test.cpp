@@ -124,6 +124,27 @@ TEST_P(disk_service_test, whoever_asked_for_a_page_that_is_not_there_is_told_tha
   EXPECT_EQ(record_at<page_key>(gone, 0), key_of(7));
 }
 
+/// Promoted pages count as being on disk: nothing would write this one when memory evicts it.
+TEST_P(disk_service_test, a_page_that_leaves_the_disk_during_its_read_is_not_found) {
+  ASSERT_NO_FATAL_FAILURE(store_pages(2));
+  open();
+  disk->load(1, wanted({0, 1}));
+  disk->walk(2, 0, 100); // The answer comes in the turn that begins the reads.
+  std::string keys;
+  append_record(keys, key_of(0));
+  bool removes = false;
+  run_until([&] {
+    if (!std::exchange(removes, true)) {
+      EXPECT_EQ(answers().size(), 1u);
+      disk->remove(3, keys); // The next turn removes the page before it takes completions.
+    }
+    return answers().size() == 3;
+  });
+  const auto loaded = answers().at(1).records;
+  EXPECT_EQ(record_at<loaded_page>(loaded, 0).found, 0u);
+  EXPECT_EQ(record_at<loaded_page>(loaded, 1).found, 1u);
+}
+
 TEST_P(disk_service_test, a_page_lets_go_of_its_slot_and_the_gate_when_it_is_durable) {
   ASSERT_NO_FATAL_FAILURE(store_pages(4));
   for (std::uint32_t number = 0; number < 4; ++number)

@@ -277,7 +277,15 @@ void disk_service::acknowledge(std::uint64_t ticket) {
 }
 
 void disk_service::verify() {
-  post([this] { tier_->verify_now(); });
+  if (!on())
+    return;
+  verify_asked_ = true;
+  post([this] {
+    tier_->verify_now();
+    const std::lock_guard hold(lock_);
+    report_.verifying = true;
+    verify_asked_ = false;
+  });
 }
 
 void disk_service::make_room(std::uint64_t bytes) {

@@ -118,6 +118,7 @@ public:
   /// Forgets, beside other work, pages that are older than the last clear of their space.
   void forget_old();
   void acknowledge(std::uint64_t ticket);
+  /// Reads and checks the whole tier. The report says `verifying` from this call until the end.
   void verify();
   void make_room(std::uint64_t bytes);
 
@@ -205,6 +206,7 @@ private:
   // The members below are shared between threads.
   std::atomic<bool> stop_{false};
   std::atomic<double> scanned_{0};
+  std::atomic<bool> verify_asked_{false}; ///< `verify` was called and has not begun.
   /// When the disk's thread began its last turn, as a count of `disk_clock`; 0: the thread makes no
   /// turns.
   std::atomic<time_point::rep> turn_at_{0};

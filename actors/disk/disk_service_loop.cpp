@@ -305,6 +305,7 @@ metrics::samples disk_service::samples() const {
 disk_report disk_service::report() const {
   const std::lock_guard hold(lock_);
   auto now = report_;
+  now.verifying |= verify_asked_;
   now.faults = incidents_.open();
   return now;
 }

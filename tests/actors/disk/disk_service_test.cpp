@@ -145,6 +145,23 @@ TEST_P(disk_service_test, a_page_that_leaves_the_disk_during_its_read_is_not_fou
   EXPECT_EQ(record_at<loaded_page>(loaded, 1).found, 1u);
 }
 
+TEST_P(disk_service_test, the_report_says_verifying_from_the_request_to_the_end) {
+  ASSERT_NO_FATAL_FAILURE(store_pages(4));
+  open();
+  EXPECT_FALSE(disk->report().verifying);
+  disk->verify();
+  EXPECT_TRUE(disk->report().verifying) << "the disk's thread has not begun";
+  std::uint64_t walks = 0;
+  disk->walk(++walks, 0, 100); // Each answer is a turn, after which the test looks at the report.
+  run_until([&] {
+    if (!disk->report().verifying)
+      return true;
+    disk->walk(++walks, 0, 100);
+    return false;
+  });
+  EXPECT_EQ(disk->samples().count(metric::disk_scrubbed_bytes_total), 4 * page_bytes);
+}
+
 TEST_P(disk_service_test, a_page_lets_go_of_its_slot_and_the_gate_when_it_is_durable) {
   ASSERT_NO_FATAL_FAILURE(store_pages(4));
   for (std::uint32_t number = 0; number < 4; ++number)

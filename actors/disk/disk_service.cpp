@@ -55,7 +55,8 @@ bool disk_gate::enter(std::uint64_t bytes) noexcept {
     count_skip(storage::write_skip::paused);
     return false;
   }
-  if (bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= bytes_max_)
+  const auto waiting = bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (waiting == 0 || waiting + bytes <= bytes_max_)
     return true;
   leave(bytes);
   count_skip(storage::write_skip::queue_full);

@@ -31,14 +31,14 @@ public:
   explicit disk_gate(std::uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
   /// Claims room for a page of this many bytes. Returns false, and counts the refusal, when there
-  /// is no room or the disk takes nothing.
+  /// is no room or the disk takes nothing. A page that is larger than all of the room is let in
+  /// when no other page waits, because it would never be written otherwise.
   bool enter(std::uint64_t bytes) noexcept;
   /// Whether a page that nobody waits to see on disk may be queued: the disk takes pages, and all
-  /// but one of `parts` parts of the room stay free. A page that is larger than a part is let in
-  /// when no other page waits.
+  /// but one of `parts` parts of the room stay free, or no other page waits.
   bool has_room(std::uint64_t bytes, std::uint64_t parts) const noexcept {
     const auto waiting = this->bytes();
-    return open() && bytes + waiting <= (waiting == 0 ? bytes_max_ : bytes_max_ / parts);
+    return open() && (waiting == 0 || bytes + waiting <= bytes_max_ / parts);
   }
   /// Counts a page that is not written for this reason and for which `enter` was not called.
   void count_skip(storage::write_skip why) noexcept {

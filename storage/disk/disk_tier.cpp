@@ -65,7 +65,8 @@ write_skip disk_tier::skip_of(const disk_write& page, disk_clock::time_point now
     return write_skip::on_disk;
   if (now < full_until_)
     return write_skip::paused;
-  if (not_done_bytes_ + in_blocks(page.length_bytes) > options_.queue_bytes)
+  // A page that is larger than the queue is written alone.
+  if (not_done_bytes_ != 0 && not_done_bytes_ + in_blocks(page.length_bytes) > options_.queue_bytes)
     return write_skip::queue_full;
   // The breaker is asked last: a half-open breaker lets one write through as a probe, and a refusal
   // for another reason would waste the probe.

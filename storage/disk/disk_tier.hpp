@@ -34,8 +34,8 @@ struct disk_tier_options {
 
 /// Why a page is not written; the words are labels of a metric.
 enum class write_skip : std::uint8_t {
-  none, ///< There is no reason: the page is queued for writing.
-  queue_full,
+  none,         ///< There is no reason: the page is queued for writing.
+  queue_full,   ///< Other pages that wait to be written leave no room in the queue.
   breaker_open, ///< The breaker of writes is open: writes failed again and again.
   paused,       ///< No write is tried for now: the device was full a moment ago.
   on_disk,      ///< The page is on disk already, or a write of the same bytes is on its way.

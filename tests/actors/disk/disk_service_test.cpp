@@ -77,6 +77,20 @@ protected:
   std::vector<disk_turn> told;
 };
 
+TEST(disk_gate, a_page_larger_than_all_of_the_room_is_let_in_alone) {
+  disk_gate gate(1000);
+  gate.set_open(true);
+  EXPECT_TRUE(gate.has_room(1500, 2));
+  EXPECT_TRUE(gate.enter(1500));
+  EXPECT_FALSE(gate.has_room(1, 2));
+  EXPECT_FALSE(gate.enter(1));
+  gate.leave(1500);
+  EXPECT_TRUE(gate.enter(400));
+  EXPECT_FALSE(gate.has_room(1500, 2));
+  EXPECT_FALSE(gate.enter(1500)) << "another page waits";
+  EXPECT_EQ(gate.bytes(), 400u);
+}
+
 INSTANTIATE_TEST_SUITE_P(with, disk_service_test, all_disk_stores, store_name);
 
 TEST_P(disk_service_test, what_is_asked_during_the_scan_is_answered_after_it) {

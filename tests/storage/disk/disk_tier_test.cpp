@@ -43,6 +43,17 @@ TEST_F(disk_tier_test, what_does_not_fit_the_queue_is_skipped_and_counted) {
   EXPECT_EQ(tier->stats().skipped[static_cast<std::size_t>(write_skip::queue_full)], 2u);
 }
 
+TEST_F(disk_tier_test, a_page_larger_than_the_queue_is_written_alone) {
+  options.queue_bytes = page_bytes - 1;
+  make();
+  store->stalled = true;
+  EXPECT_EQ(write(1), write_skip::none);
+  EXPECT_EQ(write(2), write_skip::queue_full);
+  store->stalled = false;
+  EXPECT_EQ(poll().done.size(), 1u);
+  EXPECT_EQ(write(2), write_skip::none);
+}
+
 TEST_F(disk_tier_test, a_page_that_is_there_or_on_its_way_is_not_written_again) {
   make();
   EXPECT_EQ(write(1), write_skip::none);

@@ -202,7 +202,8 @@ inline constexpr std::array<std::string_view, 3> lookup_datagram_words{"sent", "
 inline constexpr std::array<std::string_view, 2> disk_op_words{"write", "read"};
 /// Label words of the reasons why a page is not written to disk, for `reason`: those of
 /// storage::write_skip but "none".
-inline constexpr std::array<std::string_view, 7> disk_skip_words{
-    "queue_full", "breaker_open", "read_only", "on_disk", "closed", "evicted", "other_on_way"};
+inline constexpr std::array<std::string_view, 8> disk_skip_words{
+    "queue_full", "breaker_open", "read_only",    "on_disk",
+    "closed",     "evicted",      "other_on_way", "no_room"};
 
 } // namespace peercache::metrics

@@ -49,7 +49,8 @@ enum class disk_status : std::uint8_t {
   not_found,
   corrupt,   ///< The bytes read are not the page's; the record is dropped.
   io_failed, ///< The device reported an error.
-  no_space,  ///< The device is full, or the store has no free room for the page.
+  no_space,  ///< The device is full.
+  no_room,   ///< The store's own limit leaves no free room for the page.
   refused    ///< The store is closing, or does not take this page.
 };
 
@@ -152,7 +153,7 @@ public:
                                           const std::function<void(const disk_page&)>& found) = 0;
 
   /// Takes a page to write. False: too many requests are on their way, the caller asks again after
-  /// an event. When the store has no room for the page, an event `no_space` follows at once.
+  /// an event. When the store has no room for the page, an event `no_room` follows at once.
   virtual bool write(const disk_write& page) = 0;
   /// Takes a page to read. False: too many requests are on their way, the caller asks again after
   /// an event. An event `not_found` follows when the store has no page of the key.

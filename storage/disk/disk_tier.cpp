@@ -34,6 +34,8 @@ std::string_view to_string(write_skip why) noexcept {
     return "evicted";
   case write_skip::other_on_way:
     return "other_on_way";
+  case write_skip::no_room:
+    return "no_room";
   }
   return "unknown";
 }
@@ -125,6 +127,8 @@ void disk_tier::settle_write(const disk_event& event, disk_tier_events& events) 
       store_->erase(event.key);
       answer.status = disk_status::refused;
     }
+  } else if (event.status == disk_status::no_room) {
+    ++stats_.skipped[static_cast<std::size_t>(write_skip::no_room)];
   } else if (event.status != disk_status::refused) {
     ++stats_.write_errors;
   }

@@ -43,9 +43,11 @@ enum class write_skip : std::uint8_t {
   evicted, ///< The pool evicted the page before it was written: a set needed its memory at once.
   /// A write of the key is on its way that will not leave this page on disk: the page that is
   /// written is another one, or was erased meanwhile.
-  other_on_way
+  other_on_way,
+  /// The tier is as large as it may be, and what it gave up for new pages has not left it yet.
+  no_room
 };
-inline constexpr std::size_t write_skips = 8;
+inline constexpr std::size_t write_skips = 9;
 std::string_view to_string(write_skip why) noexcept;
 
 struct disk_tier_stats {

@@ -18,11 +18,13 @@ std::uint64_t bucket_files::room_bytes() const noexcept {
   return room / disk_block_bytes * disk_block_bytes;
 }
 
-result<bucket*> bucket_files::create(std::uint64_t bytes, std::uint64_t at_least) {
+bool bucket_files::has_room(std::uint64_t bytes) {
   remove_leftovers();
-  PEERCACHE_ASSERT(next_id_ <= bucket_id_max);
-  if (at_least > room_bytes())
-    return {errc::out_of_space, "no room is left for a bucket"};
+  return bytes <= room_bytes();
+}
+
+result<bucket*> bucket_files::create(std::uint64_t bytes, std::uint64_t at_least) {
+  PEERCACHE_ASSERT(next_id_ <= bucket_id_max && at_least <= room_bytes());
   bytes = std::max(std::min(bytes, room_bytes()), at_least);
   const auto id = next_id_++;
   const auto path = bucket_path(id);

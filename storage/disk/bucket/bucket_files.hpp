@@ -26,9 +26,11 @@ public:
   /// @pre no request for a file of these buckets is on its way
   ~bucket_files();
 
+  /// Whether the limit leaves room for a bucket of this many bytes.
+  bool has_room(std::uint64_t bytes);
   /// Makes a bucket with a new file whose name is durable: `bytes` long, or as long as there is
-  /// room for, but at least `at_least`. Errors: `out_of_space` when the limit or the device leaves
-  /// no room, and `io_failed`.
+  /// room for, but at least `at_least`. Errors: `out_of_space` when the device is full, and
+  /// `io_failed`. @pre `has_room(at_least)`
   result<bucket*> create(std::uint64_t bytes, std::uint64_t at_least);
   /// Adds a bucket for a file that a scan of the folder has found.
   bucket& adopt(std::uint64_t id, std::uint64_t file_bytes);

@@ -78,6 +78,8 @@ disk_status bucket_writer::open_bucket(std::uint64_t page_blocks_bytes) {
   const auto least = disk_block_bytes + page_blocks_bytes + footer_bytes(1);
   if (least > options_.size_bytes)
     return disk_status::refused;
+  if (!files_.has_room(least))
+    return disk_status::no_room;
   auto made = files_.create(file_bytes_, least);
   if (!made)
     return made.error().code == errc::out_of_space ? disk_status::no_space : disk_status::io_failed;

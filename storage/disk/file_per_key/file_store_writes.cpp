@@ -19,7 +19,7 @@ bool file_store::write(const disk_write& page) {
     remove_files();
   }
   if (used_bytes_ + file_bytes(page.length_bytes) > options_.size_bytes) {
-    tell(disk_event::kind::written, disk_status::no_space, page.tag, page.key);
+    tell(disk_event::kind::written, disk_status::no_room, page.tag, page.key);
     return true;
   }
   // Writes in `named_` do not count against `writes_max`, because their files are closed.

@@ -22,7 +22,7 @@ bool offset_store::write(const disk_write& page) {
   op.record.page = page_of(page, 0);
   const auto place = find_room(op.record.page);
   if (!place) {
-    tell(disk_event::kind::written, disk_status::no_space, page.tag, page.key);
+    tell(disk_event::kind::written, disk_status::no_room, page.tag, page.key);
     return true;
   }
   op.record.place = *place;

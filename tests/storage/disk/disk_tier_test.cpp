@@ -177,6 +177,21 @@ TEST_F(disk_tier_test, a_full_device_is_not_written_to_until_it_has_room_again) 
   EXPECT_EQ(tier->stats().breaker, circuit_breaker::state::closed);
 }
 
+/// The tier's own limit says nothing of the device: room comes with the next eviction.
+TEST_F(disk_tier_test, a_page_that_the_tier_has_no_room_for_is_skipped_without_a_pause) {
+  make();
+  store->device = disk_status::no_room;
+  write(1);
+  EXPECT_EQ(poll().done[0].status, disk_status::no_room);
+  EXPECT_FALSE(tier->stats().full);
+  EXPECT_FALSE(tier->pauses());
+  EXPECT_EQ(tier->stats().write_errors, 0u);
+  EXPECT_EQ(tier->stats().skipped[static_cast<std::size_t>(write_skip::no_room)], 1u);
+  store->device = disk_status::ok;
+  EXPECT_EQ(write(2), write_skip::none);
+  EXPECT_EQ(poll().done[0].status, disk_status::ok);
+}
+
 TEST_F(disk_tier_test, the_oldest_pages_go_from_the_high_watermark_to_the_low_one) {
   make();
   store_pages(0, 95);

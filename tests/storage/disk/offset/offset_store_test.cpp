@@ -52,7 +52,7 @@ TEST(offset_store, is_as_large_as_the_options_say_after_a_restart) {
     ASSERT_TRUE(there.recover());
     for (std::uint32_t i = 0; i < 128; ++i)
       ASSERT_EQ(there.write_and_settle({.number = i}), disk_status::ok);
-    ASSERT_EQ(there.write_and_settle({.number = 999}), disk_status::no_space);
+    ASSERT_EQ(there.write_and_settle({.number = 999}), disk_status::no_room);
     tried = there.tried();
   }
   {
@@ -280,7 +280,7 @@ TEST(offset_store, an_eviction_makes_room_for_what_no_hole_was_large_enough_for)
     there.step();
   ASSERT_EQ(there.store().stats().used_bytes, 192 * disk_block_bytes);
   const test_page large{.number = 500, .length_bytes = 40'000};
-  ASSERT_EQ(there.write_and_settle(large), disk_status::no_space);
+  ASSERT_EQ(there.write_and_settle(large), disk_status::no_room);
   // The free holes are too small for the page, so they count as used: the tier evicts by the number
   // of used bytes.
   EXPECT_EQ(there.store().stats().used_bytes, 256 * disk_block_bytes);
@@ -306,7 +306,7 @@ TEST(offset_store, an_extent_is_not_used_again_before_the_index_has_forgotten_it
     there.step();
     there.pass(60ms);
   }
-  EXPECT_EQ(there.write_and_settle({.number = 100}), disk_status::no_space);
+  EXPECT_EQ(there.write_and_settle({.number = 100}), disk_status::no_room);
   io.heal();
   for (int i = 0; i < 10; ++i) {
     there.step();

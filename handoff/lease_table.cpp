@@ -1,6 +1,7 @@
 #include "handoff/lease_table.hpp"
 
 #include "common/assert.hpp"
+#include "common/store_fence.hpp"
 
 #include <atomic>
 #include <cstring>
@@ -19,6 +20,7 @@ void close(slot_entry& entry) noexcept {
   if (now % 2 == 0)
     entry.generation.store(now + 1, memory_order_seq_cst);
   std::atomic_thread_fence(memory_order_seq_cst);
+  store_fence();
 }
 
 /// Stores a key word by word, because other threads may be reading it.
@@ -68,6 +70,7 @@ std::optional<lease> lease_table::take(std::uint64_t room) {
   store_key(entry, made.key);
   __atomic_store_n(&entry.length_bytes, 0u, __ATOMIC_RELAXED);
   __atomic_store_n(&entry.checksum, std::uint64_t{0}, __ATOMIC_RELAXED);
+  store_fence(); // Bytes under the lease, too, may have been put there with streaming stores.
   entry.generation.store(made.gen.value, memory_order_release);
   return made;
 }

@@ -2,14 +2,11 @@
 
 #include "common/assert.hpp"
 #include "common/limits.hpp"
+#include "common/store_fence.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace peercache::storage {
 namespace {
@@ -102,12 +99,10 @@ page_status compare(const Entry& entry, const page_key& key, std::uint32_t lengt
 constexpr std::uint64_t to_be_zeroed = std::uint64_t{1} << 63;
 
 /// Makes an odd generation that was stored visible before any later store, streaming stores
-/// included.
+/// included, to processes and devices.
 void fence_before_overwriting() noexcept {
   std::atomic_thread_fence(memory_order_seq_cst);
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
+  store_fence();
 }
 
 } // namespace
@@ -145,11 +140,9 @@ generation slot_table::publish(slot_id slot, const page_key& key, std::uint32_t 
   PEERCACHE_ASSERT(filling % 2 == 1);
   store_page(entry, key, length_bytes, checksum);
   entry.filling.store(0, memory_order_relaxed);
-#if defined(__x86_64__)
   // Orders the bytes before the generation: this very thread may have put them there with streaming
-  // stores.
-  _mm_sfence();
-#endif
+  // stores, and a device may read them.
+  store_fence();
   PEERCACHE_ASSERT(newer_than.value % 2 == 0);
   generation published{std::max(filling + 1, newer_than.value + 2)};
   entry.generation.store(published.value, memory_order_release);

@@ -71,6 +71,20 @@ void batch_job::decided() noexcept {
   --undecided_subs;
 }
 
+std::uint64_t batch_job::report_to(circuit_breaker& breaker, page_status undecided,
+                                   clock::time_point now) const noexcept {
+  const auto before = breaker.opened_total();
+  if (answered)
+    breaker.on_success();
+  else if (failed)
+    breaker.on_failure(now);
+  else if (undecided == page_status::closed)
+    breaker.on_overdue(now); // The caller has cancelled the batch: others have answered.
+  else
+    breaker.on_nothing(now);
+  return breaker.opened_total() - before;
+}
+
 void batch_job::finish(page_status status, data_plane_stats& stats) noexcept {
   PEERCACHE_ASSERT(batch != nullptr && status != page_status::pending);
   for (auto& page : batch->pages)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "common/circuit_breaker.hpp"
 #include "rdma/data_plane.hpp"
 
 #include <cstdint>
@@ -61,6 +62,10 @@ struct batch_job {
     answered = failed = retried = false;
   }
 
+  /// Tells the breaker of the batch's peer, once, how the batch ends: with `undecided` for the
+  /// pages that are pending. Returns how often the breaker opened by that.
+  std::uint64_t report_to(circuit_breaker& breaker, page_status undecided,
+                          clock::time_point now) const noexcept;
   /// Gives the pages that are still pending `status`, counts, and finishes the batch, which belongs
   /// to its caller again then.
   void finish(page_status status, data_plane_stats& stats) noexcept;

@@ -128,13 +128,7 @@ void channel_data_plane::complete(flight& which, page_status undecided) {
   PEERCACHE_HOT_ASSERT(std::find(peer->waiting.begin(), peer->waiting.end(), &job) ==
                        // A completed job must not wait: waiting jobs are looked at again.
                        peer->waiting.end());
-  if (job.answered)
-    peer->breaker.on_success();
-  else if (job.failed) {
-    const auto before = peer->breaker.opened_total();
-    peer->breaker.on_failure(now_);
-    stats_.breaker_opened += peer->breaker.opened_total() - before;
-  }
+  stats_.breaker_opened += job.report_to(peer->breaker, undecided, now_);
   PEERCACHE_ASSERT(peer->jobs > 0);
   --peer->jobs;
   const auto erased = deadlines_.erase({job.batch->deadline, job.id});

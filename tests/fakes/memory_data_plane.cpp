@@ -254,14 +254,7 @@ void memory_data_plane::complete(flight& which, page_status undecided) {
   auto& job = which.job;
   for (const auto slot : which.pinned)
     which.source->unpin(slot);
-  auto& breaker = breakers_.at(job.batch->peer.inc);
-  if (job.answered) {
-    breaker.on_success();
-  } else if (job.failed) {
-    const auto before = breaker.opened_total();
-    breaker.on_failure(now_);
-    stats_.breaker_opened += breaker.opened_total() - before;
-  }
+  stats_.breaker_opened += job.report_to(breakers_.at(job.batch->peer.inc), undecided, now_);
   job.finish(undecided, stats_);
   flights_.erase(job.id);
 }

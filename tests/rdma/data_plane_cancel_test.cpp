@@ -56,6 +56,35 @@ TEST_P(data_plane_cancel, a_batch_that_waits_for_its_turn_can_be_cancelled) {
             2 * many.size());
 }
 
+/// The breaker lets one batch at a time out to a peer that has failed.
+TEST_P(data_plane_cancel, a_probe_that_shows_nothing_makes_room_for_the_next) {
+  for (int i = 0; i < 3; ++i) {
+    auto what = batch_of(2, 5000);
+    rig->read(what, first_life);
+  }
+  ASSERT_EQ(rig->plane().stats().breaker_opened, 1u);
+  rig->pass(std::chrono::milliseconds(600));
+  auto failed = batch_of(2, 5000);
+  rig->read(failed, first_life);
+  ASSERT_TRUE(failed.all(page_status::unreachable)) << "the next pause takes 1 s";
+
+  serve();
+  rig->pass(std::chrono::milliseconds(1100));
+  auto cancelled = batch_of(2, 5000);
+  rig->submit(cancelled, first_life);
+  rig->steps(1);
+  rig->plane().cancel(cancelled.batch);
+  ASSERT_TRUE(cancelled.all(page_status::closed));
+  rig->pass(std::chrono::milliseconds(600));
+  auto bad = batch_of(1, 5000);
+  bad.batch.parts[0].bytes -= 1;
+  rig->read(bad, first_life);
+  ASSERT_TRUE(bad.all(page_status::bad_size)) << "the cancelled one costs the shortest pause";
+  auto what = batch_of(2, 5000);
+  rig->read(what, first_life);
+  expect_hits(what);
+}
+
 TEST_P(data_plane_cancel, a_cancel_of_a_batch_that_is_gone_does_nothing) {
   serve();
   auto what = batch_of(2, 5000);

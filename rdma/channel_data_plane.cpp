@@ -102,7 +102,7 @@ void channel_data_plane::cancel(const read_batch& batch) {
 
 void channel_data_plane::cut_off(flight& which, page_status undecided) {
   which.peer->forget_waiting(which.job);
-  drop_channels_of(*which.peer, which.job);
+  take_channels_of(*which.peer, which.job);
   complete(which, undecided);
 }
 
@@ -213,10 +213,21 @@ std::vector<sub_request> channel_data_plane::drop(channel_peer& peer, page_chann
   return lost;
 }
 
-void channel_data_plane::drop_channels_of(channel_peer& peer, const batch_job& job) {
-  for (std::size_t i = peer.channels.size(); i-- > 0;)
-    if (peer.channels[i]->job() == &job)
-      drop(peer, *peer.channels[i]);
+/// Takes the job off its channels. Those that are still connecting go on and serve the next job:
+/// callers with less time than that takes would never reach the peer otherwise.
+void channel_data_plane::take_channels_of(channel_peer& peer, const batch_job& job) {
+  using phase = page_channel::phase;
+  for (std::size_t i = peer.channels.size(); i-- > 0;) {
+    auto& channel = *peer.channels[i];
+    if (channel.job() != &job)
+      continue;
+    const bool connects =
+        channel.where() == phase::connecting || channel.where() == phase::greeting;
+    if (connects && channel.carries_nothing())
+      channel.detach(now_);
+    else
+      drop(peer, channel);
+  }
 }
 
 void channel_data_plane::drop_idle_channels(channel_peer& peer) {
@@ -246,11 +257,11 @@ void channel_data_plane::on_broken(channel_peer& peer, page_channel& channel) {
     return;
   if (why == page_channel::loss_reason::other_incarnation) {
     job->answered = true;
-    drop_channels_of(peer, *job);
+    take_channels_of(peer, *job);
     return complete(*flights_.at(job->id), page_status::holder_gone);
   }
   if (why == page_channel::loss_reason::bad_memory) {
-    drop_channels_of(peer, *job);
+    take_channels_of(peer, *job);
     return complete(*flights_.at(job->id), page_status::bad_size);
   }
   peer.count_error();

@@ -105,7 +105,7 @@ private:
   void on_broken(channel_peer& peer, page_channel& channel);
   bool retry(channel_peer& peer, batch_job& job, const std::vector<sub_request>& lost);
   std::vector<sub_request> drop(channel_peer& peer, page_channel& channel);
-  void drop_channels_of(channel_peer& peer, const batch_job& job);
+  void take_channels_of(channel_peer& peer, const batch_job& job);
   void drop_idle_channels(channel_peer& peer);
 
   bool expire_batches();

@@ -56,6 +56,24 @@ TEST_P(data_plane_cancel, a_batch_that_waits_for_its_turn_can_be_cancelled) {
             2 * many.size());
 }
 
+/// Callers with less time than connecting takes would never reach the peer otherwise.
+TEST_P(data_plane_cancel, a_connection_that_is_being_made_serves_the_next_batch) {
+  serve();
+  auto cancelled = batch_of(2, 5000);
+  rig->submit(cancelled, first_life);
+  rig->steps(1);
+  rig->plane().cancel(cancelled.batch);
+  EXPECT_TRUE(cancelled.all(page_status::closed));
+  auto late = batch_of(2, 5000);
+  rig->submit(late, first_life, std::chrono::milliseconds(1));
+  rig->pass(std::chrono::milliseconds(2));
+  rig->finish(late);
+  auto what = batch_of(2, 5000);
+  rig->read(what, first_life);
+  expect_hits(what);
+  EXPECT_LE(rig->plane().stats().connects, 1u);
+}
+
 /// The breaker lets one batch at a time out to a peer that has failed.
 TEST_P(data_plane_cancel, a_probe_that_shows_nothing_makes_room_for_the_next) {
   for (int i = 0; i < 3; ++i) {

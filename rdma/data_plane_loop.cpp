@@ -76,6 +76,12 @@ void data_plane_loop::read_now(read_batch& batch) noexcept {
     return ring_.submit(batch);
   const auto bell_seen = bell_.load(std::memory_order_acquire);
   const bool took = ring_.drain();
+  if (ring_.has_more()) {
+    // A cancel of this thread may be behind what another thread is about to put into the ring.
+    ring_.submit(batch);
+    mine.unlock();
+    return wake();
+  }
   // A batch with a listener may be gone as soon as it is complete.
   const bool watched = batch.listener == nullptr;
   const bool polls = options_.callers == callers_run::polling;

@@ -34,6 +34,10 @@ public:
 
   /// Hands every batch in the ring to the plane. Returns true when there was one.
   bool drain();
+  /// Whether the ring holds anything, or some thread is about to put something in.
+  bool has_more() const noexcept {
+    return (tail_.load(std::memory_order_relaxed) & ~closed_bit) != head_;
+  }
 
   /// Announces that the plane's thread is about to sleep: from now on `submit` wakes it. Returns
   /// false, and takes the announcement back, when a batch has arrived meanwhile: the thread must

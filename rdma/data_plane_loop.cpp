@@ -161,7 +161,7 @@ void data_plane_loop::sleep_with(std::unique_lock<std::mutex>& turn, std::uint32
   parked_ = false;
 }
 
-void data_plane_loop::run(const std::atomic<bool>& stop) {
+void data_plane_loop::run(const std::atomic<bool>& stop) noexcept {
   const auto spin = net::spinning_helps() ? options_.spin : clock::duration::zero();
   clock::time_point now{};
   clock::time_point spin_until{};

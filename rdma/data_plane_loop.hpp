@@ -55,8 +55,10 @@ public:
   void read_now(read_batch& batch) noexcept;
 
   /// Runs until `stop` is set, then finishes the batches that are left as `closed`. A thread that
-  /// sets `stop` calls `wake` afterwards.
-  void run(const std::atomic<bool>& stop);
+  /// sets `stop` calls `wake` afterwards. The plane's exceptions (no memory) end the process, as
+  /// they do in `read_now`: a plane that stopped in mid-work would leave its callers waiting for
+  /// ever.
+  void run(const std::atomic<bool>& stop) noexcept;
 
   /// Ends the thread's sleep. A thread that is awake looks at `stop` once more before it sleeps.
   void wake() noexcept;

@@ -15,11 +15,25 @@ using std::chrono::steady_clock;
 
 namespace {
 
+void end_read_threads(caf::actor_system& system, read_plane& plane,
+                      const std::vector<caf::actor>& threads) {
+  plane.stop();
+  for (const auto& thread : threads)
+    link::wait_for_thread_actor(system, thread);
+}
+
+/// Starts a thread for each lane, or none: where one cannot be started, the others end before the
+/// exception leaves, since they use the plane.
 std::vector<caf::actor> spawn_read_threads(caf::actor_system& system, read_plane& plane) {
   std::vector<caf::actor> threads;
-  for (std::size_t lane = 0; lane < plane.lanes().size(); ++lane)
-    threads.push_back(
-        link::spawn_thread_actor(system, "peercache-reads", [&plane, lane] { plane.run(lane); }));
+  try {
+    for (std::size_t lane = 0; lane < plane.lanes().size(); ++lane)
+      threads.push_back(
+          link::spawn_thread_actor(system, "peercache-reads", [&plane, lane] { plane.run(lane); }));
+  } catch (...) {
+    end_read_threads(system, plane, threads);
+    throw;
+  }
   return threads;
 }
 
@@ -61,9 +75,7 @@ client_impl::client_impl(const client_options& opts, std::unique_ptr<read_plane>
 }
 
 client_impl::~client_impl() {
-  reads->stop();
-  for (auto& thread : read_threads_)
-    link::wait_for_thread_actor(session.system(), thread);
+  end_read_threads(session.system(), *reads, read_threads_);
 }
 
 void client_impl::close() {

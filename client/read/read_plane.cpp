@@ -157,13 +157,18 @@ void read_plane::add_to(metrics::samples& totals) const {
 }
 
 result<void> read_plane::register_buffer(std::span<std::byte> memory) {
+  const bool was_noted = device_ && device_->holds(memory.data());
   if (device_)
     device_->add(memory);
   for (std::size_t i = 0; i < rails_.size(); ++i) {
     auto added = rails_[i]->destinations->add(memory, device_.get());
     if (added)
       continue;
-    unregister_buffer(memory.data());
+    // What an earlier call has registered stays.
+    while (i-- > 0)
+      rails_[i]->destinations->remove(memory.data());
+    if (device_ && !was_noted)
+      device_->remove(memory.data());
     return added;
   }
   return {};

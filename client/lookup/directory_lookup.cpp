@@ -186,6 +186,7 @@ void directory_lookup::ask(std::vector<lookup_course::question*> round) {
   std::for_each(round.begin(), here, begin);
   datagrams_.send();
   std::for_each(here, round.end(), begin);
+  datagrams_.send(); // To this host's node as well, whose shard may not be attached.
 }
 
 void directory_lookup::run(std::span<const page_key> keys, std::span<lookup_answer> answers,

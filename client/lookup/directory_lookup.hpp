@@ -94,7 +94,6 @@ private:
   lookup_course course_;
   counters& counters_;
   datagram_round datagrams_;
-  std::vector<conversation> running_;
   const while_asking* during_ = nullptr; ///< The caller's, in this look-up; may be empty.
   std::vector<std::uint32_t> told_; ///< Keys that owners have answered for since the last `tell`.
   std::vector<pollfd> waiting_;     ///< What the last wait has waited for.
@@ -102,7 +101,8 @@ private:
   own_pool_ptr own_;
   link::topology_ptr cluster_;
   std::unordered_map<node_id, const link::peer*> peers_; ///< Nodes of `cluster_` that were found.
-  link::topology_ptr former_; ///< Before the last refresh: carriers may name owners of it.
+  link::topology_ptr former_;         ///< Before the last refresh: carriers may name owners of it.
+  std::vector<conversation> running_; ///< Ends before what its carriers refer to.
   const std::function<void(std::span<const page_key>)> meanwhile_;
 };
 

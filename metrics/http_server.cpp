@@ -6,7 +6,7 @@
 #include "common/printable.hpp"
 #include "metrics/http_connection.hpp"
 #include "metrics/http_routes.hpp"
-#include "net/peer_address.hpp"
+#include "net/socket.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -256,7 +256,7 @@ std::size_t http_server::state::open_queries() const {
 
 void http_server::state::tell(const http_connection& refused, const std::string& why,
                               time_point now) {
-  const auto address = net::address_of_peer(refused.fd());
+  const auto address = net::peer_host(refused.fd());
   if (refusals.allows(address, now))
     log::warn("HTTP: refused {}: {}", address, peer_text(why));
 }

@@ -3,6 +3,7 @@
 #include "common/assert.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -116,6 +117,17 @@ unique_fd accept_from(const unique_fd& listener, const socket_options& opts) {
   if (fd)
     tune(fd.get(), opts);
   return fd;
+}
+
+std::string peer_host(int fd) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof at;
+  std::array<char, NI_MAXHOST> text{};
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0 ||
+      getnameinfo(reinterpret_cast<sockaddr*>(&at), size, text.data(), text.size(), nullptr, 0,
+                  NI_NUMERICHOST) != 0)
+    return "somebody who is gone";
+  return text.data();
 }
 
 std::string peer_address(int fd) {

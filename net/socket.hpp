@@ -71,6 +71,8 @@ std::uint16_t local_port(const unique_fd& socket);
 
 /// The address of the other end, in bytes that compare, without its port; empty when there is none.
 std::string peer_address(int fd);
+/// The numeric address of the other side of a TCP connection as text, for logs.
+std::string peer_host(int fd);
 
 /// Makes the kernel probe a silent peer's host after each `quiet`; the connection to a host that
 /// does not answer ends within about twice that time.

@@ -2,7 +2,6 @@
 
 #include "common/log.hpp"
 #include "common/printable.hpp"
-#include "net/peer_address.hpp"
 
 #include <algorithm>
 #include <sys/socket.h>
@@ -28,7 +27,7 @@ tls_handshakes::create(std::shared_ptr<tls_context> context) {
 
 void tls_handshakes::add(unique_fd socket, on_established done, tls_peers wanted) {
   const auto now = clock::now();
-  auto address = address_of_peer(socket.get());
+  auto address = peer_host(socket.get());
   {
     const std::lock_guard guard(lock_);
     if (stopped_)

@@ -123,9 +123,9 @@ void tcp_page_server::begin_session(net::stream_socket socket, clock::time_point
 
 bool tcp_page_server::run_sessions(clock::time_point now) {
   using progress = tcp_server_session::progress;
-  auto ids = std::exchange(ready_, {});
-  const auto waited = std::exchange(wants_pin_room_, {});
-  ids.insert(ids.end(), waited.begin(), waited.end());
+  auto ids = std::exchange(wants_pin_room_, {}); // The oldest first.
+  const auto ready = std::exchange(ready_, {});
+  ids.insert(ids.end(), ready.begin(), ready.end());
   bool moved = false;
   for (const auto id : ids) {
     const auto found = sessions_.find(id);

@@ -212,7 +212,7 @@ bool tcp_server_session::take_request() {
   std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < header.page_count && service == data_service::pool; ++i)
     bytes += records[i].length_bytes;
-  out_of_pin_room_ = bytes != 0 && !shared_.pins.has_room(peer_, bytes);
+  out_of_pin_room_ = bytes != 0 && !shared_.pins.admits(this, peer_, bytes);
   if (out_of_pin_room_)
     return true;
   in_begin_ += frame_bytes;

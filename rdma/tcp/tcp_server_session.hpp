@@ -35,6 +35,9 @@ public:
   /// @param came_at when the connection was accepted
   tcp_server_session(tcp_server_state& shared, net::stream_socket socket, clock::time_point came_at,
                      clock::time_point now);
+  tcp_server_session(const tcp_server_session&) = delete;
+  tcp_server_session& operator=(const tcp_server_session&) = delete;
+  ~tcp_server_session() { shared_.pins.forget(this); }
 
   void on_events(std::uint32_t events) noexcept;
   progress step(clock::time_point now, std::size_t bytes_max);

@@ -57,7 +57,8 @@ class Jobs:
     Threads: any may call. Deadlines: a job ends by its deadline, waiting included: a job that still waits then never
     starts, and ends when `take` or `wait_idle` is called; a job that runs gets the time that is left. Invariant:
     `take` returns each submitted job once; `ended` is called for the job before that, and `ready` as soon as `take`
-    can return it. Errors: none; a job whose move raises ends without a success.
+    can return it. Errors: the constructor raises RuntimeError where the process can start no more threads, and leaves
+    none behind; afterwards there are none, and a job whose move raises ends without a success.
     """
 
     def __init__(self, move: Move, threads: Dict[str, int], name: str, ended: Callable[[Ended], None] = lambda _: None,
@@ -73,13 +74,17 @@ class Jobs:
         self._unreported = 0
         self._ended: List[Ended] = []
         self._closed = False
-        self._threads = [
-            threading.Thread(target=self._run, args=(kind,), name=f"peercache-{name}-{kind}-{i}", daemon=True)
-            for kind, count in threads.items()
-            for i in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: List[threading.Thread] = []
+        try:
+            for kind, count in threads.items():
+                for i in range(count):
+                    thread = threading.Thread(target=self._run, args=(kind,), name=f"peercache-{name}-{kind}-{i}",
+                                              daemon=True)
+                    thread.start()
+                    self._threads.append(thread)
+        except BaseException:
+            self.close()
+            raise
 
     def submit(self, job: Job) -> None:
         """Queues a job; after `close` it ends at once."""

@@ -47,6 +47,21 @@ def job_of(number, kind=LOAD, seconds=10.0):
     return Job(number, kind, [b"key"], [0], [1], now, now + seconds)
 
 
+def test_where_a_thread_cannot_be_started_none_is_left_behind(queue, monkeypatch):
+    start, started = threading.Thread.start, []
+
+    def third_is_refused(thread):
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", third_is_refused)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        queue(Copies(), loads=2, stores=2)
+    assert len(started) == 2 and not any(thread.is_alive() for thread in started)
+
+
 def test_a_job_ends_by_its_deadline_though_all_threads_are_busy(queue):
     move = Copies()
     held = queue(move)

@@ -30,6 +30,25 @@ def test_what_is_set_is_found_got_and_deleted(ring, lmcache_server, there):
     assert reader.late_writes() == []
 
 
+def test_a_connector_that_gets_no_threads_closes_its_client(ring, monkeypatch):
+    opened, closed = connector.open_or_miss, []
+
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    def watched(*arguments):
+        client = opened(*arguments)
+        close = client.close
+        monkeypatch.setattr(client, "close", lambda: (closed.append(client), close()))
+        monkeypatch.setattr(threading.Thread, "start", refused)
+        return client
+
+    monkeypatch.setattr(connector, "open_or_miss", watched)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        connector_of(params_of(ring[0]))
+    assert len(closed) == 1
+
+
 def test_a_set_that_failed_is_said_and_an_exists_is_not(caplog):
     for kind in ("set", "exists"):
         job = Job(1, kind, ["a", "b"], (), (), 0.0, 1.0)

@@ -58,6 +58,13 @@ class PeerCacheConnector:
     def __init__(self, **adapter_params: Any) -> None:
         settings = settings_of(adapter_params)
         self._client = _open(settings)
+        try:
+            self._start(settings)
+        except BaseException:
+            self._client.close()
+            raise
+
+    def _start(self, settings: Settings) -> None:
         fields = [settings.namespace, FORMAT]
         self._space = KeySpace(fields)
         self._client.native.describe(self._space, "lmcache", fields, {"lookup_timeout_s": str(settings.lookup_timeout_s)})

@@ -115,11 +115,13 @@ class PeerCacheTier(TierBase):
         self._no_wishes: Any = contract.theirs(contract.OFFLOAD, "RequestOffloadingContext")
         self._figures = Figures(self._slots.row_bytes)
         self._verdicts = Verdicts(settings.lookup_timeout_s)
-        self._lookups = Lookups(
-            native, self._space, self._verdicts, self._missing, self._settings.hold_s
-        )
         self._jobs = Jobs(self._move, {LOAD: settings.load_threads, STORE: settings.store_threads}, "vllm",
                           ended=self._ended)
+        try:
+            self._lookups = Lookups(native, self._space, self._verdicts, self._missing, settings.hold_s)
+        except BaseException:
+            self._jobs.close()
+            raise
         self._closed = False
         logger.info("PeerCache serves chunks of %s bytes at %s; data plane %s", self._slots.row_bytes,
                     self._client.node_address, self._client.data_plane)

@@ -29,8 +29,13 @@ json number_of(double value) {
   return value;
 }
 
-json count_of(const node_status& status, metric id) {
-  return number_of(status.samples.value(id));
+/// A number that a part of the node (`link::node_parts`) tells: null when the part did not answer.
+json count_of(const node_status& status, const char* part, metric id) {
+  return status.lacks(part) ? json() : number_of(status.samples.value(id));
+}
+
+json flag_of(const node_status& status, const char* part, metric id) {
+  return status.lacks(part) ? json() : json(status.is(id));
 }
 
 /// Calls `visit(first word, value)` for each series of a metric.
@@ -64,27 +69,30 @@ json bytes_of(const metrics::samples& samples, std::string_view op) {
 }
 
 json pool_of(const node_status& status) {
-  return {{"bytes_used", count_of(status, metric::pool_bytes_used)},
-          {"bytes_capacity", count_of(status, metric::pool_bytes_capacity)},
-          {"pages", count_of(status, metric::pool_pages)},
-          {"puts", count_of(status, metric::pool_puts_total)},
-          {"evictions", count_of(status, metric::evictions_total)}};
+  const auto count = [&](metric id) { return count_of(status, link::node_parts::pool, id); };
+  return {{"bytes_used", count(metric::pool_bytes_used)},
+          {"bytes_capacity", count(metric::pool_bytes_capacity)},
+          {"pages", count(metric::pool_pages)},
+          {"puts", count(metric::pool_puts_total)},
+          {"evictions", count(metric::evictions_total)}};
 }
 
 json disk_of(const node_status& status) {
   const auto& said = status.disk;
-  return {{"on", status.is(metric::disk_on)},
+  const auto* const part = link::node_parts::disk;
+  const auto count = [&](metric id) { return count_of(status, part, id); };
+  return {{"on", flag_of(status, part, metric::disk_on)},
           {"why_off", said.why_off},
           {"store", said.store},
           {"path", said.path},
           {"breaker", said.breaker},
-          {"read_only", status.is(metric::disk_read_only)},
-          {"bytes_used", count_of(status, metric::disk_bytes)},
-          {"bytes_capacity", count_of(status, metric::disk_bytes_capacity)},
-          {"pages", count_of(status, metric::disk_records)},
-          {"queue_bytes", count_of(status, metric::disk_queue_bytes)},
-          {"queue_pages", count_of(status, metric::disk_queue_pages)},
-          {"evictions", count_of(status, metric::disk_evictions_total)}};
+          {"read_only", flag_of(status, part, metric::disk_read_only)},
+          {"bytes_used", count(metric::disk_bytes)},
+          {"bytes_capacity", count(metric::disk_bytes_capacity)},
+          {"pages", count(metric::disk_records)},
+          {"queue_bytes", count(metric::disk_queue_bytes)},
+          {"queue_pages", count(metric::disk_queue_pages)},
+          {"evictions", count(metric::disk_evictions_total)}};
 }
 
 /// What the clients of a node read from one peer, or from all, over rails, TCP or both.
@@ -182,10 +190,11 @@ void add_status(json& node, const node_status& status) {
   node["tls"] = status.is(metric::tls);
   node["insecure"] = status.is(metric::insecure);
   node["uptime_ms"] = status.samples.milliseconds(metric::uptime_seconds);
-  node["sessions"] = count_of(status, metric::sessions);
+  node["silent"] = status.silent;
+  node["sessions"] = number_of(status.samples.value(metric::sessions));
   node["pool"] = pool_of(status);
   node["disk"] = disk_of(status);
-  node["records"] = count_of(status, metric::directory_records);
+  node["records"] = count_of(status, link::node_parts::directory, metric::directory_records);
   node["hits"] = by_word(status.samples, metric::hits_total);
   node["misses"] = by_word(status.samples, metric::misses_total);
   node["bytes"] = {{"get", bytes_of(status.samples, "get")},

@@ -11,8 +11,9 @@ export function bytes(value) {
   return `${unit === 0 ? Math.round(value) : value.toFixed(value < 10 ? 2 : 1)} ${UNITS[unit]}`;
 }
 
+/// "12,031", or "?" of a number that is not known.
 export function count(value) {
-  return Math.round(value).toLocaleString("en");
+  return value === null ? "?" : Math.round(value).toLocaleString("en");
 }
 
 /// "1 page", "12,031 pages".

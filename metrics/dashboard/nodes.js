@@ -19,11 +19,14 @@ function stateOf(node, stale) {
   return { text: "● ready", kind: small === "" ? "good" : "warn", small };
 }
 
+/// A number that its part of the node did not tell is null.
 function roomOf(used, capacity, more) {
+  if (capacity === null) return { text: "?" };
   return { text: `${bytes(used)} of ${bytes(capacity)}`, share: capacity === 0 ? 0 : used / capacity, small: more };
 }
 
 function diskOf({ disk, fault_ids: faults }) {
+  if (disk.on === null) return { text: "?" };
   if (!disk.on) return faults.includes("disk-off") ? { text: "✕ off", kind: "bad", small: disk.why_off } : { text: "none" };
   const more = [`${counted(disk.pages, "page")}, queue ${bytes(disk.queue_bytes)}`];
   if (disk.read_only) more.push("read-only");

@@ -232,6 +232,20 @@ TEST_F(cluster_overview_test, a_node_shows_where_hits_came_from_and_why_pages_we
   EXPECT_EQ(node["fault_ids"], nlohmann::json({fault_ids::disk_slow}));
 }
 
+TEST_F(cluster_overview_test, what_no_part_of_a_node_told_is_null) {
+  seen.due(now, today);
+  auto said = status_of_node(a);
+  said.samples.set(metric::pool_pages, 3);
+  said.silent = {link::node_parts::disk, link::node_parts::directory};
+  answer(a, said);
+  const auto node = json()["nodes"][0];
+  EXPECT_EQ(node["pool"]["pages"], 3);
+  EXPECT_TRUE(node["disk"]["on"].is_null());
+  EXPECT_TRUE(node["disk"]["bytes_capacity"].is_null());
+  EXPECT_TRUE(node["records"].is_null());
+  EXPECT_EQ(node["silent"], nlohmann::json(said.silent));
+}
+
 TEST_F(cluster_overview_test, traffic_by_peer_is_that_of_rails_and_of_tcp_together) {
   seen.due(now, today);
   auto said = status_of_node(a);

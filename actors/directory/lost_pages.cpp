@@ -15,7 +15,7 @@ void lost_pages::note(const page_key& key, page_loss how, time_point now) {
   if (losses_.empty())
     begin_ = now;
   const loss one{key.prefix(),
-                 static_cast<std::uint32_t>(duration_cast<milliseconds>(now - begin_).count()),
+                 static_cast<std::uint64_t>(duration_cast<milliseconds>(now - begin_).count()),
                  how};
   if (losses_.size() < most_) {
     losses_.push_back(one);
@@ -39,9 +39,9 @@ void lost_pages::note_removed(std::string_view keys, std::string_view statuses, 
 }
 
 std::uint64_t lost_pages::age_of(const loss& one, time_point now) const {
-  // `at_ms` wraps after 49 days, and so does the difference.
-  const auto now_ms = static_cast<std::uint32_t>(duration_cast<milliseconds>(now - begin_).count());
-  return now_ms - one.at_ms;
+  const auto age =
+      duration_cast<milliseconds>(now - begin_).count() - static_cast<std::int64_t>(one.at_ms);
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(age, 0));
 }
 
 lost_report lost_pages::find(std::string_view prefixes, time_point now) const {

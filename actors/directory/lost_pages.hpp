@@ -41,8 +41,8 @@ public:
 private:
   struct loss {
     std::uint64_t prefix;
-    std::uint32_t at_ms; ///< Time since `begin_`, in ms; enough for 49 days.
-    page_loss how;
+    std::uint64_t at_ms : 56; ///< Time since `begin_`, in ms.
+    page_loss how : 8;
   };
   static_assert(sizeof(loss) == 16);
 

@@ -96,9 +96,12 @@ namespace {
 void plan_beat(clearing_pointer self) {
   auto& state = self->state;
   const auto beat = state.options.beat;
+  const auto now = self->clock().now();
+  auto next = next_beat(now, state.has_news() ? beat : std::max(beat, link::rest_period));
+  // One message for the first of these times: one for each would stay in the clock until then.
   for (const auto& clear : state.open)
-    state.beats.plan(self, clear.until);
-  state.beats.plan(self, state.has_news() ? beat : std::max(beat, link::rest_period));
+    next = std::min(next, clear.until);
+  state.beats.plan(self, next);
 }
 
 /// Answers the clears that are certain, and those whose time has passed. Nodes that are missing

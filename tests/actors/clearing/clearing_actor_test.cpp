@@ -286,6 +286,20 @@ TEST_F(clearing_test, clears_one_after_another_leave_no_timers_behind) {
   EXPECT_FALSE(open());
 }
 
+TEST_F(clearing_test, a_clear_that_waits_leaves_no_timer_behind_with_each_beat) {
+  start("a");
+  show_all(view_of(1, {"a"}));
+  nodes["a"].withdrawals.waits = true;
+  auto open = begin_clear("a", 10'000ms);
+  for (int i = 0; i < 20; ++i)
+    pass(100ms);
+  EXPECT_FALSE(open());
+  caf::anon_send(nodes["a"].pool, beat_atom_v, from_here{});
+  settle();
+  EXPECT_TRUE(open());
+  EXPECT_LE(scheduler().clock().advance_time(10'000ms), 3u) << "the beats of the two actors";
+}
+
 TEST_F(clearing_test, a_clear_is_answered_when_its_time_is_over_whatever_others_take) {
   start("a");
   show_all(view_of(1, {"a"}));

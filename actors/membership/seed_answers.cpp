@@ -56,7 +56,9 @@ const char* fix_of(discovery::refusal why) {
   case discovery::refusal::name_taken:
     return "give one of the two another node.name, or stop the other one";
   case discovery::refusal::full:
-    return "nothing is to be done here: a cluster has at most so many members";
+    return "this node goes on asking; where the cluster has as many members as it may have, one "
+           "has "
+           "to leave first";
   default:
     return "";
   }

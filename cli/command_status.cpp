@@ -11,25 +11,34 @@ using metrics::metric;
 
 namespace {
 
+std::string ready_text(const client::node_status& status) {
+  if (!status.is(metric::ready))
+    return "no: " + status.unready_reason;
+  if (!status.samples.has(metric::draining))
+    return "yes; whether it drains is not known";
+  return status.is(metric::draining) ? "yes, draining" : "yes";
+}
+
 void add_node(fact_list& facts, const client::node_status& status) {
+  const auto number = [&status](metric id, auto human) {
+    return status.samples.has(id) ? human(status.count(id)) : std::string("?");
+  };
   facts.add("node", fmt::format("{} ({}:{}, data {}, look-up {}, HTTP {})", status.self.name,
                                 status.self.host, status.self.control_port, status.self.data_port,
                                 status.lookup_port, status.self.http_port));
   facts.add("incarnation", to_string(status.self.inc));
-  facts.add("ready", !status.is(metric::ready)     ? "no: " + status.unready_reason
-                     : status.is(metric::draining) ? "yes, draining"
-                                                   : "yes");
+  facts.add("ready", ready_text(status));
   facts.add("uptime", human_duration(std::chrono::milliseconds(
                           status.samples.milliseconds(metric::uptime_seconds))));
-  facts.add("pool", fmt::format("{} of {} used, {} pages",
-                                human_bytes(status.count(metric::pool_bytes_used)),
-                                human_bytes(status.count(metric::pool_bytes_capacity)),
-                                human_count(status.count(metric::pool_pages))));
-  facts.add("puts", human_count(status.count(metric::pool_puts_total)));
-  facts.add("evictions", fmt::format("{} ({})", human_count(status.count(metric::evictions_total)),
-                                     human_bytes(status.count(metric::evicted_bytes_total))));
-  facts.add("directory", human_count(status.count(metric::directory_records)) + " records");
-  facts.add("sessions", human_count(status.count(metric::sessions)));
+  facts.add("pool",
+            fmt::format("{} of {} used, {} pages", number(metric::pool_bytes_used, human_bytes),
+                        number(metric::pool_bytes_capacity, human_bytes),
+                        number(metric::pool_pages, human_count)));
+  facts.add("puts", number(metric::pool_puts_total, human_count));
+  facts.add("evictions", fmt::format("{} ({})", number(metric::evictions_total, human_count),
+                                     number(metric::evicted_bytes_total, human_bytes)));
+  facts.add("directory", number(metric::directory_records, human_count) + " records");
+  facts.add("sessions", number(metric::sessions, human_count));
   facts.add("data plane", status.data_plane);
   facts.add("TLS", status.is(metric::tls) ? "all ports" : "none");
   if (status.is(metric::insecure))

@@ -99,11 +99,14 @@ struct disk_store_options {
   std::uint64_t size_bytes = 0; ///< The most bytes that the store's files may take on the device.
   /// True: the page least recently read is evicted first; false: the page first written.
   bool lru = false;
-  // Options of the `bucket` store; all stores have `sync_after`.
+  // Options of single stores; all have `sync_after`.
   std::uint64_t bucket_bytes = 256u << 20;
   std::uint32_t bucket_keys = 500;
   /// How long a written page may wait for other pages before the sync that makes it durable.
   std::chrono::milliseconds sync_after{50};
+  /// How long the store `offset` waits at its start for its file to become durable. A device that
+  /// takes longer has no tier: the node goes on without.
+  std::chrono::seconds first_sync_at_most{60};
   /// How long a bucket may stay open for more pages.
   std::chrono::seconds seal_after{10};
 };

@@ -40,6 +40,7 @@ public:
   disk_eviction begin_eviction(std::uint64_t bytes) override;
   void poll(disk_clock::time_point now, std::uint64_t unix_s,
             std::vector<disk_event>& events) override;
+  void on_completion(const disk_completion& done) override;
   disk_clock::time_point next_due() const override;
   disk_store_stats stats() const override;
 
@@ -52,6 +53,8 @@ private:
   /// which were written and never committed are older than those of the next start. A process
   /// commits when it starts and at the latest after `writes_max` writes.
   static constexpr std::uint64_t sequence_margin = 65536;
+  /// Tag of the request by which `recover` makes the file durable.
+  static constexpr std::uint64_t first_sync_tag = ~std::uint64_t{0};
 
   static std::uint64_t blocks_of(const disk_page& page) noexcept {
     return 1 + in_blocks(page.length_bytes) / disk_block_bytes;

@@ -98,17 +98,27 @@ result<void> offset_store::sync_file() {
   disk_request request;
   request.what = disk_request::kind::sync;
   request.file = file_;
+  request.tag = first_sync_tag;
   if (!io_.submit(request))
     return {errc::refused, "cannot sync the pages' file: the disk has no room for a request"};
-  // The request has to end here: whoever takes completions later counts those of `requests_`.
   std::array<disk_completion, 1> done;
-  while (io_.reap(done) == 0)
-    io_.wait(std::chrono::hours(1)); // A completion ends the wait.
+  const auto end = disk_clock::now() + options_.first_sync_at_most;
+  while (io_.reap(done) == 0) {
+    if (disk_clock::now() >= end)
+      return {errc::timed_out, "the pages' file does not become durable"};
+    io_.wait(std::chrono::seconds(1));
+  }
   if (done[0].error != 0)
     return {status_of(done[0].error) == disk_status::no_space ? errc::out_of_space
                                                               : errc::io_failed,
             "cannot make the pages' file durable"};
   return {};
+}
+
+void offset_store::on_completion(const disk_completion& done) {
+  // The first sync, when its end comes after the store has given up: it is none of `requests_`.
+  if (done.tag != first_sync_tag)
+    record_store::on_completion(done);
 }
 
 result<offset_scan_result> offset_store::look(const recovery_options& options, bool& rebuilt) {

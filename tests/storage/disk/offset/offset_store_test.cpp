@@ -186,6 +186,20 @@ TEST(offset_store, of_records_that_overlap_the_newest_is_kept) {
   EXPECT_EQ(again.recover()->replaced, 0u);
 }
 
+TEST(offset_store, a_first_sync_that_ends_after_the_start_gave_up_does_no_harm) {
+  memory_disk_io io;
+  io.set_delay(disk_operation::sync, 1h);
+  auto options = small_store(1u << 20);
+  options.first_sync_at_most = 0s;
+  store_harness there(offsets, io, options);
+  const auto report = there.recover();
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, errc::timed_out);
+  io.advance(2h);
+  there.step();
+  there.close();
+}
+
 /// Sequences of records that were written and never committed are not given out again.
 TEST(offset_store, each_start_begins_at_a_larger_sequence) {
   memory_disk_io io;

@@ -119,6 +119,20 @@ longest_wait client_impl::look_up(std::span<const page_key> keys, std::span<look
   return asked.slowest();
 }
 
+void client_impl::queue_commit(pending_commit job, set_window::stay& stay) {
+  auto& commits = session.board().commits;
+  const bool wakes = commits.push(std::move(job));
+  stay.pass_on();
+  if (!wakes)
+    return;
+  try {
+    caf::anon_send(session.actor(), link::commit_atom_v, link::from_here{});
+  } catch (...) { // There is no memory for the message.
+    commits.not_woken();
+    throw;
+  }
+}
+
 void client_impl::note_call(link::call_kind kind, const page_key& first,
                             std::span<const page_result> results, call_watch::duration took,
                             const longest_wait& wait) {

@@ -66,6 +66,9 @@ public:
   /// Asks the directory, with one message to each owner. Returns the longest wait.
   longest_wait look_up(std::span<const page_key> keys, std::span<lookup_answer> answers,
                        deadline until, const directory_lookup::while_asking& during);
+  /// Queues a commit for the node, and wakes the session's actor if nobody has. The commit's answer
+  /// takes its bytes out of the set window from here on, whatever is thrown.
+  void queue_commit(pending_commit job, set_window::stay& stay);
   /// Notes a call that has ended, for `peercache slow` and `peercache sessions`.
   void note_call(link::call_kind kind, const page_key& first, std::span<const page_result> results,
                  call_watch::duration took, const longest_wait& wait);

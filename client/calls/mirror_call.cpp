@@ -84,8 +84,7 @@ bool mirror_call::copy_compared(std::span<const page_part> parts, std::span<std:
 void mirror_call::run() {
   if (chosen_.empty() || steady_clock::now() >= until_)
     return;
-  auto& board = client_.session.board();
-  set_window::stay stay{board.window, bytes_, steady_clock::now()};
+  set_window::stay stay{client_.session.board().window, bytes_, steady_clock::now()};
   if (!stay.entered())
     return;
   take_slots();
@@ -126,10 +125,7 @@ void mirror_call::run() {
   job.pool = pool_;
   job.bytes = bytes_;
   job.mode = link::commit_mode::mirror;
-  const bool wakes = board.commits.push(std::move(job));
-  stay.pass_on();
-  if (wakes)
-    caf::anon_send(client_.session.actor(), link::commit_atom_v, link::from_here{});
+  client_.queue_commit(std::move(job), stay);
 }
 
 } // namespace peercache::client

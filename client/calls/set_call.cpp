@@ -170,7 +170,6 @@ std::string set_call::next_lengths(const std::string& filled) {
 }
 
 void set_call::commit(set_window::stay& stay) {
-  auto& board = client_.session.board();
   pending_commit job;
   job.filled =
       plan_.commit([this](const link::filled_slot& page) { return pool_->make_readable(page); });
@@ -182,10 +181,7 @@ void set_call::commit(set_window::stay& stay) {
   job.bytes = bytes_;
   job.mode = client_.options.duplicate == duplicate_mode::skip ? link::commit_mode::skip
                                                                : link::commit_mode::store;
-  const bool wakes = board.commits.push(std::move(job));
-  stay.pass_on();
-  if (wakes)
-    caf::anon_send(client_.session.actor(), link::commit_atom_v, link::from_here{});
+  client_.queue_commit(std::move(job), stay);
 }
 
 } // namespace peercache::client

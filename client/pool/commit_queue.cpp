@@ -23,6 +23,9 @@ bool can_join(const pending_commit& one, const pending_commit& other) {
 /// Adds a later commit to an earlier one. The node takes the pages of a commit in from last to
 /// first, so the pages of the later set go in front.
 void join(pending_commit& earlier, const pending_commit& later) {
+  // A lack of memory leaves the earlier commit as it was.
+  earlier.filled.reserve(earlier.filled.size() + later.filled.size());
+  earlier.next_lengths.reserve(earlier.next_lengths.size() + later.next_lengths.size());
   earlier.filled.insert(0, later.filled);
   earlier.next_lengths += later.next_lengths;
   earlier.bytes += later.bytes;
@@ -39,6 +42,11 @@ bool commit_queue::push(pending_commit job) {
   else
     waiting_.push_back(std::make_shared<pending_commit>(std::move(job)));
   return !std::exchange(busy_, true);
+}
+
+void commit_queue::not_woken() noexcept {
+  std::lock_guard hold(lock_);
+  busy_ = false;
 }
 
 pending_commit_ptr commit_queue::next() {

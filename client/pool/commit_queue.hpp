@@ -30,6 +30,8 @@ public:
   /// Queues a set. True when no commit is on its way: the caller then wakes the session's actor,
   /// which calls `next`.
   bool push(pending_commit job);
+  /// The actor could not be woken: the next `push` wakes it.
+  void not_woken() noexcept;
   /// For the session's actor, when woken and when a commit has been answered: returns the commit to
   /// send now. Null when nothing waits; then the next `push` wakes the actor again.
   pending_commit_ptr next();

@@ -37,6 +37,14 @@ TEST(commit_queue, wakes_the_actor_once_until_it_finds_nothing) {
   EXPECT_TRUE(queue.push(job_of(4, 1)));
 }
 
+TEST(commit_queue, wakes_the_actor_by_the_next_set_where_the_first_could_not) {
+  commit_queue queue;
+  EXPECT_TRUE(queue.push(job_of(1, 1)));
+  queue.not_woken();
+  EXPECT_TRUE(queue.push(job_of(2, 1)));
+  EXPECT_EQ(queue.next()->sets, 2u);
+}
+
 TEST(commit_queue, joins_what_waits_with_the_later_set_in_front) {
   commit_queue queue;
   queue.push(job_of(10, 2));

@@ -119,6 +119,11 @@ result<void> disk_service::set_up(const config::node_config& config, const disco
     incidents_.has_other_files(others, unix_ms());
     log::warn("disk tier: {} has {}, which disk.store does not read", path_, others);
   }
+  if (config.disk.store == config::disk_store_mode::bucket &&
+      config.disk.file_bytes() < config.disk.bucket_bytes)
+    log::info("disk tier: buckets of {} MiB, a quarter of disk.size, which is less than "
+              "disk.bucket_size",
+              config.disk.file_bytes() >> 20);
   auto store = make_store(config, self);
   if (!store)
     return store.error();

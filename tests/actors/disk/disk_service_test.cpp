@@ -159,6 +159,12 @@ TEST_P(disk_service_test, a_page_that_leaves_the_disk_during_its_read_is_not_fou
   EXPECT_EQ(record_at<loaded_page>(loaded, 1).found, 1u);
 }
 
+TEST_P(disk_service_test, no_file_for_new_pages_takes_the_whole_disk) {
+  config.disk.bucket_bytes = 1u << 30;
+  ASSERT_NO_FATAL_FAILURE(store_pages(1));
+  EXPECT_LT(disk->samples().count(metric::disk_bytes), config.disk.size_bytes / 2);
+}
+
 TEST_P(disk_service_test, the_report_says_verifying_from_the_request_to_the_end) {
   ASSERT_NO_FATAL_FAILURE(store_pages(4));
   open();

@@ -105,7 +105,7 @@ private:
   std::uint32_t in_flight_ = 0;
   std::uint64_t seen_ = 0; ///< Records of the shard that the walk has passed.
   handed_over counts_;
-  bool walked_ = false;
+  bool walked_; ///< Made from `before_` and `after_`, which therefore stand above it.
 };
 
 } // namespace peercache::directory

@@ -54,7 +54,7 @@ void publisher::take_in_mirrors(put_job& job) {
   // flushes no pages of this pool.
   pool_.commit(taken, outcomes, storage::fill_origin::copy);
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    // A page committed as promoted replaces no other page of its key.
+    // A copy replaces no other page of its key.
     PEERCACHE_ASSERT(!outcomes[i].replaced);
     job.outcomes[places[i]] = outcomes[i];
     if (outcomes[i].status != page_status::stored)

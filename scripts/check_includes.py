@@ -35,7 +35,7 @@ FOLDERS = {
     "actors/pool": ["common", "storage", "storage/disk/io", "directory", "link/protocol", "link", "actors",
                     "actors/directory", "actors/disk"],
     "actors/serving": ["common", "storage", "directory", "net", "rdma", "rdma/tcp", "link/protocol", "link", "actors",
-                       "actors/directory", "actors/pool"],
+                       "actors/directory"],
     "actors/membership": ["common", "discovery", "link/protocol", "link", "actors"],
     "actors/monitoring": ["common", "discovery", "storage", "directory", "rdma/verbs", "metrics", "link/protocol", "link",
                           "actors", "actors/serving"],

@@ -1,6 +1,6 @@
 #include "actors/directory/directory_actor.hpp"
 
-#include "actors/errors.hpp"
+#include "actors/directory/errors.hpp"
 #include "common/assert.hpp"
 #include "common/log.hpp"
 #include "directory/shard_batch.hpp"

@@ -1,6 +1,6 @@
 #include "actors/directory/directory_door.hpp"
 
-#include "actors/errors.hpp"
+#include "actors/directory/errors.hpp"
 #include "common/assert.hpp"
 #include "directory/wire.hpp"
 #include "link/loop_actor.hpp"

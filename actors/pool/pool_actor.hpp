@@ -2,12 +2,12 @@
 
 #include "actors/directory/lost_pages.hpp"
 #include "actors/directory/shared_shard.hpp"
-#include "actors/disk/recent_demand.hpp"
 #include "actors/link_names.hpp"
 #include "actors/pool/pool_adoption.hpp"
 #include "actors/pool/pool_clear.hpp"
 #include "actors/pool/pool_disk.hpp"
 #include "actors/pool/pool_reserve.hpp"
+#include "actors/pool/recent_demand.hpp"
 #include "common/limits.hpp"
 #include "directory/publisher.hpp"
 #include "link/beats.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "actors/disk/disk_catch_up.hpp"
 #include "actors/disk/disk_service.hpp"
 #include "actors/link_names.hpp"
+#include "actors/pool/disk_catch_up.hpp"
 #include "directory/disk_marks.hpp"
 #include "link/protocol/disk.hpp"
 #include "link/protocol/pool.hpp"

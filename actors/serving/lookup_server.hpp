@@ -1,7 +1,7 @@
 #pragma once
 
 #include "actors/directory/shared_shard.hpp"
-#include "actors/pool/held_pool.hpp"
+#include "actors/serving/held_pool.hpp"
 #include "actors/serving/lookup_connections.hpp"
 #include "actors/serving/lookup_datagrams.hpp"
 #include "actors/serving/lookup_relay_actor.hpp"

@@ -1,7 +1,7 @@
 // Tests of clears among several nodes, on the test's own thread. A node has only a clearing actor
 // and a gateway.
 
-#include "tests/actors/clearing_rig.hpp"
+#include "tests/actors/clearing/clearing_rig.hpp"
 
 namespace peercache::actors {
 namespace {

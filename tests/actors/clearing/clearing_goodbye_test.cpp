@@ -1,6 +1,6 @@
 // Tests of how a clearing actor says goodbye, and of what it does from then on.
 
-#include "tests/actors/clearing_rig.hpp"
+#include "tests/actors/clearing/clearing_rig.hpp"
 
 namespace peercache::actors {
 namespace {

@@ -1,6 +1,6 @@
 #include "actors/gateway/gateway_actor.hpp"
 
-#include "tests/actors/gateway_fixture.hpp"
+#include "tests/actors/gateway/gateway_fixture.hpp"
 
 #include "common/checksum.hpp"
 

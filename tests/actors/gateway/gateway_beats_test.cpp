@@ -1,6 +1,6 @@
 // How often a gateway looks for what nobody tells it.
 
-#include "tests/actors/gateway_fixture.hpp"
+#include "tests/actors/gateway/gateway_fixture.hpp"
 
 #include <chrono>
 #include <string>

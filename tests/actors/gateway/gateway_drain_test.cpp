@@ -1,6 +1,6 @@
 // Tests of what a gateway says of a drain in which other actors of its node fail.
 
-#include "tests/actors/gateway_fixture.hpp"
+#include "tests/actors/gateway/gateway_fixture.hpp"
 
 namespace peercache::actors::gateway_drain_test_file {
 namespace {

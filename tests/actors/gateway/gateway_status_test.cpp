@@ -1,6 +1,6 @@
 // Tests of a node's report while some of its actors do not answer.
 
-#include "tests/actors/gateway_fixture.hpp"
+#include "tests/actors/gateway/gateway_fixture.hpp"
 
 #include <algorithm>
 

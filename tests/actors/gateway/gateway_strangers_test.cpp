@@ -1,4 +1,4 @@
-#include "tests/actors/gateway_fixture.hpp"
+#include "tests/actors/gateway/gateway_fixture.hpp"
 
 namespace peercache::actors::gateway_strangers_test {
 namespace {

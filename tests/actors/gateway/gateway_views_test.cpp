@@ -1,7 +1,7 @@
 // In which form a gateway tells its node's view.
 
 #include "discovery/view_difference.hpp"
-#include "tests/actors/gateway_fixture.hpp"
+#include "tests/actors/gateway/gateway_fixture.hpp"
 
 #include <vector>
 

@@ -3,7 +3,7 @@
 #include "common/fault_ids.hpp"
 #include "common/log.hpp"
 #include "link/command_caller.hpp"
-#include "tests/actors/gateway_fixture.hpp"
+#include "tests/actors/gateway/gateway_fixture.hpp"
 
 #include <gmock/gmock.h>
 

@@ -3,7 +3,7 @@
 #include "directory/wire.hpp"
 #include "link/lookup_datagram.hpp"
 #include "net/datagram_socket.hpp"
-#include "tests/actors/lookup_port.hpp"
+#include "tests/actors/serving/lookup_port.hpp"
 
 namespace peercache::actors {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "net/tls_handshakes.hpp"
 #include "storage/page_holds.hpp"
-#include "tests/actors/lookup_port.hpp"
+#include "tests/actors/serving/lookup_port.hpp"
 #include "tests/support/certificates.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "tests/actors/lookup_port.hpp"
+#include "tests/actors/serving/lookup_port.hpp"
 
 namespace peercache::actors::lookup_ports {
 namespace {

@@ -1,7 +1,7 @@
 // Tests of pages that are not where the directory says: they are on a disk, or in another slot of
 // the same holder.
 
-#include "tests/client/read_plan_fixture.hpp"
+#include "tests/client/calls/read_plan_fixture.hpp"
 
 #include "link/protocol/disk_wire.hpp"
 

@@ -1,7 +1,7 @@
 // Tests of gets of many pages at many holders: one by hand, then thousands at random. The random
 // test notes all answers, and checks by them that the plan keeps its rules.
 
-#include "tests/client/read_plan_fixture.hpp"
+#include "tests/client/calls/read_plan_fixture.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "tests/client/read_plan_fixture.hpp"
+#include "tests/client/calls/read_plan_fixture.hpp"
 
 #include <array>
 

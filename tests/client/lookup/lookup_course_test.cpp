@@ -1,4 +1,4 @@
-#include "tests/client/lookup_course_fixture.hpp"
+#include "tests/client/lookup/lookup_course_fixture.hpp"
 
 #include "common/circuit_breaker.hpp"
 

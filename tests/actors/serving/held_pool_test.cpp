@@ -1,7 +1,7 @@
 // Tests of how clients of other hosts hold pages in a node's pool without a message to the node's
 // actors.
 
-#include "actors/pool/held_pool.hpp"
+#include "actors/serving/held_pool.hpp"
 #include "link/protocol/pool_wire.hpp"
 #include "tests/storage/heap_pool.hpp"
 

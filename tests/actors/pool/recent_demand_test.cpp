@@ -1,4 +1,4 @@
-#include "actors/disk/recent_demand.hpp"
+#include "actors/pool/recent_demand.hpp"
 
 #include <gtest/gtest.h>
 

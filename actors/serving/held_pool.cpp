@@ -1,4 +1,4 @@
-#include "actors/pool/held_pool.hpp"
+#include "actors/serving/held_pool.hpp"
 
 #include "link/protocol/pool_wire.hpp"
 #include "storage/page_holds.hpp"

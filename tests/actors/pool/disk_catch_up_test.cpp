@@ -1,4 +1,4 @@
-#include "actors/disk/disk_catch_up.hpp"
+#include "actors/pool/disk_catch_up.hpp"
 
 #include <gtest/gtest.h>
 

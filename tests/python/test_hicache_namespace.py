@@ -378,3 +378,14 @@ def test_asymmetric_pools_differ_from_symmetric_ones(ring, engine):
     writer, reader = engine(ring[0], wide), engine(ring[0], narrow)
     put(writer, wide, keys, [0])
     assert reader.batch_exists(keys) == 0
+
+
+@pytest.mark.parametrize("changed, there", [({}, True), ({"revision": None, "json_model_override_args": "{}"}, True),
+                                            ({"json_model_override_args": '{"rope_theta": 1}'}, False),
+                                            ({"revision": "r2"}, False), ({"quantization": "fp8"}, False)], ids=str)
+def test_settings_of_sglang_that_change_the_model_are_apart(ring, engine, monkeypatch, changed, there):
+    pool, keys = pool_with(), fresh_keys(2)
+    put(engine(ring[0], pool, **BASE_CONFIG), pool, keys, [0, 1])
+    module = SimpleNamespace(get_global_server_args=lambda: SimpleNamespace(**changed))
+    monkeypatch.setitem(sys.modules, "sglang.srt.server_args", module)
+    assert engine(ring[0], pool, **BASE_CONFIG).batch_get_v1(keys, pool.indices([2, 3])) == [there] * 2

@@ -8,6 +8,7 @@ made here.
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
@@ -83,6 +84,11 @@ def server_argument(name: str) -> Any:
         return None
 
 
+OF_THE_MODEL = ("revision", "quantization", "quantization_param_path", "json_model_override_args")
+"""Settings of SGLang that change the bytes of KV beside the weights, and what they mean: its page hashes and its
+HiCacheStorageConfig have none of them."""
+
+
 def name_of(pool_name: Any) -> str:
     """The name of a pool, given as SGLang's PoolName or as its text."""
     return str(getattr(pool_name, "value", pool_name))
@@ -111,6 +117,8 @@ class Ranks:
     tp_lcm_size: int
     """Into how many groups of heads a page is cut over all ranks: `tp_size` or a multiple of it."""
     wants_metrics: bool
+    model_arguments: str
+    """Settings of SGLang's command line that change the model's KV, as JSON; empty: all are SGLang's defaults."""
 
     @staticmethod
     def of(config: Any, lcm_from_json: Any = None) -> "Ranks":
@@ -132,7 +140,14 @@ class Ranks:
             is_mla=bool(getattr(config, "is_mla_model", False)),
             tp_lcm_size=lcm,
             wants_metrics=bool(getattr(config, "enable_storage_metrics", False)),
+            model_arguments=_model_arguments(),
         )
+
+
+def _model_arguments() -> str:
+    said = {name: server_argument(name) for name in OF_THE_MODEL}
+    changed = {name: str(value) for name, value in said.items() if value not in (None, "", "{}")}
+    return json.dumps(changed, sort_keys=True) if changed else ""
 
 
 def _number(config: Any, name: str, default: int, form: Form) -> int:

@@ -329,6 +329,7 @@ def _fields(pool: HostPool, ranks: Ranks, space: str, form: str, heads: str) -> 
         f"mla={ranks.is_mla}",
         f"pool={pool.name}",
         f"form={form}",
+        *([f"arguments={ranks.model_arguments}"] if ranks.model_arguments else []),
         *pool.geometry(),
     ]
 

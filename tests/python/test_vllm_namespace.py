@@ -87,6 +87,23 @@ def test_another_model_of_the_same_name_misses(ring, vllm_engine, stored, monkey
     assert vllm_engine(ring[0]).hits(stored) == 0
 
 
+def test_two_functions_that_override_the_model_are_apart(ring, vllm_engine, monkeypatch):
+    keys, found = fresh_keys(2), []
+    for overrides in (lambda config: config, lambda config: None):
+        monkeypatch.setattr(base.OffloadingSpec, "vllm_config",
+                            SimpleNamespace(model_config=SimpleNamespace(hf_overrides=overrides)), raising=False)
+        engine = vllm_engine(ring[0])
+        found.append(engine.hits(keys))
+        engine.put(keys)
+    assert found == [0, 0]
+
+
+@pytest.mark.parametrize("entry, said", [({}, True), ({"space": "r2"}, False)], ids=["alone", "with-a-space"])
+def test_what_vllm_does_not_tell_of_the_model_is_said_at_start(ring, vllm_engine, caplog, entry, said):
+    vllm_engine(ring[0], entry=entry)
+    assert any("read each other's KV" in line.getMessage() for line in caplog.records) == said
+
+
 def test_another_seed_of_hashes_misses(ring, vllm_engine, stored, monkeypatch):
     monkeypatch.setattr(kv_cache_utils, "NONE_HASH", b"another seed")
     assert vllm_engine(ring[0]).hits(stored) == 0

@@ -41,13 +41,19 @@ NO_LAYOUT = (
     "backend and the same kind of GPU, and for no others"
 )
 
+UNTOLD = (
+    "vLLM {version} does not tell its tiers the model's revision, quantization, rope scaling and --hf-overrides: engines "
+    'of {model} that differ in one of them read each other\'s KV, unless the entry of secondary_tiers has another "space" '
+    "for each"
+)
+
 
 def _plain(value: Any) -> Any:
     """A value of the configuration in the types of JSON, without the fields of one process. Fields that are not known
     here are taken as they are: a strange one makes misses, and never a wrong hit."""
     if dataclasses.is_dataclass(value):
         value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-    elif hasattr(value, "__dict__") and not isinstance(value, type):
+    elif getattr(value, "__dict__", None) and not callable(value):
         value = vars(value)
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items() if k not in OF_ONE_PROCESS}
@@ -65,10 +71,22 @@ def _layout(spec: Any, said: str) -> str:
     return "/".join(str(each) for each in (told, said) if each)
 
 
+def untold(spec: Any, space: str) -> str:
+    """What an operator has to know who runs engines of one model that differ in `OF_THE_MODEL`; empty where vLLM tells
+    its tiers, or the engines have a space of their own."""
+    if _model_config(spec) is not None or space:
+        return ""
+    return UNTOLD.format(version=contract.version(), model=spec.config.model.name)
+
+
+def _model_config(spec: Any) -> Any:
+    return getattr(getattr(spec, "vllm_config", None), "model_config", None)
+
+
 def _model(spec: Any) -> Dict[str, Any]:
     """Further fields of the model's configuration that decide its KV, as far as vLLM tells its
     tiers."""
-    model = getattr(getattr(spec, "vllm_config", None), "model_config", None)
+    model = _model_config(spec)
     return {name: _plain(getattr(model, name)) for name in OF_THE_MODEL if hasattr(model, name)}
 
 

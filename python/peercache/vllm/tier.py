@@ -85,6 +85,7 @@ class PeerCacheTier(TierBase):
         self._fields = namespace.fields_of(offloading_spec, self._slots.row_bytes, self._settings.space,
                                            self._settings.kv_cache_layout)
         self._key_space: Optional[KeySpace] = None
+        self._untold = namespace.untold(offloading_spec, self._settings.space)
         locality = contract.theirs(contract.OFFLOAD, "Locality")
         self.locality = None if locality is None else locality(self._settings.locality)
         self._events = self._make_events(offloading_spec, tier_type)
@@ -125,6 +126,8 @@ class PeerCacheTier(TierBase):
         self._closed = False
         logger.info("PeerCache serves chunks of %s bytes at %s; data plane %s", self._slots.row_bytes,
                     self._client.node_address, self._client.data_plane)
+        if self._untold:
+            logger.warning(self._untold)
         if "PYTHONHASHSEED" not in os.environ:
             logger.warning(NO_SEED_LINE)
 

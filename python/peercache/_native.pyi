@@ -1,9 +1,9 @@
 """The extension module: the C++ client with batches of addresses. Programs use it through
 `peercache.Client`.
 
-Every method gives the GIL up while it works. Memory is named by address and lent for the call: when a
-method has returned, nothing reads or writes it. An address that is not the caller's memory ends
-the process, as in C.
+Every method that waits gives the GIL up meanwhile; those that only tell or note something keep it. Memory is named by
+address and lent for the call: when a method has returned, nothing reads or writes it. An address that is not the
+caller's memory ends the process, as in C.
 
 `keys` is a sequence of str or bytes. A call's pages are each key in each space, the spaces of one key
 together: key 0 in space 0, key 0 in space 1, key 1 in space 0, ... `addresses` and `sizes` (bytes) hold

@@ -213,7 +213,7 @@ class Client:
     in this process, and `client.node_address` is what others join through. With `wait_for_node=False`
     it returns at once and misses until the node is found.
 
-    Threads: any number may call at once; every call gives the GIL up. Ownership: memory is lent for the
+    Threads: any number may call at once; every call that moves or looks up pages gives the GIL up. Ownership: memory is lent for the
     duration of a call; keep it alive and of its size. After a call nothing reads or writes it, also for pages that were
     missed; those may hold any bytes. Deadlines: `timeout` in seconds, default the option `client.timeout`; no call
     returns more than 50 ms later. Errors: `peercache.Error` when the cache cannot
